@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The two functions by which every folder declares itself.
+#
+#   tw_add_module(<name> SOURCES a.cpp ... [DEPENDS tw_base ...] [LIBS fmt::fmt ...])
+#     A static, position independent library tw_<name>. DEPENDS are modules and are public, as their
+#     headers are included by ours; LIBS are third-party libraries and private, as their headers
+#     appear in sources only. A module without sources is an interface library.
+#
+#   tw_add_test(<module> SOURCES x_test.cpp ... [SUFFIX slow] [DEPENDS tw_<module> ...] [LIBS ...]
+#               [LABELS slow])
+#     A GoogleTest executable <module>_test, or <module>_<suffix>_test. Each of its cases is a ctest
+#     test with the given labels, "unit" where none is given. A second call for a module needs a
+#     SUFFIX; where LABELS is given without one, the first label serves as the suffix.
+
+include_guard(GLOBAL)
+
+function(tw_add_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;LIBS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "[tw_add_module] ${name}: unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target tw_${name})
+  if(NOT arg_SOURCES)
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} INTERFACE ${arg_DEPENDS} ${arg_LIBS})
+    return()
+  endif()
+  add_library(${target} STATIC ${arg_SOURCES})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE tw_options ${arg_LIBS})
+endfunction()
+
+function(tw_add_test module)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SUFFIX" "SOURCES;DEPENDS;LIBS;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "[tw_add_test] ${module}: unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_SUFFIX AND arg_LABELS)
+    list(GET arg_LABELS 0 arg_SUFFIX)
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  set(suite ${module})
+  if(arg_SUFFIX)
+    set(suite ${module}_${arg_SUFFIX})
+  endif()
+  set(target ${suite}_test)
+  add_executable(${target} ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE tw_options ${arg_DEPENDS} ${arg_LIBS}
+                                          GTest::gmock GTest::gtest GTest::gtest_main)
+  # Cases are listed when ctest runs: a program that cannot start fails a test, not the build.
+  gtest_discover_tests(${target}
+    TEST_PREFIX "${suite}."
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+endfunction()
