@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/compute.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <variant>
+
+#include "base/integer.h"
+#include "base/text.h"
+#include "dsl/layout.h"
+
+namespace tw::dsl {
+
+/// What a Tensor points at: a declaration whose extents may not be bound yet.
+class TensorNode {
+ public:
+  struct Source {
+    Input input;              ///< without its shape
+    std::vector<Axis> shape;
+  };
+  std::variant<Source, Stage> declaration;
+
+  const std::string& name() const {
+    const auto* source = std::get_if<Source>(&declaration);
+    return source ? source->input.name : std::get<Stage>(declaration).name;
+  }
+  DType type() const {
+    const auto* source = std::get_if<Source>(&declaration);
+    return source ? source->input.type : std::get<Stage>(declaration).type;
+  }
+};
+
+namespace {
+
+constexpr size_t largest_rank = 26;  // as many as there are letters
+
+constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select", "clamp",
+                                               "sum",   "prod",   "inf",    "nan",    "true",
+                                               "false", "cast"};
+
+tl::unexpected<Error> invalid(const std::string& why) {
+  return fail(ErrorCode::Invalid, "[compute] " + why);
+}
+
+bool is_reserved(const std::string& name) {
+  if (std::find(std::begin(reserved_words), std::end(reserved_words), name) !=
+      std::end(reserved_words))
+    return true;
+#define X(enumerator, text, ...) \
+  if (name == text) return true;
+  TW_UNARY_OPS(X)
+  TW_BINARY_OPS(X)
+  TW_DTYPES(X)
+#undef X
+  for (const std::string_view special : {"inf", "nan"})
+    for (const DType type : {Float16, BFloat16})
+      if (name == std::string(special) + std::string(to_string(type))) return true;
+  return false;
+}
+
+// ---- validate ---------------------------------------------------------------------------------------
+
+/// Checks one stage, given what may be read.
+class StageChecker {
+ public:
+  StageChecker(const Compute& compute, const Stage& stage, const std::set<std::string>& known)
+      : compute_(compute), stage_(stage), known_(known) {}
+
+  Status check() {
+    TW_RETURN_IF_ERROR(check_axes());
+    if (!stage_.body.defined()) return wrong("has no expression");
+    if (stage_.body.type() != stage_.type)
+      return wrong(fmt::format("has type {}, its expression {}: cast the expression",
+                               to_string(stage_.type), to_string(stage_.body.type())));
+    if (stage_.combine == Combine::None && !stage_.reduction.empty())
+      return wrong("has reduction axes and no reduction");
+    if (stage_.combine != Combine::None && stage_.reduction.empty())
+      return wrong(fmt::format("has a '{}' over no axis", to_string(stage_.combine)));
+    if (stage_.combine != Combine::None && stage_.type == Bool)
+      return wrong("reduces bools: cast to an integer first");
+    return check_expr(stage_.body);
+  }
+
+ private:
+  tl::unexpected<Error> wrong(const std::string& why) const {
+    return invalid(fmt::format("stage '{}' {}", stage_.name, why));
+  }
+
+  Status check_axes() {
+    for (const auto* axes : {&stage_.axes, &stage_.reduction})
+      for (const Axis& axis : *axes) {
+        if (!is_valid_name(axis.name)) return wrong(fmt::format("has an axis '{}': not a name", axis.name));
+        if (!axes_.insert(axis.name).second) return wrong(fmt::format("has two axes '{}'", axis.name));
+      }
+    std::vector<int64_t> domain = stage_.shape();
+    for (const Axis& axis : stage_.reduction) domain.push_back(axis.extent);
+    if (!checked_product(domain))
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[compute] extent overflow: the iterations of stage '{}' leave 64 bits",
+                              stage_.name));
+    return {};
+  }
+
+  Status check_expr(const Expr& expr) {
+    if (const Var* v = expr.as<Var>()) return check_var(*v);
+    if (const Read* r = expr.as<Read>()) return check_read(*r);
+    if (const Unary* u = expr.as<Unary>()) {
+      if (const auto why = type_error(u->op, u->a.type())) return wrong("is ill-typed: " + *why);
+      return check_expr(u->a);
+    }
+    if (const Binary* b = expr.as<Binary>()) return check_binary(*b);
+    if (const Select* s = expr.as<Select>()) {
+      TW_RETURN_IF_ERROR(check_expr(s->condition));
+      TW_RETURN_IF_ERROR(check_expr(s->a));
+      return check_expr(s->b);
+    }
+    if (const Cast* c = expr.as<Cast>()) return check_expr(c->a);
+    return {};
+  }
+
+  Status check_var(const Var& v) {
+    if (axes_.count(v.name)) return {};
+    std::string hint;
+    if (const auto near = nearest(v.name, {axes_.begin(), axes_.end()}))
+      hint = fmt::format("; did you mean '{}'?", *near);
+    return wrong(fmt::format("uses '{}', which is no axis of it{}", v.name, hint));
+  }
+
+  Status check_read(const Read& r) {
+    if (!known_.count(r.tensor)) {
+      std::string hint;
+      if (const auto near = nearest(r.tensor, {known_.begin(), known_.end()}))
+        hint = fmt::format("; did you mean '{}'?", *near);
+      return wrong(fmt::format("reads '{}', which is no input or earlier stage{}", r.tensor, hint));
+    }
+    const size_t rank = compute_.shape_of(r.tensor).size();
+    if (rank != r.indices.size())
+      return wrong(fmt::format("reads '{}' with {} indices, it has {} dimensions", r.tensor,
+                               r.indices.size(), rank));
+    if (r.type != compute_.type_of(r.tensor))
+      return wrong(fmt::format("reads '{}' as {}, it is {}", r.tensor, to_string(r.type),
+                               to_string(compute_.type_of(r.tensor))));
+    for (const Expr& index : r.indices) {
+      if (index.type() != Int64)
+        return wrong(fmt::format("indexes '{}' with a {}: cast it with i64()", r.tensor,
+                                 to_string(index.type())));
+      TW_RETURN_IF_ERROR(check_expr(index));
+    }
+    return {};
+  }
+
+  Status check_binary(const Binary& b) {
+    if (const auto why = type_error(b.op, b.a.type())) return wrong("is ill-typed: " + *why);
+    const bool divides = b.op == BinaryOp::Div || b.op == BinaryOp::Mod;
+    // Every target may then divide without a test, and nothing divides by zero.
+    if (divides && !is_float(b.a.type()) && as_int(b.b).value_or(0) <= 0)
+      return wrong(fmt::format("divides integers by '{}': use a positive literal", to_string(b.b)));
+    TW_RETURN_IF_ERROR(check_expr(b.a));
+    return check_expr(b.b);
+  }
+
+  const Compute& compute_;
+  const Stage& stage_;
+  const std::set<std::string>& known_;
+  std::set<std::string> axes_;
+};
+
+Status check_tensor(const std::string& name, DType type, const std::vector<int64_t>& shape,
+                    const std::string& letters) {
+  if (!is_valid_name(name)) return invalid(fmt::format("'{}' is no name for a tensor", name));
+  if (shape.size() > largest_rank)
+    return invalid(fmt::format("'{}' has {} dimensions, at most {} are supported", name,
+                               shape.size(), largest_rank));
+  for (const int64_t extent : shape)
+    if (extent < 0)
+      return invalid(fmt::format("'{}' has an extent of {}, expected 0 or more", name, extent));
+  const auto elements = checked_product(shape);
+  if (!elements || !checked_mul(*elements, size_bytes(type)))
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[compute] extent overflow: '{}' with extents {} leaves 64 bits", name,
+                            fmt::join(shape, " x ")));
+  if (letters.empty()) return {};
+  std::set<char> distinct(letters.begin(), letters.end());
+  const bool capitals =
+      std::all_of(letters.begin(), letters.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (letters.size() != shape.size() || distinct.size() != letters.size() || !capitals)
+    return invalid(fmt::format("'{}' has the letters '{}', expected {} distinct capitals", name,
+                               letters, shape.size()));
+  return {};
+}
+
+/// Counts operations outside of indices.
+double operations(const Expr& expr) {
+  if (const Unary* u = expr.as<Unary>())
+    return operations(u->a) + (u->a.type() != Int64 && u->a.type() != Bool);
+  if (const Binary* b = expr.as<Binary>())
+    return operations(b->a) + operations(b->b) + (b->a.type() != Int64 && b->a.type() != Bool);
+  if (const Select* s = expr.as<Select>())
+    return operations(s->condition) + operations(s->a) + operations(s->b);
+  if (const Cast* c = expr.as<Cast>()) return operations(c->a);
+  return 0;
+}
+
+// ---- build ------------------------------------------------------------------------------------------
+
+Expr without_sources(const Expr& expr) {
+  return transform(expr, [](const Expr& e) -> std::optional<Expr> {
+    const Read* r = e.as<Read>();
+    if (!r || !r->source) return std::nullopt;
+    return read(r->tensor, r->indices, r->type);
+  });
+}
+
+class Builder {
+ public:
+  explicit Builder(const std::vector<std::pair<Axis, int64_t>>& extents) {
+    for (const auto& [axis, extent] : extents) extents_[axis.name] = extent;
+  }
+
+  Status add(const std::shared_ptr<const TensorNode>& node) {
+    const auto [known, inserted] = nodes_.emplace(node->name(), node);
+    if (!inserted) {
+      if (known->second == node) return {};
+      return invalid(fmt::format("two tensors are named '{}': rename one", node->name()));
+    }
+    if (const auto* source = std::get_if<TensorNode::Source>(&node->declaration))
+      return add_input(*source);
+    return add_stage(std::get<Stage>(node->declaration));
+  }
+
+  Compute compute;
+
+ private:
+  Result<int64_t> bound(const Axis& axis, const std::string& tensor) const {
+    if (axis.extent >= 0) return axis.extent;
+    const auto found = extents_.find(axis.name);
+    if (axis.extent == -1 && found != extents_.end()) return found->second;
+    return invalid(fmt::format("axis '{}' of '{}' has no extent: bind it, as in {{{}, 64}}",
+                               axis.name, tensor, axis.name));
+  }
+
+  Status add_input(const TensorNode::Source& source) {
+    Input declared = source.input;
+    for (const Axis& axis : source.shape) {
+      TW_TRY(const int64_t extent, bound(axis, declared.name));
+      declared.shape.push_back(extent);
+    }
+    compute.inputs.push_back(std::move(declared));
+    return {};
+  }
+
+  Status add_stage(Stage stage) {
+    if (!stage.body.defined()) return invalid(fmt::format("stage '{}' has no expression", stage.name));
+    std::vector<std::shared_ptr<const TensorNode>> sources;
+    for_each(stage.body, [&](const Expr& e) {
+      if (const Read* r = e.as<Read>(); r && r->source) sources.push_back(r->source);
+    });
+    for (const auto& source : sources) TW_RETURN_IF_ERROR(add(source));
+    for (auto* axes : {&stage.axes, &stage.reduction})
+      for (Axis& axis : *axes) {
+        TW_TRY(axis.extent, bound(axis, stage.name));
+      }
+    stage.body = without_sources(stage.body);
+    compute.stages.push_back(std::move(stage));
+    return {};
+  }
+
+  std::map<std::string, int64_t> extents_;
+  std::map<std::string, std::shared_ptr<const TensorNode>> nodes_;
+};
+
+Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
+  return Tensor(std::make_shared<const TensorNode>(TensorNode{std::move(declaration)}));
+}
+
+Tensor declare_input(const std::string& name, DType type, const std::vector<Axis>& shape,
+                     const std::string& letters, bool constant) {
+  return declare(TensorNode::Source{Input{name, type, {}, constant, letters}, shape});
+}
+
+}  // namespace
+
+std::string_view to_string(Combine combine) {
+  constexpr std::string_view names[] = {"", "sum", "prod", "min", "max"};
+  return names[static_cast<int>(combine)];
+}
+
+Expr identity(Combine combine, DType type) {
+  if (combine == Combine::None || combine == Combine::Sum) return constant_int(type, 0);
+  if (combine == Combine::Prod) return constant_int(type, 1);
+  const bool largest = combine == Combine::Min;
+  if (is_float(type)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    return constant(type, largest ? inf : -inf);
+  }
+  const int bits = 8 * size_bytes(type);
+  if (!is_signed(type)) return constant_int(type, !largest ? 0 : type == Bool ? 1 : (int64_t{1} << bits) - 1);
+  const int64_t top = std::numeric_limits<int64_t>::max() >> (64 - bits);
+  return constant_int(type, largest ? top : -top - 1);
+}
+
+std::vector<int64_t> Stage::shape() const {
+  std::vector<int64_t> extents;
+  for (const Axis& axis : axes) extents.push_back(axis.extent);
+  return extents;
+}
+
+const Input* Compute::find_input(const std::string& name) const {
+  for (const Input& i : inputs)
+    if (i.name == name) return &i;
+  return nullptr;
+}
+
+const Stage* Compute::find_stage(const std::string& name) const {
+  for (const Stage& s : stages)
+    if (s.name == name) return &s;
+  return nullptr;
+}
+
+bool Compute::is_output(const std::string& name) const {
+  return std::find(outputs.begin(), outputs.end(), name) != outputs.end();
+}
+
+std::vector<int64_t> Compute::shape_of(const std::string& tensor) const {
+  if (const Input* i = find_input(tensor)) return i->shape;
+  const Stage* stage = find_stage(tensor);
+  TW_CHECK(stage, "no such tensor");
+  return stage->shape();
+}
+
+DType Compute::type_of(const std::string& tensor) const {
+  if (const Input* i = find_input(tensor)) return i->type;
+  const Stage* stage = find_stage(tensor);
+  TW_CHECK(stage, "no such tensor");
+  return stage->type;
+}
+
+std::string Compute::letters_of(const std::string& tensor) const {
+  const Input* i = find_input(tensor);
+  const Stage* stage = i ? nullptr : find_stage(tensor);
+  TW_CHECK(i || stage, "no such tensor");
+  const std::string& letters = i ? i->letters : stage->letters;
+  return letters.empty() ? default_letters(static_cast<int>(shape_of(tensor).size())) : letters;
+}
+
+std::vector<const Stage*> Compute::consumers(const std::string& tensor) const {
+  std::vector<const Stage*> found;
+  for (const Stage& stage : stages) {
+    bool reads = false;
+    for_each(stage.body, [&](const Expr& e) {
+      if (const Read* r = e.as<Read>()) reads |= r->tensor == tensor;
+    });
+    if (reads) found.push_back(&stage);
+  }
+  return found;
+}
+
+bool is_valid_name(const std::string& name) {
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  if (name.empty() || !is_letter(name[0])) return false;
+  for (const char c : name)
+    if (!is_letter(c) && !(c >= '0' && c <= '9')) return false;
+  return !is_reserved(name);
+}
+
+Status validate(const Compute& compute) {
+  std::set<std::string> known;
+  for (const Input& i : compute.inputs) {
+    TW_RETURN_IF_ERROR(check_tensor(i.name, i.type, i.shape, i.letters));
+    if (!known.insert(i.name).second) return invalid(fmt::format("'{}' is declared twice", i.name));
+  }
+  for (const Stage& stage : compute.stages) {
+    TW_RETURN_IF_ERROR(check_tensor(stage.name, stage.type, stage.shape(), stage.letters));
+    for (const Axis& axis : stage.reduction)
+      if (axis.extent < 0)
+        return invalid(fmt::format("axis '{}' of '{}' has an extent of {}, expected 0 or more",
+                                   axis.name, stage.name, axis.extent));
+    TW_RETURN_IF_ERROR(StageChecker(compute, stage, known).check());
+    if (!known.insert(stage.name).second)
+      return invalid(fmt::format("'{}' is declared twice", stage.name));
+  }
+  if (compute.outputs.empty()) return invalid("there is no output: name a stage");
+  std::set<std::string> outputs;
+  for (const std::string& name : compute.outputs) {
+    if (!compute.find_stage(name)) return invalid(fmt::format("the output '{}' is no stage", name));
+    if (!outputs.insert(name).second) return invalid(fmt::format("'{}' is an output twice", name));
+  }
+  return {};
+}
+
+double count_flops(const Compute& compute) {
+  double flops = 0;
+  for (const Stage& stage : compute.stages) {
+    double points = 1;
+    for (const Axis& axis : stage.axes) points *= static_cast<double>(axis.extent);
+    for (const Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
+    flops += points * (operations(stage.body) + (stage.combine != Combine::None));
+  }
+  return flops;
+}
+
+Expr Tensor::read_at(std::vector<Expr> indices) const {
+  return read(node_->name(), std::move(indices), node_->type(), node_);
+}
+
+Reduction sum(std::vector<Axis> axes, Expr body) {
+  return {Combine::Sum, std::move(axes), std::move(body)};
+}
+Reduction prod(std::vector<Axis> axes, Expr body) {
+  return {Combine::Prod, std::move(axes), std::move(body)};
+}
+Reduction max_over(std::vector<Axis> axes, Expr body) {
+  return {Combine::Max, std::move(axes), std::move(body)};
+}
+Reduction min_over(std::vector<Axis> axes, Expr body) {
+  return {Combine::Min, std::move(axes), std::move(body)};
+}
+
+Tensor input(const std::string& name, DType type, const std::vector<Axis>& shape,
+             const std::string& letters) {
+  return declare_input(name, type, shape, letters, false);
+}
+
+Tensor weight(const std::string& name, DType type, const std::vector<Axis>& shape,
+              const std::string& letters) {
+  return declare_input(name, type, shape, letters, true);
+}
+
+Tensor compute(const std::string& name, const std::vector<Axis>& axes, Expr body,
+               const std::string& letters) {
+  const DType type = body.type();
+  return declare(Stage{name, type, axes, {}, Combine::None, std::move(body), letters});
+}
+
+Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Reduction& reduction,
+               const std::string& letters) {
+  return declare(Stage{name, reduction.body.type(), axes, reduction.axes, reduction.combine,
+                       reduction.body, letters});
+}
+
+Result<Compute> build(const std::vector<Tensor>& outputs,
+                      const std::vector<std::pair<Axis, int64_t>>& extents) {
+  Builder builder(extents);
+  for (const Tensor& output : outputs) {
+    TW_RETURN_IF_ERROR(builder.add(output.node()));
+    const auto* stage = std::get_if<Stage>(&output.node()->declaration);
+    if (!stage) return invalid(fmt::format("the output '{}' is an input: declare a stage", output.node()->name()));
+    builder.compute.outputs.push_back(stage->name);
+  }
+  TW_RETURN_IF_ERROR(validate(builder.compute));
+  return std::move(builder.compute);
+}
+
+}  // namespace tw::dsl

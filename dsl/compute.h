@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Computes: operators declared as tensor expressions.
+//
+// A Compute is inputs and a list of stages in dependency order; each stage defines a tensor by one
+// expression over its axes, possibly reduced over further axes. It is a value: immutable once built,
+// comparable by its text, safe to share between threads. All extents are static.
+//
+//   Axis m("m", 64), n("n", 32), k("k", 128);
+//   Tensor a = input("a", Float32, {m, k}), b = weight("b", Float32, {k, n});
+//   Tensor c = compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
+//   Result<Compute> gemm = build(c);
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "dsl/expr.h"
+
+namespace tw::dsl {
+
+/// A named index with its extent: it runs over [0, extent). Converts to the Expr of its variable.
+struct Axis {
+  std::string name;
+  int64_t extent = -1;   ///< -1: not bound yet, see build()
+
+  Axis() = default;
+  Axis(std::string axis_name, int64_t axis_extent = -1)
+      : name(std::move(axis_name)), extent(axis_extent) {}
+  operator Expr() const { return var(name); }
+  friend bool operator==(const Axis&, const Axis&) = default;
+};
+
+enum class Combine { None, Sum, Prod, Min, Max };
+std::string_view to_string(Combine combine);   ///< "", "sum", "prod", "min", "max"
+/// What the reduction starts from: 0, 1, or the largest / smallest value of the type.
+Expr identity(Combine combine, DType type);
+
+struct Input {
+  std::string name;
+  DType type = Float32;
+  std::vector<int64_t> shape;
+  bool constant = false;   ///< known ahead of the call (weights): may be packed once
+  std::string letters;     ///< one upper-case letter a dimension, as layouts spell it ("NCHW")
+};
+
+/// name[axes] = combine over reduction of body. Reads in the body are of inputs or earlier stages.
+struct Stage {
+  std::string name;
+  DType type = Float32;
+  std::vector<Axis> axes;
+  std::vector<Axis> reduction;
+  Combine combine = Combine::None;
+  Expr body;
+  std::string letters;
+
+  std::vector<int64_t> shape() const;
+};
+
+struct Compute {
+  std::vector<Input> inputs;
+  std::vector<Stage> stages;          ///< in dependency order
+  std::vector<std::string> outputs;   ///< names of stages
+
+  const Input* find_input(const std::string& name) const;
+  const Stage* find_stage(const std::string& name) const;
+  bool is_output(const std::string& name) const;
+  /// Shape, type and letters of a tensor by name, input or stage. Requires: it exists.
+  std::vector<int64_t> shape_of(const std::string& tensor) const;
+  DType type_of(const std::string& tensor) const;
+  std::string letters_of(const std::string& tensor) const;
+  /// Stages whose body reads `tensor`.
+  std::vector<const Stage*> consumers(const std::string& tensor) const;
+};
+
+/// A letter or underscore, then letters, digits and underscores; no word of the language.
+bool is_valid_name(const std::string& name);
+
+/// Names unique and well formed; reads of known tensors with the right rank; extents >= 0 and products
+/// within int64; types of every operation agree; integer divisors are
+/// positive literals; no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest
+/// Invalid.
+Status validate(const Compute& compute);
+
+/// Operations on values per evaluation that the definition asks for (padding included): 2 a
+/// multiply-accumulate, 1 any other. Index arithmetic, casts and selects count nothing.
+double count_flops(const Compute& compute);
+
+// ---- declaring ----------------------------------------------------------------------------------
+
+class TensorNode;
+
+/// A handle to a declared tensor. Reading it gives an Expr that remembers where it came from.
+class Tensor {
+ public:
+  explicit Tensor(std::shared_ptr<const TensorNode> node) : node_(std::move(node)) {}
+  template <typename... Index>
+  Expr operator()(Index... index) const {
+    return read_at({Expr(index)...});
+  }
+  Expr read_at(std::vector<Expr> indices) const;
+  const std::shared_ptr<const TensorNode>& node() const { return node_; }
+
+ private:
+  std::shared_ptr<const TensorNode> node_;
+};
+
+/// What compute() reduces: sum({k}, a(m, k) * b(k, n)).
+struct Reduction {
+  Combine combine;
+  std::vector<Axis> axes;
+  Expr body;
+};
+Reduction sum(std::vector<Axis> axes, Expr body);
+Reduction prod(std::vector<Axis> axes, Expr body);
+Reduction max_over(std::vector<Axis> axes, Expr body);
+Reduction min_over(std::vector<Axis> axes, Expr body);
+inline Reduction sum(Axis axis, Expr body) { return sum(std::vector<Axis>{std::move(axis)}, std::move(body)); }
+
+/// Dimensions are axes; only their extents matter here. `letters` as in Input.
+Tensor input(const std::string& name, DType type, const std::vector<Axis>& shape,
+             const std::string& letters = "");
+/// An input that is known ahead of the call, so that the tuner may choose its packed layout freely.
+Tensor weight(const std::string& name, DType type, const std::vector<Axis>& shape,
+              const std::string& letters = "");
+Tensor compute(const std::string& name, const std::vector<Axis>& axes, Expr body,
+               const std::string& letters = "");
+Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Reduction& reduction,
+               const std::string& letters = "");
+
+/// Collects everything that the outputs depend on; validates it. Extents of axes that are still -1
+/// are taken from `extents` by axis name.
+Result<Compute> build(const std::vector<Tensor>& outputs,
+                      const std::vector<std::pair<Axis, int64_t>>& extents = {});
+inline Result<Compute> build(const Tensor& output,
+                             const std::vector<std::pair<Axis, int64_t>>& extents = {}) {
+  return build(std::vector<Tensor>{output}, extents);
+}
+
+}  // namespace tw::dsl

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/expr.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/integer.h"
+#include "base/text.h"
+
+namespace tw::dsl {
+namespace {
+
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+size_t mix(size_t seed, size_t value) {
+  return seed ^ (value + 0x9e3779b97f4a7c15ull + (seed << 6) + (seed >> 2));
+}
+
+size_t hash_of(const decltype(ExprNode::value)& value) {
+  size_t h = value.index();
+  std::visit(Overloaded{[&](const Const& c) {
+                          h = mix(h, static_cast<size_t>(c.type));
+                          h = mix(h, std::hash<int64_t>()(c.int_value));
+                          h = mix(h, std::hash<double>()(c.float_value));
+                        },
+                        [&](const Var& v) { h = mix(h, std::hash<std::string>()(v.name)); },
+                        [&](const Read& r) {
+                          h = mix(h, std::hash<std::string>()(r.tensor));
+                          for (const Expr& index : r.indices) h = mix(h, index.hash());
+                        },
+                        [&](const Unary& u) {
+                          h = mix(mix(h, static_cast<size_t>(u.op)), u.a.hash());
+                        },
+                        [&](const Binary& b) {
+                          h = mix(mix(mix(h, static_cast<size_t>(b.op)), b.a.hash()), b.b.hash());
+                        },
+                        [&](const Select& s) {
+                          h = mix(mix(mix(h, s.condition.hash()), s.a.hash()), s.b.hash());
+                        },
+                        [&](const Cast& c) {
+                          h = mix(mix(h, static_cast<size_t>(c.type)), c.a.hash());
+                        }},
+             value);
+  return h;
+}
+
+Expr make(decltype(ExprNode::value) value, DType type) {
+  const size_t hash = hash_of(value);
+  return Expr(std::make_shared<const ExprNode>(ExprNode{std::move(value), type, hash}));
+}
+
+bool is_comparison(BinaryOp op) {
+  return op == BinaryOp::Lt || op == BinaryOp::Le || op == BinaryOp::Eq || op == BinaryOp::Ne;
+}
+bool is_logical(BinaryOp op) { return op == BinaryOp::And || op == BinaryOp::Or; }
+
+std::optional<int64_t> checked_sub(int64_t a, int64_t b) {
+  int64_t difference;
+  if (__builtin_sub_overflow(a, b, &difference)) return std::nullopt;
+  return difference;
+}
+
+std::optional<int64_t> fold_int(BinaryOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::Add: return checked_add(a, b);
+    case BinaryOp::Sub: return checked_sub(a, b);
+    case BinaryOp::Mul: return checked_mul(a, b);
+    // Only positive divisors fold: 0 has no quotient, and the least integer over -1 overflows.
+    case BinaryOp::Div: return b <= 0 ? std::nullopt : std::optional(floor_div(a, b));
+    case BinaryOp::Mod: return b <= 0 ? std::nullopt : std::optional(floor_mod(a, b));
+    case BinaryOp::Min: return std::min(a, b);
+    case BinaryOp::Max: return std::max(a, b);
+    case BinaryOp::Lt: return a < b;
+    case BinaryOp::Le: return a <= b;
+    case BinaryOp::Eq: return a == b;
+    case BinaryOp::Ne: return a != b;
+    case BinaryOp::And: return a && b;
+    case BinaryOp::Or: return a || b;
+  }
+  return std::nullopt;
+}
+
+// Neutral and absorbing elements, for integers and booleans only: x * 0 is not 0 for a float NaN.
+std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b) {
+  const auto x = as_int(a), y = as_int(b);
+  switch (op) {
+    case BinaryOp::Add:
+      if (x == 0) return b;
+      if (y == 0) return a;
+      break;
+    case BinaryOp::Sub:
+      if (y == 0) return a;
+      if (equal(a, b)) return constant_int(a.type(), 0);
+      break;
+    case BinaryOp::Mul:
+      if (x == 1) return b;
+      if (y == 1) return a;
+      if (x == 0) return a;
+      if (y == 0) return b;
+      break;
+    case BinaryOp::Div:
+      if (y == 1) return a;
+      break;
+    case BinaryOp::Mod:
+      if (y == 1) return constant_int(a.type(), 0);
+      break;
+    case BinaryOp::Min:
+    case BinaryOp::Max:
+      if (equal(a, b)) return a;
+      break;
+    case BinaryOp::And:
+      if (x) return *x ? b : a;
+      if (y) return *y ? a : b;
+      break;
+    case BinaryOp::Or:
+      if (x) return *x ? a : b;
+      if (y) return *y ? b : a;
+      break;
+    default: break;
+  }
+  return std::nullopt;
+}
+
+/// An integer literal takes the type of what it meets; all other mixtures are the caller's bug.
+void unify(Expr& a, Expr& b) {
+  if (a.type() == b.type()) return;
+  const auto adapt = [](const Expr& literal, DType type) {
+    const int64_t value = *as_int(literal);
+    return is_float(type) ? constant(type, static_cast<double>(value)) : constant_int(type, value);
+  };
+  if (as_int(a) && a.type() == Int64) {
+    a = adapt(a, b.type());
+  } else if (as_int(b) && b.type() == Int64) {
+    b = adapt(b, a.type());
+  }
+}
+
+std::string print(const Expr& expr, int parent_precedence);
+
+std::string print_list(const std::vector<Expr>& items) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) text += (i ? ", " : "") + print(items[i], 0);
+  return text;
+}
+
+std::string print_const(const Const& c) {
+  if (is_float(c.type)) {
+    std::string text = format_double(c.float_value);
+    const bool plain = text.find_first_of(".en") == std::string::npos;
+    if (plain) text += ".0";
+    if (c.type != Float32) text += std::string(to_string(c.type));
+    return text;
+  }
+  if (c.type == Bool) return c.int_value ? "true" : "false";
+  if (c.type == Int64) return std::to_string(c.int_value);
+  return std::to_string(c.int_value) + std::string(to_string(c.type));
+}
+
+std::string print_binary(const Binary& b, int parent) {
+  const int own = precedence(b.op);
+  if (own == 0)
+    return fmt::format("{}({}, {})", to_string(b.op), print(b.a, 0), print(b.b, 0));
+  // The right operand of a same-precedence chain keeps its parentheses: a - (b - c).
+  const std::string text =
+      fmt::format("{} {} {}", print(b.a, own), to_string(b.op), print(b.b, own + 1));
+  return own < parent ? "(" + text + ")" : text;
+}
+
+std::string print(const Expr& expr, int parent) {
+  return std::visit(
+      Overloaded{[](const Const& c) { return print_const(c); },
+                 [](const Var& v) { return v.name; },
+                 [](const Read& r) { return fmt::format("{}[{}]", r.tensor, print_list(r.indices)); },
+                 [](const Unary& u) { return fmt::format("{}({})", to_string(u.op), print(u.a, 0)); },
+                 [&](const Binary& b) { return print_binary(b, parent); },
+                 [](const Select& s) {
+                   return fmt::format("select({}, {}, {})", print(s.condition, 0), print(s.a, 0),
+                                      print(s.b, 0));
+                 },
+                 [](const Cast& c) {
+                   return fmt::format("{}({})", to_string(c.type), print(c.a, 0));
+                 }},
+      expr.node().value);
+}
+
+/// Applies `f` to each child; nullopt when none changed.
+std::optional<Expr> rebuild(const Expr& expr, const std::function<Expr(const Expr&)>& f) {
+  return std::visit(
+      Overloaded{[](const Const&) -> std::optional<Expr> { return std::nullopt; },
+                 [](const Var&) -> std::optional<Expr> { return std::nullopt; },
+                 [&](const Read& r) -> std::optional<Expr> {
+                   std::vector<Expr> indices;
+                   bool changed = false;
+                   for (const Expr& index : r.indices) {
+                     indices.push_back(f(index));
+                     changed |= !indices.back().same_node(index);
+                   }
+                   if (!changed) return std::nullopt;
+                   return read(r.tensor, std::move(indices), r.type, r.source);
+                 },
+                 [&](const Unary& u) -> std::optional<Expr> {
+                   const Expr a = f(u.a);
+                   if (a.same_node(u.a)) return std::nullopt;
+                   return unary(u.op, a);
+                 },
+                 [&](const Binary& b) -> std::optional<Expr> {
+                   const Expr x = f(b.a), y = f(b.b);
+                   if (x.same_node(b.a) && y.same_node(b.b)) return std::nullopt;
+                   return binary(b.op, x, y);
+                 },
+                 [&](const Select& s) -> std::optional<Expr> {
+                   const Expr c = f(s.condition), x = f(s.a), y = f(s.b);
+                   if (c.same_node(s.condition) && x.same_node(s.a) && y.same_node(s.b))
+                     return std::nullopt;
+                   return select(c, x, y);
+                 },
+                 [&](const Cast& c) -> std::optional<Expr> {
+                   const Expr a = f(c.a);
+                   if (a.same_node(c.a)) return std::nullopt;
+                   return cast(c.type, a);
+                 }},
+      expr.node().value);
+}
+
+}  // namespace
+
+Expr::Expr(int64_t value) : Expr(constant_int(Int64, value)) {}
+DType Expr::type() const { return node_->type; }
+size_t Expr::hash() const { return node_->hash; }
+
+Expr var(const std::string& name) { return make(Var{name}, Int64); }
+
+Expr constant(DType type, double value) {
+  if (!is_float(type)) return constant_int(type, static_cast<int64_t>(value));
+  return make(Const{type, round_to(type, value), 0}, type);
+}
+
+Expr constant_int(DType type, int64_t value) {
+  if (is_float(type)) return constant(type, static_cast<double>(value));
+  return make(Const{type, 0, wrap_to(type, value)}, type);
+}
+
+Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
+          std::shared_ptr<const TensorNode> source) {
+  return make(Read{tensor, std::move(indices), type, std::move(source)}, type);
+}
+
+Expr unary(UnaryOp op, Expr a) {
+  const DType type = op == UnaryOp::Not ? Bool : a.type();
+  if (const auto value = as_int(a)) {
+    if (op == UnaryOp::Neg)
+      if (const auto negated = checked_sub(0, *value)) return constant_int(type, *negated);
+    if (op == UnaryOp::Not) return constant_int(Bool, !*value);
+  }
+  return make(Unary{op, std::move(a)}, type);
+}
+
+Expr binary(BinaryOp op, Expr a, Expr b) {
+  unify(a, b);
+  TW_CHECK(a.type() == b.type(), "operands of two types: the front ends check this");
+  const DType type = is_comparison(op) || is_logical(op) ? Bool : a.type();
+  if (!is_float(a.type())) {
+    const auto x = as_int(a), y = as_int(b);
+    if (x && y)
+      if (const auto folded = fold_int(op, *x, *y)) return constant_int(type, *folded);
+    if (const auto folded = fold_neutral(op, a, b)) return *folded;
+  }
+  return make(Binary{op, std::move(a), std::move(b)}, type);
+}
+
+Expr select(Expr condition, Expr a, Expr b) {
+  unify(a, b);
+  TW_CHECK(a.type() == b.type() && condition.type() == Bool);
+  if (const auto value = as_int(condition)) return *value ? a : b;
+  const DType type = a.type();
+  return make(Select{std::move(condition), std::move(a), std::move(b)}, type);
+}
+
+Expr cast(DType type, Expr a) {
+  if (a.type() == type) return a;
+  if (const auto value = as_int(a))
+    return is_float(type) ? constant(type, static_cast<double>(*value)) : constant_int(type, *value);
+  return make(Cast{type, std::move(a)}, type);
+}
+
+Expr operator+(const Expr& a, const Expr& b) { return binary(BinaryOp::Add, a, b); }
+Expr operator-(const Expr& a, const Expr& b) { return binary(BinaryOp::Sub, a, b); }
+Expr operator*(const Expr& a, const Expr& b) { return binary(BinaryOp::Mul, a, b); }
+Expr operator/(const Expr& a, const Expr& b) { return binary(BinaryOp::Div, a, b); }
+Expr operator%(const Expr& a, const Expr& b) { return binary(BinaryOp::Mod, a, b); }
+Expr operator-(const Expr& a) { return unary(UnaryOp::Neg, a); }
+Expr operator<(const Expr& a, const Expr& b) { return binary(BinaryOp::Lt, a, b); }
+Expr operator<=(const Expr& a, const Expr& b) { return binary(BinaryOp::Le, a, b); }
+Expr operator>(const Expr& a, const Expr& b) { return binary(BinaryOp::Lt, b, a); }
+Expr operator>=(const Expr& a, const Expr& b) { return binary(BinaryOp::Le, b, a); }
+Expr operator&&(const Expr& a, const Expr& b) { return binary(BinaryOp::And, a, b); }
+Expr operator||(const Expr& a, const Expr& b) { return binary(BinaryOp::Or, a, b); }
+Expr operator!(const Expr& a) { return unary(UnaryOp::Not, a); }
+Expr eq(const Expr& a, const Expr& b) { return binary(BinaryOp::Eq, a, b); }
+Expr ne(const Expr& a, const Expr& b) { return binary(BinaryOp::Ne, a, b); }
+Expr min(const Expr& a, const Expr& b) { return binary(BinaryOp::Min, a, b); }
+Expr max(const Expr& a, const Expr& b) { return binary(BinaryOp::Max, a, b); }
+Expr clamp(const Expr& a, const Expr& low, const Expr& high) { return max(min(a, high), low); }
+Expr abs(const Expr& a) { return unary(UnaryOp::Abs, a); }
+Expr exp(const Expr& a) { return unary(UnaryOp::Exp, a); }
+Expr log(const Expr& a) { return unary(UnaryOp::Log, a); }
+Expr sqrt(const Expr& a) { return unary(UnaryOp::Sqrt, a); }
+Expr tanh(const Expr& a) { return unary(UnaryOp::Tanh, a); }
+Expr erf(const Expr& a) { return unary(UnaryOp::Erf, a); }
+Expr floor(const Expr& a) { return unary(UnaryOp::Floor, a); }
+
+bool equal(const Expr& a, const Expr& b) {
+  if (a.same_node(b)) return true;
+  if (a.hash() != b.hash() || a.type() != b.type()) return false;
+  if (a.node().value.index() != b.node().value.index()) return false;
+  return std::visit(
+      Overloaded{[&](const Const& x) {
+                   const Const& y = *b.as<Const>();
+                   return x.int_value == y.int_value &&
+                          (x.float_value == y.float_value ||
+                           (std::isnan(x.float_value) && std::isnan(y.float_value))) &&
+                          std::signbit(x.float_value) == std::signbit(y.float_value);
+                 },
+                 [&](const Var& x) { return x.name == b.as<Var>()->name; },
+                 [&](const Read& x) {
+                   const Read& y = *b.as<Read>();
+                   return x.tensor == y.tensor &&
+                          std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(),
+                                     y.indices.end(), equal);
+                 },
+                 [&](const Unary& x) {
+                   const Unary& y = *b.as<Unary>();
+                   return x.op == y.op && equal(x.a, y.a);
+                 },
+                 [&](const Binary& x) {
+                   const Binary& y = *b.as<Binary>();
+                   return x.op == y.op && equal(x.a, y.a) && equal(x.b, y.b);
+                 },
+                 [&](const Select& x) {
+                   const Select& y = *b.as<Select>();
+                   return equal(x.condition, y.condition) && equal(x.a, y.a) && equal(x.b, y.b);
+                 },
+                 [&](const Cast& x) { return equal(x.a, b.as<Cast>()->a); }},
+      a.node().value);
+}
+
+std::optional<int64_t> as_int(const Expr& expr) {
+  const Const* c = expr.as<Const>();
+  if (!c || is_float(c->type)) return std::nullopt;
+  return c->int_value;
+}
+
+bool is_int(const Expr& expr, int64_t value) { return as_int(expr) == value; }
+
+std::string to_string(const Expr& expr) { return print(expr, 0); }
+
+Expr substitute(const Expr& expr, const Substitution& replacements) {
+  if (const Var* v = expr.as<Var>()) {
+    const auto found = replacements.find(v->name);
+    return found == replacements.end() ? expr : found->second;
+  }
+  const auto rebuilt =
+      rebuild(expr, [&](const Expr& child) { return substitute(child, replacements); });
+  return rebuilt ? *rebuilt : expr;
+}
+
+Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite) {
+  const auto rebuilt =
+      rebuild(expr, [&](const Expr& child) { return transform(child, rewrite); });
+  const Expr& current = rebuilt ? *rebuilt : expr;
+  const auto replaced = rewrite(current);
+  return replaced ? *replaced : current;
+}
+
+void for_each(const Expr& expr, const std::function<void(const Expr&)>& visit) {
+  visit(expr);
+  std::visit(Overloaded{[](const Const&) {}, [](const Var&) {},
+                        [&](const Read& r) {
+                          for (const Expr& index : r.indices) for_each(index, visit);
+                        },
+                        [&](const Unary& u) { for_each(u.a, visit); },
+                        [&](const Binary& b) {
+                          for_each(b.a, visit);
+                          for_each(b.b, visit);
+                        },
+                        [&](const Select& s) {
+                          for_each(s.condition, visit);
+                          for_each(s.a, visit);
+                          for_each(s.b, visit);
+                        },
+                        [&](const Cast& c) { for_each(c.a, visit); }},
+             expr.node().value);
+}
+
+bool uses_var(const Expr& expr, const std::string& name) {
+  bool found = false;
+  for_each(expr, [&](const Expr& e) {
+    if (const Var* v = e.as<Var>()) found |= v->name == name;
+  });
+  return found;
+}
+
+std::string_view to_string(UnaryOp op) {
+  constexpr std::string_view names[] = {
+#define X(name, text) text,
+      TW_UNARY_OPS(X)
+#undef X
+  };
+  return names[static_cast<int>(op)];
+}
+
+std::string_view to_string(BinaryOp op) {
+  constexpr std::string_view names[] = {
+#define X(name, text, precedence) text,
+      TW_BINARY_OPS(X)
+#undef X
+  };
+  return names[static_cast<int>(op)];
+}
+
+int precedence(BinaryOp op) {
+  constexpr int levels[] = {
+#define X(name, text, precedence) precedence,
+      TW_BINARY_OPS(X)
+#undef X
+  };
+  return levels[static_cast<int>(op)];
+}
+
+std::optional<std::string> type_error(UnaryOp op, DType type) {
+  const auto needs = [&](bool holds, std::string_view what) -> std::optional<std::string> {
+    if (holds) return std::nullopt;
+    return fmt::format("'{}' needs {}, not {}", to_string(op), what, to_string(type));
+  };
+  switch (op) {
+    case UnaryOp::Neg:
+    case UnaryOp::Abs: return needs(type != Bool, "a number");
+    case UnaryOp::Not: return needs(type == Bool, "a bool");
+    default: return needs(is_float(type), "a float");
+  }
+}
+
+std::optional<std::string> type_error(BinaryOp op, DType type) {
+  const auto needs = [&](bool holds, std::string_view what) -> std::optional<std::string> {
+    if (holds) return std::nullopt;
+    return fmt::format("'{}' needs {}, not {}", to_string(op), what, to_string(type));
+  };
+  switch (op) {
+    case BinaryOp::Eq:
+    case BinaryOp::Ne: return std::nullopt;
+    case BinaryOp::And:
+    case BinaryOp::Or: return needs(type == Bool, "bools");
+    case BinaryOp::Mod: return needs(type != Bool && !is_float(type), "integers");
+    default: return needs(type != Bool, "numbers");
+  }
+}
+
+}  // namespace tw::dsl

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Expressions: the immutable trees that tensor definitions, loop bounds and generated statements share.
+//
+// An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe to
+// share between threads. Index arithmetic has type Int64; division and modulo of integers round towards
+// minus infinity (as Halide's do), so `(x - 1) / 2` and `x % 4` mean the same on every target.
+// Arithmetic needs operands of one type; an integer literal takes the type of the other operand.
+//
+//   Expr x = var("x");
+//   Expr e = select(x >= 1 && x < 8, a.read({x - 1}), constant(Float32, 0));
+//   to_string(e);   // "select(x >= 1 && x < 8, a[x - 1], 0.0)"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace tw::dsl {
+
+struct ExprNode;
+class TensorNode;
+
+// enumerator, function name in text
+#define TW_UNARY_OPS(X) \
+  X(Neg, "neg")         \
+  X(Not, "not")         \
+  X(Abs, "abs")         \
+  X(Exp, "exp")         \
+  X(Log, "log")         \
+  X(Sqrt, "sqrt")       \
+  X(Tanh, "tanh")       \
+  X(Erf, "erf")         \
+  X(Floor, "floor")
+
+// enumerator, text, precedence (higher binds tighter; 0: written as a function call)
+#define TW_BINARY_OPS(X) \
+  X(Add, "+", 4)         \
+  X(Sub, "-", 4)         \
+  X(Mul, "*", 5)         \
+  X(Div, "/", 5)         \
+  X(Mod, "%", 5)         \
+  X(Min, "min", 0)       \
+  X(Max, "max", 0)       \
+  X(Lt, "<", 3)          \
+  X(Le, "<=", 3)         \
+  X(Eq, "==", 3)         \
+  X(Ne, "!=", 3)         \
+  X(And, "&&", 2)        \
+  X(Or, "||", 1)
+
+enum class UnaryOp {
+#define X(name, text) name,
+  TW_UNARY_OPS(X)
+#undef X
+};
+enum class BinaryOp {
+#define X(name, text, precedence) name,
+  TW_BINARY_OPS(X)
+#undef X
+};
+
+class Expr {
+ public:
+  Expr() = default;                        ///< empty; only to be assigned to
+  Expr(int64_t value);                     ///< an Int64 literal
+  Expr(int value) : Expr(int64_t{value}) {}
+  explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
+
+  const ExprNode& node() const { return *node_; }
+  bool defined() const { return node_ != nullptr; }
+  DType type() const;
+  size_t hash() const;
+  bool same_node(const Expr& other) const { return node_ == other.node_; }
+  friend bool operator==(const Expr& a, const Expr& b) = delete;  // builds no Expr: use equal()
+
+  /// The node as T, or nullptr.
+  template <typename T>
+  const T* as() const;
+
+ private:
+  std::shared_ptr<const ExprNode> node_;
+};
+
+struct Const {
+  DType type;
+  double float_value = 0;   ///< for float types, already rounded to the type
+  int64_t int_value = 0;    ///< for the others
+};
+/// An axis or loop variable, always Int64.
+struct Var {
+  std::string name;
+};
+/// One element of a tensor or buffer, by name.
+struct Read {
+  std::string tensor;
+  std::vector<Expr> indices;
+  DType type;
+  std::shared_ptr<const TensorNode> source;  ///< where a declaration continues; no part of equality
+};
+struct Unary {
+  UnaryOp op;
+  Expr a;
+};
+struct Binary {
+  BinaryOp op;
+  Expr a, b;
+};
+struct Select {
+  Expr condition, a, b;
+};
+struct Cast {
+  DType type;
+  Expr a;
+};
+
+struct ExprNode {
+  std::variant<Const, Var, Read, Unary, Binary, Select, Cast> value;
+  DType type;
+  size_t hash;
+};
+
+template <typename T>
+const T* Expr::as() const {
+  return std::get_if<T>(&node_->value);
+}
+
+Expr var(const std::string& name);
+Expr constant(DType type, double value);
+Expr constant_int(DType type, int64_t value);
+Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
+          std::shared_ptr<const TensorNode> source = nullptr);
+Expr unary(UnaryOp op, Expr a);
+/// Folds constants and the neutral elements of integer arithmetic (x + 0, x * 1, x * 0).
+Expr binary(BinaryOp op, Expr a, Expr b);
+Expr select(Expr condition, Expr a, Expr b);
+Expr cast(DType type, Expr a);
+
+Expr operator+(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a, const Expr& b);
+Expr operator*(const Expr& a, const Expr& b);
+Expr operator/(const Expr& a, const Expr& b);
+Expr operator%(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a);
+Expr operator<(const Expr& a, const Expr& b);
+Expr operator<=(const Expr& a, const Expr& b);
+Expr operator>(const Expr& a, const Expr& b);
+Expr operator>=(const Expr& a, const Expr& b);
+Expr operator&&(const Expr& a, const Expr& b);
+Expr operator||(const Expr& a, const Expr& b);
+Expr operator!(const Expr& a);
+Expr eq(const Expr& a, const Expr& b);
+Expr ne(const Expr& a, const Expr& b);
+Expr min(const Expr& a, const Expr& b);
+Expr max(const Expr& a, const Expr& b);
+Expr clamp(const Expr& a, const Expr& low, const Expr& high);
+Expr abs(const Expr& a);
+Expr exp(const Expr& a);
+Expr log(const Expr& a);
+Expr sqrt(const Expr& a);
+Expr tanh(const Expr& a);
+Expr erf(const Expr& a);
+Expr floor(const Expr& a);
+
+/// Structural equality.
+bool equal(const Expr& a, const Expr& b);
+
+/// The value when the expression is an integer (or bool) literal.
+std::optional<int64_t> as_int(const Expr& expr);
+bool is_int(const Expr& expr, int64_t value);
+
+/// Prints with the fewest parentheses that keep the tree; parse_expr in dsl/parse.h reads it back.
+std::string to_string(const Expr& expr);
+
+using Substitution = std::map<std::string, Expr>;
+/// Replaces variables by name, rebuilding (and so folding) what changes.
+Expr substitute(const Expr& expr, const Substitution& replacements);
+
+/// Rebuilds the tree bottom-up: `rewrite` sees each node with its children already rewritten and
+/// returns the replacement, or nullopt to keep it.
+Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite);
+
+/// Calls `visit` on each node, parents first.
+void for_each(const Expr& expr, const std::function<void(const Expr&)>& visit);
+
+bool uses_var(const Expr& expr, const std::string& name);
+
+std::string_view to_string(UnaryOp op);
+std::string_view to_string(BinaryOp op);
+int precedence(BinaryOp op);
+
+/// Why the operation has no meaning on operands of this type ("exp needs a float"), or nullopt.
+std::optional<std::string> type_error(UnaryOp op, DType type);
+std::optional<std::string> type_error(BinaryOp op, DType type);
+
+}  // namespace tw::dsl
