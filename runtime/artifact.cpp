@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/artifact.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/hash.h"
+#include "base/integer.h"
+#include "base/text.h"
+#include "runtime/private_file.h"
+
+namespace tw::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kMagic = "TWARTF01";
+constexpr size_t kPrefixBytes = 12;  // magic and header length
+constexpr int64_t kMaxHeaderBytes = 4 << 20;
+constexpr int64_t kMaxObjectBytes = 256 << 20;
+
+tl::unexpected<Error> invalid(std::string message) {
+  return fail(ErrorCode::Invalid, std::move(message));
+}
+
+bool is_identifier(std::string_view text) {
+  if (text.empty() || text.size() > 255 || std::isdigit(static_cast<unsigned char>(text[0])))
+    return false;
+  for (const char c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') return false;
+  return true;
+}
+
+Status check_phases(std::string_view what, const std::vector<PhaseInfo>& phases) {
+  if (phases.empty()) return invalid(fmt::format("[artifact] {} has no phases", what));
+  for (const PhaseInfo& phase : phases) {
+    if (!is_identifier(phase.symbol))
+      return invalid(fmt::format("[artifact] {}: '{}' is no symbol name: expected a C identifier",
+                                 what, phase.symbol));
+    if (phase.tasks < 0 || phase.tasks > std::numeric_limits<int32_t>::max())
+      return invalid(fmt::format("[artifact] {}: phase '{}' has {} tasks: expected 0 to {}", what,
+                                 phase.symbol, phase.tasks, std::numeric_limits<int32_t>::max()));
+  }
+  return {};
+}
+
+Status check_argument(const ArgumentInfo& argument, const KernelInfo& info) {
+  for (const int64_t extent : argument.shape)
+    if (extent < 0)
+      return invalid(fmt::format("[artifact] argument '{}' has the extent {}: expected 0 or more",
+                                 argument.name, extent));
+  const auto elements = checked_product(argument.shape);
+  const int64_t element_bytes = size_bytes(argument.dtype);
+  if (!elements || !checked_mul(*elements, element_bytes) || argument.storage_elements < 0 ||
+      !checked_mul(argument.storage_elements, element_bytes))
+    return invalid(fmt::format("[artifact] argument '{}' has a size that does not fit 64 bits",
+                               argument.name));
+  if (argument.pack.empty() && argument.storage_elements != *elements)
+    return invalid(
+        fmt::format("[artifact] argument '{}' stores {} elements, its shape has {}: "
+                    "expected the same, or a pack",
+                    argument.name, argument.storage_elements, *elements));
+  if (!argument.pack.empty() && !info.packs.contains(argument.pack))
+    return invalid(fmt::format("[artifact] argument '{}' names the pack '{}': no such pack",
+                               argument.name, argument.pack));
+  return {};
+}
+
+Status check_arguments(const KernelInfo& info) {
+  std::set<std::string> names;
+  bool outputs_begun = false;
+  for (const ArgumentInfo& argument : info.arguments) {
+    if (argument.name.empty() || !names.insert(argument.name).second)
+      return invalid(fmt::format("[artifact] two arguments are named '{}': expected distinct names",
+                                 argument.name));
+    if (outputs_begun && !argument.is_output)
+      return invalid(fmt::format("[artifact] input '{}' follows an output: expected inputs first",
+                                 argument.name));
+    outputs_begun = argument.is_output;
+    TW_RETURN_IF_ERROR(check_argument(argument, info));
+  }
+  if (!outputs_begun) return invalid("[artifact] the kernel has no output");
+  return {};
+}
+
+Json phases_json(const std::vector<PhaseInfo>& phases) {
+  Json list = Json::array();
+  for (const PhaseInfo& phase : phases)
+    list.push_back({{"symbol", phase.symbol}, {"tasks", phase.tasks}});
+  return list;
+}
+
+Json info_json(const KernelInfo& info) {
+  Json arguments = Json::array();
+  for (const ArgumentInfo& argument : info.arguments)
+    arguments.push_back({{"name", argument.name},
+                         {"dtype", to_string(argument.dtype)},
+                         {"is_output", argument.is_output},
+                         {"shape", argument.shape},
+                         {"layout", argument.layout},
+                         {"storage_elements", argument.storage_elements},
+                         {"pack", argument.pack}});
+  Json packs = Json::object();
+  for (const auto& [name, phases] : info.packs) packs[name] = phases_json(phases);
+  return {{"workload", info.workload},
+          {"schedule", info.schedule},
+          {"target", info.target},
+          {"toolchain", info.toolchain},
+          {"codegen_abi", info.codegen_abi},
+          {"arguments", arguments},
+          {"phases", phases_json(info.phases)},
+          {"scratch_bytes", info.scratch_bytes},
+          {"packs", packs},
+          {"spills", info.spills},
+          {"flops", info.flops}};
+}
+
+// The readers below throw nlohmann's exceptions, which read_header turns into one error.
+std::vector<PhaseInfo> phases_from(const Json& json) {
+  std::vector<PhaseInfo> phases;
+  for (const Json& phase : json)
+    phases.push_back({phase.at("symbol").get<std::string>(), phase.at("tasks").get<int64_t>()});
+  return phases;
+}
+
+Result<ArgumentInfo> argument_from(const Json& json) {
+  ArgumentInfo argument;
+  TW_TRY(argument.dtype, parse_dtype(json.at("dtype").get<std::string>()));
+  json.at("name").get_to(argument.name);
+  json.at("is_output").get_to(argument.is_output);
+  json.at("shape").get_to(argument.shape);
+  json.at("layout").get_to(argument.layout);
+  json.at("storage_elements").get_to(argument.storage_elements);
+  json.at("pack").get_to(argument.pack);
+  return argument;
+}
+
+Result<KernelInfo> info_from(const Json& json) {
+  KernelInfo info;
+  json.at("workload").get_to(info.workload);
+  json.at("schedule").get_to(info.schedule);
+  json.at("target").get_to(info.target);
+  json.at("toolchain").get_to(info.toolchain);
+  json.at("codegen_abi").get_to(info.codegen_abi);
+  json.at("scratch_bytes").get_to(info.scratch_bytes);
+  json.at("spills").get_to(info.spills);
+  json.at("flops").get_to(info.flops);
+  info.phases = phases_from(json.at("phases"));
+  for (const auto& [name, phases] : json.at("packs").items())
+    info.packs[name] = phases_from(phases);
+  for (const Json& item : json.at("arguments")) {
+    TW_TRY(ArgumentInfo argument, argument_from(item));
+    info.arguments.push_back(std::move(argument));
+  }
+  return info;
+}
+
+// Keys are sorted and no space is written, so that equal headers are equal bytes.
+Json header_json(const Artifact& artifact) {
+  Json header = {{"runtime_abi", kRuntimeAbi},
+                 {"info", info_json(artifact.info)},
+                 {"object_bytes", artifact.object.size()},
+                 {"object_hash", sha256_hex(artifact.object)}};
+  header["header_hash"] = sha256_hex(header.dump());
+  return header;
+}
+
+struct Header {
+  KernelInfo info;
+  uint64_t object_bytes = 0;
+  std::string object_hash;
+};
+
+Result<Header> header_from(Json json, std::string_view text) {
+  // Text that is not what we would print hides changes that parse to the same value.
+  if (json.dump() != text) return invalid("the header is not in canonical form");
+  const std::string hash = json.at("header_hash").get<std::string>();
+  json.erase("header_hash");
+  if (sha256_hex(json.dump()) != hash) return invalid("the header does not match its hash");
+  if (const auto abi = json.at("runtime_abi").get<int64_t>(); abi != kRuntimeAbi)
+    return invalid(
+        fmt::format("its kernel ABI is version {}, this runtime's is {}", abi, kRuntimeAbi));
+  Header header;
+  TW_TRY(header.info, info_from(json.at("info")));
+  json.at("object_bytes").get_to(header.object_bytes);
+  json.at("object_hash").get_to(header.object_hash);
+  return header;
+}
+
+Result<Header> read_header(std::string_view text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return invalid("the header is no JSON");
+  try {
+    return header_from(std::move(json), text);
+  } catch (const Json::exception& error) {
+    return invalid(fmt::format("the header has a wrong field ({})", error.what()));
+  }
+}
+
+Result<Artifact> parse_artifact(std::string_view bytes) {
+  if (bytes.size() < kPrefixBytes || bytes.substr(0, kMagic.size()) != kMagic)
+    return invalid("it does not begin with TWARTF01");
+  uint32_t header_bytes = 0;
+  for (size_t i = 0; i < 4; ++i)
+    header_bytes |= uint32_t{static_cast<unsigned char>(bytes[kMagic.size() + i])} << (8 * i);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kPrefixBytes)
+    return invalid("it ends inside the header");
+  TW_TRY(Header header, read_header(bytes.substr(kPrefixBytes, header_bytes)));
+  const std::string_view object = bytes.substr(kPrefixBytes + header_bytes);
+  if (object.size() != header.object_bytes)
+    return invalid(fmt::format("its object has {} bytes, the header says {}", object.size(),
+                               header.object_bytes));
+  if (sha256_hex(object) != header.object_hash)
+    return invalid("its object does not match its hash");
+  TW_RETURN_IF_ERROR(check_info(header.info));
+  return Artifact{std::move(header.info), std::string(object)};
+}
+
+}  // namespace
+
+std::string artifact_name(std::string_view workload, std::string_view schedule,
+                          std::string_view target, int64_t codegen_abi) {
+  return short_hash(fmt::format("{}\n{}\n{}\n{}", workload, schedule, target, codegen_abi)) +
+         ".twart";
+}
+
+Status check_info(const KernelInfo& info) {
+  if (info.scratch_bytes < 0)
+    return invalid(
+        fmt::format("[artifact] scratch_bytes is {}: expected 0 or more", info.scratch_bytes));
+  if (const auto target = parse_target(info.target); !target)
+    return invalid(fmt::format("[artifact] {}", target.error().message));
+  TW_RETURN_IF_ERROR(check_phases("the kernel", info.phases));
+  for (const auto& [name, phases] : info.packs)
+    TW_RETURN_IF_ERROR(check_phases(fmt::format("pack '{}'", name), phases));
+  return check_arguments(info);
+}
+
+Status check_target(std::string_view target, const Target& machine) {
+  TW_TRY(const Target wanted, parse_target(target));
+  const auto missing = missing_features(wanted, machine);
+  if (missing.empty()) return {};
+  return invalid(
+      fmt::format("[artifact] the kernel is for {} and this machine has no {}: compile it "
+                  "for this machine with --target host",
+                  target, join(missing, ", ")));
+}
+
+int64_t storage_bytes(const ArgumentInfo& argument) {
+  return argument.storage_elements * size_bytes(argument.dtype);
+}
+
+int64_t logical_bytes(const ArgumentInfo& argument) {
+  const auto elements = checked_product(argument.shape);
+  TW_CHECK(elements, "check_info bounds shapes");
+  return *elements * size_bytes(argument.dtype);
+}
+
+Status write_artifact(const std::string& path, const Artifact& artifact) {
+  TW_RETURN_IF_ERROR(check_info(artifact.info));
+  std::string header;
+  try {
+    header = header_json(artifact).dump();
+  } catch (const Json::exception& error) {
+    return invalid(fmt::format("[artifact] a text of the kernel is not UTF-8 ({})", error.what()));
+  }
+  const auto object_bytes = static_cast<int64_t>(artifact.object.size());
+  if (static_cast<int64_t>(header.size()) > kMaxHeaderBytes || object_bytes > kMaxObjectBytes)
+    return invalid(
+        fmt::format("[artifact] the header has {} bytes and the object {}: expected at most "
+                    "{} and {}",
+                    header.size(), object_bytes, kMaxHeaderBytes, kMaxObjectBytes));
+  std::string bytes(kMagic);
+  for (int shift = 0; shift < 32; shift += 8)
+    bytes += static_cast<char>((header.size() >> shift) & 0xff);
+  bytes += header;
+  bytes += artifact.object;
+  return replace_file(path, bytes);
+}
+
+Result<Artifact> read_artifact(const std::string& path, Trust trust, const Target& machine) {
+  TW_TRY(const std::string bytes,
+         read_private_file(path, trust == Trust::OwnOrRoot,
+                           static_cast<int64_t>(kPrefixBytes) + kMaxHeaderBytes + kMaxObjectBytes));
+  auto artifact = parse_artifact(bytes);
+  if (!artifact)
+    return invalid(fmt::format("[artifact] '{}' cannot be used: {}; delete it and compile again",
+                               path, artifact.error().message));
+  TW_RETURN_IF_ERROR(check_target(artifact->info.target, machine));
+  return artifact;
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// An artifact is one compiled kernel: machine code together with all that a caller must know to run
+// it. In a file it is
+//
+//     "TWARTF01" | u32 header length, little endian | JSON header | ELF shared object
+//
+// where the header holds the KernelInfo, the hash and size of the object, the version of the kernel
+// ABI and its own hash. Code is run only after all of these were checked, on the bytes that will be
+// run.
+//
+// The kernel ABI, kRuntimeAbi: a kernel is a list of phases. Each phase is an exported function
+//
+//     extern "C" int32_t f(void* const* buffers, void* scratch, int32_t task);
+//
+// called once for each task in [0, tasks), in any order and in parallel; all tasks of a phase end
+// before the next phase begins. `buffers` has a pointer for each argument, inputs first, each to an
+// array in storage layout, aligned to its element. `scratch` is one arena of scratch_bytes for all
+// tasks, aligned to 64 bytes, uninitialised, or null where scratch_bytes is 0. A result other than
+// 0 is a failure. Objects import nothing.
+//
+// Plain values and free functions; thread-safe.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/target.h"
+
+namespace tw::runtime {
+
+inline constexpr int kRuntimeAbi = 1;
+
+struct PhaseInfo {
+  std::string symbol;
+  int64_t tasks = 1;
+  friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
+};
+
+struct ArgumentInfo {
+  std::string name;
+  DType dtype = Float32;
+  bool is_output = false;
+  std::vector<int64_t> shape;  ///< logical; empty for a scalar
+  std::string layout;          ///< of the storage, as text; empty: row-major, as the logical array
+  int64_t storage_elements = 0;  ///< of the array in storage layout, padding included
+  std::string pack;  ///< the entry of KernelInfo::packs; empty: storage is the logical array
+  friend bool operator==(const ArgumentInfo&, const ArgumentInfo&) = default;
+};
+
+struct KernelInfo {
+  std::string workload;   ///< text key
+  std::string schedule;   ///< text
+  std::string target;     ///< canonical text of a Target
+  std::string toolchain;  ///< what compiled it, for people and records
+  int64_t codegen_abi = 0;
+  std::vector<ArgumentInfo> arguments;  ///< inputs, then outputs
+  std::vector<PhaseInfo> phases;
+  int64_t scratch_bytes = 0;
+  /// Two-buffer kernels without scratch: {logical, storage} for an input, {storage, logical} for an
+  /// output.
+  std::map<std::string, std::vector<PhaseInfo>> packs;
+  int spills = 0;     ///< register spills that the compiler left in the object
+  int64_t flops = 0;  ///< of one call
+  friend bool operator==(const KernelInfo&, const KernelInfo&) = default;
+};
+
+struct Artifact {
+  KernelInfo info;
+  std::string object;  ///< the bytes of an ELF shared object
+  friend bool operator==(const Artifact&, const Artifact&) = default;
+};
+
+/// Whose files are believed. A file is code: whoever can write it, or rename over it, runs as us.
+enum class Trust {
+  Own,        ///< the file belongs to the effective user
+  OwnOrRoot,  ///< or to root: artifacts that were installed with the system
+};
+
+/// The file name of the kernel for these four, "<16 hex digits>.twart": where the compiler puts it
+/// in a cache directory and where a Session looks for it.
+std::string artifact_name(std::string_view workload, std::string_view schedule,
+                          std::string_view target, int64_t codegen_abi);
+
+/// Invalid, naming the field, unless the ABI's promises can hold: inputs first, sizes that fit in
+/// memory arithmetic, symbols that are identifiers, packs that exist, a target that parses.
+Status check_info(const KernelInfo& info);
+
+/// Invalid, naming the missing features, unless kernels for `target` (canonical text) run on
+/// `machine`.
+Status check_target(std::string_view target, const Target& machine);
+
+/// Bytes of an argument's array in storage layout, and of its logical array. Requires: check_info
+/// holds.
+int64_t storage_bytes(const ArgumentInfo& argument);
+int64_t logical_bytes(const ArgumentInfo& argument);
+
+/// Replaces `path` atomically by the artifact, readable by its owner only. A reader sees the old
+/// file or the new one; after a crash too.
+Status write_artifact(const std::string& path, const Artifact& artifact);
+
+/// Reads and checks an artifact; does not load it. The file is opened once, without following a
+/// link in its last component, and what is checked is what is returned. NotCompiled: there is no
+/// such file. Invalid: it is another user's or writable by others (as is its directory), truncated,
+/// changed, of another ABI version, or for a machine with features that `machine` lacks.
+Result<Artifact> read_artifact(const std::string& path, Trust trust = Trust::Own,
+                               const Target& machine = host_target());
+
+}  // namespace tw::runtime

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernel.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "base/integer.h"
+#include "runtime/strided.h"
+
+namespace tw::runtime {
+namespace {
+
+using KernelFunction = int32_t (*)(void* const* buffers, void* scratch, int32_t task);
+
+constexpr int64_t kAlignment = 64;
+
+struct Phase {
+  std::string symbol;
+  int64_t tasks = 0;
+  KernelFunction function = nullptr;
+};
+
+struct TaskContext {
+  KernelFunction function;
+  void* const* buffers;
+  void* scratch;
+};
+
+int32_t run_task(void* context, int32_t task) noexcept {
+  const auto& [function, buffers, scratch] = *static_cast<const TaskContext*>(context);
+  return function(buffers, scratch, task);
+}
+
+Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* scratch,
+                  ThreadPool& pool, int threads) {
+  for (const Phase& phase : phases) {
+    TaskContext context{phase.function, buffers, scratch};
+    // One task for each thread needs no queue; more of them even out what cores do besides.
+    const int limit = threads > 0 ? std::min(threads, pool.threads()) : pool.threads();
+    const auto distribution = phase.tasks <= limit ? Distribution::Static : Distribution::Dynamic;
+    const int32_t code = pool.parallel_for(phase.tasks, &run_task, &context, threads, distribution);
+    if (code != 0)
+      return fail(ErrorCode::Internal,
+                  fmt::format("[kernel] phase '{}' failed with {}: expected 0; "
+                              "compile the kernel again and report this",
+                              phase.symbol, code));
+  }
+  return {};
+}
+
+Result<std::vector<Phase>> bind_phases(const Library& library,
+                                       const std::vector<PhaseInfo>& infos) {
+  std::vector<Phase> phases;
+  for (const PhaseInfo& info : infos) {
+    TW_TRY(void* const address, library.symbol(info.symbol));
+    phases.push_back({info.symbol, info.tasks, reinterpret_cast<KernelFunction>(address)});
+  }
+  return phases;
+}
+
+// Linux keeps AMX tiles from a process that did not ask for them: the first tile instruction would
+// be a SIGILL. The permission holds for all threads.
+Status allow_tiles([[maybe_unused]] const std::string& target) {
+#if defined(__x86_64__)
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  if (target.find("amx_tile") != std::string::npos &&
+      syscall(SYS_arch_prctl, request_permission, tile_data) != 0)
+    return fail(
+        ErrorCode::Environment,
+        fmt::format("[kernel] the system refuses AMX tiles to this process: {}; compile for a "
+                    "target without amx_tile",
+                    std::strerror(errno)));
+#endif
+  return {};
+}
+
+bool is_aligned(const void* data, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what) {
+  return fail(ErrorCode::Usage,
+              fmt::format("[kernel] {} '{}': {}", argument.is_output ? "output" : "input",
+                          argument.name, what));
+}
+
+Status check_count(const KernelInfo& info, size_t count) {
+  if (count == info.arguments.size()) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[kernel] {} arrays given, expected {}: the inputs, then the outputs",
+                          count, info.arguments.size()));
+}
+
+// Outputs must share memory with nothing; inputs may share with each other.
+Status check_overlaps(const KernelInfo& info, std::span<const ByteRange> ranges) {
+  for (size_t output = 0; output < ranges.size(); ++output) {
+    if (!info.arguments[output].is_output) continue;
+    for (size_t other = 0; other < output; ++other)
+      if (ranges[output].overlaps(ranges[other]))
+        return wrong_argument(
+            info.arguments[output],
+            fmt::format("shares memory with {} '{}': expected separate arrays; copy "
+                        "one of them",
+                        info.arguments[other].is_output ? "output" : "input",
+                        info.arguments[other].name));
+  }
+  return {};
+}
+
+Status check_storage(const KernelInfo& info, std::span<void* const> buffers) {
+  TW_RETURN_IF_ERROR(check_count(info, buffers.size()));
+  std::vector<ByteRange> ranges;
+  ranges.reserve(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const ArgumentInfo& argument = info.arguments[i];
+    const auto bytes = static_cast<uint64_t>(storage_bytes(argument));
+    if (buffers[i] == nullptr && bytes > 0)
+      return wrong_argument(argument, fmt::format("null given, expected {} bytes", bytes));
+    if (!is_aligned(buffers[i], size_bytes(argument.dtype)))
+      return wrong_argument(argument,
+                            fmt::format("misaligned pointer given, expected a multiple of {}",
+                                        size_bytes(argument.dtype)));
+    const uint64_t begin = reinterpret_cast<uintptr_t>(buffers[i]);
+    ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{begin, begin + bytes});
+  }
+  return check_overlaps(info, ranges);
+}
+
+Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer) {
+  if (buffer.dtype != argument.dtype)
+    return wrong_argument(argument,
+                          fmt::format("dtype {} given, expected {}; convert the array",
+                                      to_string(buffer.dtype), to_string(argument.dtype)));
+  if (buffer.shape.size() != argument.shape.size())
+    return wrong_argument(
+        argument,
+        fmt::format("rank {} given (shape {}), expected rank {} (shape {})", buffer.shape.size(),
+                    buffer.shape, argument.shape.size(), argument.shape));
+  if (buffer.shape != argument.shape)
+    return wrong_argument(argument,
+                          fmt::format("shape {} given, expected {}; kernels have fixed shapes",
+                                      buffer.shape, argument.shape));
+  if (!buffer.strides.empty() && buffer.strides.size() != buffer.shape.size())
+    return wrong_argument(argument, fmt::format("{} strides given, expected {}",
+                                                buffer.strides.size(), buffer.shape.size()));
+  if (buffer.data == nullptr && logical_bytes(argument) > 0)
+    return wrong_argument(argument,
+                          fmt::format("null given, expected {} bytes", logical_bytes(argument)));
+  return StridedView{static_cast<char*>(buffer.data), size_bytes(argument.dtype), buffer.shape,
+                     buffer.strides.empty() ? row_major_strides(buffer.shape) : buffer.strides};
+}
+
+Result<std::vector<StridedView>> views_of(const KernelInfo& info, std::span<const Buffer> buffers) {
+  TW_RETURN_IF_ERROR(check_count(info, buffers.size()));
+  std::vector<StridedView> views;
+  std::vector<ByteRange> ranges;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    TW_TRY(StridedView view, view_of(info.arguments[i], buffers[i]));
+    const auto range = byte_range(view);
+    if (!range)
+      return wrong_argument(info.arguments[i],
+                            fmt::format("strides {} reach outside memory", view.strides));
+    if (info.arguments[i].is_output && !elements_are_distinct(view))
+      return wrong_argument(info.arguments[i],
+                            fmt::format("strides {} given for shape {}: its elements share memory",
+                                        view.strides, view.shape));
+    ranges.push_back(*range);
+    views.push_back(std::move(view));
+  }
+  TW_RETURN_IF_ERROR(check_overlaps(info, ranges));
+  return views;
+}
+
+// Blocks of one arena, planned before it is allocated.
+class ArenaPlan {
+ public:
+  /// The offset of a block; nullopt when the sum leaves 64 bits.
+  std::optional<int64_t> add(int64_t bytes) {
+    const int64_t offset = total_;
+    const auto end = checked_add(total_, bytes);
+    const auto padded = end ? checked_add(*end, kAlignment - 1) : std::nullopt;
+    if (!padded) return std::nullopt;
+    total_ = *padded / kAlignment * kAlignment;
+    return offset;
+  }
+  int64_t total() const { return total_; }
+
+ private:
+  int64_t total_ = 0;
+};
+
+// Where one argument of a call lives: its own array where that will do, else in the arena.
+struct Placement {
+  StridedView view;
+  std::optional<int64_t> copied;  // offset of a contiguous copy of the logical array
+  std::optional<int64_t> packed;  // offset of the array in storage layout
+  char* logical = nullptr;
+  char* storage = nullptr;
+};
+
+Result<Placement> place(const ArgumentInfo& argument, StridedView view, ArenaPlan& plan) {
+  Placement placement;
+  const bool direct = is_contiguous(view) && is_aligned(view.data, view.element_bytes);
+  placement.view = std::move(view);
+  if (!direct) placement.copied = plan.add(logical_bytes(argument));
+  if (!argument.pack.empty()) placement.packed = plan.add(storage_bytes(argument));
+  if ((!direct && !placement.copied) || (!argument.pack.empty() && !placement.packed))
+    return wrong_argument(argument, "the working memory of the call does not fit 64 bits");
+  return placement;
+}
+
+void resolve(Placement& placement, char* arena) {
+  placement.logical = placement.copied ? arena + *placement.copied : placement.view.data;
+  placement.storage = placement.packed ? arena + *placement.packed : placement.logical;
+}
+
+// Takes an arena for the time of a call.
+class BorrowedArena {
+ public:
+  BorrowedArena(ArenaCache& cache, std::unique_ptr<Arena> arena)
+      : cache_(cache), arena_(std::move(arena)) {}
+  ~BorrowedArena() { cache_.give_back(std::move(arena_)); }
+  BorrowedArena(const BorrowedArena&) = delete;
+  BorrowedArena& operator=(const BorrowedArena&) = delete;
+  char* data() const { return arena_->data(); }
+
+ private:
+  ArenaCache& cache_;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace
+
+struct Kernel::State {
+  KernelInfo info;
+  Library library;
+  std::vector<Phase> phases;
+  std::map<std::string, std::vector<Phase>> packs;
+  std::shared_ptr<ArenaCache> arenas;
+
+  Status convert(int argument, const void* from, void* to, ThreadPool& pool, int threads) const {
+    const ArgumentInfo& about = info.arguments[static_cast<size_t>(argument)];
+    if (about.pack.empty()) {
+      std::memcpy(to, from, static_cast<size_t>(storage_bytes(about)));
+      return {};
+    }
+    void* const buffers[] = {const_cast<void*>(from), to};
+    return run_phases(packs.at(about.pack), buffers, nullptr, pool, threads);
+  }
+};
+
+Result<Kernel> Kernel::load(Artifact artifact, const KernelOptions& options) {
+  TW_RETURN_IF_ERROR(check_info(artifact.info));
+  TW_RETURN_IF_ERROR(check_target(artifact.info.target, options.machine));
+  TW_RETURN_IF_ERROR(allow_tiles(artifact.info.target));
+  TW_TRY(Library library, Library::load(artifact.object, options.library));
+  TW_TRY(std::vector<Phase> phases, bind_phases(library, artifact.info.phases));
+  std::map<std::string, std::vector<Phase>> packs;
+  for (const auto& [name, infos] : artifact.info.packs) {
+    TW_TRY(packs[name], bind_phases(library, infos));
+  }
+  auto arenas = options.arenas ? options.arenas : std::make_shared<ArenaCache>();
+  return Kernel(
+      std::make_shared<const State>(State{std::move(artifact.info), std::move(library),
+                                          std::move(phases), std::move(packs), std::move(arenas)}));
+}
+
+const KernelInfo& Kernel::info() const { return state_->info; }
+
+Status Kernel::run(std::span<void* const> buffers, ThreadPool& pool, int threads) const {
+  TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
+  if (state_->info.scratch_bytes == 0)
+    return run_phases(state_->phases, buffers.data(), nullptr, pool, threads);
+  TW_TRY(auto arena, state_->arenas->take(state_->info.scratch_bytes));
+  const BorrowedArena scratch(*state_->arenas, std::move(arena));
+  return run_phases(state_->phases, buffers.data(), scratch.data(), pool, threads);
+}
+
+Status Kernel::pack(int argument, const void* logical, void* storage, ThreadPool& pool,
+                    int threads) const {
+  return state_->convert(argument, logical, storage, pool, threads);
+}
+
+Status Kernel::unpack(int argument, const void* storage, void* logical, ThreadPool& pool,
+                      int threads) const {
+  return state_->convert(argument, storage, logical, pool, threads);
+}
+
+Status Kernel::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
+  const KernelInfo& info = state_->info;
+  TW_TRY(std::vector<StridedView> views, views_of(info, buffers));
+  ArenaPlan plan;
+  if (!plan.add(info.scratch_bytes))
+    return fail(ErrorCode::Environment, "[kernel] out of memory: the scratch does not fit 64 bits");
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < views.size(); ++i) {
+    TW_TRY(Placement placement, place(info.arguments[i], std::move(views[i]), plan));
+    placements.push_back(std::move(placement));
+  }
+  TW_TRY(auto arena, state_->arenas->take(plan.total()));
+  const BorrowedArena memory(*state_->arenas, std::move(arena));
+  std::vector<void*> storages;
+  for (size_t i = 0; i < placements.size(); ++i) {
+    Placement& at = placements[i];
+    resolve(at, memory.data());
+    storages.push_back(at.storage);
+    if (info.arguments[i].is_output) continue;
+    if (at.copied) gather(at.view, at.logical);
+    if (at.packed)
+      TW_RETURN_IF_ERROR(pack(static_cast<int>(i), at.logical, at.storage, pool, threads));
+  }
+  void* const scratch = info.scratch_bytes > 0 ? memory.data() : nullptr;
+  TW_RETURN_IF_ERROR(run_phases(state_->phases, storages.data(), scratch, pool, threads));
+  for (size_t i = 0; i < placements.size(); ++i) {
+    const Placement& at = placements[i];
+    if (!info.arguments[i].is_output) continue;
+    if (at.packed)
+      TW_RETURN_IF_ERROR(unpack(static_cast<int>(i), at.storage, at.logical, pool, threads));
+    if (at.copied) scatter(at.logical, at.view);
+  }
+  return {};
+}
+
+}  // namespace tw::runtime

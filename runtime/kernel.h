@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A Kernel is an artifact that can be called. It owns its machine code; copies share it. Const
+// calls are thread-safe: each takes its own scratch memory from a small cache.
+//
+//     TW_TRY(Artifact artifact, read_artifact(path));
+//     TW_TRY(Kernel kernel, Kernel::load(std::move(artifact)));
+//     ThreadPool pool;
+//     TW_RETURN_IF_ERROR(kernel.call({{a, Float32, {64, 32}}, {b, Float32, {32, 16}}, {c, Float32,
+//     {64, 16}}}, pool));
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/target.h"
+#include "runtime/arena.h"
+#include "runtime/artifact.h"
+#include "runtime/library.h"
+#include "runtime/thread_pool.h"
+
+namespace tw::runtime {
+
+/// A logical array of the caller's. Strides count elements and may be negative; empty: row-major.
+struct Buffer {
+  void* data = nullptr;
+  DType dtype = Float32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+};
+
+struct KernelOptions {
+  Target machine = host_target();      ///< that must have the features of the artifact's target
+  std::shared_ptr<ArenaCache> arenas;  ///< to share with other kernels; null: an own one
+  LoadOptions library;
+};
+
+class Kernel {
+ public:
+  /// Checks the description, the machine's features and the symbols, before any code can run.
+  static Result<Kernel> load(Artifact artifact, const KernelOptions& options = {});
+
+  const KernelInfo& info() const;
+
+  /// Runs all phases on arrays in storage layout, one for each argument, on at most `threads`
+  /// threads of the pool (0: all). Usage, naming the argument, for a wrong count, null or
+  /// misaligned pointers, and outputs that share memory with another argument; Environment when
+  /// there is no memory for scratch; Internal when a phase reports a failure. Outputs are
+  /// unspecified after an error.
+  Status run(std::span<void* const> buffers, ThreadPool& pool, int threads = 0) const;
+
+  /// Converts an input from logical to storage layout, or (unpack) an output back. Arguments
+  /// without a pack are copied. Requires: 0 <= argument < count, arrays of logical_bytes and
+  /// storage_bytes.
+  Status pack(int argument, const void* logical, void* storage, ThreadPool& pool,
+              int threads = 0) const;
+  Status unpack(int argument, const void* storage, void* logical, ThreadPool& pool,
+                int threads = 0) const;
+
+  /// Runs on logical arrays: checks each against its argument (a message names the argument, what
+  /// was expected and what was given), packs the inputs, runs, unpacks the outputs. Arrays that are
+  /// strided or misaligned are copied; an output must not share memory with any other array.
+  Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
+
+ private:
+  struct State;
+  explicit Kernel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace tw::runtime

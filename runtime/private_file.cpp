@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/private_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "runtime/descriptor.h"
+
+namespace tw::runtime {
+namespace {
+
+tl::unexpected<Error> system_error(std::string_view what, const std::string& path) {
+  const int code = errno;
+  return fail(ErrorCode::Environment,
+              fmt::format("[file] cannot {} '{}': {}", what, path, std::strerror(code)));
+}
+
+tl::unexpected<Error> refused(const std::string& path, std::string_view why) {
+  return fail(ErrorCode::Invalid, fmt::format("[file] refuses to read '{}': {}", path, why));
+}
+
+std::string directory_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+// Requires nothing of who may read: code is no secret.
+Status check_owner(int descriptor, const std::string& path, std::string_view what, bool root_too) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return system_error("examine", path);
+  if (status.st_uid != geteuid() && !(root_too && status.st_uid == 0))
+    return refused(
+        path, fmt::format("{} belongs to user {}, expected {}; compile the kernel yourself", what,
+                          status.st_uid, geteuid()));
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return refused(path, fmt::format("{} has mode {:o}, others may write it; run chmod go-w", what,
+                                     status.st_mode & 07777));
+  return {};
+}
+
+Result<std::string> read_all(int descriptor, const std::string& path, int64_t max_bytes) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return system_error("examine", path);
+  if (!S_ISREG(status.st_mode)) return refused(path, "it is no regular file");
+  if (status.st_size > max_bytes)
+    return refused(path,
+                   fmt::format("it has {} bytes, expected at most {}", status.st_size, max_bytes));
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = read(descriptor, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("read", path);
+    if (count == 0) return refused(path, "it shrank while it was read");
+    done += static_cast<size_t>(count);
+  }
+  return bytes;
+}
+
+Status write_and_sync(int descriptor, const std::string& path, std::string_view bytes) {
+  TW_RETURN_IF_ERROR(write_all(descriptor, path, bytes));
+  if (fsync(descriptor) != 0) return system_error("sync", path);
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes) {
+  const std::string directory = directory_of(path);
+  const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string name = std::filesystem::path(path).filename().string();
+  // O_NONBLOCK: opening a fifo must not wait for its writer.
+  const Descriptor file(
+      folder ? openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+             : -1);
+  if (!file && errno == ENOENT)
+    return fail(ErrorCode::NotCompiled, fmt::format("[file] '{}' does not exist", path));
+  if (!file && errno == ELOOP) return refused(path, "it is a symbolic link");
+  if (!file) return system_error("open", path);
+  // A directory of root's is as safe as root's own files are.
+  TW_RETURN_IF_ERROR(check_owner(folder.get(), path, "its directory", true));
+  TW_RETURN_IF_ERROR(check_owner(file.get(), path, "the file", root_too));
+  return read_all(file.get(), path, max_bytes);
+}
+
+Status write_all(int descriptor, const std::string& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error("write", path);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return {};
+}
+
+Status replace_file(const std::string& path, std::string_view bytes) {
+  std::string temporary = path + ".XXXXXX";
+  const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));  // of mode 0600
+  if (!file) return system_error("create", temporary);
+  Status written = write_and_sync(file.get(), temporary, bytes);
+  if (written && std::rename(temporary.c_str(), path.c_str()) != 0)
+    written = system_error("replace", path);
+  if (!written) {
+    unlink(temporary.c_str());
+    return written;
+  }
+  const std::string directory = directory_of(path);
+  const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || fsync(folder.get()) != 0) return system_error("sync", directory);
+  return {};
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Files whose content we run: read only when nobody else can have written them, replaced
+// atomically. Thread-safe.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace tw::runtime {
+
+/// The content of a regular file that belongs to the effective user (or to root, if `root_too`),
+/// that only its owner may write, in a directory of the same kind. Everything is asked of open
+/// descriptors, so that a file swapped meanwhile changes nothing. NotCompiled: no such file;
+/// Invalid: refused; Environment: the system failed.
+Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes);
+
+/// Writes a temporary file of mode 0600 beside `path`, syncs it, renames it to `path`, and syncs
+/// the directory. On failure nothing is left behind and an old file stays as it was.
+Status replace_file(const std::string& path, std::string_view bytes);
+
+}  // namespace tw::runtime

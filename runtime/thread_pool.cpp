@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "base/target.h"
+
+namespace tw::runtime {
+namespace {
+
+// Two lines of 64 bytes: the adjacent-line prefetcher of x86 fetches pairs.
+constexpr size_t kCacheLine = 128;
+constexpr int kMaxThreads = 1024;
+
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Returns when `word` is no longer `old`: polls, then sleeps until it is notified.
+uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, int spins) {
+  for (int i = 0; i < spins; ++i) {
+    const uint32_t value = word.load(std::memory_order_acquire);
+    if (value != old) return value;
+    pause_core();
+  }
+  word.wait(old, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
+std::vector<int> cores_of_affinity() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+}  // namespace
+
+// Written by the caller before it hands out the slots, read by the workers after.
+struct ThreadPool::Job {
+  TaskFunction function = nullptr;
+  void* context = nullptr;
+  int64_t tasks = 0;
+  int participants = 0;
+  Distribution distribution = Distribution::Dynamic;
+};
+
+// The single-place queue of one worker: the caller raises `ticket`, the worker waits for it.
+struct alignas(kCacheLine) ThreadPool::Slot {
+  std::atomic<uint32_t> ticket{0};
+  ThreadPool* pool = nullptr;
+  int worker = 0;
+  pthread_t thread{};
+};
+
+struct ThreadPool::Shared {
+  explicit Shared(int threads) : slots(static_cast<size_t>(threads)) {}
+
+  void run_share(int worker);
+  void run_task(int64_t task);
+
+  alignas(kCacheLine) std::atomic<bool> busy{false};  // some caller has the workers
+  Job job;
+  bool stop = false;  // published by the tickets, as the job is
+  // Workers that exist have the slots 1 to `started`; changed only by the caller that is busy.
+  int started = 0;
+  bool cannot_start = false;  // the system refused one: asked once
+  alignas(kCacheLine) std::atomic<int64_t> next{0};
+  alignas(kCacheLine) std::atomic<uint32_t> running{0};  // workers that have not finished the job
+  alignas(kCacheLine) std::atomic<int32_t> failure{0};
+  std::vector<Slot> slots;  // slot 0 is the caller's and stays unused
+};
+
+void ThreadPool::Shared::run_task(int64_t task) {
+  const int32_t result = job.function(job.context, static_cast<int32_t>(task));
+  int32_t none = 0;
+  if (result != 0) failure.compare_exchange_strong(none, result, std::memory_order_relaxed);
+}
+
+void ThreadPool::Shared::run_share(int worker) {
+  const auto failed = [&] { return failure.load(std::memory_order_relaxed) != 0; };
+  if (job.distribution == Distribution::Static) {
+    const int64_t end = job.tasks * (worker + 1) / job.participants;
+    for (int64_t task = job.tasks * worker / job.participants; task < end && !failed(); ++task)
+      run_task(task);
+    return;
+  }
+  while (!failed()) {
+    const int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+    if (task >= job.tasks) return;
+    run_task(task);
+  }
+}
+
+// Every pool of the process, for the handlers of fork. The lock is held across fork, so the child
+// sees the list whole; its pools drop the workers that fork did not copy.
+struct ForkGuard {
+  std::mutex mutex;
+  std::vector<ThreadPool*> pools;
+
+  static ForkGuard& instance() {
+    static ForkGuard* const guard = [] {
+      auto* created = new ForkGuard;  // never destroyed: fork may come after static destructors
+      pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
+                     [] {
+                       for (ThreadPool* pool : instance().pools) pool->forget_workers();
+                       instance().mutex.unlock();
+                     });
+      return created;
+    }();
+    return *guard;
+  }
+  void add(ThreadPool* pool) {
+    const std::lock_guard lock(mutex);
+    pools.push_back(pool);
+  }
+  void remove(ThreadPool* pool) {
+    const std::lock_guard lock(mutex);
+    std::erase(pools, pool);
+  }
+};
+
+ThreadPool::ThreadPool(const PoolOptions& options) : spins_(std::max(0, options.spins)) {
+  const std::vector<int> cores = cores_of_affinity();
+  const int usable = host_target().cores;
+  threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
+  if (threads_ > usable) spins_ = 0;  // who polls would hold the core that the other needs
+  // A quota is time and not places: containers that all pin to their first cores would share those.
+  const bool quota = usable < static_cast<int>(cores.size());
+  if (options.pin && !quota && threads_ <= usable) cores_ = cores;
+  shared_ = std::make_unique<Shared>(threads_);
+  ForkGuard::instance().add(this);
+}
+
+ThreadPool::~ThreadPool() {
+  ForkGuard::instance().remove(this);
+  stop_workers();
+}
+
+void* ThreadPool::work(void* argument) {
+  const Slot& slot = *static_cast<Slot*>(argument);
+  Shared& shared = *slot.pool->shared_;
+  const int spins = slot.pool->spins_;
+  for (uint32_t seen = 0;;) {
+    seen = wait_for_change(slot.ticket, seen, spins);
+    if (shared.stop) return nullptr;
+    shared.run_share(slot.worker);
+    if (shared.running.fetch_sub(1, std::memory_order_acq_rel) == 1) shared.running.notify_one();
+  }
+}
+
+int ThreadPool::start_workers(int wanted) {
+  if (shared_->started >= wanted || shared_->cannot_start)
+    return std::min(wanted, shared_->started);
+  // Signals are for the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (shared_->started < wanted && !shared_->cannot_start) {
+    const int worker = shared_->started + 1;
+    Slot& slot = shared_->slots[static_cast<size_t>(worker)];
+    slot.pool = this;
+    slot.worker = worker;
+    slot.ticket.store(0, std::memory_order_relaxed);
+    if (const int code = pthread_create(&slot.thread, nullptr, &work, &slot); code != 0) {
+      spdlog::warn("[thread pool] runs with {} of {} threads: {}", worker, threads_,
+                   std::strerror(code));
+      shared_->cannot_start = true;
+      break;
+    }
+    shared_->started = worker;
+    pin(worker);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return std::min(wanted, shared_->started);
+}
+
+void ThreadPool::pin(int worker) {
+  if (static_cast<size_t>(worker) >= cores_.size()) return;
+  const int core = cores_[static_cast<size_t>(worker)];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  const pthread_t thread = shared_->slots[static_cast<size_t>(worker)].thread;
+  if (const int code = pthread_setaffinity_np(thread, sizeof set, &set); code != 0)
+    spdlog::warn("[thread pool] cannot pin worker {} to core {}: {}; it floats", worker, core,
+                 std::strerror(code));
+  else
+    pinned_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ThreadPool::stop_workers() {
+  shared_->stop = true;
+  for (int worker = 1; worker <= shared_->started; ++worker) {
+    Slot& slot = shared_->slots[static_cast<size_t>(worker)];
+    slot.ticket.fetch_add(1, std::memory_order_release);
+    slot.ticket.notify_one();
+  }
+  for (int worker = 1; worker <= shared_->started; ++worker)
+    pthread_join(shared_->slots[static_cast<size_t>(worker)].thread, nullptr);
+}
+
+// Frees nothing and joins nothing: the threads' memory belongs to the system again.
+void ThreadPool::forget_workers() {
+  shared_->started = 0;
+  shared_->cannot_start = false;
+  shared_->running.store(0, std::memory_order_relaxed);
+  shared_->busy.store(false, std::memory_order_relaxed);
+  pinned_.store(0, std::memory_order_relaxed);
+}
+
+int32_t ThreadPool::parallel_for(int64_t tasks, TaskFunction function, void* context, int threads,
+                                 Distribution distribution) {
+  TW_CHECK(0 <= tasks && tasks <= std::numeric_limits<int32_t>::max());
+  const int limit = threads > 0 ? std::min(threads, threads_) : threads_;
+  const int participants = static_cast<int>(std::min<int64_t>(limit, tasks));
+  if (participants <= 1 || shared_->busy.exchange(true, std::memory_order_acquire))
+    return run_alone(tasks, function, context);
+  const int workers = start_workers(participants - 1);
+  shared_->job = {function, context, tasks, workers + 1, distribution};
+  shared_->next.store(0, std::memory_order_relaxed);
+  shared_->failure.store(0, std::memory_order_relaxed);
+  run_together(workers);
+  const int32_t failure = shared_->failure.load(std::memory_order_relaxed);
+  shared_->busy.store(false, std::memory_order_release);
+  return failure;
+}
+
+void ThreadPool::run_together(int workers) {
+  shared_->running.store(static_cast<uint32_t>(workers), std::memory_order_relaxed);
+  for (int worker = 1; worker <= workers; ++worker) {
+    Slot& slot = shared_->slots[static_cast<size_t>(worker)];
+    slot.ticket.fetch_add(1, std::memory_order_release);
+    slot.ticket.notify_one();
+  }
+  shared_->run_share(0);
+  for (uint32_t left = shared_->running.load(std::memory_order_acquire); left != 0;)
+    left = wait_for_change(shared_->running, left, spins_);
+}
+
+int32_t ThreadPool::run_alone(int64_t tasks, TaskFunction function, void* context) {
+  for (int64_t task = 0; task < tasks; ++task)
+    if (const int32_t result = function(context, static_cast<int32_t>(task)); result != 0)
+      return result;
+  return 0;
+}
+
+}  // namespace tw::runtime
