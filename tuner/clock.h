@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The clock by which the tuner measures and sets deadlines. It is passed in, so a test may stop it
+// or make it jump. Nothing in the tuner reads the wall clock: a day's jump of it changes no
+// duration.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace tw::tuner {
+
+/// Nanoseconds since an arbitrary start; never goes back. Called from one thread at a time.
+using Clock = std::function<int64_t()>;
+
+/// The machine's monotonic clock; what programs pass in.
+inline Clock monotonic_clock() {
+  return [] {
+    const auto since_start = std::chrono::steady_clock::now().time_since_epoch();
+    return int64_t{std::chrono::duration_cast<std::chrono::nanoseconds>(since_start).count()};
+  };
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/peak.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace tw::tuner {
+namespace {
+
+// --- Loops, one version an instruction set
+// --------------------------------------------------------
+
+/// About 5 us a call: short beside the 1 ms windows in which calls are counted.
+constexpr int fma_iterations = 1024;
+
+/// Independent chains hide the latency: 4 cycles times 2 ports need 8; more than the registers
+/// spill. The multiplier keeps the values near 1, away from denormals and infinity.
+#define TW_FMA_LOOP(name, target, vector_bytes, chains)                                            \
+  target void name(volatile float* seed) {                                                         \
+    typedef float Vector __attribute__((vector_size(vector_bytes)));                               \
+    const Vector scale = *seed * 0.5f + Vector{}, shift = 1.0f - scale;                            \
+    Vector sums[chains];                                                                           \
+    for (int c = 0; c < chains; ++c) sums[c] = scale + static_cast<float>(c);                      \
+    for (int i = 0; i < fma_iterations; ++i) {                                                     \
+      _Pragma("GCC unroll 16") for (int c = 0; c < chains; ++c) sums[c] = sums[c] * scale + shift; \
+    }                                                                                              \
+    for (int c = 1; c < chains; ++c) sums[0] += sums[c];                                           \
+    *seed = sums[0][0] == 0 ? 1.0f : 1.0f + 0 * sums[0][0];                                        \
+  }
+
+/// Reads all of `data`; the sum keeps the reads alive. Requires whole blocks of 8 vectors.
+#define TW_READ_LOOP(name, target, vector_bytes)                               \
+  target uint64_t name(const std::byte* data, size_t bytes) {                  \
+    typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
+    Vector sums[8] = {};                                                       \
+    for (size_t at = 0; at < bytes; at += 8 * sizeof(Vector)) {                \
+      const auto* block = reinterpret_cast<const Vector*>(data + at);          \
+      _Pragma("GCC unroll 8") for (int v = 0; v < 8; ++v) sums[v] += block[v]; \
+    }                                                                          \
+    for (int v = 1; v < 8; ++v) sums[0] += sums[v];                            \
+    return sums[0][0];                                                         \
+  }
+
+#if defined(__x86_64__)
+#define TW_AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
+#define TW_AVX2 __attribute__((target("avx2,fma")))
+TW_FMA_LOOP(fma_avx512, TW_AVX512, 64, 16)
+TW_FMA_LOOP(fma_avx2, TW_AVX2, 32, 12)
+TW_READ_LOOP(read_avx512, TW_AVX512, 64)
+TW_READ_LOOP(read_avx2, TW_AVX2, 32)
+#endif
+TW_FMA_LOOP(fma_baseline, , 16, 12)
+TW_READ_LOOP(read_baseline, , 16)
+
+struct Loops {
+  const char* isa;
+  void (*fma)(volatile float* seed);
+  double flops_per_fma_call;
+  uint64_t (*read)(const std::byte* data, size_t bytes);
+};
+
+constexpr double flops(int vector_bytes, int chains) {
+  return 2.0 * fma_iterations * chains * vector_bytes / static_cast<int>(sizeof(float));
+}
+
+Loops best_loops() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return {"avx512", fma_avx512, flops(64, 16), read_avx512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {"avx2", fma_avx2, flops(32, 12), read_avx2};
+#endif
+  return {"baseline", fma_baseline, flops(16, 12), read_baseline};
+}
+
+// --- Rates
+// ----------------------------------------------------------------------------------------
+
+/// The rate that stands for a measurement: above most disturbed windows, below the ones that are
+/// too good because the clock was read late at their start.
+double upper_quartile(std::vector<double> rates) {
+  if (rates.empty()) return 0;
+  const auto at = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() * 3 / 4);
+  std::nth_element(rates.begin(), at, rates.end());
+  return *at;
+}
+
+struct alignas(64) Counter {
+  std::atomic<int64_t> calls{0};
+};
+
+/// Threads that repeat the FMA loop until they are stopped.
+class Crew {
+ public:
+  Crew(int threads, const Loops& loops) : counters_(static_cast<size_t>(threads)), loops_(loops) {}
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  /// All but the calling one, which takes part by work(0).
+  Status start() {
+    try {
+      for (size_t i = 1; i < counters_.size(); ++i)
+        threads_.emplace_back([this, i] {
+          while (!stop_) work(i);
+        });
+    } catch (const std::system_error& refused) {
+      return fail(ErrorCode::Environment,
+                  fmt::format("[peak] {} threads: {}; allow more or use fewer", counters_.size(),
+                              refused.what()));
+    }
+    while (std::any_of(counters_.begin() + 1, counters_.end(),
+                       [](const Counter& c) { return c.calls == 0; }))
+      work(0);
+    return {};
+  }
+
+  void work(size_t thread) {
+    volatile float seed = 1.0f;
+    loops_.fma(&seed);
+    counters_[thread].calls.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  int64_t calls() const {
+    int64_t sum = 0;
+    for (const Counter& c : counters_) sum += c.calls.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  std::vector<Counter> counters_;
+  Loops loops_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns) {
+  TW_CHECK(threads > 0);
+  const Loops loops = best_loops();
+  Crew crew(threads, loops);
+  TW_RETURN_IF_ERROR(crew.start());
+  const int64_t window_ns = std::max<int64_t>(budget_ns / 10, 1);
+  std::vector<double> rates;
+  const int64_t start = clock();
+  for (int64_t from = start; from - start < budget_ns;) {
+    const int64_t calls_before = crew.calls();
+    int64_t now;
+    do {
+      crew.work(0);
+      now = clock();
+    } while (now - from < window_ns);
+    rates.push_back(static_cast<double>(crew.calls() - calls_before) * loops.flops_per_fma_call /
+                    static_cast<double>(now - from));
+    from = now;
+  }
+  return Peak{upper_quartile(std::move(rates)), threads, loops.isa};
+}
+
+double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns) {
+  constexpr size_t block = 8 * 64;
+  const size_t size = std::max(bytes / block, size_t{1}) * block;
+  std::vector<std::byte> memory(size + 64, std::byte{1});
+  const auto misaligned = reinterpret_cast<uintptr_t>(memory.data()) % 64;
+  const std::byte* data = memory.data() + (64 - misaligned) % 64;
+  const Loops loops = best_loops();
+  // Small buffers are read many times between two looks at the clock.
+  const size_t repeats = std::max<size_t>((size_t{1} << 18) / size, 1);
+  std::vector<double> rates;
+  volatile uint64_t sink = 0;
+  const int64_t start = clock();
+  for (int64_t from = start; from - start < budget_ns || rates.size() < 3;) {
+    for (size_t i = 0; i < repeats; ++i) sink = sink + loops.read(data, size);
+    const int64_t now = clock();
+    if (now > from)
+      rates.push_back(static_cast<double>(size * repeats) / static_cast<double>(now - from));
+    from = now;
+  }
+  return upper_quartile(std::move(rates));
+}
+
+}  // namespace tw::tuner

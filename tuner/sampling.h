@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How long a kernel takes, from timings that are disturbed now and then.
+//
+// Timings on a shared machine have one-sided noise: p10-p90 within 3-10 % of the middle, and rare
+// outliers of 2-4 times from pre-emption. So nothing here is a mean or a standard deviation: an
+// estimate is a low quantile with an order-statistic interval, and a comparison is interleaved,
+// with the session's own A/A noise as the least difference it will call real.
+//
+//   Samples s = sample_until(run, incumbent_ns, {}, clock);   // hopeless candidates end after one
+//   probe if (s.state == SampleState::Settled) ... Comparison c = compare_abba(run, run_incumbent,
+//   15, {}, clock); if (c.winner == Winner::A) ...                            // replaces the
+//   incumbent
+//
+// The functions time on the calling thread; they keep no state.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tuner/clock.h"
+
+namespace tw::tuner {
+
+/// One call of the kernel, with its buffers as the workload sees them.
+using Run = std::function<void()>;
+
+struct Sampling {
+  /// Calls are timed in batches at least this long, and at least 100 timer resolutions.
+  int64_t min_batch_ns = 1'000'000;
+  int64_t timer_resolution_ns = 100;
+  /// A kernel of which this many calls do not fill a batch is too fast to be timed.
+  int64_t max_batch_calls = int64_t{1} << 20;
+  int min_samples = 9;
+  int max_samples = 60;
+  int64_t max_total_ns = 1'000'000'000;
+  /// Sampling ends when the estimate's interval is this small in relation to it.
+  double target_relative_interval = 0.02;
+};
+
+/// Lower-quartile latency of one call with its 95 % interval.
+struct Estimate {
+  double latency_ns = 0;
+  double low_ns = 0;
+  double high_ns = 0;
+  double min_ns = 0;
+  double median_ns = 0;
+  int samples = 0;
+
+  double relative_interval() const { return latency_ns > 0 ? (high_ns - low_ns) / latency_ns : 0; }
+};
+
+/// All zeros without samples.
+Estimate estimate(std::vector<double> samples_ns);
+
+enum class SampleState {
+  Settled,  ///< the interval is as small as wanted
+  Noisy,    ///< it is not, and samples or time ran out
+  Dropped,  ///< clearly slower than the incumbent
+  TooFast,  ///< below what the timer can tell: no latency is claimed
+};
+
+struct Samples {
+  SampleState state = SampleState::Noisy;
+  Estimate estimate;
+  std::vector<double> raw_ns;  ///< of one call, a batch each, in the order taken
+  int64_t calls_per_batch = 0;
+};
+
+/// The smallest step of the clock; 0 if it never moves while read.
+int64_t timer_resolution_ns(const Clock& clock);
+
+/// One warm-up call, then batches until settled.
+Samples sample(const Run& run, const Sampling& options, const Clock& clock);
+
+/// As sample(), but gives up as soon as the candidate is clearly behind the incumbent's latency.
+Samples sample_until(const Run& run, double incumbent_ns, const Sampling& options,
+                     const Clock& clock);
+
+enum class Winner { A, B, Tie };
+
+struct Comparison {
+  Winner winner = Winner::Tie;
+  double ratio = 1;  ///< time of B / time of A, of the minima: above 1, A is faster
+  double low = 1;    ///< 99 % interval of the median of the rounds' ratios
+  double high = 1;
+  double noise_floor = 0;  ///< relative: how far A is from A, and B from B, in the same session
+  SampleState state = SampleState::Settled;  ///< TooFast: nothing was compared
+};
+
+/// Times A B B A, `rounds` times (15 is a good number, at least 7 are needed for a verdict). A wins
+/// only if the interval excludes 1 and the ratio exceeds the noise floor. Both should run on the
+/// same buffers: where pages lie in the caches can make 2-4 % between equal kernels on different
+/// ones.
+Comparison compare_abba(const Run& run_a, const Run& run_b, int rounds, const Sampling& options,
+                        const Clock& clock);
+
+}  // namespace tw::tuner
