@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks every #include of our sources against tools/layers.txt.
+
+Usage: tools/check_layers.py [root]. Prints one line a violation and exits 1 if there is any.
+
+A line of the table is `folder[, folder ...] : what it may include`, where `-` means nothing and
+`any` everything; what follows two spaces is a description. A folder may always include itself.
+"""
+
+import pathlib
+import re
+import sys
+
+SOURCES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".def", ".inc"}
+NOT_OURS = {"build"}  # and what begins with a dot
+RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
+BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
+
+
+def read_table(text):
+    """folder -> the set of folders it may include, or None where it may include any."""
+    table = {}
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        folders, colon, rest = line.partition(" : ")
+        if not colon:
+            raise ValueError(f"[layers] expected 'folder : folders', got '{line}'")
+        allowed = re.split(r"\s{2,}", rest.strip())[0].split()
+        for folder in folders.replace(",", " ").split():
+            if folder in table:
+                raise ValueError(f"[layers] '{folder}' stands in the table twice")
+            table[folder] = None if allowed == ["any"] else set(allowed) - {"-"}
+    for folder, allowed in table.items():
+        for other in (allowed or set()) - table.keys():
+            raise ValueError(f"[layers] '{folder}' may include '{other}', which is not in the table")
+    return table
+
+
+def find_cycle(edges):
+    """The folders of one cycle in folder -> set of folders, first and last the same; or []."""
+    finished = set()
+
+    def visit(folder, path):
+        if folder in path:
+            return path[path.index(folder):] + [folder]
+        if folder in finished:
+            return []
+        for other in sorted(edges.get(folder, ())):
+            cycle = visit(other, path + [folder])
+            if cycle:
+                return cycle
+        finished.add(folder)
+        return []
+
+    for folder in sorted(edges):
+        cycle = visit(folder, [])
+        if cycle:
+            return cycle
+    return []
+
+
+def sources(root):
+    """Paths, relative to root, of the sources in its folders."""
+    for path in sorted(root.glob("*/**/*")):
+        relative = path.relative_to(root)
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if path.suffix in SOURCES and relative.parts[0] not in NOT_OURS and not hidden:
+            yield relative
+
+
+def includes(text):
+    """(line number, quote, what is included) for each #include outside comments and raw strings."""
+    def blank(match):
+        return "\n" * match.group().count("\n")
+
+    code = BLOCK_COMMENT.sub(blank, RAW_STRING.sub(blank, text))
+    for match in INCLUDE.finditer(code):
+        yield code.count("\n", 0, match.start()) + 1, match.group(1), match.group(2)
+
+
+def check_include(table, folder, quote, target):
+    """What is wrong with `target` included from `folder`, or None."""
+    other, slash, _ = target.partition("/")
+    if other not in table:
+        if quote == "<":
+            return None  # a library
+        if not slash or other.startswith("."):
+            return f'"{target}": our headers are included by their full path from the root'
+        return f'"{target}": \'{other}\' is not in tools/layers.txt'
+    allowed = table[folder]
+    if other == folder or allowed is None or other in allowed:
+        return None
+    may = " ".join(sorted(allowed)) or "nothing"
+    return f'"{target}": {folder} may include: {may}'
+
+
+def check(root):
+    """Every violation below root, as lines to print."""
+    table = read_table((root / "tools" / "layers.txt").read_text())
+    problems = []
+    cycle = find_cycle({folder: allowed or set() for folder, allowed in table.items()})
+    if cycle:
+        problems.append("tools/layers.txt: cycle " + " -> ".join(cycle))
+    used = {}
+    for path in sources(root):
+        folder = path.parts[0]
+        if folder not in table:
+            problems.append(f"{path}: the folder '{folder}' is not in tools/layers.txt")
+            continue
+        for line, quote, target in includes((root / path).read_text(errors="replace")):
+            problem = check_include(table, folder, quote, target)
+            if problem:
+                problems.append(f"{path}:{line}: {problem}")
+            other = target.partition("/")[0]
+            if other in table and other != folder:
+                used.setdefault(folder, set()).add(other)
+    cycle = find_cycle(used)
+    if cycle:
+        problems.append("includes: cycle " + " -> ".join(cycle))
+    return problems
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parent.parent)
+    problems = check(root.resolve())
+    print("\n".join(problems) if problems else "every include follows tools/layers.txt")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
