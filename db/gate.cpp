@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/gate.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tw::db {
+
+Gate::Gate(int descriptor, std::string path, Waiting waiting)
+    : descriptor_(descriptor), path_(path), patience_(std::move(waiting), path) {}
+
+Gate::Gate(Gate&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      patience_(std::move(other.patience_)) {}
+
+Gate::~Gate() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Gate::Hold::~Hold() {
+  if (descriptor_ >= 0) ::flock(descriptor_, LOCK_UN);
+}
+
+Result<Gate> Gate::open(const std::string& database_path, Waiting waiting) {
+  const std::string lock_path = database_path + ".lock";
+  // Read-only is all that flock needs, so a file made by a colleague serves too.
+  const int descriptor =
+      ::open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (descriptor < 0)
+    return fail(ErrorCode::Database,
+                fmt::format("[open] {} cannot be written: {} ({}); check the permissions of the "
+                            "directory, or name another database with --db",
+                            database_path, lock_path, std::strerror(errno)));
+  return Gate(descriptor, database_path, std::move(waiting));
+}
+
+Result<Gate::Hold> Gate::enter() {
+  patience_.begin();
+  while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK)
+      return fail(
+          ErrorCode::Database,
+          fmt::format("[lock] {}.lock cannot be locked ({}); put the database on a local disk",
+                      path_, std::strerror(errno)));
+    if (!patience_.wait())
+      return fail(
+          ErrorCode::TryLater,
+          fmt::format("[lock] {} is being written by another process; try again when it has "
+                      "finished (`fuser {}.lock` names it)",
+                      path_, path_));
+  }
+  return Hold(descriptor_);
+}
+
+}  // namespace tw::db

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/ranking.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace tw::db {
+namespace {
+
+// A peak below this part of the group's median was measured beside a disturbed calibration.
+constexpr double lowest_peak = 2.0 / 3.0;
+// `flops` counts the direct algorithm; Winograd F(6,3), the leanest in use, needs a fifth of it.
+constexpr double plausible_efficiency = 6;
+
+struct Estimate {
+  double latency_ns;
+  const Candidate* candidate;
+  bool operator<(const Estimate& other) const {
+    return std::tie(latency_ns, candidate->hash) <
+           std::tie(other.latency_ns, other.candidate->hash);
+  }
+};
+
+// The upper one of the middle two: a doubtful second measurement does not make a schedule faster.
+template <typename T>
+T upper_median(std::vector<T> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double median_peak(std::span<const Candidate> group) {
+  std::vector<double> peaks;
+  for (const Candidate& trial : group)
+    if (trial.status == TrialStatus::Ok && trial.peak_gflops > 0)
+      peaks.push_back(trial.peak_gflops);
+  return peaks.empty() ? 0 : upper_median(std::move(peaks));
+}
+
+bool plausible(const Candidate& trial, double group_peak) {
+  if (!(trial.latency_ns > 0)) return false;
+  if (group_peak <= 0) return true;
+  return trial.peak_gflops >= lowest_peak * group_peak &&
+         trial.flops <= plausible_efficiency * trial.peak_gflops * trial.latency_ns;
+}
+
+}  // namespace
+
+std::optional<Ranked> best_of(std::span<const Candidate> group) {
+  const double group_peak = median_peak(group);
+  std::set<std::string_view> refuted;
+  for (const Candidate& trial : group)
+    if (proves_wrong(trial.status)) refuted.insert(trial.schedule_hash);
+
+  std::map<std::string_view, std::vector<Estimate>> by_schedule;
+  for (const Candidate& trial : group) {
+    if (trial.status != TrialStatus::Ok || refuted.contains(trial.schedule_hash)) continue;
+    if (!plausible(trial, group_peak)) continue;
+    const double scale = group_peak > 0 ? trial.peak_gflops / group_peak : 1;
+    by_schedule[trial.schedule_hash].push_back({trial.latency_ns * scale, &trial});
+  }
+
+  std::optional<Estimate> best;
+  for (auto& [schedule, estimates] : by_schedule) {
+    const Estimate estimate = upper_median(std::move(estimates));
+    if (!best || estimate < *best) best = estimate;
+  }
+  if (!best) return std::nullopt;
+  const double efficiency =
+      group_peak > 0 ? best->candidate->flops / best->latency_ns / group_peak : 0;
+  return Ranked{static_cast<size_t>(best->candidate - group.data()), best->latency_ns, efficiency};
+}
+
+}  // namespace tw::db

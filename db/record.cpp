@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/record.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace tw::db {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view header = "tilewright-record 1\n";
+constexpr int record_version = 1;
+
+// Winograd variants and split-bf16 products on matrix units exceed the f32 peak of the direct
+// algorithm about five times; ten is beyond what a machine can do.
+constexpr double impossible_efficiency = 10;
+
+constexpr size_t max_text_bytes = 4 << 10;
+constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule
+constexpr size_t max_samples = 10'000;
+
+std::string real_text(double value) { return format_double(value == 0 ? 0.0 : value); }
+
+std::string text_of(const std::string& value) { return value; }
+std::string text_of(int64_t value) { return fmt::format("{}", value); }
+std::string text_of(double value) { return real_text(value); }
+std::string text_of(TrialStatus value) { return std::string(to_string(value)); }
+std::string text_of(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) {
+    if (!text.empty()) text += ' ';
+    text += real_text(value);
+  }
+  return text;
+}
+
+bool finite(const std::vector<double>& values) {
+  for (const double value : values)
+    if (!std::isfinite(value)) return false;
+  return true;
+}
+
+bool valid_text(const std::string& text) {
+  if (text.find('\0') != std::string::npos) return false;
+  try {
+    std::ignore = Json(text).dump();  // throws on bytes that are not UTF-8
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
+// Says of one field what is impossible about it; empty where nothing is.
+struct FieldCheck {
+  std::string problem;
+
+  void operator()(std::string_view name, const std::string& text) {
+    const bool is_long = name == "workload" || name == "schedule";
+    if (text.size() > (is_long ? max_long_text_bytes : max_text_bytes))
+      say(name, fmt::format("is {} bytes long", text.size()));
+    else if (!valid_text(text))
+      say(name, "is not UTF-8 text");
+  }
+  void operator()(std::string_view name, double value) {
+    if (!std::isfinite(value))
+      say(name, "is not a finite number");
+    else if (value < 0)
+      say(name, fmt::format("is negative ({})", value));
+  }
+  void operator()(std::string_view name, const std::vector<double>& values) {
+    if (values.size() > max_samples)
+      say(name, fmt::format("has {} values", values.size()));
+    else if (!finite(values))
+      say(name, "holds a value that is not a finite number");
+  }
+  void operator()(std::string_view name, int64_t value) {
+    if (name == "threads" && value < 1) say(name, "is below 1");
+  }
+  void operator()(std::string_view, TrialStatus) {}
+
+  void say(std::string_view name, std::string_view what) {
+    if (problem.empty()) problem = fmt::format("{} {}", name, what);
+  }
+};
+
+std::string problem_of_measurement(const Record& record) {
+  if (record.status != TrialStatus::Ok) return {};
+  if (record.latency_ns <= 0) return fmt::format("latency_ns is {}", record.latency_ns);
+  for (const double sample : record.samples_ns)
+    if (sample <= 0) return fmt::format("samples_ns holds {}", sample);
+  if (record.latency_low_ns > record.latency_ns || record.latency_high_ns < record.latency_ns)
+    return "the interval does not hold latency_ns";
+  if (efficiency(record) > impossible_efficiency)
+    return fmt::format("{:.3g} times the machine's peak", efficiency(record));
+  return {};
+}
+
+std::string problem_of_identity(const Record& record) {
+  if (record.workload.empty()) return "workload is empty";
+  if (!record.schedule.starts_with("tw1")) return "schedule does not begin with tw1";
+  if (record.workload_hash != sha256_hex(record.workload)) return "workload_hash does not agree";
+  if (record.schedule_hash != sha256_hex(record.schedule)) return "schedule_hash does not agree";
+  if (record.hash != sha256_hex(canonical_text(record))) return "hash does not agree";
+  return {};
+}
+
+Json json_value(const std::string& value) { return value; }
+Json json_value(int64_t value) { return value; }
+Json json_value(double value) { return value == 0 ? 0.0 : value; }
+Json json_value(TrialStatus value) { return std::string(to_string(value)); }
+Json json_value(const std::vector<double>& values) { return values; }
+
+double real_from(const Json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+// These throw Json::exception, which from_json turns into an error.
+void assign(const Json& value, std::string& out) { out = value.get<std::string>(); }
+void assign(const Json& value, int64_t& out) {
+  if (!value.is_number_integer()) throw std::invalid_argument("an integer is expected");
+  out = value.get<int64_t>();
+}
+void assign(const Json& value, double& out) { out = real_from(value); }
+void assign(const Json& value, TrialStatus& out) {
+  const auto status = parse_trial_status(value.get<std::string>());
+  if (!status) throw std::invalid_argument("unknown status " + value.get<std::string>());
+  out = *status;
+}
+void assign(const Json& value, std::vector<double>& out) {
+  if (!value.is_array()) throw std::invalid_argument("a list is expected");
+  out.clear();
+  for (const Json& item : value) out.push_back(real_from(item));
+}
+
+Record record_from(const Json& object) {
+  if (!object.is_object()) throw std::invalid_argument("an object is expected");
+  if (object.at("record").get<int64_t>() != record_version)
+    throw std::invalid_argument("another record version: " + object.at("record").dump());
+  Record record;
+  visit_fields(record, [&](const char* name, auto& member) { assign(object.at(name), member); });
+  record.workload_hash = sha256_hex(record.workload);
+  record.schedule_hash = sha256_hex(record.schedule);
+  record.hash = object.at("hash").get<std::string>();
+  return record;
+}
+
+// A record is flat: what nests deeper than its list of samples is dropped while parsing, so that a
+// hostile line costs no memory.
+bool shallow(int depth, Json::parse_event_t, Json&) { return depth <= 2; }
+
+}  // namespace
+
+std::string_view to_string(TrialStatus status) {
+  switch (status) {
+#define X(enumerator, text, meaning, proves_wrong) \
+  case TrialStatus::enumerator:                    \
+    return text;
+    TW_TRIAL_STATUSES(X)
+#undef X
+  }
+  return "?";
+}
+
+std::optional<TrialStatus> parse_trial_status(std::string_view text) {
+#define X(enumerator, name, meaning, proves_wrong) \
+  if (text == name) return TrialStatus::enumerator;
+  TW_TRIAL_STATUSES(X)
+#undef X
+  return std::nullopt;
+}
+
+bool proves_wrong(TrialStatus status) {
+  switch (status) {
+#define X(enumerator, text, meaning, proves) \
+  case TrialStatus::enumerator:              \
+    return proves;
+    TW_TRIAL_STATUSES(X)
+#undef X
+  }
+  return true;
+}
+
+double efficiency(const Record& record) {
+  if (record.peak_gflops <= 0 || record.latency_ns <= 0) return 0;
+  return record.flops / record.latency_ns / record.peak_gflops;
+}
+
+std::string canonical_text(const Record& record) {
+  std::string text(header);
+  visit_fields(record, [&](const char* name, const auto& member) {
+    const std::string value = text_of(member);
+    text += fmt::format("{}:{}:{}\n", name, value.size(), value);
+  });
+  return text;
+}
+
+Record seal(Record record) {
+  if (!std::isfinite(record.verified_error))
+    record.verified_error = std::numeric_limits<double>::max();
+  record.workload_hash = sha256_hex(record.workload);
+  record.schedule_hash = sha256_hex(record.schedule);
+  record.hash = sha256_hex(canonical_text(record));
+  return record;
+}
+
+Status check(const Record& record) {
+  FieldCheck fields;
+  visit_fields(record, fields);
+  std::string problem = fields.problem;
+  if (problem.empty()) problem = problem_of_measurement(record);
+  if (problem.empty()) problem = problem_of_identity(record);
+  if (problem.empty()) return {};
+  return fail(
+      ErrorCode::Invalid,
+      fmt::format("[record] {}; a fact that can have been measured was expected; measure it "
+                  "again, or drop it",
+                  problem));
+}
+
+std::string to_json(const Record& record) {
+  Json object;
+  object["record"] = record_version;
+  visit_fields(record,
+               [&](const char* name, const auto& member) { object[name] = json_value(member); });
+  object["hash"] = record.hash;
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Record> from_json(std::string_view line) {
+  const auto invalid = [](std::string_view what) {
+    return fail(ErrorCode::Invalid,
+                fmt::format("[record] {}; a line written by `tilewright db export` was expected; "
+                            "export it again",
+                            what));
+  };
+  if (line.size() > max_line_bytes) return invalid("the line is longer than 1 MiB");
+  try {
+    return record_from(Json::parse(line, shallow));
+  } catch (const std::exception& error) {
+    return invalid(error.what());
+  }
+}
+
+}  // namespace tw::db

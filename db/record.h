@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A Record is one trial: an immutable fact about one schedule of one workload on one device. Plain
+// data whose hash covers every field, so that databases merge as sets; docs/database_format.md
+// defines the canonical text. Everything here is thread-safe.
+//
+//   Record record;                         // fill in what was measured
+//   record = seal(std::move(record));      // derives the three hashes
+//   TW_RETURN_IF_ERROR(check(record));     // what a store would quarantine
+//   std::string line = to_json(record);    // one line; from_json(line) gives the record back
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tw::db {
+
+// enumerator, text, meaning, proves the schedule wrong
+#define TW_TRIAL_STATUSES(X)                                                            \
+  X(Ok, "ok", "measured, and its result is correct", false)                             \
+  X(Wrong, "wrong", "result differs from the reference", true)                          \
+  X(Nondeterministic, "nondeterministic", "two runs differ", true)                      \
+  X(MutatesInput, "mutates_input", "wrote to an input", true)                           \
+  X(Oob, "oob", "read or wrote outside its buffers", true)                              \
+  X(Crash, "crash", "died by a signal", true)                                           \
+  X(Timeout, "timeout", "did not end before its deadline", false)                       \
+  X(Resource, "resource", "exceeded memory, process, file or network limits", false)    \
+  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false) \
+  X(Illegal, "illegal", "the schedule does not apply to the workload", false)           \
+  X(Unstable, "unstable", "samples too noisy for an estimate", false)                   \
+  X(TooFast, "too_fast", "below what the timer resolves", false)                        \
+  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)
+
+enum class TrialStatus : uint8_t {
+#define X(enumerator, text, meaning, proves_wrong) enumerator,
+  TW_TRIAL_STATUSES(X)
+#undef X
+};
+
+std::string_view to_string(TrialStatus status);
+std::optional<TrialStatus> parse_trial_status(std::string_view text);
+/// The status shows that the schedule must not be used, however fast it is.
+bool proves_wrong(TrialStatus status);
+
+// Every field that the hash covers, in the order of the canonical text: short ones first, so that a
+// query over numbers does not read the pages that hold long texts.
+#define TW_RECORD_FIELDS(X) \
+  X(op)                     \
+  X(target)                 \
+  X(device)                 \
+  X(toolchain)              \
+  X(codegen_abi)            \
+  X(threads)                \
+  X(layouts)                \
+  X(status)                 \
+  X(latency_ns)             \
+  X(latency_low_ns)         \
+  X(latency_high_ns)        \
+  X(flops)                  \
+  X(peak_gflops)            \
+  X(noise)                  \
+  X(verified_error)         \
+  X(program_version)        \
+  X(host)                   \
+  X(session)                \
+  X(seed)                   \
+  X(trial)                  \
+  X(created_ms)             \
+  X(reason)                 \
+  X(samples_ns)             \
+  X(workload)               \
+  X(schedule)
+
+struct Record {
+  std::string workload;  ///< canonical text key
+  std::string op;
+  std::string target;  ///< canonical Target text
+  std::string device;  ///< model, cores, caches
+  std::string toolchain;
+  int64_t codegen_abi = 1;
+  int64_t threads = 1;
+  std::string layouts;   ///< of inputs and outputs where a network fixed them; else empty
+  std::string schedule;  ///< begins with its language version, "tw1"
+
+  TrialStatus status = TrialStatus::Ok;
+  std::string reason;  ///< why the status is not Ok
+  std::vector<double> samples_ns;
+  double latency_ns = 0;
+  double latency_low_ns = 0;
+  double latency_high_ns = 0;
+  double flops = 0;        ///< of the workload's direct algorithm
+  double peak_gflops = 0;  ///< of the machine, measured beside; 0 where unknown
+  double noise = 0;        ///< relative
+  double verified_error = 0;
+
+  std::string program_version;
+  std::string host;  ///< hash of the host name
+  std::string session;
+  int64_t seed = 0;
+  int64_t trial = 0;       ///< number within the session
+  int64_t created_ms = 0;  ///< informative only
+
+  // Derived by seal(): SHA-256 in hex.
+  std::string workload_hash;
+  std::string schedule_hash;
+  std::string hash;  ///< of canonical_text(); the identity of the record
+
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+/// Calls visit(name, member) for each hashed field in canonical order. `AnyRecord` is Record or
+/// const.
+template <typename AnyRecord, typename Visitor>
+void visit_fields(AnyRecord& record, Visitor&& visit) {
+#define X(field) visit(#field, record.field);
+  TW_RECORD_FIELDS(X)
+#undef X
+}
+
+/// Measured floating-point operations per nanosecond over the peak; 0 where either is unknown.
+double efficiency(const Record& record);
+
+std::string canonical_text(const Record& record);
+
+/// Fills the three hashes; a verified_error that is not finite becomes the largest double.
+Record seal(Record record);
+
+/// Ok for a sealed record that may be a fact; else what makes it impossible (docs: "What is
+/// refused").
+Status check(const Record& record);
+
+/// One line of JSON without a line feed. Requires: check(record), as JSON holds neither NaN nor
+/// bytes that are not UTF-8; a record that fails it comes out with these replaced.
+std::string to_json(const Record& record);
+
+/// The record of a line, its hash as the line states it. A line that is malformed, longer than 1
+/// MiB, nested or of another record version is an Invalid error. Does not check().
+Result<Record> from_json(std::string_view line);
+
+inline constexpr size_t max_line_bytes = 1 << 20;
+
+}  // namespace tw::db

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/recorder.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tw::db {
+
+Recorder::Recorder(Store& store, Spool spool, RecorderOptions options)
+    : store_(&store), spool_(std::move(spool)), options_(std::move(options)) {}
+
+Status Recorder::add(Record record) {
+  pending_.push_back(seal(std::move(record)));
+  return pending_.size() < options_.batch ? Status() : flush();
+}
+
+Status Recorder::flush() {
+  if (!pending_.empty()) {
+    const Result<AppendSummary> appended = store_->append(pending_);
+    if (!appended) return spool_pending(appended.error());
+    stored_ += *appended;
+    pending_.clear();
+  }
+  // The database takes records: what waits in the spool, also from earlier runs, follows. Where
+  // that fails nothing is lost, and the next flush tries again.
+  const Result<AppendSummary> drained = spool_.drain(*store_);
+  if (drained) stored_ += *drained;
+  return {};
+}
+
+Status Recorder::spool_pending(const Error& why) {
+  if (!spool_.append(pending_)) return tl::unexpected(why);
+  if (options_.on_message)
+    options_.on_message(
+        fmt::format("{} records wait in {}: {}", pending_.size(), spool_.path(), why.message));
+  spooled_ += static_cast<int64_t>(pending_.size());
+  pending_.clear();
+  return {};
+}
+
+}  // namespace tw::db

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How a tuner writes: in batches, and without losing a measurement to a locked database or a full
+// disk. A batch goes to the store; where the store cannot take it, to the spool; where neither can,
+// it stays in memory and flush() says so, for the tuner to pause or stop. Not thread-safe.
+//
+//   Recorder recorder(store, Spool(Spool::spool_path(store.path())));
+//   TW_RETURN_IF_ERROR(recorder.add(record));   // often
+//   TW_RETURN_IF_ERROR(recorder.flush());       // at the end, and whenever a person waits
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "db/record.h"
+#include "db/spool.h"
+#include "db/store.h"
+
+namespace tw::db {
+
+struct RecorderOptions {
+  size_t batch = 64;     ///< records per transaction: what a kill may cost at most
+  OnMessage on_message;  ///< hears when records go elsewhere; may be empty
+};
+
+class Recorder {
+ public:
+  /// The store must outlive the recorder.
+  Recorder(Store& store, Spool spool, RecorderOptions options = {});
+
+  /// Seals the record; writes when a batch is full. After an error the record is kept.
+  Status add(Record record);
+
+  /// Writes what is pending, and what the spool holds once the store takes records again. After an
+  /// error the pending records are in memory still.
+  Status flush();
+
+  size_t pending() const { return pending_.size(); }
+  /// Totals of this recorder.
+  const AppendSummary& stored() const { return stored_; }
+  int64_t spooled() const { return spooled_; }
+
+ private:
+  Status spool_pending(const Error& why);
+
+  Store* store_;
+  Spool spool_;
+  RecorderOptions options_;
+  std::vector<Record> pending_;
+  AppendSummary stored_;
+  int64_t spooled_ = 0;
+};
+
+}  // namespace tw::db

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/rows.h"
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+namespace tw::db {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "samples are little-endian doubles");
+
+const char* sql_type(const std::string&) { return "TEXT"; }
+const char* sql_type(int64_t) { return "INTEGER"; }
+const char* sql_type(double) { return "REAL"; }
+const char* sql_type(TrialStatus) { return "TEXT"; }
+const char* sql_type(const std::vector<double>&) { return "BLOB"; }
+
+void bind(Statement& to, const std::string& value) { to.bind(std::string_view(value)); }
+void bind(Statement& to, int64_t value) { to.bind(value); }
+void bind(Statement& to, double value) { to.bind(value); }
+void bind(Statement& to, TrialStatus value) { to.bind(to_string(value)); }
+void bind(Statement& to, const std::vector<double>& values) {
+  std::string bytes(values.size() * sizeof(double), '\0');
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  to.bind_blob(bytes);
+}
+
+// Each says whether the column could be read as what it should be.
+bool read(const Row& row, int column, std::string& out) {
+  out = row.text(column);
+  return true;
+}
+bool read(const Row& row, int column, int64_t& out) {
+  out = row.integer(column);
+  return true;
+}
+bool read(const Row& row, int column, double& out) {
+  out = row.real(column);
+  return true;
+}
+bool read(const Row& row, int column, TrialStatus& out) {
+  const auto status = parse_trial_status(row.text(column));
+  if (status) out = *status;
+  return status.has_value();
+}
+bool read(const Row& row, int column, std::vector<double>& out) {
+  const std::string bytes = row.blob(column);
+  out.resize(bytes.size() / sizeof(double));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(double));
+  return bytes.size() % sizeof(double) == 0;
+}
+
+std::string field_list() {
+  std::string list;
+  Record record;
+  visit_fields(record, [&](const char* name, auto&) { list += std::string(", ") + name; });
+  return list;
+}
+
+int digit(char hex) { return hex <= '9' ? hex - '0' : (hex | 32) - 'a' + 10; }
+
+}  // namespace
+
+std::string bytes_of_hex(std::string_view hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
+  return bytes;
+}
+
+std::string hex_of_bytes(std::string_view bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string hex;
+  for (const char c : bytes) {
+    hex += digits[static_cast<unsigned char>(c) >> 4];
+    hex += digits[c & 15];
+  }
+  return hex;
+}
+
+std::string create_trials_sql() {
+  std::string sql =
+      "CREATE TABLE trials(seq INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, "
+      "workload_hash BLOB NOT NULL, schedule_hash BLOB NOT NULL";
+  Record record;
+  visit_fields(record, [&](const char* name, auto& member) {
+    sql += std::string(", ") + name + " " + sql_type(member) + " NOT NULL";
+  });
+  return sql + ") STRICT";
+}
+
+std::string insert_trial_sql() {
+  std::string marks = "?, ?, ?";
+  Record record;
+  visit_fields(record, [&](const char*, auto&) { marks += ", ?"; });
+  return "INSERT INTO trials(hash, workload_hash, schedule_hash" + field_list() + ") VALUES(" +
+         marks + ") ON CONFLICT(hash) DO NOTHING";
+}
+
+void bind_record(Statement& statement, const Record& record) {
+  statement.bind_blob(bytes_of_hex(record.hash));
+  statement.bind_blob(bytes_of_hex(record.workload_hash));
+  statement.bind_blob(bytes_of_hex(record.schedule_hash));
+  visit_fields(record, [&](const char*, const auto& member) { bind(statement, member); });
+}
+
+std::string select_trial_sql() {
+  return "SELECT hash, workload_hash, schedule_hash" + field_list() + " FROM trials WHERE seq = ?";
+}
+
+Result<Record> record_of(const Row& row) {
+  Record record;
+  record.hash = hex_of_bytes(row.blob(0));
+  record.workload_hash = hex_of_bytes(row.blob(1));
+  record.schedule_hash = hex_of_bytes(row.blob(2));
+  int column = 3;
+  bool readable = true;
+  visit_fields(record, [&](const char*, auto& member) { readable &= read(row, column++, member); });
+  if (!readable) return fail(ErrorCode::Database, "[record] a column holds another kind of value");
+  TW_RETURN_IF_ERROR(check(record));
+  return record;
+}
+
+}  // namespace tw::db

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to db/: what the file holds, how it is recognised, and how an older one becomes a newer
+// one.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "db/statement.h"
+
+namespace tw::db {
+
+inline constexpr int64_t schema_version = 1;
+
+/// In one transaction. Requires: an empty file.
+Status create_schema(Connection& connection);
+
+/// The schema version of a file of ours; an error for any other file.
+Result<int64_t> version_of(Connection& connection);
+
+/// Exactly our tables and indexes: a file from elsewhere may bring triggers and views that would
+/// run.
+Status check_objects(Connection& connection);
+
+/// What turns version `from` into `from` + 1.
+struct Migration {
+  int64_t from;
+  std::function<Status(Connection&)> apply;
+};
+
+/// The steps that this program knows, oldest first.
+std::span<const Migration> known_migrations();
+
+/// Copies the file to NAME.vN.backup, then brings it to version `to` in one transaction: whenever
+/// it is killed, the file has the old version or the new one. Requires: the writer gate is held.
+Status migrate(Connection& connection, std::span<const Migration> steps, int64_t to);
+
+/// A consistent copy, complete under its name or absent. Requires: `target` is free.
+Status back_up(Connection& from, const std::string& target);
+
+/// Makes a rename in the directory of `path` durable.
+void sync_directory_of(const std::string& path);
+
+}  // namespace tw::db

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Where measurements wait that the database cannot take: JSON lines in a file beside it (or on
+// another disk), merged by the next writer. Several processes may use one spool; a Spool is not
+// thread-safe.
+
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "db/record.h"
+#include "db/store.h"
+#include "db/waiting.h"
+
+namespace tw::db {
+
+class Spool {
+ public:
+  /// `path` is a file, absent while nothing waits; `spool_path` names the one beside a database.
+  explicit Spool(std::string path, Waiting waiting = {});
+  static std::string spool_path(const std::string& database_path);
+
+  const std::string& path() const { return path_; }
+  bool empty() const;
+
+  /// Durable when it returns; after an error the spool is as it was.
+  Status append(std::span<const Record> records);
+
+  /// Moves everything into the store, which quarantines the lines of a killed writer. After an
+  /// error nothing is lost: what the store has already is a duplicate the next time.
+  Result<AppendSummary> drain(Store& store);
+
+ private:
+  std::string path_;
+  Waiting waiting_;
+};
+
+}  // namespace tw::db

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The tuning database: an append-only set of records in one SQLite file, shared by processes on a
+// machine. What append() has acknowledged survives kills and power loss; docs/database_format.md
+// says how. A Store is not thread-safe (one a thread) and not to be used in a forked child (exec
+// instead).
+//
+//   TW_TRY(Store store, Store::open("team.db", OpenMode::ReadWrite));
+//   TW_TRY(AppendSummary summary, store.append(records));           // sealed records
+//   TW_TRY(std::optional<Record> best, store.best({.workload = key, .target = target}));
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "db/filesystem.h"
+#include "db/record.h"
+#include "db/waiting.h"
+
+namespace tw::db {
+
+enum class OpenMode {
+  ReadOnly,   ///< the file must exist
+  ReadWrite,  ///< the file and its directories are created where absent; says at once if it cannot
+              ///< write
+};
+
+struct StoreOptions {
+  Waiting waiting;  ///< for the writer gate and SQLite's locks; its on_message also hears of damage
+  FilesystemProbe filesystem = filesystem_type;
+  bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
+  std::string vfs;                        ///< a registered SQLite VFS; empty: the default one
+};
+
+struct AppendSummary {
+  int64_t inserted = 0;
+  int64_t duplicates = 0;
+  int64_t quarantined = 0;  ///< kept aside with a reason, never served
+  AppendSummary& operator+=(const AppendSummary& other);
+  friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
+};
+
+/// What a best schedule is asked for. Threads and codegen_abi always have to agree.
+struct Key {
+  std::string workload;
+  std::string target;
+  std::string device;  ///< preferred; another device of the target is the second choice
+  int64_t threads = 1;
+  int64_t codegen_abi = 1;
+  std::optional<std::string> layouts;  ///< absent: any
+};
+
+enum class Order { Oldest, Newest, Fastest };
+
+/// Absent members do not restrict.
+struct Filter {
+  std::optional<std::string> workload;
+  std::optional<std::string> op;
+  std::optional<std::string> target;
+  std::optional<std::string> device;
+  std::optional<std::string> session;
+  std::optional<TrialStatus> status;
+  std::optional<int64_t> threads;
+  std::optional<int64_t> codegen_abi;
+  Order order = Order::Oldest;
+  int64_t limit = 0;  ///< 0: all
+};
+
+struct StoreInfo {
+  std::string path;
+  int64_t schema_version = 0;
+  std::string sqlite;  ///< version, and what is to be known about it
+  std::string journal_mode;
+  int64_t file_bytes = 0;
+  int64_t records = 0;
+  int64_t workloads = 0;
+  int64_t best = 0;  ///< groups that have a best record
+  int64_t quarantined = 0;
+  std::map<std::string, int64_t> by_status;
+};
+
+struct VerifyReport {
+  int64_t records = 0;
+  int64_t damaged = 0;     ///< records that do not agree with their hash
+  int64_t wrong_best = 0;  ///< rows of the derived table that differ from their recomputation
+  std::vector<std::string> integrity;  ///< what SQLite found; empty where all is well
+  bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
+};
+
+class Store {
+ public:
+  static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
+
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+  ~Store();
+
+  /// The canonical absolute path.
+  const std::string& path() const;
+
+  /// One durable transaction: all of the records, or an error and none. Records that fail check()
+  /// go to quarantine. TryLater where another process writes for too long.
+  Result<AppendSummary> append(std::span<const Record> records);
+
+  /// The best record for the key: on its device, else on another of the same target, else none.
+  Result<std::optional<Record>> best(const Key& key);
+
+  /// Every matching record that agrees with its hash, until `visit` says false.
+  Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
+  Result<std::vector<Record>> query(const Filter& filter);
+
+  Result<StoreInfo> info();
+  /// Reads everything: hashes, the derived table, the file's structure.
+  Result<VerifyReport> verify();
+
+  /// Records skipped by this Store because they do not agree with their hash.
+  int64_t damaged() const;
+
+  /// The union with the records of another database; idempotent. Damaged records are left out.
+  Result<AppendSummary> merge_from(const std::string& path);
+
+  /// Lines as written by export_jsonl; a bad line is quarantined and costs only itself.
+  Result<AppendSummary> import_jsonl(std::istream& in);
+  Result<AppendSummary> import_jsonl(const std::string& path);
+  Status export_jsonl(std::ostream& out);
+  /// A consistent copy while others write: ".db" a database, ".jsonl" lines. The path must be free.
+  Status export_to(const std::string& path);
+
+  struct State;
+
+ private:
+  explicit Store(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Saves every record of a damaged file that agrees with its hash into a new database. The damaged
+/// file is only read.
+Result<AppendSummary> recover(const std::string& damaged, const std::string& fresh,
+                              StoreOptions options = {});
+
+}  // namespace tw::db

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to db/: what a Store is made of, shared by its two sources (store.cpp, transfer.cpp).
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/gate.h"
+#include "db/statement.h"
+#include "db/store.h"
+
+namespace tw::db {
+
+struct Store::State {
+  std::string path;
+  StoreOptions options;
+  Connection connection;
+  std::optional<Gate> gate;  ///< absent: opened for reading
+  int64_t damaged = 0;
+
+  State(std::string path_, StoreOptions options_, Connection connection_, std::optional<Gate> gate_)
+      : path(std::move(path_)),
+        options(std::move(options_)),
+        connection(std::move(connection_)),
+        gate(std::move(gate_)) {}
+
+  void say(std::string_view message) const {
+    if (options.waiting.on_message) options.waiting.on_message(message);
+  }
+
+  /// The record of a row, or nullopt where it is damaged; says so and counts it.
+  Result<std::optional<Record>> read(Statement& by_seq, int64_t seq);
+
+  /// Runs `write` in one transaction behind the gate, and commits.
+  Status write(const std::function<Status()>& write);
+};
+
+/// A record that is not believed, or the line that it came from.
+struct Quarantined {
+  std::string line;
+  std::string reason;
+};
+
+/// Adds records that passed check() and keeps the others aside, all in one transaction.
+Result<AppendSummary> append_checked(Store::State& state, std::span<const Record> records,
+                                     std::span<const Quarantined> bad);
+
+/// The path that SQLite, the gate and the spool agree on: absolute, links resolved.
+Result<std::string> canonical_path(const std::string& path);
+
+}  // namespace tw::db

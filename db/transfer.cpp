@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records between databases and files: merge, import, export, recover.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <istream>
+#include <ostream>
+#include <set>
+
+#include "db/rows.h"
+#include "db/schema.h"
+#include "db/store.h"
+#include "db/store_state.h"
+
+namespace tw::db {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Large enough that syncing is not what an import waits for, small enough for other writers to
+// pass.
+constexpr size_t batch_size = 512;
+
+// Collects records and bad lines, and appends them batch by batch.
+class Batches {
+ public:
+  explicit Batches(Store::State& state) : state_(state) {}
+
+  Status add(Record record, std::string line) {
+    if (const Status status = check(record))
+      good_.push_back(std::move(record));
+    else
+      bad_.push_back({std::move(line), status.error().message});
+    return good_.size() + bad_.size() < batch_size ? Status() : flush();
+  }
+  Status add_bad(Quarantined line) {
+    bad_.push_back(std::move(line));
+    return good_.size() + bad_.size() < batch_size ? Status() : flush();
+  }
+  Status flush() {
+    if (good_.empty() && bad_.empty()) return {};
+    TW_TRY(const AppendSummary added, append_checked(state_, good_, bad_));
+    summary_ += added;
+    good_.clear();
+    bad_.clear();
+    return {};
+  }
+  const AppendSummary& summary() const { return summary_; }
+
+ private:
+  Store::State& state_;
+  std::vector<Record> good_;
+  std::vector<Quarantined> bad_;
+  AppendSummary summary_;
+};
+
+// The next line, of which no more than is ever accepted is kept in memory.
+bool next_line(std::istream& in, std::string& line) {
+  line.clear();
+  std::streambuf* buffer = in.rdbuf();
+  int c = buffer->sbumpc();
+  if (c == std::char_traits<char>::eof()) return false;
+  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc())
+    if (line.size() <= max_line_bytes) line += static_cast<char>(c);
+  return true;
+}
+
+Status path_is_free(const std::string& path) {
+  if (!fs::exists(path)) return {};
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[export] {} exists; a new path was expected; choose another name", path));
+}
+
+Status written(const std::ostream& out, const std::string& path) {
+  if (out.good()) return {};
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[export] {} could not be written; check the path and the room on its disk",
+                  path));
+}
+
+Status export_lines_to(Store& store, const std::string& path) {
+  const std::string part = path + ".part";
+  {
+    std::ofstream out(part, std::ios::binary | std::ios::trunc);
+    TW_RETURN_IF_ERROR(written(out, path));
+    TW_RETURN_IF_ERROR(store.export_jsonl(out));
+    out.close();
+    TW_RETURN_IF_ERROR(written(out, path));
+  }
+  std::error_code error;
+  fs::rename(part, path, error);
+  if (!error) return {};
+  return fail(ErrorCode::Database,
+              fmt::format("[export] {} cannot be written ({}); choose another path", path,
+                          error.message()));
+}
+
+// ---- recover ----
+
+// A private copy, with the journal that belongs to it: SQLite may then mend the copy.
+class Copy {
+ public:
+  static Result<Copy> make(const std::string& damaged, const std::string& folder) {
+    std::error_code error;
+    fs::remove_all(folder, error);
+    fs::create_directories(folder, error);
+    const std::string path = folder + "/copy.db";
+    if (!error) fs::copy_file(damaged, path, error);
+    if (error)
+      return fail(ErrorCode::Database,
+                  fmt::format("[recover] {} cannot be copied to {} ({}); check both "
+                              "paths",
+                              damaged, folder, error.message()));
+    for (const char* suffix : {"-journal", "-wal"})
+      if (fs::exists(damaged + suffix)) fs::copy_file(damaged + suffix, path + suffix, error);
+    return Copy(folder);
+  }
+  Copy(Copy&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
+  Copy& operator=(Copy&&) = delete;
+  ~Copy() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  std::string path() const { return folder_ + "/copy.db"; }
+
+ private:
+  explicit Copy(std::string folder) : folder_(std::move(folder)) {}
+  std::string folder_;
+};
+
+// A scan stops at the first page that is broken, so the table is read from both ends, and through
+// its indexes, which may name rows that lie between two broken pages.
+std::set<int64_t> rows_that_can_be_found(Connection& connection) {
+  constexpr const char* scans[] = {
+      "SELECT seq FROM trials NOT INDEXED ORDER BY seq",
+      "SELECT seq FROM trials NOT INDEXED ORDER BY seq DESC",
+      "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op, target",
+      "SELECT seq FROM trials INDEXED BY trials_op ORDER BY op DESC, target DESC",
+      "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash, target",
+      "SELECT seq FROM trials INDEXED BY trials_group ORDER BY workload_hash DESC, target DESC",
+  };
+  std::set<int64_t> rows;
+  for (const char* sql : scans) {
+    auto statement = Statement::prepare(connection, sql);
+    if (!statement) continue;
+    // A scan that fails has still named the rows before the damage.
+    (void)statement->each([&](const Row& row) {
+      rows.insert(row.integer(0));
+      return true;
+    });
+  }
+  return rows;
+}
+
+Result<AppendSummary> append_readable(Store& store, Statement& by_seq,
+                                      const std::set<int64_t>& rows) {
+  AppendSummary summary;
+  std::vector<Record> batch;
+  const auto flush = [&]() -> Status {
+    TW_TRY(const AppendSummary added, store.append(batch));
+    summary += added;
+    batch.clear();
+    return {};
+  };
+  for (const int64_t seq : rows) {
+    const Result<bool> read = by_seq.bind(seq).one([&](const Row& row) {
+      if (Result<Record> record = record_of(row)) batch.push_back(std::move(*record));
+    });
+    if (read && batch.size() == batch_size) TW_RETURN_IF_ERROR(flush());
+  }
+  TW_RETURN_IF_ERROR(flush());
+  return summary;
+}
+
+}  // namespace
+
+Result<AppendSummary> Store::merge_from(const std::string& path) {
+  StoreOptions reading;
+  reading.waiting = state_->options.waiting;
+  TW_TRY(const std::string canonical, canonical_path(path));
+  if (canonical == state_->path) return AppendSummary{};
+  TW_TRY(Store other, Store::open(canonical, OpenMode::ReadOnly, std::move(reading)));
+  Batches batches(*state_);
+  Status appended;
+  TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
+    appended = batches.add(record, {});
+    return appended.has_value();
+  }));
+  TW_RETURN_IF_ERROR(appended);
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
+}
+
+Result<AppendSummary> Store::import_jsonl(std::istream& in) {
+  Batches batches(*state_);
+  std::string line;
+  while (next_line(in, line)) {
+    if (line.empty()) continue;
+    Result<Record> record = from_json(line);
+    if (record)
+      TW_RETURN_IF_ERROR(batches.add(std::move(*record), line));
+    else
+      TW_RETURN_IF_ERROR(batches.add_bad({line, record.error().message}));
+  }
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
+}
+
+Result<AppendSummary> Store::import_jsonl(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    return fail(
+        ErrorCode::Database,
+        fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the "
+                    "path",
+                    path));
+  return import_jsonl(in);
+}
+
+Status Store::export_jsonl(std::ostream& out) {
+  TW_RETURN_IF_ERROR(for_each({}, [&](const Record& record) {
+    out << to_json(record) << '\n';
+    return out.good();
+  }));
+  out.flush();
+  return written(out, "the output");
+}
+
+Status Store::export_to(const std::string& path) {
+  TW_TRY(const std::string target, canonical_path(path));
+  TW_RETURN_IF_ERROR(path_is_free(target));
+  if (target.ends_with(".db")) return back_up(state_->connection, target);
+  if (target.ends_with(".jsonl")) return export_lines_to(*this, target);
+  return fail(ErrorCode::Usage,
+              fmt::format("[export] {}: a path that ends in .db or .jsonl was expected", path));
+}
+
+Result<AppendSummary> recover(const std::string& damaged_path, const std::string& fresh,
+                              StoreOptions options) {
+  TW_TRY(const std::string from, canonical_path(damaged_path));
+  TW_TRY(const std::string to, canonical_path(fresh));
+  TW_RETURN_IF_ERROR(path_is_free(to));
+  TW_TRY(const Copy copy, Copy::make(from, to + ".recover"));
+  TW_TRY(Connection connection, Connection::open(copy.path(), {}));
+  // A file whose table cannot even be named holds nothing that could be saved.
+  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
+  TW_TRY(Store store, Store::open(to, OpenMode::ReadWrite, std::move(options)));
+  return append_readable(store, by_seq, rows_that_can_be_found(connection));
+}
+
+}  // namespace tw::db

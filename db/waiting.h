@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How long, and with which clock, the database waits for another process. Not thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tw::db {
+
+using OnMessage = std::function<void(std::string_view)>;
+
+struct Waiting {
+  int64_t limit_ms = 60'000;
+  std::function<int64_t()> now_ms;        ///< monotonic; empty: the steady clock
+  std::function<void(int64_t)> sleep_ms;  ///< empty: sleeps
+  OnMessage on_message;                   ///< hears of a wait that lasts; may be empty
+};
+
+/// One wait after another under the same rules: begin(), then wait() until it says false.
+class Patience {
+ public:
+  /// `what` is waited for, as messages name it.
+  Patience(Waiting waiting, std::string what);
+  void begin();
+  /// Sleeps a little and says true, or false once the limit has passed.
+  bool wait();
+
+ private:
+  Waiting waiting_;
+  std::string what_;
+  int64_t began_ms_ = 0;
+  int64_t next_message_ms_ = 0;
+  int64_t pause_ms_ = 1;
+};
+
+}  // namespace tw::db
