@@ -95,6 +95,9 @@ class StageChecker {
     for (const auto* axes : {&stage_.axes, &stage_.reduction})
       for (const Axis& axis : *axes) {
         if (!is_valid_name(axis.name)) return wrong(fmt::format("has an axis '{}': not a name", axis.name));
+        // One name space for loops and buffers keeps every generated program unambiguous.
+        if (compute_.find_input(axis.name) || compute_.find_stage(axis.name))
+          return wrong(fmt::format("has an axis '{}', which names a tensor too: rename one", axis.name));
         if (!axes_.insert(axis.name).second) return wrong(fmt::format("has two axes '{}'", axis.name));
       }
     std::vector<int64_t> domain = stage_.shape();

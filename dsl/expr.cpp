@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/integer.h"
@@ -150,9 +151,21 @@ std::string print_list(const std::vector<Expr>& items) {
   return text;
 }
 
+/// The fewest digits that round to the value in its own type: 0.1 rather than 0.10000000149011612.
+std::string print_float(DType type, double value) {
+  for (int digits = 1; digits < 17 && std::isfinite(value); ++digits) {
+    char buffer[64];
+    const auto end =
+        std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, digits);
+    const std::string text(buffer, end.ptr);
+    if (round_to(type, *parse_double(text)) == value) return text;
+  }
+  return format_double(value);
+}
+
 std::string print_const(const Const& c) {
   if (is_float(c.type)) {
-    std::string text = format_double(c.float_value);
+    std::string text = print_float(c.type, c.float_value);
     const bool plain = text.find_first_of(".en") == std::string::npos;
     if (plain) text += ".0";
     if (c.type != Float32) text += std::string(to_string(c.type));
