@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/dtype.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace tw {
+namespace {
+
+struct Row {
+  std::string_view name;
+  int bytes;
+  bool is_float;
+  bool is_signed;
+};
+
+constexpr Row rows[] = {
+#define X(enumerator, name, bytes, is_float, is_signed) {name, bytes, is_float, is_signed},
+    TW_DTYPES(X)
+#undef X
+};
+
+const Row& row(DType type) { return rows[static_cast<int>(type)]; }
+
+uint16_t to_bf16_bits(double value) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+double from_bf16_bits(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+// g++ 12 has _Float16 on x86-64 with SSE2 and on AArch64: the compiler knows the rounding.
+uint16_t to_f16_bits(double value) {
+  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+}
+
+double from_f16_bits(uint16_t bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
+
+template <typename T>
+T read(const void* data, int64_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + index * static_cast<int64_t>(sizeof(T)),
+              sizeof(T));
+  return value;
+}
+
+template <typename T>
+void write(void* data, int64_t index, T value) {
+  std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(T)), &value,
+              sizeof(T));
+}
+
+}  // namespace
+
+std::string_view to_string(DType type) { return row(type).name; }
+int size_bytes(DType type) { return row(type).bytes; }
+bool is_float(DType type) { return row(type).is_float; }
+bool is_signed(DType type) { return row(type).is_signed; }
+
+Result<DType> parse_dtype(std::string_view name) {
+  std::string known;
+  for (size_t i = 0; i < std::size(rows); ++i) {
+    if (rows[i].name == name) return static_cast<DType>(i);
+    known += fmt::format("{}{}", i ? ", " : "", rows[i].name);
+  }
+  return fail(ErrorCode::Usage, fmt::format("[dtype] '{}' is no data type: use one of {}", name, known));
+}
+
+double round_to(DType type, double value) {
+  switch (type) {
+    case Float32: return static_cast<float>(value);
+    case Float16: return from_f16_bits(to_f16_bits(value));
+    case BFloat16: return from_bf16_bits(to_bf16_bits(value));
+    default: TW_CHECK(false, "round_to of an integer type");
+  }
+}
+
+int64_t wrap_to(DType type, int64_t value) {
+  switch (type) {
+    case Int8: return static_cast<int8_t>(value);
+    case UInt8: return static_cast<uint8_t>(value);
+    case Int32: return static_cast<int32_t>(value);
+    case Int64: return value;
+    case Bool: return value != 0;
+    default: TW_CHECK(false, "wrap_to of a float type");
+  }
+}
+
+double load_float(DType type, const void* data, int64_t index) {
+  switch (type) {
+    case Float32: return read<float>(data, index);
+    case Float16: return from_f16_bits(read<uint16_t>(data, index));
+    case BFloat16: return from_bf16_bits(read<uint16_t>(data, index));
+    default: return static_cast<double>(load_int(type, data, index));
+  }
+}
+
+void store_float(DType type, void* data, int64_t index, double value) {
+  switch (type) {
+    case Float32: return write(data, index, static_cast<float>(value));
+    case Float16: return write(data, index, to_f16_bits(value));
+    case BFloat16: return write(data, index, to_bf16_bits(value));
+    default: TW_CHECK(false, "store_float to an integer type");
+  }
+}
+
+int64_t load_int(DType type, const void* data, int64_t index) {
+  switch (type) {
+    case Int8: return read<int8_t>(data, index);
+    case UInt8: return read<uint8_t>(data, index);
+    case Int32: return read<int32_t>(data, index);
+    case Int64: return read<int64_t>(data, index);
+    case Bool: return read<uint8_t>(data, index) != 0;
+    default: TW_CHECK(false, "load_int from a float type");
+  }
+}
+
+void store_int(DType type, void* data, int64_t index, int64_t value) {
+  switch (type) {
+    case Int8: return write(data, index, static_cast<int8_t>(value));
+    case UInt8: return write(data, index, static_cast<uint8_t>(value));
+    case Int32: return write(data, index, static_cast<int32_t>(value));
+    case Int64: return write(data, index, value);
+    case Bool: return write(data, index, static_cast<uint8_t>(value != 0));
+    default: TW_CHECK(false, "store_int to a float type");
+  }
+}
+
+}  // namespace tw

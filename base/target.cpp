@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/target.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "base/integer.h"
+#include "base/text.h"
+
+namespace tw {
+namespace {
+
+struct ArchitectureRow {
+  Architecture architecture;
+  std::string_view name;
+  std::vector<std::string> features;  // that we know how to use, as the kernel of Linux spells them
+};
+
+const std::vector<ArchitectureRow>& architectures() {
+  static const std::vector<ArchitectureRow> rows = {
+      {Architecture::X86_64,
+       "x86-64",
+       {"amx_bf16", "amx_int8", "amx_tile", "avx", "avx2", "avx512_bf16", "avx512_bitalg",
+        "avx512_fp16", "avx512_vbmi2", "avx512_vnni", "avx512_vpopcntdq", "avx512bw", "avx512cd",
+        "avx512dq", "avx512f", "avx512ifma", "avx512vbmi", "avx512vl", "avx_vnni", "f16c", "fma",
+        "sse4_1"}},
+      {Architecture::Arm64, "arm-64", {"asimddp", "asimdhp", "sve", "sve2"}}};
+  return rows;
+}
+
+const std::map<std::string, std::vector<std::string>, std::less<>>& levels() {
+  static const std::map<std::string, std::vector<std::string>, std::less<>> table = {
+      {"x86-64-v3", {"avx", "avx2", "f16c", "fma", "sse4_1"}},
+      {"x86-64-v4",
+       {"avx", "avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "f16c", "fma",
+        "sse4_1"}}};
+  return table;
+}
+
+const ArchitectureRow& row(Architecture architecture) {
+  return architectures()[architecture == Architecture::X86_64 ? 0 : 1];
+}
+
+void set_vector_sizes(Target& target) {
+  if (target.architecture == Architecture::Arm64) {
+    target.vector_bytes = 16;
+    target.vector_registers = 32;
+    return;
+  }
+  const bool avx512 = target.has("avx512f") && target.has("avx512vl");
+  target.vector_bytes = avx512 ? 64 : target.has("avx") ? 32 : 16;
+  target.vector_registers = avx512 ? 32 : 16;
+}
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+int cores_of_affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+// cgroup v2 writes "quota period" or "max period"; v1 has two files, quota -1 when unlimited.
+int cores_of_quota() {
+  const auto v2 = words(read_line("/sys/fs/cgroup/cpu.max"));
+  std::optional<int64_t> quota, period;
+  if (v2.size() == 2) {
+    quota = parse_int(v2[0]);
+    period = parse_int(v2[1]);
+  } else {
+    quota = parse_int(trim(read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")));
+    period = parse_int(trim(read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us")));
+  }
+  if (!quota || !period || *quota <= 0 || *period <= 0) return 1 << 20;
+  return static_cast<int>(std::max<int64_t>(1, ceil_div(*quota, *period)));
+}
+
+int64_t cache_bytes(int level, int64_t otherwise) {
+  const long name = level == 1   ? _SC_LEVEL1_DCACHE_SIZE
+                    : level == 2 ? _SC_LEVEL2_CACHE_SIZE
+                                 : _SC_LEVEL3_CACHE_SIZE;
+  const long bytes = sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
+}
+
+std::vector<std::string> all_target_names() {
+  std::vector<std::string> names = {"host"};
+  for (const auto& [name, features] : levels()) names.push_back(name);
+  for (const auto& architecture : architectures())
+    names.push_back(std::string(architecture.name) + "-linux");
+  return names;
+}
+
+}  // namespace
+
+bool Target::has(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+std::string Target::to_string() const {
+  std::string text = fmt::format("{}-linux", row(architecture).name);
+  for (const std::string& feature : features) text += "-" + feature;
+  return text;
+}
+
+Target host_target() {
+  Target target;
+#if defined(__aarch64__)
+  target.architecture = Architecture::Arm64;
+#endif
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string_view key = trim(std::string_view(line).substr(0, colon));
+    const std::string_view value = trim(std::string_view(line).substr(colon + 1));
+    if (key == "model name") target.cpu = value;
+    if (key != "flags" && key != "Features") continue;
+    const auto present = words(value);
+    for (const std::string& feature : row(target.architecture).features)
+      if (std::find(present.begin(), present.end(), feature) != present.end())
+        target.features.push_back(feature);
+  }
+  target.cores = std::min(cores_of_affinity(), cores_of_quota());
+  target.l1_bytes = cache_bytes(1, target.l1_bytes);
+  target.l2_bytes = cache_bytes(2, target.l2_bytes);
+  target.l3_bytes = cache_bytes(3, target.l3_bytes);
+  set_vector_sizes(target);
+  return target;
+}
+
+Result<Target> parse_target(std::string_view text) {
+  if (text == "host") return host_target();
+  Target target;
+  if (const auto level = levels().find(text); level != levels().end()) {
+    target.features = level->second;
+    set_vector_sizes(target);
+    return target;
+  }
+  for (const auto& architecture : architectures()) {
+    const std::string prefix = std::string(architecture.name) + "-linux";
+    if (text.substr(0, prefix.size()) != prefix) continue;
+    const std::string_view rest = text.substr(prefix.size());
+    if (!rest.empty() && rest[0] != '-') continue;
+    target.architecture = architecture.architecture;
+    if (!rest.empty()) target.features = split(rest.substr(1), '-');
+    std::sort(target.features.begin(), target.features.end());
+    target.features.erase(std::unique(target.features.begin(), target.features.end()),
+                          target.features.end());
+    for (const std::string& feature : target.features)
+      if (std::find(architecture.features.begin(), architecture.features.end(), feature) ==
+          architecture.features.end())
+        return fail(ErrorCode::Usage,
+                    fmt::format("[target] '{}' is no feature of {}: use some of {}", feature,
+                                architecture.name, join(architecture.features, ", ")));
+    set_vector_sizes(target);
+    return target;
+  }
+  const auto names = all_target_names();
+  const auto guess = nearest(text, names);
+  return fail(ErrorCode::Usage, fmt::format("[target] '{}' is no target: use {}{}", text,
+                                            join(names, ", "),
+                                            guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+}
+
+std::vector<std::string> missing_features(const Target& kernel_target, const Target& machine) {
+  if (kernel_target.architecture != machine.architecture)
+    return {std::string(row(kernel_target.architecture).name)};
+  std::vector<std::string> missing;
+  for (const std::string& feature : kernel_target.features)
+    if (!machine.has(feature)) missing.push_back(feature);
+  return missing;
+}
+
+}  // namespace tw

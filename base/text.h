@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Small text tools that the parsers and messages of the project share. Locale-independent: a decimal
+// comma in the environment changes nothing.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tw {
+
+std::string_view trim(std::string_view text);
+std::vector<std::string> split(std::string_view text, char separator);
+/// Words between white space.
+std::vector<std::string> words(std::string_view text);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+/// The whole text as a number, or nullopt; no leading or trailing characters, no overflow.
+std::optional<int64_t> parse_int(std::string_view text);
+std::optional<double> parse_double(std::string_view text);
+
+/// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
+std::string format_double(double value);
+
+/// The candidate nearest to `word` by edit distance, if it is near enough to be a likely typo.
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace tw

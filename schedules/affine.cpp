@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/affine.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/integer.h"
+
+namespace tw::schedules {
+
+using dsl::Binary;
+using dsl::BinaryOp;
+using dsl::Var;
+
+namespace {
+
+// Elimination steps along one proof: bounds the work on adversarial inputs, far above what loops need.
+constexpr int proof_budget = 24;
+
+Affine negated(const Affine& affine) {
+  Affine result;
+  result.add(affine, -1);
+  return result;
+}
+
+const Binary* binary_of(const Expr& expr, BinaryOp op) {
+  const Binary* b = expr.as<Binary>();
+  return b && b->op == op ? b : nullptr;
+}
+
+void append_affine(const Expr& expr, int64_t factor, Affine& out) {
+  if (const auto value = dsl::as_int(expr)) {
+    out.constant += factor * *value;
+    return;
+  }
+  if (const Binary* b = expr.as<Binary>()) {
+    if (b->op == BinaryOp::Add || b->op == BinaryOp::Sub) {
+      append_affine(b->a, factor, out);
+      append_affine(b->b, b->op == BinaryOp::Add ? factor : -factor, out);
+      return;
+    }
+    if (b->op == BinaryOp::Mul) {
+      if (const auto k = dsl::as_int(b->b)) return append_affine(b->a, factor * *k, out);
+      if (const auto k = dsl::as_int(b->a)) return append_affine(b->b, factor * *k, out);
+    }
+  }
+  if (const dsl::Unary* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
+    return append_affine(u->a, -factor, out);
+  out.add(expr, factor);
+}
+
+void split_conjunction(const Expr& condition, Constraints& out) {
+  if (dsl::is_int(condition, 1)) return;
+  const Binary* b = condition.as<Binary>();
+  if (b && b->op == BinaryOp::And) {
+    split_conjunction(b->a, out);
+    split_conjunction(b->b, out);
+    return;
+  }
+  if (b && !is_float(b->a.type()) && b->a.type() != Bool) {
+    Affine difference = to_affine(b->b);
+    difference.add(to_affine(b->a), -1);
+    if (b->op == BinaryOp::Le || b->op == BinaryOp::Eq) out.affine.push_back(difference);
+    if (b->op == BinaryOp::Eq) out.affine.push_back(negated(difference));
+    if (b->op == BinaryOp::Lt) {
+      difference.constant -= 1;
+      out.affine.push_back(difference);
+    }
+    if (b->op != BinaryOp::Ne) return;
+  }
+  out.opaque.push_back(condition);
+}
+
+/// The affine expressions whose max (or min) `expr` is.
+void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
+  if (const Binary* b = binary_of(expr, op)) {
+    alternatives(b->a, op, out);
+    alternatives(b->b, op, out);
+  } else {
+    out.push_back(expr);
+  }
+}
+
+/// v >= bound as an affine fact, also when bound is floor(e / k) + affine.
+Affine at_least(const Expr& variable, const Expr& bound) {
+  Affine fact;
+  fact.add(variable, 1);
+  fact.add(to_affine(bound), -1);
+  for (const Affine::Term& term : fact.terms) {
+    const Binary* division = binary_of(term.atom, BinaryOp::Div);
+    if (!division || term.coefficient != -1) continue;
+    const auto k = dsl::as_int(division->b);
+    if (!k || *k <= 0) continue;
+    // v + r - floor(e/k) >= 0  <=>  k (v + r) - e + k - 1 >= 0
+    Affine scaled;
+    Affine rest = fact;
+    rest.add(term.atom, 1);
+    scaled.add(rest, *k);
+    scaled.add(to_affine(division->a), -1);
+    scaled.constant += *k - 1;
+    return scaled;
+  }
+  return fact;
+}
+
+/// v <= bound - 1, likewise.
+Affine below(const Expr& variable, const Expr& bound) {
+  Affine fact = to_affine(bound);
+  fact.add(variable, -1);
+  fact.constant -= 1;
+  for (const Affine::Term& term : fact.terms) {
+    const Binary* division = binary_of(term.atom, BinaryOp::Div);
+    if (!division || term.coefficient != 1) continue;
+    const auto k = dsl::as_int(division->b);
+    if (!k || *k <= 0) continue;
+    // floor(e/k) + r >= 0  <=>  e + k r >= 0
+    Affine scaled;
+    Affine rest = fact;
+    rest.add(term.atom, -1);
+    scaled.add(rest, *k);
+    scaled.add(to_affine(division->a), 1);
+    return scaled;
+  }
+  return fact;
+}
+
+std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::max(*a, *b);
+}
+
+}  // namespace
+
+void Affine::add(const Expr& atom, int64_t factor) {
+  if (factor == 0) return;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (!dsl::equal(terms[i].atom, atom)) continue;
+    terms[i].coefficient += factor;
+    if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<ptrdiff_t>(i));
+    return;
+  }
+  terms.push_back({atom, factor});
+}
+
+void Affine::add(const Affine& other, int64_t factor) {
+  constant += factor * other.constant;
+  for (const Term& term : other.terms) add(term.atom, factor * term.coefficient);
+}
+
+int64_t Affine::coefficient(const Expr& atom) const {
+  for (const Term& term : terms)
+    if (dsl::equal(term.atom, atom)) return term.coefficient;
+  return 0;
+}
+
+Affine to_affine(const Expr& expr) {
+  Affine affine;
+  append_affine(expr, 1, affine);
+  return affine;
+}
+
+Expr to_expr(const Affine& affine) {
+  Expr sum;
+  const auto append = [&](const Expr& magnitude, bool positive) {
+    if (!sum.defined()) {
+      sum = positive ? magnitude : Expr(0) - magnitude;
+    } else {
+      sum = positive ? sum + magnitude : sum - magnitude;
+    }
+  };
+  // Positive terms first: `x - y` rather than `0 - y + x`.
+  for (const bool positive : {true, false})
+    for (const Affine::Term& term : affine.terms)
+      if ((term.coefficient > 0) == positive)
+        append(term.atom * Expr(std::abs(term.coefficient)), positive);
+  if (!sum.defined()) return Expr(affine.constant);
+  if (affine.constant == 0) return sum;
+  return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(-affine.constant);
+}
+
+Constraints split_condition(const Expr& condition) {
+  Constraints constraints;
+  split_conjunction(condition, constraints);
+  return constraints;
+}
+
+Expr to_condition(const Affine& at_least_zero) {
+  // 0 <= a is printed with the negative part on the left: `x + 3 <= n`.
+  Affine left, right;
+  for (const Affine::Term& term : at_least_zero.terms) {
+    Affine& side = term.coefficient < 0 ? left : right;
+    side.add(term.atom, std::abs(term.coefficient));
+  }
+  (at_least_zero.constant < 0 ? left : right).constant += std::abs(at_least_zero.constant);
+  return to_expr(left) <= to_expr(right);
+}
+
+void Bounds::push_loop(const std::string& variable, const Expr& begin, const Expr& end) {
+  const auto low = lower(begin);
+  const auto high = upper(end);
+  variables_.push_back({variable, low, high ? std::optional(*high - 1) : std::nullopt});
+  const Expr v = dsl::var(variable);
+  std::vector<Expr> begins, ends;
+  alternatives(begin, BinaryOp::Max, begins);
+  alternatives(end, BinaryOp::Min, ends);
+  for (const Expr& e : begins)
+    if (!dsl::as_int(e)) add_fact(at_least(v, e));
+  for (const Expr& e : ends)
+    if (!dsl::as_int(e)) add_fact(below(v, e));
+}
+
+void Bounds::push_condition(const Expr& condition) {
+  for (Affine& affine : split_condition(condition).affine) add_fact(std::move(affine));
+}
+
+void Bounds::add_fact(Affine at_least_zero) {
+  int depth = -1;
+  for (const Affine::Term& term : at_least_zero.terms) depth = std::max(depth, depth_of(term.atom));
+  facts_.push_back({std::move(at_least_zero), depth});
+}
+
+void Bounds::restore(Mark mark) {
+  variables_.resize(mark.variables);
+  facts_.resize(mark.facts);
+}
+
+int Bounds::depth_of(const std::string& name) const {
+  for (size_t i = variables_.size(); i > 0; --i)
+    if (variables_[i - 1].name == name) return static_cast<int>(i - 1);
+  return -1;
+}
+
+int Bounds::depth_of(const Expr& atom) const {
+  int depth = -1;
+  dsl::for_each(atom, [&](const Expr& e) {
+    if (const Var* v = e.as<Var>()) depth = std::max(depth, depth_of(v->name));
+  });
+  return depth;
+}
+
+std::optional<int64_t> Bounds::lower(const Affine& affine) const {
+  return bound_below(affine, proof_budget);
+}
+std::optional<int64_t> Bounds::upper(const Affine& affine) const {
+  const auto bound = bound_below(negated(affine), proof_budget);
+  return bound ? std::optional(-*bound) : std::nullopt;
+}
+std::optional<int64_t> Bounds::lower(const Expr& expr) const { return lower(to_affine(expr)); }
+std::optional<int64_t> Bounds::upper(const Expr& expr) const { return upper(to_affine(expr)); }
+
+std::optional<int64_t> Bounds::atom_bound(const Expr& atom, bool below, int budget) const {
+  const auto bound = [&](const Expr& e, bool low) -> std::optional<int64_t> {
+    if (low) return bound_below(to_affine(e), budget);
+    const auto b = bound_below(negated(to_affine(e)), budget);
+    return b ? std::optional(-*b) : std::nullopt;
+  };
+  if (const Var* v = atom.as<Var>()) {
+    const int depth = depth_of(v->name);
+    if (depth < 0) return std::nullopt;
+    const Variable& variable = variables_[static_cast<size_t>(depth)];
+    return below ? variable.low : variable.high;
+  }
+  if (const Binary* b = atom.as<Binary>()) {
+    const auto k = dsl::as_int(b->b);
+    if (b->op == BinaryOp::Div && k && *k > 0) {
+      const auto inner = bound(b->a, below);
+      return inner ? std::optional(floor_div(*inner, *k)) : std::nullopt;
+    }
+    if (b->op == BinaryOp::Mod && k && *k > 0) {
+      const auto low = bound(b->a, true), high = bound(b->a, false);
+      if (low && high && *low >= 0 && *high < *k) return below ? low : high;
+      return below ? 0 : *k - 1;
+    }
+  }
+  if (const dsl::Select* s = atom.as<dsl::Select>()) {
+    const auto a = bound(s->a, below), b = bound(s->b, below);
+    if (!a || !b) return std::nullopt;
+    return below ? std::min(*a, *b) : std::max(*a, *b);
+  }
+  // A value that was read or cast has at least the range of its narrow type.
+  const dsl::Cast* cast = atom.as<dsl::Cast>();
+  const DType type = cast ? cast->a.type() : atom.type();
+  if (type == UInt8) return below ? 0 : 255;
+  if (type == Int8) return below ? -128 : 127;
+  if (type == Bool) return below ? 0 : 1;
+  return std::nullopt;
+}
+
+std::optional<int64_t> Bounds::bound_below(const Affine& affine, int budget) const {
+  if (affine.is_constant()) return affine.constant;
+  if (budget == 0) return std::nullopt;
+  const Affine::Term* innermost = &affine.terms[0];
+  int depth = depth_of(innermost->atom);
+  for (const Affine::Term& term : affine.terms)
+    if (const int d = depth_of(term.atom); d > depth) {
+      innermost = &term;
+      depth = d;
+    }
+  const Expr atom = innermost->atom;
+  const int64_t c = innermost->coefficient;
+  Affine rest = affine;
+  rest.add(atom, -c);
+
+  if (const Binary* b = atom.as<Binary>(); b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max)) {
+    Affine with_a = rest, with_b = rest;
+    with_a.add(to_affine(b->a), c);
+    with_b.add(to_affine(b->b), c);
+    const auto x = bound_below(with_a, budget - 1), y = bound_below(with_b, budget - 1);
+    // c * max(a, b) with c > 0 is at least either; otherwise only the smaller one is certain.
+    if ((b->op == BinaryOp::Max) == (c > 0)) return best(x, y);
+    return x && y ? std::optional(std::min(*x, *y)) : std::nullopt;
+  }
+  std::optional<int64_t> result;
+  if (const auto bound = atom_bound(atom, c > 0, budget - 1)) {
+    Affine replaced = rest;
+    replaced.constant += c * *bound;
+    result = bound_below(replaced, budget - 1);
+  }
+  for (const Fact& fact : facts_) {
+    if (fact.depth != depth) continue;
+    const int64_t a = fact.at_least_zero.coefficient(atom);
+    if (a == 0 || (a > 0) != (c > 0) || c % a != 0) continue;
+    // affine = (affine - k fact) + k fact >= affine - k fact, for k = c / a > 0.
+    Affine eliminated = affine;
+    eliminated.add(fact.at_least_zero, -(c / a));
+    result = best(result, bound_below(eliminated, budget - 1));
+  }
+  return result;
+}
+
+bool Bounds::proves(const Expr& condition) const {
+  if (dsl::is_int(condition, 1)) return true;
+  const Constraints constraints = split_condition(condition);
+  if (!constraints.opaque.empty()) return false;
+  return std::all_of(constraints.affine.begin(), constraints.affine.end(), [&](const Affine& a) {
+    const auto low = lower(a);
+    return low && *low >= 0;
+  });
+}
+
+bool Bounds::refutes(const Expr& condition) const {
+  if (dsl::is_int(condition, 0)) return true;
+  const Constraints constraints = split_condition(condition);
+  return std::any_of(constraints.affine.begin(), constraints.affine.end(), [&](const Affine& a) {
+    const auto high = upper(a);
+    return high && *high < 0;
+  });
+}
+
+namespace {
+
+/// f / w and f % w with coefficients w * c and c are c * f together.
+void rejoin_fused(Affine& affine) {
+  for (size_t i = 0; i < affine.terms.size(); ++i) {
+    const Binary* modulo = binary_of(affine.terms[i].atom, BinaryOp::Mod);
+    if (!modulo) continue;
+    const auto w = dsl::as_int(modulo->b);
+    if (!w) continue;
+    const int64_t c = affine.terms[i].coefficient;
+    const Expr whole = modulo->a, part = affine.terms[i].atom;
+    const Expr quotient = whole / Expr(*w);
+    if (affine.coefficient(quotient) != c * *w) continue;
+    affine.add(quotient, -c * *w);
+    affine.add(part, -c);
+    affine.add(to_affine(whole), c);
+    i = static_cast<size_t>(-1);
+  }
+}
+
+struct Divided {
+  Affine quotient, remainder;
+};
+
+/// a = k * quotient + remainder with 0 <= remainder < k proved; nullopt when it is not.
+std::optional<Divided> divide(const Affine& a, int64_t k, const Bounds& bounds) {
+  Divided d;
+  d.quotient.constant = floor_div(a.constant, k);
+  d.remainder.constant = floor_mod(a.constant, k);
+  for (const Affine::Term& term : a.terms)
+    if (term.coefficient % k == 0) {
+      d.quotient.add(term.atom, term.coefficient / k);
+    } else {
+      d.remainder.add(term.atom, term.coefficient);
+    }
+  const auto low = bounds.lower(d.remainder), high = bounds.upper(d.remainder);
+  if (!low || !high || floor_div(*low, k) != floor_div(*high, k)) return std::nullopt;
+  const int64_t whole = floor_div(*low, k);
+  d.quotient.constant += whole;
+  d.remainder.constant -= whole * k;
+  return d;
+}
+
+Expr simplify_division(const Binary& b, const Bounds& bounds) {
+  const Expr a = simplify(b.a, bounds);
+  const auto k = dsl::as_int(b.b);
+  if (!k || *k <= 0) return dsl::binary(b.op, a, simplify(b.b, bounds));
+  const Affine affine = to_affine(a);
+  if (const auto d = divide(affine, *k, bounds))
+    return to_expr(b.op == BinaryOp::Div ? d->quotient : d->remainder);
+  if (b.op == BinaryOp::Div) {
+    // floor((k q + r) / k) = q + floor(r / k)
+    Affine quotient, remainder;
+    remainder.constant = affine.constant;
+    for (const Affine::Term& term : affine.terms)
+      (term.coefficient % *k == 0 ? quotient : remainder)
+          .add(term.atom, term.coefficient % *k == 0 ? term.coefficient / *k : term.coefficient);
+    if (!quotient.terms.empty())
+      return to_expr(quotient) + dsl::binary(BinaryOp::Div, to_expr(remainder), Expr(*k));
+  } else {
+    Affine remainder;
+    remainder.constant = floor_mod(affine.constant, *k);
+    for (const Affine::Term& term : affine.terms)
+      if (term.coefficient % *k != 0) remainder.add(term.atom, term.coefficient);
+    return dsl::binary(BinaryOp::Mod, to_expr(remainder), Expr(*k));
+  }
+  return dsl::binary(b.op, a, Expr(*k));
+}
+
+std::optional<Expr> simplify_comparison(const Expr& condition, const Bounds& bounds) {
+  if (bounds.proves(condition)) return dsl::constant_int(Bool, 1);
+  if (bounds.refutes(condition)) return dsl::constant_int(Bool, 0);
+  return std::nullopt;
+}
+
+Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
+  const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
+  if (!is_float(x.type())) {
+    const bool is_min = b.op == BinaryOp::Min;
+    if (bounds.proves(x <= y)) return is_min ? x : y;
+    if (bounds.proves(y <= x)) return is_min ? y : x;
+  }
+  return dsl::binary(b.op, x, y);
+}
+
+Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
+  Affine sum;
+  const Affine raw = to_affine(expr);
+  sum.constant = raw.constant;
+  for (const Affine::Term& term : raw.terms)
+    sum.add(to_affine(simplify(term.atom, bounds)), term.coefficient);
+  rejoin_fused(sum);
+  return to_expr(sum);
+}
+
+}  // namespace
+
+Expr simplify(const Expr& expr, const Bounds& bounds) {
+  if (const dsl::Select* s = expr.as<dsl::Select>())
+    return dsl::select(simplify(s->condition, bounds), simplify(s->a, bounds),
+                       simplify(s->b, bounds));
+  if (const dsl::Read* r = expr.as<dsl::Read>()) {
+    std::vector<Expr> indices;
+    for (const Expr& index : r->indices) indices.push_back(simplify(index, bounds));
+    return dsl::read(r->tensor, std::move(indices), r->type, r->source);
+  }
+  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return dsl::cast(c->type, simplify(c->a, bounds));
+  if (const dsl::Unary* u = expr.as<dsl::Unary>())
+    return dsl::unary(u->op, simplify(u->a, bounds));
+  const Binary* b = expr.as<Binary>();
+  if (!b) return expr;
+  switch (b->op) {
+    case BinaryOp::Div:
+    case BinaryOp::Mod:
+      if (expr.type() == Int64) return simplify_division(*b, bounds);
+      break;
+    case BinaryOp::Min:
+    case BinaryOp::Max: return simplify_minmax(*b, bounds);
+    case BinaryOp::Add:
+    case BinaryOp::Sub:
+    case BinaryOp::Mul:
+      if (expr.type() == Int64) return simplify_affine(expr, bounds);
+      break;
+    case BinaryOp::Lt:
+    case BinaryOp::Le:
+    case BinaryOp::Eq:
+    case BinaryOp::Ne:
+      if (const auto decided = simplify_comparison(expr, bounds)) return *decided;
+      break;
+    default: break;
+  }
+  return dsl::binary(b->op, simplify(b->a, bounds), simplify(b->b, bounds));
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/evaluate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/integer.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::BinaryOp;
+using dsl::UnaryOp;
+
+/// A float in `f` or an integer in `i`, by the type of its expression.
+struct Value {
+  double f = 0;
+  int64_t i = 0;
+};
+
+constexpr int never = -1;
+
+/// A buffer's elements, and for each the tasks that last wrote and read it. Tasks are numbered through
+/// all phases, so that the first number of a phase tells what happened before it.
+struct Memory {
+  const Buffer* buffer = nullptr;
+  bool is_input = false;
+  bool is_shared = false;   ///< between tasks
+  std::byte* data = nullptr;
+  std::vector<std::byte> own;
+  std::vector<char> written;
+  std::vector<int> writer, reader;
+
+  void reset() {
+    const auto elements = static_cast<size_t>(buffer->elements());
+    written.assign(elements, is_input);
+    if (!is_shared) return;
+    writer.assign(elements, never);
+    reader.assign(elements, never);
+  }
+};
+
+/// An expression with variables and buffers resolved to slots.
+struct Node {
+  const dsl::ExprNode* expr = nullptr;
+  size_t slot = 0;
+  std::vector<Node> children;
+};
+
+struct Command {
+  enum class Kind { Loop, If, Assign, Allocate } kind;
+  const Stmt* statement = nullptr;
+  size_t slot = 0;             ///< of the variable or buffer
+  std::vector<Node> operands;  ///< bounds; condition; indices and value
+  std::vector<Command> body;
+};
+
+int64_t wrapping(BinaryOp op, int64_t a, int64_t b) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  if (op == BinaryOp::Add) return static_cast<int64_t>(x + y);
+  if (op == BinaryOp::Sub) return static_cast<int64_t>(x - y);
+  return static_cast<int64_t>(x * y);
+}
+
+int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::Div: return floor_div(a, b);
+    case BinaryOp::Mod: return floor_mod(a, b);
+    case BinaryOp::Min: return std::min(a, b);
+    case BinaryOp::Max: return std::max(a, b);
+    case BinaryOp::Lt: return a < b;
+    case BinaryOp::Le: return a <= b;
+    case BinaryOp::Eq: return a == b;
+    case BinaryOp::Ne: return a != b;
+    default: return wrapping(op, a, b);
+  }
+}
+
+Value float_result(BinaryOp op, double a, double b) {
+  switch (op) {
+    case BinaryOp::Add: return {a + b, 0};
+    case BinaryOp::Sub: return {a - b, 0};
+    case BinaryOp::Mul: return {a * b, 0};
+    case BinaryOp::Div: return {a / b, 0};
+    case BinaryOp::Min: return {std::fmin(a, b), 0};
+    case BinaryOp::Max: return {std::fmax(a, b), 0};
+    case BinaryOp::Lt: return {0, a < b};
+    case BinaryOp::Le: return {0, a <= b};
+    case BinaryOp::Eq: return {0, a == b};
+    case BinaryOp::Ne: return {0, a != b};
+    default: TW_CHECK(false, "not an operation on floats");
+  }
+}
+
+Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
+  if (is_float(operands)) return float_result(op, a.f, b.f);
+  return {0, wrap_to(result, int_result(op, a.i, b.i))};
+}
+
+double float_unary(UnaryOp op, double a) {
+  switch (op) {
+    case UnaryOp::Neg: return -a;
+    case UnaryOp::Abs: return std::fabs(a);
+    case UnaryOp::Exp: return std::exp(a);
+    case UnaryOp::Log: return std::log(a);
+    case UnaryOp::Sqrt: return std::sqrt(a);
+    case UnaryOp::Tanh: return std::tanh(a);
+    case UnaryOp::Erf: return std::erf(a);
+    case UnaryOp::Floor: return std::floor(a);
+    case UnaryOp::Not: break;
+  }
+  TW_CHECK(false, "not an operation on floats");
+}
+
+Value apply(UnaryOp op, DType type, Value a) {
+  if (is_float(type)) return {float_unary(op, a.f), 0};
+  if (op == UnaryOp::Not) return {0, !a.i};
+  const bool negate = op == UnaryOp::Neg || a.i < 0;
+  return {0, negate ? wrap_to(type, wrapping(BinaryOp::Sub, 0, a.i)) : a.i};
+}
+
+int64_t saturate(DType type, double value) {
+  if (std::isnan(value)) return 0;
+  if (type == Bool) return value != 0;
+  const int64_t least = *dsl::as_int(dsl::identity(Combine::Max, type));
+  const int64_t largest = *dsl::as_int(dsl::identity(Combine::Min, type));
+  if (value <= static_cast<double>(least)) return least;
+  if (value >= static_cast<double>(largest)) return largest;
+  return static_cast<int64_t>(value);
+}
+
+Value convert(DType from, DType to, Value a) {
+  if (is_float(to)) return {round_to(to, is_float(from) ? a.f : static_cast<double>(a.i)), 0};
+  return {0, is_float(from) ? saturate(to, a.f) : wrap_to(to, a.i)};
+}
+
+Value combined(Combine combine, DType type, Value old, Value value) {
+  switch (combine) {
+    case Combine::None: return value;
+    case Combine::Sum: return apply(BinaryOp::Add, type, type, old, value);
+    case Combine::Prod: return apply(BinaryOp::Mul, type, type, old, value);
+    case Combine::Min: return apply(BinaryOp::Min, type, type, old, value);
+    case Combine::Max: return apply(BinaryOp::Max, type, type, old, value);
+  }
+  TW_CHECK(false);
+}
+
+class Evaluator {
+ public:
+  explicit Evaluator(const Program& program) : program_(program) {}
+
+  Status run(Storage& storage) {
+    TW_RETURN_IF_ERROR(bind(storage));
+    for (const Phase& phase : program_.phases) {
+      phase_ = &phase;
+      std::vector<size_t> axes;
+      for (const TaskAxis& axis : phase.axes) axes.push_back(variable(axis.variable));
+      const std::vector<Command> body = compile(*phase.body);
+      phase_begin_ = task_;
+      run_tasks(phase, axes, body);
+      if (error_) return tl::unexpected<Error>(*error_);
+    }
+    return {};
+  }
+
+ private:
+  Status bind(Storage& storage) {
+    for (const Argument& argument : program_.arguments) {
+      const Buffer& buffer = argument.buffer;
+      const auto bytes = static_cast<size_t>(buffer.bytes());
+      if (argument.is_output) storage[buffer.name].assign(bytes, std::byte{});
+      const auto found = storage.find(buffer.name);
+      if (found == storage.end() || found->second.size() != bytes)
+        return fail(ErrorCode::Usage,
+                    fmt::format("[evaluate] input '{}' has {} bytes, its storage needs {}: pass an "
+                                "array in storage layout",
+                                buffer.name, found == storage.end() ? 0 : found->second.size(), bytes));
+      Memory& memory = add_memory(buffer);
+      memory.is_input = !argument.is_output;
+      memory.is_shared = true;
+      memory.data = found->second.data();
+      memory.reset();
+    }
+    for (const Buffer& buffer : program_.scratch) {
+      Memory& memory = add_memory(buffer);
+      memory.is_shared = true;
+      own_storage(memory);
+    }
+    return {};
+  }
+
+  Memory& add_memory(const Buffer& buffer) {
+    buffers_[buffer.name] = memories_.size();
+    memories_.emplace_back().buffer = &buffer;
+    return memories_.back();
+  }
+
+  void own_storage(Memory& memory) {
+    memory.own.assign(static_cast<size_t>(memory.buffer->bytes()), std::byte{});
+    memory.data = memory.own.data();
+    memory.reset();
+  }
+
+  size_t variable(const std::string& name) {
+    const auto [at, is_new] = variables_.emplace(name, variables_.size());
+    if (is_new) values_.push_back(0);
+    return at->second;
+  }
+
+  size_t buffer_slot(const std::string& name) const {
+    const auto found = buffers_.find(name);
+    TW_CHECK(found != buffers_.end(), "a program accesses declared buffers only");
+    return found->second;
+  }
+
+  Node resolve(const Expr& expr) {
+    Node node{&expr.node(), 0, {}};
+    const auto add = [&](const Expr& child) { node.children.push_back(resolve(child)); };
+    if (const auto* v = expr.as<dsl::Var>()) {
+      const auto found = variables_.find(v->name);
+      TW_CHECK(found != variables_.end(), "a program uses variables in scope only");
+      node.slot = found->second;
+    } else if (const auto* r = expr.as<dsl::Read>()) {
+      node.slot = buffer_slot(r->tensor);
+      for (const Expr& index : r->indices) add(index);
+    } else if (const auto* u = expr.as<dsl::Unary>()) {
+      add(u->a);
+    } else if (const auto* b = expr.as<dsl::Binary>()) {
+      add(b->a);
+      add(b->b);
+    } else if (const auto* s = expr.as<dsl::Select>()) {
+      add(s->condition);
+      add(s->a);
+      add(s->b);
+    } else if (const auto* c = expr.as<dsl::Cast>()) {
+      add(c->a);
+    }
+    return node;
+  }
+
+  std::vector<Command> compile(const Block& body) {
+    std::vector<Command> commands;
+    for (const Stmt& stmt : body) commands.push_back(compile(stmt));
+    return commands;
+  }
+
+  Command compile(const Stmt& stmt) {
+    Command command{Command::Kind::If, &stmt, 0, {}, {}};
+    if (const Loop* loop = stmt.as<Loop>()) {
+      command.kind = Command::Kind::Loop;
+      command.operands = {resolve(loop->begin), resolve(loop->end)};
+      command.slot = variable(loop->variable);
+      command.body = compile(*loop->body);
+    } else if (const If* branch = stmt.as<If>()) {
+      command.operands = {resolve(branch->condition)};
+      command.body = compile(*branch->body);
+    } else if (const Assign* assign = stmt.as<Assign>()) {
+      command.kind = Command::Kind::Assign;
+      command.slot = buffer_slot(assign->buffer);
+      for (const Expr& index : assign->indices) command.operands.push_back(resolve(index));
+      command.operands.push_back(resolve(assign->value));
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      command.kind = Command::Kind::Allocate;
+      command.slot = memories_.size();
+      add_memory(allocate->buffer);
+      command.body = compile(*allocate->body);
+    }
+    return command;
+  }
+
+  void run_tasks(const Phase& phase, const std::vector<size_t>& axes,
+                 const std::vector<Command>& body) {
+    const int64_t tasks = phase.tasks();
+    for (int64_t task = 0; task < tasks && !error_; ++task, ++task_) {
+      int64_t rest = task;
+      for (size_t i = axes.size(); i > 0; --i) {
+        values_[axes[i - 1]] = rest % phase.axes[i - 1].extent;
+        rest /= phase.axes[i - 1].extent;
+      }
+      run(body);
+    }
+  }
+
+  void run(const std::vector<Command>& commands) {
+    for (const Command& command : commands) {
+      if (error_) return;
+      statement_ = command.statement;
+      switch (command.kind) {
+        case Command::Kind::Loop: run_loop(command); break;
+        case Command::Kind::If:
+          if (value(command.operands[0]).i) run(command.body);
+          break;
+        case Command::Kind::Assign: run_assign(command); break;
+        case Command::Kind::Allocate:
+          own_storage(memories_[command.slot]);
+          run(command.body);
+          break;
+      }
+    }
+  }
+
+  void run_loop(const Command& command) {
+    const int64_t begin = value(command.operands[0]).i, end = value(command.operands[1]).i;
+    for (int64_t i = begin; i < end && !error_; ++i) {
+      values_[command.slot] = i;
+      run(command.body);
+    }
+  }
+
+  void run_assign(const Command& command) {
+    const Assign& assign = std::get<Assign>(command.statement->value);
+    const Value computed = value(command.operands.back());
+    Memory& memory = memories_[command.slot];
+    const auto at = element(memory, command.operands, command.operands.size() - 1);
+    if (error_ || !note_write(memory, at, assign.combine != Combine::None)) return;
+    const DType type = memory.buffer->type;
+    const Value old = assign.combine == Combine::None ? Value{} : load(memory, at);
+    const Value result = combined(assign.combine, type, old, computed);
+    if (is_float(type)) {
+      store_float(type, memory.data, at, result.f);
+    } else {
+      store_int(type, memory.data, at, result.i);
+    }
+  }
+
+  /// The linear index, checked against each extent.
+  int64_t element(const Memory& memory, const std::vector<Node>& indices, size_t rank) {
+    const std::vector<int64_t>& extents = memory.buffer->extents;
+    int64_t linear = 0;
+    for (size_t i = 0; i < rank; ++i) {
+      const int64_t index = value(indices[i]).i;
+      if (rank != extents.size() || index < 0 || index >= extents[i]) {
+        report(memory, fmt::format("dimension {} at {} is outside of [0, {})", i, index,
+                                   i < extents.size() ? extents[i] : 0));
+        return 0;
+      }
+      linear = linear * extents[i] + index;
+    }
+    return linear;
+  }
+
+  bool note_write(Memory& memory, int64_t at, bool combines) {
+    const auto i = static_cast<size_t>(at);
+    if (memory.is_input) return report(memory, "an input is written");
+    if (combines && !memory.written[i]) return report(memory, "combined before it was written");
+    if (memory.is_shared) {
+      if (others(memory.writer[i]) || others(memory.reader[i]))
+        return report(memory, fmt::format("element {} is touched by two tasks of the phase", at));
+      memory.writer[i] = task_;
+    }
+    memory.written[i] = 1;
+    return true;
+  }
+
+  bool note_read(Memory& memory, int64_t at) {
+    const auto i = static_cast<size_t>(at);
+    if (!memory.written[i]) return report(memory, fmt::format("element {} is read before it was written", at));
+    if (!memory.is_shared || memory.is_input) return true;
+    if (others(memory.writer[i]))
+      return report(memory, fmt::format("element {} is touched by two tasks of the phase", at));
+    // One reader stands for all: keep another task's, which conflicts with this task's later write.
+    if (!others(memory.reader[i])) memory.reader[i] = task_;
+    return true;
+  }
+
+  /// Whether the number is another task's of this phase.
+  bool others(int task) const { return task >= phase_begin_ && task != task_; }
+
+  static Value load(const Memory& memory, int64_t at) {
+    const DType type = memory.buffer->type;
+    if (is_float(type)) return {load_float(type, memory.data, at), 0};
+    return {0, load_int(type, memory.data, at)};
+  }
+
+  Value value(const Node& node) {
+    const auto& expr = node.expr->value;
+    if (const auto* c = std::get_if<dsl::Const>(&expr)) return {c->float_value, c->int_value};
+    if (std::holds_alternative<dsl::Var>(expr)) return {0, values_[node.slot]};
+    if (std::holds_alternative<dsl::Read>(expr)) return read(node);
+    const Value a = value(node.children[0]);
+    if (const auto* u = std::get_if<dsl::Unary>(&expr)) return apply(u->op, u->a.type(), a);
+    if (const auto* c = std::get_if<dsl::Cast>(&expr)) return convert(c->a.type(), c->type, a);
+    if (std::holds_alternative<dsl::Select>(expr)) return value(node.children[a.i ? 1 : 2]);
+    const auto& b = std::get<dsl::Binary>(expr);
+    if (b.op == BinaryOp::And) return a.i ? value(node.children[1]) : Value{0, 0};
+    if (b.op == BinaryOp::Or) return a.i ? Value{0, 1} : value(node.children[1]);
+    return apply(b.op, b.a.type(), node.expr->type, a, value(node.children[1]));
+  }
+
+  Value read(const Node& node) {
+    Memory& memory = memories_[node.slot];
+    const int64_t at = element(memory, node.children, node.children.size());
+    if (error_ || !note_read(memory, at)) return {};
+    return load(memory, at);
+  }
+
+  bool report(const Memory& memory, const std::string& what) {
+    if (error_) return false;
+    std::vector<std::string> variables;
+    for (const auto& [name, slot] : variables_)
+      variables.push_back(fmt::format("{} = {}", name, values_[slot]));
+    std::string statement = to_string(Block{*statement_}, 0);
+    statement.resize(std::min(statement.find('\n'), statement.size()));
+    error_ = Error{ErrorCode::Invalid,
+                   fmt::format("[evaluate] buffer '{}': {}, in phase {}, statement `{}`, at {}",
+                               memory.buffer->name, what, phase_->name, statement,
+                               fmt::join(variables, ", "))};
+    return false;
+  }
+
+  const Program& program_;
+  const Phase* phase_ = nullptr;
+  const Stmt* statement_ = nullptr;
+  std::vector<Memory> memories_;
+  std::map<std::string, size_t> buffers_;
+  std::map<std::string, size_t> variables_;
+  std::vector<int64_t> values_;
+  int task_ = 0;
+  int phase_begin_ = 0;
+  std::optional<Error> error_;  ///< the first; everything stops at it
+};
+
+}  // namespace
+
+Status evaluate(const Program& program, Storage& storage) { return Evaluator(program).run(storage); }
+
+}  // namespace tw::schedules

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The interpreter of Program: what a loop program does, checked at every step. It is the oracle of the
+// code generators, as dsl/interpret.h is the oracle of lowering.
+//
+// Values follow dsl/interpret.h: floats are computed in double and rounded where they are stored and at
+// casts, integers wrap, `select`, `&&` and `||` evaluate only what they need. Thread-safe.
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "schedules/program.h"
+
+namespace tw::schedules {
+
+/// One array an argument, by name, in storage layout.
+using Storage = std::map<std::string, std::vector<std::byte>>;
+
+/// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created. Invalid,
+/// naming the buffer, the indices and the statement, when
+///   - an access that is executed lies outside of its buffer,
+///   - an element is read before it was written (anything but inputs),
+///   - two tasks of one phase touch an element that one of them writes, or
+///   - an input is written.
+Status evaluate(const Program& program, Storage& storage);
+
+}  // namespace tw::schedules

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// lower(): the passes that turn scheduled loops into a Program.
+//
+//   emit      each stage's loops, accumulators, epilogues and placed producers, guards innermost
+//   resolve   guards hoisted, loops trimmed, edges peeled (schedules/guards.h)
+//   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
+//   check     every access inside its buffer, sizes within limits (schedules/legality.h)
+
+#include "base/result.h"
+#include "schedules/nest.h"
+#include "schedules/program.h"
+
+namespace tw::schedules {
+
+/// Pure and deterministic. An illegal nest is ErrorCode::Invalid with the reason.
+Result<Program> lower(const Nest& nest);
+
+}  // namespace tw::schedules

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/nest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/integer.h"
+#include "base/text.h"
+#include "schedules/box.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+namespace {
+
+tl::unexpected<Error> illegal(std::string_view step, const std::string& why) {
+  return fail(ErrorCode::Invalid, fmt::format("[{}] {}", step, why));
+}
+
+std::vector<NestLoop> default_loops(const Stage& stage, const std::string& prefix,
+                                    const std::vector<int64_t>& extents) {
+  std::vector<NestLoop> loops;
+  for (size_t i = 0; i < stage.axes.size(); ++i)
+    loops.push_back({stage.axes[i].name, prefix + stage.axes[i].name, extents[i]});
+  for (const Axis& axis : stage.reduction)
+    loops.push_back({axis.name, prefix + axis.name, axis.extent, LoopKind::Serial, false, true});
+  return loops;
+}
+
+StageNest make_stage_nest(const Stage& stage, bool is_last) {
+  StageNest nest;
+  nest.stage = stage;
+  nest.loops = default_loops(stage, is_last ? "" : stage.name + ".", stage.shape());
+  for (const NestLoop& loop : nest.loops) nest.axis[loop.name] = dsl::var(loop.variable);
+  return nest;
+}
+
+/// Loops that a placement or an accumulator hangs on must stay what they are, and so must all around.
+Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step, int outermost) {
+  for (const StageNest& other : nest.stages)
+    if (other.at && other.at->consumer == stage.stage.name &&
+        stage.find_loop(other.at->loop) >= outermost)
+      return illegal(step, fmt::format("'{}' is computed at loop '{}' of '{}': schedule the loops around "
+                                       "it first",
+                                       other.stage.name, other.at->loop, stage.stage.name));
+  return {};
+}
+
+Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name) {
+  const int index = stage.find_loop(name);
+  if (index >= 0) return index;
+  std::vector<std::string> names;
+  for (const NestLoop& loop : stage.loops) names.push_back(loop.name);
+  const auto guess = nearest(name, names);
+  return illegal(step, fmt::format("stage '{}' has no loop '{}': its loops are {}{}", stage.stage.name,
+                                   name, join(names, ", "),
+                                   guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+}
+
+Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string& name) {
+  if (StageNest* stage = nest.find(name)) return stage;
+  std::vector<std::string> names;
+  for (const StageNest& stage : nest.stages) names.push_back(stage.stage.name);
+  return illegal(step, fmt::format("there is no stage '{}': the stages are {}", name, join(names, ", ")));
+}
+
+void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement) {
+  const dsl::Substitution replacements = {{variable, replacement}};
+  for (auto& [name, expr] : stage.axis) expr = dsl::substitute(expr, replacements);
+  for (Expr& guard : stage.guards) guard = dsl::substitute(guard, replacements);
+}
+
+/// Every read of `tensor` in the stage and its epilogue is passed through `rewrite`.
+void rewrite_reads(Stage& stage, const std::string& tensor,
+                   const std::function<Expr(const dsl::Read&)>& rewrite) {
+  stage.body = dsl::transform(stage.body, [&](const Expr& e) -> std::optional<Expr> {
+    const dsl::Read* r = e.as<dsl::Read>();
+    if (!r || r->tensor != tensor) return std::nullopt;
+    return rewrite(*r);
+  });
+}
+
+void for_each_read(const Stage& stage, const std::function<void(const dsl::Read&)>& visit) {
+  dsl::for_each(stage.body, [&](const Expr& e) {
+    if (const dsl::Read* r = e.as<dsl::Read>()) visit(*r);
+  });
+}
+
+bool reads(const StageNest& stage, const std::string& tensor) {
+  bool found = false;
+  const auto visit = [&](const dsl::Read& r) { found |= r.tensor == tensor; };
+  for_each_read(stage.stage, visit);
+  if (stage.epilogue) for_each_read(*stage.epilogue, visit);
+  return found;
+}
+
+Stage& definition(Nest& nest, const std::string& name) {
+  for (Stage& stage : nest.compute.stages)
+    if (stage.name == name) return stage;
+  TW_CHECK(false, "a stage of the nest is a stage of its compute");
+}
+
+void erase_stage(Nest& nest, const std::string& name) {
+  std::erase_if(nest.stages, [&](const StageNest& s) { return s.stage.name == name; });
+}
+
+void insert_before(Nest& nest, const std::string& name, const Stage& stage) {
+  const auto at = std::find_if(nest.compute.stages.begin(), nest.compute.stages.end(),
+                               [&](const Stage& s) { return s.name == name; });
+  nest.compute.stages.insert(at, stage);
+  const auto place = std::find_if(nest.stages.begin(), nest.stages.end(),
+                                  [&](const StageNest& s) { return s.stage.name == name; });
+  nest.stages.insert(place, make_stage_nest(stage, false));
+}
+
+bool is_fresh(const StageNest& stage) {
+  return !stage.at && !stage.cache && !stage.epilogue &&
+         std::all_of(stage.loops.begin(), stage.loops.end(), [](const NestLoop& loop) {
+           return loop.kind == LoopKind::Serial && !loop.parallel && loop.name.find('.') == std::string::npos &&
+                  loop.name.find('*') == std::string::npos;
+         });
+}
+
+// ---- the steps ----------------------------------------------------------------------------------
+
+Status run(Nest& nest, const Split& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  TW_RETURN_IF_ERROR(check_untouched(nest, *stage, s.name, index));
+  const NestLoop loop = stage->loops[static_cast<size_t>(index)];
+  if (loop.kind != LoopKind::Serial || loop.parallel)
+    return illegal(s.name, fmt::format("loop '{}' is already unrolled, vectorized or parallel", s.loop));
+  if (stage->cache && stage->cache->loop == s.loop)
+    return illegal(s.name, fmt::format("loop '{}' carries the accumulator of '{}'", s.loop, s.stage));
+  const bool divides = loop.extent % s.factor == 0;
+  if (!divides && s.tail == Tail::Exact)
+    return illegal(s.name, fmt::format("{} does not divide the extent {} of '{}' and its tail is exact",
+                                       s.factor, loop.extent, s.loop));
+  if (!divides && s.tail == Tail::Shift && (loop.reduction || stage->stage.combine != Combine::None))
+    return illegal(s.name, "a shifted tail computes elements twice: not for reductions");
+  if (s.tail == Tail::Shift && s.factor > loop.extent)
+    return illegal(s.name, fmt::format("a shifted tile of {} is longer than the extent {}", s.factor,
+                                       loop.extent));
+  NestLoop outer = loop, inner = loop;
+  outer.name += ".0", outer.variable += ".0", outer.extent = ceil_div(loop.extent, s.factor);
+  inner.name += ".1", inner.variable += ".1", inner.extent = s.factor;
+  const Expr outer_var = dsl::var(outer.variable), inner_var = dsl::var(inner.variable);
+  Expr start = outer_var * Expr(s.factor);
+  if (!divides && s.tail == Tail::Shift) start = dsl::min(start, Expr(loop.extent - s.factor));
+  replace_variable(*stage, loop.variable, start + inner_var);
+  if (!divides && s.tail == Tail::Guard)
+    stage->guards.push_back(start + inner_var < Expr(loop.extent));
+  stage->loops[static_cast<size_t>(index)] = outer;
+  stage->loops.insert(stage->loops.begin() + index + 1, inner);
+  return {};
+}
+
+Status run(Nest& nest, const Fuse& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int outer_index, loop_index(*stage, s.name, s.outer));
+  TW_TRY(const int inner_index, loop_index(*stage, s.name, s.inner));
+  if (inner_index != outer_index + 1)
+    return illegal(s.name, fmt::format("'{}' is not directly inside '{}': reorder first", s.inner, s.outer));
+  TW_RETURN_IF_ERROR(check_untouched(nest, *stage, s.name, outer_index));
+  const NestLoop outer = stage->loops[static_cast<size_t>(outer_index)];
+  const NestLoop inner = stage->loops[static_cast<size_t>(inner_index)];
+  if (outer.reduction != inner.reduction)
+    return illegal(s.name, "one loop reduces and the other does not");
+  if (outer.kind != LoopKind::Serial || inner.kind != LoopKind::Serial || outer.parallel || inner.parallel)
+    return illegal(s.name, "only serial loops fuse");
+  if (stage->cache && (stage->cache->loop == s.outer || stage->cache->loop == s.inner))
+    return illegal(s.name, "one of the loops carries the accumulator");
+  NestLoop fused = outer;
+  fused.name = outer.name + "*" + inner.name;
+  fused.variable = outer.variable + "*" + inner.name;
+  fused.extent = outer.extent * inner.extent;
+  const Expr v = dsl::var(fused.variable);
+  replace_variable(*stage, outer.variable, v / Expr(inner.extent));
+  replace_variable(*stage, inner.variable, v % Expr(inner.extent));
+  stage->loops[static_cast<size_t>(outer_index)] = fused;
+  stage->loops.erase(stage->loops.begin() + inner_index);
+  return {};
+}
+
+Status run(Nest& nest, const Reorder& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  std::vector<int> places;
+  for (const std::string& name : s.loops) {
+    TW_TRY(const int index, loop_index(*stage, s.name, name));
+    places.push_back(index);
+  }
+  std::vector<int> sorted = places;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    return illegal(s.name, "a loop is named twice");
+  int first_moved = static_cast<int>(stage->loops.size());
+  for (size_t i = places.size(); i > 0; --i)
+    if (places[i - 1] != sorted[i - 1]) first_moved = sorted[i - 1];
+  TW_RETURN_IF_ERROR(check_untouched(nest, *stage, s.name, first_moved));
+  const std::vector<NestLoop> before = stage->loops;
+  for (size_t i = 0; i < places.size(); ++i)
+    stage->loops[static_cast<size_t>(sorted[i])] = before[static_cast<size_t>(places[i])];
+  return {};
+}
+
+Status run(Nest& nest, const Unroll& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  NestLoop& loop = stage->loops[static_cast<size_t>(index)];
+  if (loop.kind != LoopKind::Serial || loop.parallel)
+    return illegal(s.name, fmt::format("loop '{}' is already vectorized or parallel", s.loop));
+  if (loop.extent > 256)
+    return illegal(s.name, fmt::format("loop '{}' has {} iterations, at most 256 unroll: split it first",
+                                       s.loop, loop.extent));
+  loop.kind = LoopKind::Unrolled;
+  return {};
+}
+
+Status run(Nest& nest, const Vectorize& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  NestLoop& loop = stage->loops[static_cast<size_t>(index)];
+  if (loop.kind != LoopKind::Serial || loop.parallel)
+    return illegal(s.name, fmt::format("loop '{}' is already unrolled or parallel", s.loop));
+  if (loop.reduction)
+    return illegal(s.name, fmt::format("loop '{}' reduces: its iterations share an element; rfactor makes "
+                                       "partial results that do not",
+                                       s.loop));
+  if (loop.extent > 64)
+    return illegal(s.name, fmt::format("loop '{}' has {} iterations, a vector has at most 64: split it first",
+                                       s.loop, loop.extent));
+  loop.kind = LoopKind::Vector;
+  return {};
+}
+
+Status run(Nest& nest, const Parallel& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  NestLoop& loop = stage->loops[static_cast<size_t>(index)];
+  if (loop.reduction)
+    return illegal(s.name, fmt::format("loop '{}' reduces: two tasks would write one element", s.loop));
+  if (loop.kind != LoopKind::Serial)
+    return illegal(s.name, fmt::format("loop '{}' is unrolled or vectorized", s.loop));
+  if (stage->at) return illegal(s.name, fmt::format("stage '{}' is computed inside another", s.stage));
+  loop.parallel = true;
+  return {};
+}
+
+/// The box of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers inside.
+Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& tensor,
+                                           const StageNest& consumer, int index,
+                                           const std::vector<int64_t>& shape) {
+  std::vector<std::optional<Interval>> box(shape.size());
+  std::vector<bool> whole(shape.size(), false);
+  std::map<std::string, int64_t> inside;
+  for (size_t i = static_cast<size_t>(index) + 1; i < consumer.loops.size(); ++i)
+    inside[consumer.loops[i].variable] = consumer.loops[i].extent;
+
+  const auto add_reads = [&](const StageNest& reader, const Stage& body) {
+    auto inner = inside;
+    if (&reader != &consumer)
+      for (const NestLoop& loop : reader.loops) inner[loop.variable] = loop.extent;
+    dsl::Substitution axis = reader.axis;
+    if (&body != &reader.stage)   // an epilogue's axes stand for those of its stage, in order
+      for (size_t i = 0; i < body.axes.size(); ++i)
+        axis[body.axes[i].name] = reader.axis.at(reader.stage.axes[i].name);
+    for_each_read(body, [&](const dsl::Read& r) {
+      if (r.tensor != tensor) return;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        const auto interval = interval_of(dsl::substitute(r.indices[d], axis), inner);
+        const auto covered = !interval ? std::nullopt : box[d] ? cover(*box[d], *interval) : interval;
+        if (!covered) whole[d] = true;
+        if (covered) box[d] = covered;
+      }
+    });
+  };
+  for (const StageNest& reader : nest.stages) {
+    if (!reads(reader, tensor)) continue;
+    const bool placed_inside = reader.at && reader.at->consumer == consumer.stage.name &&
+                               consumer.find_loop(reader.at->loop) >= index;
+    if (&reader != &consumer && !placed_inside)
+      return illegal("compute_at", fmt::format("'{}' is also read by '{}', which is not inside that loop",
+                                               tensor, reader.stage.name));
+    add_reads(reader, reader.stage);
+    if (reader.epilogue) add_reads(reader, *reader.epilogue);
+  }
+  std::vector<Interval> result;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!box[d] || whole[d] || box[d]->extent >= shape[d]) {
+      result.push_back({Expr(0), shape[d]});
+    } else {
+      result.push_back(*box[d]);
+    }
+  }
+  return result;
+}
+
+Status run(Nest& nest, const ComputeAt& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const StageNest* consumer, stage_of(nest, s.name, s.consumer));
+  if (stage == consumer) return illegal(s.name, "a stage cannot be computed inside itself");
+  if (nest.compute.is_output(stage->result()))
+    return illegal(s.name, fmt::format("'{}' is an output: it has a nest of its own", s.stage));
+  if (!is_fresh(*stage))
+    return illegal(s.name, fmt::format("'{}' has steps already: place it first, then schedule it", s.stage));
+  if (!reads(*consumer, stage->result())) {
+    bool inside = false;
+    for (const StageNest& other : nest.stages)
+      inside |= other.at && other.at->consumer == s.consumer && reads(other, stage->result());
+    if (!inside) return illegal(s.name, fmt::format("'{}' does not read '{}'", s.consumer, s.stage));
+  }
+  TW_TRY(const int index, loop_index(*consumer, s.name, s.loop));
+  TW_TRY(const auto box, required_box(nest, stage->result(), *consumer, index, stage->stage.shape()));
+  stage->at = StageNest::Placement{s.consumer, s.loop};
+  stage->box_offset.clear();
+  stage->box_extent.clear();
+  for (const Interval& interval : box) {
+    stage->box_offset.push_back(interval.low);
+    stage->box_extent.push_back(interval.extent);
+  }
+  stage->loops = default_loops(stage->stage, stage->stage.name + ".", stage->box_extent);
+  stage->guards.clear();
+  for (const NestLoop& loop : stage->loops) stage->axis[loop.name] = dsl::var(loop.variable);
+  for (size_t d = 0; d < box.size(); ++d) {
+    const Axis& axis = stage->stage.axes[d];
+    Expr& value = stage->axis[axis.name];
+    value = box[d].low + value;
+    if (dsl::is_int(box[d].low, 0) && box[d].extent <= axis.extent) continue;
+    stage->guards.push_back(Expr(0) <= value);
+    stage->guards.push_back(value < Expr(axis.extent));
+  }
+  return {};
+}
+
+Status run(Nest& nest, const Inline& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (stage->stage.combine != Combine::None)
+    return illegal(s.name, fmt::format("'{}' is a reduction", s.stage));
+  if (nest.compute.is_output(s.stage)) return illegal(s.name, fmt::format("'{}' is an output", s.stage));
+  if (!is_fresh(*stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  const Stage producer = stage->stage;
+  const auto expand = [&](const dsl::Read& r) {
+    dsl::Substitution arguments;
+    for (size_t i = 0; i < producer.axes.size(); ++i) arguments[producer.axes[i].name] = r.indices[i];
+    return dsl::substitute(producer.body, arguments);
+  };
+  for (StageNest& reader : nest.stages) {
+    rewrite_reads(reader.stage, producer.name, expand);
+    if (reader.epilogue) rewrite_reads(*reader.epilogue, producer.name, expand);
+  }
+  for (Stage& reader : nest.compute.stages) rewrite_reads(reader, producer.name, expand);
+  erase_stage(nest, producer.name);
+  std::erase_if(nest.compute.stages, [&](const Stage& other) { return other.name == producer.name; });
+  return {};
+}
+
+Status run(Nest& nest, const Epilogue& s) {
+  TW_TRY(StageNest * into, stage_of(nest, s.name, s.into));
+  TW_TRY(const StageNest* stage, stage_of(nest, s.name, s.stage));
+  if (into->epilogue) return illegal(s.name, fmt::format("'{}' has an epilogue already", s.into));
+  if (stage->stage.combine != Combine::None || !is_fresh(*stage))
+    return illegal(s.name, fmt::format("'{}' must be elementwise and have no steps yet", s.stage));
+  if (nest.compute.is_output(s.into)) return illegal(s.name, fmt::format("'{}' is an output", s.into));
+  for (const StageNest& other : nest.stages)
+    if (other.stage.name != s.stage && reads(other, s.into))
+      return illegal(s.name, fmt::format("'{}' reads '{}' too", other.stage.name, s.into));
+  if (stage->stage.shape() != into->stage.shape() || !reads(*stage, s.into))
+    return illegal(s.name, fmt::format("'{}' is no elementwise function of '{}'", s.stage, s.into));
+  bool elementwise = true;
+  for_each_read(stage->stage, [&](const dsl::Read& r) {
+    if (r.tensor != s.into) return;
+    for (size_t i = 0; i < r.indices.size(); ++i) {
+      const dsl::Var* v = r.indices[i].as<dsl::Var>();
+      elementwise &= v && v->name == stage->stage.axes[i].name;
+    }
+  });
+  if (!elementwise)
+    return illegal(s.name, fmt::format("'{}' does not read '{}' at its own indices", s.stage, s.into));
+  into->epilogue = stage->stage;
+  erase_stage(nest, s.stage);
+  return {};
+}
+
+Status run(Nest& nest, const CacheWrite& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  if (stage->cache) return illegal(s.name, fmt::format("'{}' has an accumulator already", s.stage));
+  if (stage->stage.combine == Combine::None)
+    return illegal(s.name, fmt::format("'{}' accumulates nothing: it is no reduction", s.stage));
+  const NestLoop& loop = stage->loops[static_cast<size_t>(index)];
+  if (loop.kind != LoopKind::Serial) return illegal(s.name, "the loop is unrolled or vectorized");
+  stage->cache = StageNest::Cache{s.loop, s.scope};
+  return {};
+}
+
+Status run(Nest& nest, const CacheRead& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (!reads(*stage, s.tensor))
+    return illegal(s.name, fmt::format("'{}' does not read '{}'", s.stage, s.tensor));
+  Stage copy;
+  copy.name = s.tensor + "@" + s.stage;
+  if (nest.find(copy.name)) return illegal(s.name, fmt::format("'{}' exists already", copy.name));
+  copy.type = nest.compute.type_of(s.tensor);
+  const auto shape = nest.compute.shape_of(s.tensor);
+  std::vector<Expr> indices;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    copy.axes.emplace_back(fmt::format("i{}", d), shape[d]);
+    indices.push_back(dsl::var(copy.axes.back().name));
+  }
+  copy.body = dsl::read(s.tensor, indices, copy.type);
+  copy.letters = nest.compute.letters_of(s.tensor);
+  const auto redirect = [&](const dsl::Read& r) { return dsl::read(copy.name, r.indices, r.type); };
+  rewrite_reads(stage->stage, s.tensor, redirect);
+  rewrite_reads(definition(nest, s.stage), s.tensor, redirect);
+  insert_before(nest, s.stage, copy);
+  return run(nest, ComputeAt{copy.name, s.stage, s.loop});
+}
+
+Status run(Nest& nest, const Rfactor& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (!is_fresh(*stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  Stage partial = stage->stage;
+  const auto axis = std::find_if(partial.reduction.begin(), partial.reduction.end(),
+                                 [&](const Axis& a) { return a.name == s.axis; });
+  if (axis == partial.reduction.end())
+    return illegal(s.name, fmt::format("'{}' does not reduce over '{}'", s.stage, s.axis));
+  const Axis lane(s.axis + "_rf", s.factor);
+  const int64_t extent = axis->extent;
+  axis->extent = ceil_div(extent, s.factor);
+  const Expr index = dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
+  partial.body = dsl::substitute(partial.body, {{s.axis, index}});
+  if (extent % s.factor != 0)
+    partial.body = dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
+  partial.name += ".rf";
+  partial.axes.push_back(lane);
+  partial.letters = "";
+
+  Stage final_stage = stage->stage;
+  std::vector<Expr> indices;
+  for (const Axis& a : partial.axes) indices.push_back(dsl::var(a.name));
+  final_stage.reduction = {lane};
+  final_stage.body = dsl::read(partial.name, indices, partial.type);
+  const bool is_last = stage->loops[0].variable == stage->loops[0].name;
+  definition(nest, s.stage) = final_stage;
+  *stage = make_stage_nest(final_stage, is_last);
+  insert_before(nest, s.stage, partial);
+  return {};
+}
+
+Status run(Nest& nest, const SetLayout& s) {
+  const bool known = nest.compute.find_input(s.tensor) || nest.compute.find_stage(s.tensor);
+  if (!known) return illegal(s.name, fmt::format("there is no tensor '{}'", s.tensor));
+  TW_TRY(dsl::Layout layout, dsl::Layout::parse(s.layout, nest.compute.letters_of(s.tensor)));
+  if (const StageNest* stage = nest.find(s.tensor); stage && stage->at)
+    return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.tensor));
+  nest.layouts.insert_or_assign(s.tensor, std::move(layout));
+  return {};
+}
+
+}  // namespace
+
+int StageNest::find_loop(const std::string& name) const {
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (loops[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+StageNest* Nest::find(const std::string& stage) {
+  for (StageNest& s : stages)
+    if (s.stage.name == stage) return &s;
+  return nullptr;
+}
+const StageNest* Nest::find(const std::string& stage) const {
+  return const_cast<Nest*>(this)->find(stage);
+}
+
+Nest default_nest(const dsl::Compute& compute) {
+  Nest nest;
+  nest.compute = compute;
+  for (size_t i = 0; i < compute.stages.size(); ++i)
+    nest.stages.push_back(make_stage_nest(compute.stages[i], i + 1 == compute.stages.size()));
+  return nest;
+}
+
+Result<Nest> apply(const Nest& nest, const Step& step) {
+  Nest next = nest;
+  const Status status = std::visit([&](const auto& s) { return run(next, s); }, step);
+  if (status) return next;
+  Error error = status.error();
+  const std::string stage = std::visit(
+      [](const auto& s) {
+        if constexpr (requires { s.stage; }) return s.stage;
+        else return std::string();
+      },
+      step);
+  if (const StageNest* s = nest.find(stage)) error.message += "\n  " + describe(*s);
+  return tl::unexpected<Error>(std::move(error));
+}
+
+std::string describe(const StageNest& stage) {
+  constexpr std::string_view kinds[] = {"for", "unroll", "vector"};
+  std::vector<std::string> parts;
+  for (const NestLoop& loop : stage.loops)
+    parts.push_back(fmt::format("{} {} in 0..{}",
+                                loop.parallel ? "parallel" : kinds[static_cast<int>(loop.kind)], loop.name,
+                                loop.extent));
+  return fmt::format("{}: {}", stage.stage.name, join(parts, " / "));
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/program.h"
+
+#include <fmt/format.h>
+
+#include "base/integer.h"
+#include "base/text.h"
+
+namespace tw::schedules {
+namespace {
+
+std::string pad(int indent) { return std::string(static_cast<size_t>(indent) * 2, ' '); }
+
+std::string shape_text(const std::vector<int64_t>& extents) {
+  std::vector<std::string> parts;
+  for (const int64_t extent : extents) parts.push_back(std::to_string(extent));
+  return join(parts, ", ");
+}
+
+std::string print_loop_head(const Loop& loop) {
+  constexpr std::string_view words[] = {"for", "unroll", "vector"};
+  return fmt::format("{} {} in {}..{}", words[static_cast<int>(loop.kind)], loop.variable,
+                     dsl::to_string(loop.begin), dsl::to_string(loop.end));
+}
+
+std::string print_assign(const Assign& assign) {
+  std::vector<std::string> indices;
+  for (const Expr& index : assign.indices) indices.push_back(dsl::to_string(index));
+  std::string op = "=";
+  switch (assign.combine) {
+    case Combine::None: break;
+    case Combine::Sum: op = "+="; break;
+    case Combine::Prod: op = "*="; break;
+    case Combine::Min: op = "min="; break;
+    case Combine::Max: op = "max="; break;
+  }
+  return fmt::format("{}[{}] {} {}", assign.buffer, join(indices, ", "), op,
+                     dsl::to_string(assign.value));
+}
+
+void print(const Block& body, int indent, std::string& out);
+
+void print(const Stmt& stmt, int indent, std::string& out) {
+  if (const Loop* loop = stmt.as<Loop>()) {
+    out += pad(indent) + print_loop_head(*loop) + "\n";
+    print(*loop->body, indent + 1, out);
+  } else if (const If* branch = stmt.as<If>()) {
+    out += pad(indent) + "if " + dsl::to_string(branch->condition) + "\n";
+    print(*branch->body, indent + 1, out);
+  } else if (const Assign* assign = stmt.as<Assign>()) {
+    out += pad(indent) + print_assign(*assign) + "\n";
+  } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+    const Buffer& buffer = allocate->buffer;
+    out += fmt::format("{}{}: {} {}[{}]\n", pad(indent), buffer.name, to_string(buffer.scope),
+                       tw::to_string(buffer.type), shape_text(buffer.extents));
+    print(*allocate->body, indent, out);
+  }
+}
+
+void print(const Block& body, int indent, std::string& out) {
+  for (const Stmt& stmt : body) print(stmt, indent, out);
+}
+
+std::string print_argument(const Argument& argument) {
+  const std::string layout =
+      argument.layout.is_row_major() ? "" : " @" + argument.layout.to_string(argument.letters);
+  return fmt::format("{}{}: {}[{}]{}", argument.is_output ? "out " : "", argument.buffer.name,
+                     tw::to_string(argument.buffer.type), shape_text(argument.buffer.extents), layout);
+}
+
+}  // namespace
+
+std::string_view to_string(Scope scope) {
+  constexpr std::string_view names[] = {"argument", "scratch", "local", "register"};
+  return names[static_cast<int>(scope)];
+}
+
+int64_t Buffer::elements() const {
+  const auto product = checked_product(extents);
+  TW_CHECK(product, "extents are validated before buffers exist");
+  return *product;
+}
+
+int64_t Phase::tasks() const {
+  int64_t tasks = 1;
+  for (const TaskAxis& axis : axes) tasks *= axis.extent;
+  return tasks;
+}
+
+BlockPtr block(Block statements) { return std::make_shared<const Block>(std::move(statements)); }
+
+const Buffer* Program::find_buffer(const std::string& name) const {
+  for (const Argument& argument : arguments)
+    if (argument.buffer.name == name) return &argument.buffer;
+  for (const Buffer& buffer : scratch)
+    if (buffer.name == name) return &buffer;
+  return nullptr;
+}
+
+std::string to_string(const Block& body, int indent) {
+  std::string out;
+  print(body, indent, out);
+  return out;
+}
+
+std::string to_string(const Program& program) {
+  std::vector<std::string> arguments;
+  for (const Argument& argument : program.arguments) arguments.push_back(print_argument(argument));
+  std::string out = fmt::format("kernel({})\n", join(arguments, ", "));
+  for (const Buffer& buffer : program.scratch)
+    out += fmt::format("{}: scratch {}[{}]\n", buffer.name, tw::to_string(buffer.type),
+                       shape_text(buffer.extents));
+  for (size_t i = 0; i < program.phases.size(); ++i) {
+    const Phase& phase = program.phases[i];
+    std::vector<std::string> axes;
+    for (const TaskAxis& axis : phase.axes)
+      axes.push_back(fmt::format("{} in 0..{}", axis.variable, axis.extent));
+    out += fmt::format("phase {} {}, tasks {}{}\n", i, phase.name, phase.tasks(),
+                       axes.empty() ? "" : ": " + join(axes, ", "));
+    print(*phase.body, 1, out);
+  }
+  return out;
+}
+
+void for_each(const Block& body, const std::function<void(const Stmt&)>& visit) {
+  for (const Stmt& stmt : body) {
+    visit(stmt);
+    if (const Loop* loop = stmt.as<Loop>()) for_each(*loop->body, visit);
+    if (const If* branch = stmt.as<If>()) for_each(*branch->body, visit);
+    if (const Allocate* allocate = stmt.as<Allocate>()) for_each(*allocate->body, visit);
+  }
+}
+
+Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f) {
+  Block result;
+  result.reserve(body.size());
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      result.push_back({Loop{loop->variable, f(loop->begin), f(loop->end), loop->kind,
+                             block(map_expressions(*loop->body, f))}});
+    } else if (const If* branch = stmt.as<If>()) {
+      result.push_back({If{f(branch->condition), block(map_expressions(*branch->body, f))}});
+    } else if (const Assign* assign = stmt.as<Assign>()) {
+      Assign mapped = *assign;
+      for (Expr& index : mapped.indices) index = f(index);
+      mapped.value = f(mapped.value);
+      result.push_back({std::move(mapped)});
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      result.push_back({Allocate{allocate->buffer, block(map_expressions(*allocate->body, f))}});
+    }
+  }
+  return result;
+}
+
+std::vector<Buffer> local_buffers(const Block& body) {
+  std::vector<Buffer> buffers;
+  for_each(body, [&](const Stmt& stmt) {
+    if (const Allocate* allocate = stmt.as<Allocate>()) buffers.push_back(allocate->buffer);
+  });
+  return buffers;
+}
+
+}  // namespace tw::schedules

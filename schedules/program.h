@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Program: what a schedule means. Explicit loops, buffers and statements; every target, the legality
+// check, the cost features and the printers read this and nothing else.
+//
+// A kernel is a list of phases with a barrier between them. A phase is a body and task axes; each
+// combination of their values is one task, and tasks of a phase may run in any order or at once.
+// Buffers are accessed by one index per storage dimension; index expressions are Int64 expressions of
+// the loop variables and task axes in scope. All values are immutable and safe to share.
+//
+//   phase 0, tasks 112                          # k.0 2 * y 56
+//     for x.0 in 0..4
+//       acc: register f32[14, 2, 16]
+//       unroll x.1 in 0..14  ...  acc[x.1, k.1, v] = 0.0
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "dsl/compute.h"
+#include "dsl/expr.h"
+#include "dsl/layout.h"
+
+namespace tw::schedules {
+
+using dsl::Combine;
+using dsl::Expr;
+
+/// Where a buffer lives. Argument: the caller's. Scratch: an arena that outlives phases and is shared
+/// by tasks. Local: memory of one task. Register: as Local, small enough to be promoted after unrolling.
+enum class Scope { Argument, Scratch, Local, Register };
+std::string_view to_string(Scope scope);
+
+/// Extents are storage extents, outermost first; the memory is dense and row-major over them.
+struct Buffer {
+  std::string name;
+  DType type = Float32;
+  std::vector<int64_t> extents;
+  Scope scope = Scope::Argument;
+
+  int64_t elements() const;
+  int64_t bytes() const { return elements() * size_bytes(type); }
+};
+
+/// A kernel argument: its buffer, and how that storage relates to the logical tensor.
+struct Argument {
+  Buffer buffer;
+  std::vector<int64_t> shape;   ///< logical
+  dsl::Layout layout;
+  std::string letters;
+  bool is_output = false;
+  bool constant = false;        ///< may be packed ahead of the call
+};
+
+enum class LoopKind { Serial, Unrolled, Vector };
+
+struct Stmt;
+using Block = std::vector<Stmt>;
+using BlockPtr = std::shared_ptr<const Block>;
+
+/// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
+/// Unrolled and Vector loops have literal bounds.
+struct Loop {
+  std::string variable;
+  Expr begin, end;
+  LoopKind kind = LoopKind::Serial;
+  BlockPtr body;
+};
+struct If {
+  Expr condition;
+  BlockPtr body;
+};
+/// buffer[indices] = value, or combine(buffer[indices], value).
+struct Assign {
+  std::string buffer;
+  std::vector<Expr> indices;
+  Expr value;
+  Combine combine = Combine::None;
+};
+/// `buffer` exists, uninitialised, within body.
+struct Allocate {
+  Buffer buffer;
+  BlockPtr body;
+};
+
+struct Stmt {
+  std::variant<Loop, If, Assign, Allocate> value;
+  template <typename T>
+  const T* as() const {
+    return std::get_if<T>(&value);
+  }
+};
+
+BlockPtr block(Block statements);
+
+struct TaskAxis {
+  std::string variable;
+  int64_t extent;
+};
+
+struct Phase {
+  std::string name;   ///< of the stage that it computes
+  std::vector<TaskAxis> axes;
+  BlockPtr body;
+  int64_t tasks() const;
+};
+
+struct Program {
+  std::vector<Argument> arguments;   ///< inputs in declaration order, then outputs
+  std::vector<Buffer> scratch;
+  std::vector<Phase> phases;
+
+  const Buffer* find_buffer(const std::string& name) const;   ///< arguments and scratch
+};
+
+/// Prints the loop nest; docs/schedules.md explains the notation.
+std::string to_string(const Program& program);
+std::string to_string(const Block& body, int indent);
+
+/// Calls `visit` on each statement, parents first.
+void for_each(const Block& body, const std::function<void(const Stmt&)>& visit);
+
+/// Rebuilds a block with each expression (conditions, bounds, indices, values) replaced.
+Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f);
+
+/// Every Register and Local buffer of the body, in order of appearance.
+std::vector<Buffer> local_buffers(const Block& body);
+
+}  // namespace tw::schedules
