@@ -24,12 +24,16 @@ struct Estimate {
   }
 };
 
-// The upper one of the middle two: a doubtful second measurement does not make a schedule faster.
 template <typename T>
-T upper_median(std::vector<T> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+T nth(std::vector<T> values, size_t index) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(index);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+// The upper one of the middle two: a doubtful second measurement does not make a schedule faster.
+Estimate upper_median(const std::vector<Estimate>& estimates) {
+  return nth(estimates, estimates.size() / 2);
 }
 
 double median_peak(std::span<const Candidate> group) {
@@ -37,7 +41,9 @@ double median_peak(std::span<const Candidate> group) {
   for (const Candidate& trial : group)
     if (trial.status == TrialStatus::Ok && trial.peak_gflops > 0)
       peaks.push_back(trial.peak_gflops);
-  return peaks.empty() ? 0 : upper_median(std::move(peaks));
+  // The lower one of the middle two: one foreign trial with a high peak does not outvote the only
+  // other.
+  return peaks.empty() ? 0 : nth(peaks, (peaks.size() - 1) / 2);
 }
 
 bool plausible(const Candidate& trial, double group_peak) {
@@ -64,8 +70,8 @@ std::optional<Ranked> best_of(std::span<const Candidate> group) {
   }
 
   std::optional<Estimate> best;
-  for (auto& [schedule, estimates] : by_schedule) {
-    const Estimate estimate = upper_median(std::move(estimates));
+  for (const auto& [schedule, estimates] : by_schedule) {
+    const Estimate estimate = upper_median(estimates);
     if (!best || estimate < *best) best = estimate;
   }
   if (!best) return std::nullopt;

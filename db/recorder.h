@@ -19,8 +19,8 @@
 namespace tw::db {
 
 struct RecorderOptions {
-  size_t batch = 64;     ///< records per transaction: what a kill may cost at most
-  OnMessage on_message;  ///< hears when records go elsewhere; may be empty
+  size_t batch = 64;          ///< records per transaction: what a kill may cost at most
+  OnMessage on_message = {};  ///< hears when records go elsewhere; may be empty
 };
 
 class Recorder {

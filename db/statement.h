@@ -32,8 +32,8 @@ class Connection {
   struct Options {
     bool create = false;   ///< the file may be absent
     bool writable = true;  ///< false: opened read-only
-    std::string vfs;       ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting;       ///< while another process holds a lock
+    std::string vfs = {};  ///< a registered SQLite VFS; empty: the default one
+    Waiting waiting = {};  ///< while another process holds a lock
   };
 
   /// Opens with defensive settings and limits. `path` is taken literally.

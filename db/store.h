@@ -33,10 +33,11 @@ enum class OpenMode {
 };
 
 struct StoreOptions {
-  Waiting waiting;  ///< for the writer gate and SQLite's locks; its on_message also hears of damage
+  Waiting waiting =
+      {};  ///< for the writer gate and SQLite's locks; its on_message also hears of damage
   FilesystemProbe filesystem = filesystem_type;
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
-  std::string vfs;                        ///< a registered SQLite VFS; empty: the default one
+  std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
 };
 
 struct AppendSummary {
@@ -51,24 +52,24 @@ struct AppendSummary {
 struct Key {
   std::string workload;
   std::string target;
-  std::string device;  ///< preferred; another device of the target is the second choice
+  std::string device = {};  ///< preferred; another device of the target is the second choice
   int64_t threads = 1;
   int64_t codegen_abi = 1;
-  std::optional<std::string> layouts;  ///< absent: any
+  std::optional<std::string> layouts = {};  ///< absent: any
 };
 
 enum class Order { Oldest, Newest, Fastest };
 
 /// Absent members do not restrict.
 struct Filter {
-  std::optional<std::string> workload;
-  std::optional<std::string> op;
-  std::optional<std::string> target;
-  std::optional<std::string> device;
-  std::optional<std::string> session;
-  std::optional<TrialStatus> status;
-  std::optional<int64_t> threads;
-  std::optional<int64_t> codegen_abi;
+  std::optional<std::string> workload = {};
+  std::optional<std::string> op = {};
+  std::optional<std::string> target = {};
+  std::optional<std::string> device = {};
+  std::optional<std::string> session = {};
+  std::optional<TrialStatus> status = {};
+  std::optional<int64_t> threads = {};
+  std::optional<int64_t> codegen_abi = {};
   Order order = Order::Oldest;
   int64_t limit = 0;  ///< 0: all
 };

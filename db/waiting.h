@@ -13,9 +13,9 @@ using OnMessage = std::function<void(std::string_view)>;
 
 struct Waiting {
   int64_t limit_ms = 60'000;
-  std::function<int64_t()> now_ms;        ///< monotonic; empty: the steady clock
-  std::function<void(int64_t)> sleep_ms;  ///< empty: sleeps
-  OnMessage on_message;                   ///< hears of a wait that lasts; may be empty
+  std::function<int64_t()> now_ms = {};        ///< monotonic; empty: the steady clock
+  std::function<void(int64_t)> sleep_ms = {};  ///< empty: sleeps
+  OnMessage on_message = {};                   ///< hears of a wait that lasts; may be empty
 };
 
 /// One wait after another under the same rules: begin(), then wait() until it says false.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "db/store.h"
+#include "tests/db/process.h"
+#include "tests/db/samples.h"
+#include "tests/db/sql.h"
+
+namespace tw::db {
+namespace {
+
+TEST(Hostile, Fault27_TriggersViewsAndChangedTablesAreRefused) {
+  const char* crafted[] = {
+      "CREATE TRIGGER t AFTER INSERT ON trials BEGIN DELETE FROM trials; END",
+      "CREATE VIEW v AS SELECT load_extension('x')",
+      "CREATE TABLE extra(a)",
+      "CREATE INDEX i ON trials(abs(noise))",
+      "DROP TABLE best; CREATE VIEW best AS SELECT * FROM trials",
+      "DROP TABLE best",
+      "ALTER TABLE trials ADD COLUMN x INTEGER DEFAULT 5",
+      "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE TABLE best(x)' "
+      "WHERE name = 'best'",
+      "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'nonsense'",
+  };
+  for (const char* sql : crafted) {
+    const Folder folder;
+    make_database(folder / "a.db", sample_records(0, 3));
+    RawSql(folder / "a.db").run(sql);
+    for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite}) {
+      const auto store = Store::open(folder / "a.db", mode);
+      ASSERT_FALSE(store) << sql;
+      EXPECT_EQ(store.error().code, ErrorCode::Database) << sql;
+    }
+  }
+}
+
+TEST(Hostile, Fault27_ADatabaseOfAnotherProgramIsRefused) {
+  const Folder folder;
+  RawSql(folder / "other.db").run("CREATE TABLE trials(a); PRAGMA user_version=1");
+  const std::string before = read_bytes(folder / "other.db");
+  EXPECT_EQ(Store::open(folder / "other.db", OpenMode::ReadWrite).error().code,
+            ErrorCode::Database);
+  EXPECT_EQ(read_bytes(folder / "other.db"), before);
+}
+
+TEST(Hostile, Fault27_HugeValuesAreSkippedInBoundedMemory) {
+  const Folder folder;
+  const std::vector<Record> records = sample_records(0, 10);
+  make_database(folder / "a.db", records);
+  RawSql(folder / "a.db")
+      .run(
+          "UPDATE trials SET schedule = 'tw1' || hex(zeroblob(40000000)) WHERE seq = 3;"
+          "UPDATE trials SET samples_ns = zeroblob(60000000) WHERE seq = 5");
+  Process reader({"read", folder / "a.db"});
+  EXPECT_EQ(reader.line(), "8 2");
+  long long peak_kib = 0;
+  ASSERT_EQ(std::sscanf(reader.line().value_or("").c_str(), "peak %lld KiB", &peak_kib), 1);
+  EXPECT_GT(peak_kib, 0);
+  EXPECT_EQ(reader.wait(), 0);
+#ifndef __SANITIZE_ADDRESS__
+  EXPECT_LT(peak_kib, 100 << 10);
+#endif
+}
+
+TEST(Hostile, Fault27_ManyImpossibleRecordsDoNotFillTheDisk) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  std::string lines;
+  for (int i = 0; i < 12'000; ++i) lines += fmt::format("nonsense {}\n", i);
+  std::istringstream in(lines);
+  EXPECT_EQ(store.import_jsonl(in).value().quarantined, 12'000);
+  EXPECT_EQ(store.info().value().quarantined, 10'000);
+}
+
+TEST(Hostile, ARecordUnderAnotherWorkloadIsNotServed) {
+  const Folder folder;
+  make_database(folder / "a.db", {sample_record(0), sample_record(1, 1)});
+  RawSql(folder / "a.db")
+      .run(
+          "UPDATE trials SET workload_hash = (SELECT workload_hash FROM trials WHERE seq = 1);"
+          "UPDATE best SET trial = 2");
+  Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
+  EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
+  EXPECT_EQ(store.best(key_of(sample_record(1, 1))).value(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace tw::db

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/random.h"
+#include "db/store.h"
+#include "tests/db/samples.h"
+
+namespace tw::db {
+namespace {
+
+// Trials that compete: few workloads and schedules, equal latencies, differing peaks and outcomes.
+Record conflicting_record(Random& random) {
+  Record record = sample_record(random.below(6), random.below(2));
+  record.session = fmt::format("session-{}", random.below(3));
+  record.peak_gflops = 50.0 + 50.0 * static_cast<double>(random.below(4));
+  if (random.chance(0.1)) record.status = TrialStatus::Wrong;
+  if (random.chance(0.1)) record.latency_ns = 0;  // impossible
+  if (random.chance(0.2)) record.device = "Another CPU";
+  return seal(record);
+}
+
+struct State {
+  std::set<std::string> hashes;
+  std::vector<std::string> best;
+  bool operator==(const State&) const = default;
+};
+
+State state_of(Store& store) {
+  State state{hashes_in(store), {}};
+  for (const int64_t workload : {0, 1})
+    for (const char* device : {"Test CPU / 2 cores / 1 MiB", "Another CPU", ""}) {
+      Key key = key_of(sample_record(0, workload));
+      key.device = device;
+      const auto best = store.best(key).value();
+      state.best.push_back(best ? best->hash : "none");
+    }
+  EXPECT_TRUE(store.verify().value().ok());
+  return state;
+}
+
+TEST(Merge, Fault30_EveryOrderGivesTheSameDatabase) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const Folder folder;
+    Random random(seed);
+    std::vector<std::string> parts;
+    std::vector<Record> all;
+    for (int part = 0; part < 3; ++part) {
+      std::vector<Record> records;
+      for (int i = 0; i < 12; ++i) records.push_back(conflicting_record(random));
+      parts.push_back(folder / fmt::format("part{}.db", part));
+      make_database(parts.back(), records);
+      all.insert(all.end(), records.begin(), records.end());
+    }
+    Store whole = open_store(folder / "whole.db");
+    ASSERT_TRUE(whole.append(all));
+    const State expected = state_of(whole);
+    ASSERT_GT(expected.hashes.size(), 10u);
+    std::sort(parts.begin(), parts.end());
+    do {
+      const std::string path = folder / "merged.db";
+      {
+        Store merged = open_store(path);
+        for (const std::string& part : parts) ASSERT_TRUE(merged.merge_from(part));
+        ASSERT_TRUE(merged.merge_from(parts.front()));  // once more changes nothing
+        EXPECT_EQ(state_of(merged), expected) << "seed " << seed;
+      }
+      std::filesystem::remove(path);
+    } while (std::next_permutation(parts.begin(), parts.end()));
+  }
+}
+
+TEST(Merge, WithItselfIsNothing) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append(sample_records(0, 3)));
+  EXPECT_EQ(store.merge_from(folder / "./a.db").value(), AppendSummary{});
+}
+
+TEST(Merge, TheDerivedTableIsNeverImported) {
+  const Folder folder;
+  make_database(folder / "a.db", {sample_record(0), sample_record(5)});
+  make_database(folder / "b.db", {sample_record(9)});
+  Store store = open_store(folder / "b.db");
+  EXPECT_EQ(store.merge_from(folder / "a.db").value(), (AppendSummary{2, 0, 0}));
+  EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
+}
+
+TEST(Merge, ManyBatches) {
+  const Folder folder;
+  make_database(folder / "a.db", sample_records(0, 1500));
+  Store store = open_store(folder / "b.db");
+  EXPECT_EQ(store.merge_from(folder / "a.db").value(), (AppendSummary{1500, 0, 0}));
+  EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
+}
+
+TEST(Merge, AForeignFileIsAnError) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  write_bytes(folder / "text", "hello, world, this is no database at all");
+  EXPECT_EQ(store.merge_from(folder / "text").error().code, ErrorCode::Database);
+  EXPECT_EQ(store.merge_from(folder / "absent").error().code, ErrorCode::Database);
+}
+
+}  // namespace
+}  // namespace tw::db

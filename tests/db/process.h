@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The test program of db/ (writer.cpp) as a child process: started by exec, read line by line,
+// killed.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tw::db {
+
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+    arguments.insert(arguments.begin(), TW_DB_WRITER);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const int failed = posix_spawn(&pid_, TW_DB_WRITER, &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    close(out[1]);
+    stdin_ = in[1];
+    stdout_ = fdopen(out[0], "r");
+    if (failed) throw std::runtime_error("cannot start " TW_DB_WRITER);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    if (pid_ > 0) kill_and_wait();
+    close_stdin();
+    fclose(stdout_);
+  }
+
+  /// The next line of its output, or nullopt at the end.
+  std::optional<std::string> line() {
+    std::string text;
+    for (int c; (c = fgetc(stdout_)) != EOF; text += static_cast<char>(c))
+      if (c == '\n') return text;
+    return std::nullopt;
+  }
+  std::string rest() {
+    std::string text;
+    while (const auto next = line()) text += *next + '\n';
+    return text;
+  }
+  void close_stdin() {
+    if (stdin_ >= 0) close(stdin_);
+    stdin_ = -1;
+  }
+  void kill_and_wait() {
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  /// Its exit code; 128 + signal where it died.
+  int wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int stdin_ = -1;
+  FILE* stdout_ = nullptr;
+};
+
+}  // namespace tw::db

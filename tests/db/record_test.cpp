@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/record.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "base/hash.h"
+#include "tests/db/samples.h"
+
+namespace tw::db {
+namespace {
+
+TEST(Record, CanonicalTextIsAsDocumented) {
+  Record record;
+  record.op = "relu";
+  record.workload = "w\n";
+  record.schedule = "tw1";
+  record.latency_ns = -0.0;
+  record.samples_ns = {1.5, 2};
+  EXPECT_EQ(
+      canonical_text(record),
+      "tilewright-record 1\nop:4:relu\ntarget:0:\ndevice:0:\ntoolchain:0:\ncodegen_abi:1:1\n"
+      "threads:1:1\nlayouts:0:\nstatus:2:ok\nlatency_ns:1:0\nlatency_low_ns:1:0\n"
+      "latency_high_ns:1:0\nflops:1:0\npeak_gflops:1:0\nnoise:1:0\nverified_error:1:0\n"
+      "program_version:0:\nhost:0:\nsession:0:\nseed:1:0\ntrial:1:0\ncreated_ms:1:0\nreason:0:\n"
+      "samples_ns:5:1.5 2\nworkload:2:w\n\nschedule:3:tw1\n");
+}
+
+// A change here means that every database in the world holds records of another version.
+TEST(Record, HashOfAKnownRecordDoesNotChange) {
+  const Record record = sample_record(3);
+  EXPECT_EQ(record.hash, sha256_hex(canonical_text(record)));
+  EXPECT_EQ(record.workload_hash, sha256_hex(record.workload));
+  EXPECT_EQ(record.hash, "53b6d18d295b58bef872c00ed62053f8653eea37522cbbc32178f5bafc4a79d8");
+}
+
+TEST(Record, EveryFieldTakesPartInTheHash) {
+  const Record original = sample_record(1);
+  int fields = 0;
+  visit_fields(original, [&](const char*, const auto&) { ++fields; });
+  for (int changed = 0; changed < fields; ++changed) {
+    Record copy = original;
+    int index = 0;
+    visit_fields(copy, [&](const char*, auto& member) {
+      if (index++ != changed) return;
+      using T = std::decay_t<decltype(member)>;
+      if constexpr (std::is_same_v<T, std::string>)
+        member += "x";
+      else if constexpr (std::is_same_v<T, TrialStatus>)
+        member = TrialStatus::Crash;
+      else if constexpr (std::is_same_v<T, std::vector<double>>)
+        member.push_back(1);
+      else
+        member += 1;
+    });
+    EXPECT_NE(seal(copy).hash, original.hash) << "field " << changed;
+    EXPECT_FALSE(check(copy)) << "field " << changed << " changed without a new hash";
+  }
+}
+
+TEST(Record, JsonRoundTripsExactly) {
+  Record record = sample_record(2);
+  record.reason = "quote \" backslash \\ line\nfeed, tab\t, umlaut \xc3\xbc";
+  record.samples_ns = {0.1, 1e-300, 123456789.123456789, 5e15};
+  record.seed = std::numeric_limits<int64_t>::min();
+  record = seal(record);
+  const std::string line = to_json(record);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const Result<Record> back = from_json(line);
+  ASSERT_TRUE(back) << error_of(back);
+  EXPECT_EQ(*back, record);
+  EXPECT_TRUE(check(*back));
+}
+
+TEST(Record, StatusesRoundTripThroughText) {
+#define X(enumerator, text, meaning, proves)                    \
+  EXPECT_EQ(parse_trial_status(text), TrialStatus::enumerator); \
+  EXPECT_EQ(to_string(TrialStatus::enumerator), text);          \
+  EXPECT_EQ(proves_wrong(TrialStatus::enumerator), proves);
+  TW_TRIAL_STATUSES(X)
+#undef X
+  EXPECT_FALSE(parse_trial_status("okay"));
+}
+
+TEST(Record, SealKeepsAnInfiniteErrorAsTheLargestDouble) {
+  Record record = sample_record(1);
+  record.status = TrialStatus::Wrong;
+  record.verified_error = std::numeric_limits<double>::quiet_NaN();
+  record = seal(record);
+  EXPECT_EQ(record.verified_error, std::numeric_limits<double>::max());
+  EXPECT_TRUE(check(record)) << error_of(check(record));
+  EXPECT_EQ(from_json(to_json(record)).value(), record);
+}
+
+TEST(Record, Fault28_ImpossibleFactsAreRefused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<const char*, std::function<void(Record&)>>> poisons = {
+      {"latency_ns is 0", [](Record& r) { r.latency_ns = 0; }},
+      {"latency_ns is negative", [](Record& r) { r.latency_ns = -1; }},
+      {"latency_ns is not a finite", [=](Record& r) { r.latency_ns = nan; }},
+      {"latency_high_ns is not a finite", [=](Record& r) { r.latency_high_ns = infinity; }},
+      {"the interval does not hold", [](Record& r) { r.latency_low_ns = r.latency_ns + 1; }},
+      {"the interval does not hold", [](Record& r) { r.latency_high_ns = r.latency_ns - 1; }},
+      {"samples_ns holds 0", [](Record& r) { r.samples_ns.push_back(0); }},
+      {"samples_ns holds a value that is not", [=](Record& r) { r.samples_ns.push_back(nan); }},
+      {"samples_ns has 10001", [](Record& r) { r.samples_ns.assign(10'001, 1.0); }},
+      {"peak", [](Record& r) { r.flops = 10.5 * r.peak_gflops * r.latency_ns; }},
+      {"peak_gflops is negative", [](Record& r) { r.peak_gflops = -1; }},
+      {"workload is empty", [](Record& r) { r.workload = ""; }},
+      {"tw1", [](Record& r) { r.schedule = "rm -rf"; }},
+      {"threads is below 1", [](Record& r) { r.threads = 0; }},
+      {"reason is 5000 bytes", [](Record& r) { r.reason = std::string(5000, 'x'); }},
+      {"schedule is", [](Record& r) { r.schedule = "tw1" + std::string(1 << 19, 'x'); }},
+      {"device is not UTF-8", [](Record& r) { r.device = "\xff\xfe"; }},
+      {"device is not UTF-8", [](Record& r) { r.device = std::string("a\0b", 3); }},
+  };
+  ASSERT_TRUE(check(sample_record(0)));
+  for (const auto& [message, poison] : poisons) {
+    Record record = sample_record(0);
+    poison(record);
+    const Status status = check(seal(record));
+    ASSERT_FALSE(status) << message;
+    EXPECT_NE(status.error().message.find(message), std::string::npos) << status.error().message;
+  }
+}
+
+TEST(Record, AFailedTrialNeedsNoLatency) {
+  Record record = sample_record(0);
+  record.status = TrialStatus::Timeout;
+  record.latency_ns = record.latency_low_ns = record.latency_high_ns = 0;
+  record.samples_ns.clear();
+  EXPECT_TRUE(check(seal(record)));
+}
+
+TEST(Record, BadLinesAreErrorsNotCrashes) {
+  const std::string good = to_json(sample_record(0));
+  std::vector<std::string> lines = {
+      "",          "null",    "[]", "{", "{}", "\xff", R"({"record":1})", R"({"record":"1"})",
+      good + good, good + "x"};
+  for (size_t length = 1; length < good.size(); length += 7)
+    lines.push_back(good.substr(0, length));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string line = good;
+    const size_t at = line.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return line.replace(at, from.size(), to);
+  };
+  lines.push_back(replaced(R"("record":1)", R"("record":2)"));
+  lines.push_back(replaced(R"("threads":1)", R"("threads":1.5)"));
+  lines.push_back(replaced(R"("status":"ok")", R"("status":"fine")"));
+  lines.push_back(replaced(R"("latency_ns":10000.0)", R"("latency_ns":1e999)"));
+  lines.push_back(replaced(R"("op":"matmul",)", ""));
+  for (const std::string& line : lines) {
+    const Result<Record> record = from_json(line);
+    ASSERT_FALSE(record) << line;
+    EXPECT_EQ(record.error().code, ErrorCode::Invalid);
+  }
+}
+
+TEST(Record, Fault27_DeepOrLongJsonIsRefused) {
+  EXPECT_FALSE(from_json(std::string(max_line_bytes - 1, '[')));
+  EXPECT_FALSE(
+      from_json(R"({"record":)" + std::string(500'000, '[') + std::string(500'000, ']') + "}"));
+  EXPECT_FALSE(from_json(std::string(max_line_bytes + 1, ' ')));
+}
+
+}  // namespace
+}  // namespace tw::db

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Records, folders and stores that the tests of db/ start from.
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "db/record.h"
+#include "db/store.h"
+
+namespace tw::db {
+
+/// A plausible sealed record; different numbers differ in everything that matters.
+inline Record sample_record(int64_t number, int64_t workload = 0) {
+  Record record;
+  record.workload = fmt::format("matmul(m=64,n=64,k={}):f32:strict", 64 + workload);
+  record.op = "matmul";
+  record.target = "x86-64-linux-avx-avx2-fma";
+  record.device = "Test CPU / 2 cores / 1 MiB";
+  record.toolchain = "test 1";
+  record.threads = 1;
+  record.schedule = fmt::format("tw1 split m {}; vectorize n.1 8; note {}", number + 1, number);
+  record.latency_ns = 10'000 + static_cast<double>(number);
+  record.latency_low_ns = record.latency_ns - 50;
+  record.latency_high_ns = record.latency_ns + 50;
+  record.samples_ns = {record.latency_ns - 1.25, record.latency_ns, record.latency_ns + 0.1};
+  record.flops = 2.0 * 64 * 64 * 64;
+  record.peak_gflops = 100;
+  record.noise = 0.01;
+  record.verified_error = 1e-7;
+  record.program_version = "0.1.0";
+  record.host = "5d41402abc4b2a76";
+  record.session = "session-1";
+  record.seed = 7;
+  record.trial = number;
+  record.created_ms = 1'700'000'000'000 + number;
+  return seal(std::move(record));
+}
+
+inline std::vector<Record> sample_records(int64_t first, int64_t count) {
+  std::vector<Record> records;
+  for (int64_t number = first; number < first + count; ++number)
+    records.push_back(sample_record(number));
+  return records;
+}
+
+inline Record with_latency(Record record, double latency_ns) {
+  const double scale = latency_ns / record.latency_ns;
+  record.latency_ns = latency_ns;
+  record.latency_low_ns *= scale;
+  record.latency_high_ns *= scale;
+  for (double& sample : record.samples_ns) sample *= scale;
+  return seal(std::move(record));
+}
+
+inline Key key_of(const Record& record) {
+  return {.workload = record.workload,
+          .target = record.target,
+          .device = record.device,
+          .threads = record.threads,
+          .codegen_abi = record.codegen_abi,
+          .layouts = {}};
+}
+
+/// A folder of its own that goes with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "tw-db-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+inline std::string error_of(const auto& result) {
+  return result ? std::string() : result.error().message;
+}
+
+/// A store that must open.
+inline Store open_store(const std::string& path, OpenMode mode = OpenMode::ReadWrite,
+                        StoreOptions options = {}) {
+  Result<Store> store = Store::open(path, mode, std::move(options));
+  if (!store) throw std::runtime_error(store.error().message);
+  return std::move(*store);
+}
+
+/// A closed database with these records.
+inline void make_database(const std::string& path, const std::vector<Record>& records) {
+  Store store = open_store(path);
+  const auto summary = store.append(records);
+  if (!summary) throw std::runtime_error(summary.error().message);
+}
+
+inline std::set<std::string> hashes_of(const std::vector<Record>& records) {
+  std::set<std::string> hashes;
+  for (const Record& record : records) hashes.insert(record.hash);
+  return hashes;
+}
+
+inline std::set<std::string> hashes_in(Store& store) {
+  const auto records = store.query({});
+  if (!records) throw std::runtime_error(records.error().message);
+  return hashes_of(*records);
+}
+
+}  // namespace tw::db

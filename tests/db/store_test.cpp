@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/db/samples.h"
+
+namespace tw::db {
+namespace {
+
+TEST(Store, RoundTripsEveryField) {
+  const Folder folder;
+  Record odd = sample_record(1);
+  odd.status = TrialStatus::Crash;
+  odd.reason = "signal 11\n'quoted'; -- \xc3\xbc";
+  odd.samples_ns.clear();
+  odd.layouts = "NCHW16c -> NCHW16c";
+  odd.seed = -1;
+  odd.noise = -0.0;
+  const std::vector<Record> records = {sample_record(0), seal(odd)};
+  Store store = open_store(folder / "new/deep/team.db");
+  const auto summary = store.append(records);
+  ASSERT_TRUE(summary) << error_of(summary);
+  EXPECT_EQ(*summary, (AppendSummary{2, 0, 0}));
+  EXPECT_EQ(store.query({}).value(), records);
+  Store again = open_store(folder / "new/deep/team.db", OpenMode::ReadOnly);
+  EXPECT_EQ(again.query({}).value(), records);
+}
+
+TEST(Store, TheSameRecordIsKeptOnce) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(store.append(sample_records(0, 3)).value(), (AppendSummary{3, 0, 0}));
+  EXPECT_EQ(store.append(sample_records(1, 3)).value(), (AppendSummary{1, 2, 0}));
+  EXPECT_EQ(store.info().value().records, 4);
+}
+
+TEST(Store, AMissingFileIsAnErrorForReaders) {
+  const Folder folder;
+  const auto store = Store::open(folder / "absent.db", OpenMode::ReadOnly);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, ErrorCode::Database);
+  EXPECT_FALSE(std::filesystem::exists(folder / "absent.db"));
+}
+
+TEST(Store, AReaderCannotAppend) {
+  const Folder folder;
+  make_database(folder / "a.db", sample_records(0, 1));
+  Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
+  EXPECT_EQ(store.append(sample_records(1, 1)).error().code, ErrorCode::Database);
+}
+
+TEST(Store, PathsAreTakenLiterally) {
+  const Folder folder;
+  const std::string names[] = {"file:x?mode=memory&vfs=none", ":memory:", "a b'c\"d;e=%20#?.db",
+                               "\xc3\xbc.db"};
+  for (const std::string& name : names) {
+    make_database(folder / name, sample_records(0, 1));
+    EXPECT_GT(std::filesystem::file_size(folder / name), 0u) << name;
+    Store store = open_store(folder / name, OpenMode::ReadOnly);
+    EXPECT_EQ(store.info().value().records, 1) << name;
+  }
+  const auto entries = std::filesystem::directory_iterator(folder.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 8);  // each and its gate, nothing else
+  for (const std::string& bad : {std::string(), std::string("a\0b", 3), std::string("/")})
+    EXPECT_EQ(Store::open(bad, OpenMode::ReadWrite).error().code, ErrorCode::Database) << bad;
+}
+
+TEST(Store, ALinkSharesTheGateOfItsFile) {
+  const Folder folder;
+  make_database(folder / "a.db", sample_records(0, 1));
+  std::filesystem::create_symlink(folder / "a.db", folder / "link.db");
+  EXPECT_EQ(open_store(folder / "link.db").path(), open_store(folder / "a.db").path());
+}
+
+TEST(Store, BestFollowsWhatIsAppended) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const Record slow = sample_record(5), fast = sample_record(2);
+  EXPECT_EQ(store.best(key_of(slow)).value(), std::nullopt);
+  ASSERT_TRUE(store.append({{slow}}));
+  EXPECT_EQ(store.best(key_of(slow)).value(), slow);
+  ASSERT_TRUE(store.append({{fast}}));
+  EXPECT_EQ(store.best(key_of(slow)).value(), fast);
+  Record wrong = fast;
+  wrong.status = TrialStatus::Wrong;
+  ASSERT_TRUE(store.append({{seal(wrong)}}));
+  EXPECT_EQ(store.best(key_of(slow)).value(), slow);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
+TEST(Store, Fault29_AMisclockedMachineDoesNotChangeTheBest) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append(sample_records(0, 5)));
+  const Record honest = sample_record(0);
+  Record fast_clock = with_latency(sample_record(7), 6'000);
+  fast_clock.peak_gflops = 200;
+  Record no_peak = with_latency(sample_record(8), 2'000);
+  no_peak.peak_gflops = 0;
+  Record disturbed_peak = sample_record(9);
+  disturbed_peak.peak_gflops = 40;
+  Record outlier = with_latency(honest, 3'000);
+  ASSERT_TRUE(store.append(
+      {{seal(fast_clock), seal(no_peak), seal(disturbed_peak), outlier, sample_record(0, 1)}}));
+  const Record best = store.best(key_of(honest)).value().value();
+  EXPECT_EQ(best, honest);
+  EXPECT_EQ(store.info().value().records, 10) << "kept, but not served";
+}
+
+TEST(Store, LookupPrefersTheDeviceThenTheTarget) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Record here = sample_record(9), other = sample_record(1), threads = sample_record(0);
+  other.device = "Another CPU";
+  threads.threads = 2;
+  const std::vector<Record> records = {here, seal(other), seal(threads)};
+  ASSERT_TRUE(store.append(records));
+  Key key = key_of(here);
+  EXPECT_EQ(store.best(key).value(), here);
+  key.device = "A third CPU";  // by efficiency: the other one is faster at the same peak
+  EXPECT_EQ(store.best(key).value(), records[1]);
+  key.device.clear();
+  EXPECT_EQ(store.best(key).value(), records[1]);
+  key.threads = 2;
+  EXPECT_EQ(store.best(key).value(), records[2]);
+  key.threads = 4;
+  EXPECT_EQ(store.best(key).value(), std::nullopt);
+  key = key_of(here);
+  key.target = "arm-64-linux";
+  EXPECT_EQ(store.best(key).value(), std::nullopt);
+  key = key_of(here);
+  key.codegen_abi = 2;
+  EXPECT_EQ(store.best(key).value(), std::nullopt);
+}
+
+TEST(Store, BestForAPairOfLayouts) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Record free = sample_record(0), fixed = sample_record(4);
+  fixed.layouts = "NHWC -> NCHW16c";
+  fixed = seal(fixed);
+  ASSERT_TRUE(store.append({{free, fixed}}));
+  Key key = key_of(free);
+  EXPECT_EQ(store.best(key).value(), free);
+  key.layouts = fixed.layouts;
+  EXPECT_EQ(store.best(key).value(), fixed);
+  key.layouts = "NHWC -> NHWC";
+  EXPECT_EQ(store.best(key).value(), std::nullopt);
+}
+
+TEST(Store, QueriesFilterOrderAndLimit) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  std::vector<Record> records = {sample_record(3), sample_record(1), sample_record(2, 1)};
+  Record failed = sample_record(4);
+  failed.op = "conv2d";
+  failed.session = "session-2";
+  failed.status = TrialStatus::Timeout;
+  records.push_back(seal(failed));
+  ASSERT_TRUE(store.append(records));
+  const auto count = [&](const Filter& filter) { return store.query(filter).value().size(); };
+  EXPECT_EQ(count({}), 4u);
+  EXPECT_EQ(count({.workload = records[2].workload}), 1u);
+  EXPECT_EQ(count({.op = "matmul"}), 3u);
+  EXPECT_EQ(count({.op = "conv2d", .session = "session-2", .status = TrialStatus::Timeout}), 1u);
+  EXPECT_EQ(count({.target = "x"}), 0u);
+  EXPECT_EQ(count({.threads = 1, .codegen_abi = 1}), 4u);
+  EXPECT_EQ(count({.op = "' OR 1=1 --"}), 0u);
+  const auto fastest =
+      store.query({.status = TrialStatus::Ok, .order = Order::Fastest, .limit = 2}).value();
+  EXPECT_EQ(fastest, (std::vector<Record>{records[1], records[2]}));
+  EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value().front(), records[3]);
+}
+
+TEST(Store, InfoCounts) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Record failed = sample_record(4);
+  failed.status = TrialStatus::Crash;
+  ASSERT_TRUE(store.append({{sample_record(0), sample_record(1, 1), seal(failed), Record{}}}));
+  const StoreInfo info = store.info().value();
+  EXPECT_EQ(info.records, 3);
+  EXPECT_EQ(info.workloads, 2);
+  EXPECT_EQ(info.best, 2);
+  EXPECT_EQ(info.quarantined, 1);
+  EXPECT_EQ(info.by_status.at("ok"), 2);
+  EXPECT_EQ(info.by_status.at("crash"), 1);
+  EXPECT_EQ(info.schema_version, 1);
+  EXPECT_EQ(info.journal_mode, "delete");
+  EXPECT_GT(info.file_bytes, 0);
+}
+
+TEST(Store, AReaderDoesNotKeepWritersOut) {
+  const Folder folder;
+  make_database(folder / "a.db", sample_records(0, 5));
+  Store reader = open_store(folder / "a.db", OpenMode::ReadOnly);
+  Store writer = open_store(folder / "a.db", OpenMode::ReadWrite, {.waiting = {.limit_ms = 0}});
+  ASSERT_TRUE(reader.best(key_of(sample_record(0))));
+  EXPECT_TRUE(writer.append(sample_records(5, 1)));
+  ASSERT_TRUE(reader.for_each({}, [&](const Record& record) {
+    EXPECT_TRUE(writer.append({{sample_record(100 + record.trial)}}));
+    return true;
+  }));
+  EXPECT_EQ(reader.info().value().records, 12);
+}
+
+}  // namespace
+}  // namespace tw::db

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "db/store.h"
+#include "tests/db/samples.h"
+
+namespace tw::db {
+namespace {
+
+TEST(Transfer, LinesRoundTrip) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append(sample_records(0, 20)));
+  ASSERT_TRUE(store.export_to(folder / "out.jsonl"));
+  Store other = open_store(folder / "b.db");
+  EXPECT_EQ(other.import_jsonl(folder / "out.jsonl").value(), (AppendSummary{20, 0, 0}));
+  EXPECT_EQ(other.import_jsonl(folder / "out.jsonl").value(), (AppendSummary{0, 20, 0}));
+  EXPECT_EQ(other.query({}).value(), store.query({}).value());
+}
+
+TEST(Transfer, BadLinesCostOnlyThemselves) {
+  const Folder folder;
+  std::string lines = "\nnot json\n" + to_json(sample_record(0)) + "\r\n";
+  std::string tampered = to_json(sample_record(1));
+  lines += tampered.replace(tampered.find("tw1"), 3, "tw9") + '\n';
+  lines += std::string(3 * max_line_bytes, 'x') + '\n';
+  lines += to_json(sample_record(2)).substr(0, 300) + '\n';
+  lines += to_json(sample_record(3));  // the last line may lack its end
+  std::istringstream in(lines);
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(store.import_jsonl(in).value(), (AppendSummary{2, 0, 4}));
+  EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0), sample_record(3)}));
+  EXPECT_EQ(store.info().value().quarantined, 4);
+}
+
+TEST(Transfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
+  const Folder folder;
+  const Record honest = sample_record(0);
+  std::string lines = to_json(honest) + '\n';
+  for (const double latency : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), 1e-3}) {
+    Record poison = sample_record(1);
+    poison.latency_ns = poison.latency_low_ns = poison.latency_high_ns = latency;
+    lines += to_json(seal(poison)) + '\n';
+  }
+  std::istringstream in(lines);
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(store.import_jsonl(in).value(), (AppendSummary{1, 0, 4}));
+  EXPECT_EQ(store.best(key_of(honest)).value(), honest);
+}
+
+TEST(Transfer, ADatabaseIsCopiedWhileItIsOpen) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append(sample_records(0, 50)));
+  ASSERT_TRUE(store.export_to(folder / "copy.db"));
+  Store copy = open_store(folder / "copy.db", OpenMode::ReadOnly);
+  EXPECT_TRUE(copy.verify().value().ok());
+  EXPECT_EQ(copy.query({}).value(), store.query({}).value());
+}
+
+TEST(Transfer, ExportOverwritesNothing) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  write_bytes(folder / "mine.db", "precious");
+  EXPECT_EQ(store.export_to(folder / "mine.db").error().code, ErrorCode::Database);
+  EXPECT_EQ(store.export_to(folder / "a.db").error().code, ErrorCode::Database);
+  EXPECT_EQ(store.export_to(folder / "x.csv").error().code, ErrorCode::Usage);
+  EXPECT_EQ(read_bytes(folder / "mine.db"), "precious");
+}
+
+TEST(Transfer, AMissingImportIsAnError) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(store.import_jsonl(folder / "absent.jsonl").error().code, ErrorCode::Database);
+}
+
+}  // namespace
+}  // namespace tw::db
