@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/operators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/integer.h"
+#include "base/text.h"
+
+namespace tw::dsl {
+namespace {
+
+constexpr int64_t largest_attribute = int64_t{1} << 48;
+
+tl::unexpected<Error> wrong(std::string_view op, const std::string& why) {
+  return fail(ErrorCode::Usage, fmt::format("[{}] {}", op, why));
+}
+
+tl::unexpected<Error> overflow(std::string_view op) {
+  return fail(ErrorCode::Unsupported, fmt::format("[{}] extent overflow: an extent leaves 64 bits", op));
+}
+
+Status needs_float(std::string_view op, DType type) {
+  if (is_float(type)) return {};
+  return fail(ErrorCode::Unsupported, fmt::format("[{}] data type {}: use f32, f16 or bf16", op, to_string(type)));
+}
+
+Status needs_number(std::string_view op, DType type) {
+  if (type != Bool) return {};
+  return fail(ErrorCode::Unsupported, fmt::format("[{}] data type bool: use a number type", op));
+}
+
+/// What values of `type` are computed and summed in.
+DType accumulator(DType type) {
+  if (is_float(type)) return Float32;
+  return type == Int64 ? Int64 : Int32;
+}
+
+Expr wide(const Expr& value) { return cast(accumulator(value.type()), value); }
+/// Results of float operators go back to their type, sums of integers stay wide.
+Expr narrow(const Expr& value, DType type) { return is_float(type) ? cast(type, value) : value; }
+
+// ---- windows: what convolutions and pooling share ---------------------------------------------------
+
+/// One spatial dimension of a sliding window.
+struct Window {
+  int64_t input, kernel, stride, dilation, pad_before, pad_after;
+  int64_t output = 0;
+
+  /// Where the window at `at` reads with its tap `tap`.
+  Expr position(const Expr& at, const Expr& tap) const {
+    return at * Expr(stride) + tap * Expr(dilation) - Expr(pad_before);
+  }
+  /// Appends the comparisons that can fail.
+  void guard(const Expr& at_input, std::vector<Expr>& conditions) const {
+    const int64_t last = (output - 1) * stride + (kernel - 1) * dilation - pad_before;
+    if (pad_before > 0) conditions.push_back(Expr(0) <= at_input);
+    if (last >= input) conditions.push_back(at_input < Expr(input));
+  }
+};
+
+/// Checks the window and finds its output extent.
+Status measure(std::string_view op, std::string_view direction, Window& window) {
+  const auto reach = checked_mul(window.kernel - 1, window.dilation);
+  const int64_t padded = window.input + window.pad_before + window.pad_after;
+  if (!reach || *reach > largest_attribute) return overflow(op);
+  const int64_t span = *reach + 1;
+  if (std::max(window.pad_before, window.pad_after) > span)
+    return wrong(op, fmt::format("a padding of {} in {} exceeds the kernel's reach of {}: reduce it",
+                                 std::max(window.pad_before, window.pad_after), direction, span));
+  if (span > padded)
+    return wrong(op, fmt::format("a kernel that reaches over {} in {} is larger than the padded input's {}",
+                                 span, direction, padded));
+  window.output = (padded - span) / window.stride + 1;
+  return {};
+}
+
+Expr conjunction(const std::vector<Expr>& conditions) {
+  Expr all = constant_int(Bool, 1);
+  for (const Expr& condition : conditions) all = all && condition;
+  return all;
+}
+
+/// `value` where the windows lie inside of the input, `otherwise` in the padding.
+Expr guarded(const Window& rows, const Expr& y, const Window& columns, const Expr& x,
+             const Expr& value, const Expr& otherwise) {
+  std::vector<Expr> conditions;
+  rows.guard(y, conditions);
+  columns.guard(x, conditions);
+  return select(conjunction(conditions), value, otherwise);
+}
+
+Status read_windows(std::string_view op, const Attributes& a, std::string_view kernel_h,
+                    std::string_view kernel_w, Window& rows, Window& columns) {
+  const auto get = [&](std::string_view name) {
+    const auto found = a.find(std::string(name));
+    return found == a.end() ? 1 : found->second;
+  };
+  rows = {get("h"), get(kernel_h), get("stride_h"), get("dilation_h"), get("pad_top"), get("pad_bottom")};
+  columns = {get("w"), get(kernel_w), get("stride_w"), get("dilation_w"), get("pad_left"), get("pad_right")};
+  TW_RETURN_IF_ERROR(measure(op, "height", rows));
+  return measure(op, "width", columns);
+}
+
+// ---- epilogues ------------------------------------------------------------------------------------
+
+/// Adds bias, residual and relu, and rounds to the type, in one stage "out" after the stage `name`.
+/// Where none is asked for the first stage is the output itself.
+struct Epilogue {
+  bool bias = false, residual = false, relu = false;
+  DType type = Float32;
+
+  bool is_needed() const { return bias || residual || relu || (is_float(type) && type != Float32); }
+  std::string first_stage(const std::string& name) const { return is_needed() ? name : "out"; }
+
+  Tensor finish(const Tensor& first, const std::vector<Axis>& axes, const std::vector<Axis>& channels,
+                const std::string& letters) const {
+    if (!is_needed()) return first;
+    std::vector<Expr> at(axes.begin(), axes.end());
+    Expr value = first.read_at(at);
+    if (bias) {
+      const Tensor b = weight("bias", value.type(), channels);
+      value = value + b.read_at({channels.begin(), channels.end()});
+    }
+    if (residual) value = value + wide(input("res", type, axes, letters).read_at(at));
+    if (relu) value = max(value, constant_int(value.type(), 0));
+    return compute("out", axes, narrow(value, type), letters);
+  }
+};
+
+Epilogue epilogue(const Attributes& a, DType type) {
+  const auto flag = [&](const char* name) { return a.count(name) && a.at(name) != 0; };
+  return {flag("bias"), flag("residual"), flag("relu"), type};
+}
+
+// ---- convolution ------------------------------------------------------------------------------------
+
+struct Convolution {
+  int64_t n, c, k, groups;
+  Window rows, columns;
+  DType type;
+  Epilogue epilogue;
+
+  Axis y() const { return {"y", rows.output}; }
+  Axis x() const { return {"x", columns.output}; }
+  Axis r() const { return {"r", rows.kernel}; }
+  Axis s() const { return {"s", columns.kernel}; }
+  Axis h() const { return {"h", rows.input}; }
+  Axis w() const { return {"w", columns.input}; }
+
+  /// inside ? in[indices..., iy, ix] : 0
+  Expr padded(const Tensor& in, std::vector<Expr> indices) const {
+    const Expr iy = rows.position(y(), r()), ix = columns.position(x(), s());
+    indices.push_back(iy);
+    indices.push_back(ix);
+    const Expr value = in.read_at(std::move(indices));
+    return wide(guarded(rows, iy, columns, ix, value, constant_int(type, 0)));
+  }
+};
+
+Result<Compute> plain_conv(const Convolution& p) {
+  const Axis n("n", p.n), k("k", p.k), c("c", p.c), y = p.y(), x = p.x(), r = p.r(), s = p.s();
+  const Tensor in = input("in", p.type, {n, c, p.h(), p.w()}, "NCHW");
+  const Tensor w = weight("w", p.type, {k, c, r, s}, "OIHW");
+  const Tensor conv = compute(p.epilogue.first_stage("conv"), {n, k, y, x},
+                              sum({c, r, s}, p.padded(in, {n, c}) * wide(w(k, c, r, s))), "NCHW");
+  return build(p.epilogue.finish(conv, {n, k, y, x}, {k}, "NCHW"));
+}
+
+Result<Compute> depthwise_conv(const Convolution& p) {
+  const Axis n("n", p.n), c("c", p.c), y = p.y(), x = p.x(), r = p.r(), s = p.s();
+  const Tensor in = input("in", p.type, {n, c, p.h(), p.w()}, "NCHW");
+  const Tensor w = weight("w", p.type, {c, r, s}, "CRS");
+  const Tensor conv = compute(p.epilogue.first_stage("conv"), {n, c, y, x},
+                              sum({r, s}, p.padded(in, {n, c}) * wide(w(c, r, s))), "NCHW");
+  return build(p.epilogue.finish(conv, {n, c, y, x}, {c}, "NCHW"));
+}
+
+Result<Compute> grouped_conv(const Convolution& p) {
+  const Axis n("n", p.n), g("g", p.groups), k("k", p.k / p.groups), c("c", p.c / p.groups);
+  const Axis y = p.y(), x = p.x(), r = p.r(), s = p.s();
+  const Tensor in = input("in", p.type, {n, g, c, p.h(), p.w()}, "NGCHW");
+  const Tensor w = weight("w", p.type, {g, k, c, r, s}, "GOIHW");
+  const Tensor conv = compute(p.epilogue.first_stage("conv"), {n, g, k, y, x},
+                              sum({c, r, s}, p.padded(in, {n, g, c}) * wide(w(g, k, c, r, s))), "NGCHW");
+  return build(p.epilogue.finish(conv, {n, g, k, y, x}, {g, k}, "NGCHW"));
+}
+
+Result<Compute> declare_conv2d(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("conv2d", type));
+  Convolution p{a.at("n"), a.at("c"), a.at("k"), a.at("groups"), {}, {}, type, epilogue(a, type)};
+  if (p.c % p.groups != 0 || p.k % p.groups != 0)
+    return wrong("conv2d", fmt::format("groups={} must divide c={} and k={}", p.groups, p.c, p.k));
+  TW_RETURN_IF_ERROR(read_windows("conv2d", a, "r", "s", p.rows, p.columns));
+  if (p.groups == 1) return plain_conv(p);
+  return p.groups == p.c && p.groups == p.k ? depthwise_conv(p) : grouped_conv(p);
+}
+
+// ---- matrix products --------------------------------------------------------------------------------
+
+Result<Compute> declare_dense(const Attributes& at, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("dense", type));
+  const Axis m("m", at.at("m")), k("k", at.at("k")), n("n", at.at("n"));
+  const Tensor a = input("a", type, {m, k}, "MK"), b = weight("b", type, {k, n}, "KN");
+  const Epilogue last = epilogue(at, type);
+  const Tensor product = compute(last.first_stage("product"), {m, n},
+                                 sum(k, wide(a(m, k)) * wide(b(k, n))), "MN");
+  return build(last.finish(product, {m, n}, {n}, "MN"));
+}
+
+Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("batch_matmul", type));
+  const Axis batch("batch", at.at("b")), m("m", at.at("m")), k("k", at.at("k")), n("n", at.at("n"));
+  const Tensor a = input("a", type, {batch, m, k}, "BMK"), b = input("b", type, {batch, k, n}, "BKN");
+  const Epilogue last = epilogue(at, type);
+  const Tensor product = compute(last.first_stage("product"), {batch, m, n},
+                                 sum(k, wide(a(batch, m, k)) * wide(b(batch, k, n))), "BMN");
+  return build(last.finish(product, {batch, m, n}, {n}, "BMN"));
+}
+
+// ---- pooling ------------------------------------------------------------------------------------------
+
+Result<Compute> declare_max_pool2d(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("max_pool2d", type));
+  Window rows, columns;
+  TW_RETURN_IF_ERROR(read_windows("max_pool2d", a, "kernel_h", "kernel_w", rows, columns));
+  const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", rows.input), w("w", columns.input);
+  const Axis y("y", rows.output), x("x", columns.output), r("r", rows.kernel), s("s", columns.kernel);
+  const Tensor in = input("in", type, {n, c, h, w}, "NCHW");
+  const Expr iy = rows.position(y, r), ix = columns.position(x, s);
+  const Expr value = guarded(rows, iy, columns, ix, in(n, c, iy, ix), identity(Combine::Max, type));
+  return build(compute("out", {n, c, y, x}, max_over({r, s}, value), "NCHW"));
+}
+
+Result<Compute> declare_global_avg_pool(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("global_avg_pool", type));
+  const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", a.at("h")), w("w", a.at("w"));
+  const Tensor in = input("in", type, {n, c, h, w}, "NCHW");
+  const Tensor total = compute("total", {n, c}, sum({h, w}, wide(in(n, c, h, w))), "NC");
+  const double area = static_cast<double>(h.extent) * static_cast<double>(w.extent);
+  return build(compute("out", {n, c}, narrow(total(n, c) / constant(Float32, area), type), "NC"));
+}
+
+// ---- rows of a matrix -----------------------------------------------------------------------------------
+
+struct Matrix {
+  Axis i, j;
+  Tensor in;
+};
+
+Matrix matrix(const Attributes& a, DType type) {
+  const Axis i("i", a.at("rows")), j("j", a.at("cols"));
+  return {i, j, input("in", type, {i, j})};
+}
+
+Result<Compute> declare_softmax(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("softmax", type));
+  const auto [i, j, in] = matrix(a, type);
+  const Tensor peak = compute("peak", {i}, max_over({j}, wide(in(i, j))));
+  const Tensor e = compute("e", {i, j}, exp(wide(in(i, j)) - peak(i)));
+  const Tensor total = compute("total", {i}, sum(j, e(i, j)));
+  return build(compute("out", {i, j}, narrow(e(i, j) / total(i), type)));
+}
+
+Result<Compute> declare_layer_norm(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("layer_norm", type));
+  const auto [i, j, in] = matrix(a, type);
+  const Tensor scale = weight("scale", Float32, {j}), shift = weight("shift", Float32, {j});
+  const Expr cols = constant(Float32, static_cast<double>(j.extent));
+  const Expr epsilon = constant(Float32, 1e-5);
+  const Tensor total = compute("total", {i}, sum(j, wide(in(i, j))));
+  const Tensor mean = compute("mean", {i}, total(i) / cols);
+  const Expr difference = wide(in(i, j)) - mean(i);
+  const Tensor spread = compute("spread", {i}, sum(j, difference * difference));
+  const Tensor deviation = compute("deviation", {i}, sqrt(spread(i) / cols + epsilon));
+  const Expr normal = difference / deviation(i) * scale(j) + shift(j);
+  return build(compute("out", {i, j}, narrow(normal, type)));
+}
+
+Result<Compute> declare_gelu(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("gelu", type));
+  const auto [i, j, in] = matrix(a, type);
+  const Expr x = wide(in(i, j));
+  const Expr half = constant(Float32, 0.5), one = constant(Float32, 1);
+  const Expr root = constant(Float32, 0.70710678118654752);  // 1 / sqrt(2)
+  return build(compute("out", {i, j}, narrow(half * x * (one + erf(x * root)), type)));
+}
+
+Result<Compute> declare_transpose(const Attributes& a, DType type) {
+  const auto [i, j, in] = matrix(a, type);
+  return build(compute("out", {j, i}, in(i, j)));
+}
+
+Result<Compute> declare_reduce_sum(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("reduce_sum", type));
+  const auto [i, j, in] = matrix(a, type);
+  const Epilogue last{false, false, false, type};
+  const Tensor total = compute(last.first_stage("total"), {i}, sum(j, wide(in(i, j))));
+  return build(last.finish(total, {i}, {}, ""));
+}
+
+Result<Compute> declare_argmax(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("argmax", type));
+  const auto [i, j, in] = matrix(a, type);
+  const Tensor peak = compute("peak", {i}, max_over({j}, in(i, j)));
+  // The first of equal maxima; a row of NaNs alone gives the number of columns.
+  const Expr at = select(eq(in(i, j), peak(i)), Expr(j), Expr(j.extent));
+  return build(compute("out", {i}, min_over({j}, at)));
+}
+
+Result<Compute> declare_add_relu(const Attributes& a, DType type) {
+  TW_RETURN_IF_ERROR(needs_number("add_relu", type));
+  const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", a.at("h")), w("w", a.at("w"));
+  const Tensor x = input("a", type, {n, c, h, w}, "NCHW"), y = input("b", type, {n, c, h, w}, "NCHW");
+  const Expr total = wide(x(n, c, h, w)) + wide(y(n, c, h, w));
+  const Expr positive = max(total, constant_int(total.type(), 0));
+  return build(compute("out", {n, c, h, w}, narrow(positive, type), "NCHW"));
+}
+
+// ---- the table ----------------------------------------------------------------------------------------
+
+Attribute extent(std::string_view name, std::string_view meaning, int64_t minimum = 1) {
+  return {.name = name, .meaning = meaning, .minimum = minimum, .always = true};
+}
+Attribute flag(std::string_view name, std::string_view meaning) {
+  return {.name = name, .meaning = meaning, .value = 0, .is_flag = true};
+}
+Attribute batch() {
+  return {.name = "n", .meaning = "batch", .minimum = 0, .value = 1, .always = true};
+}
+Attribute shared(std::string_view name, std::string_view meaning, int64_t minimum, int64_t value,
+                 std::string_view alias) {
+  return {.name = name, .meaning = meaning, .minimum = minimum, .value = value, .alias = alias, .always = true};
+}
+Attribute part(std::string_view name, std::string_view same_as, std::string_view meaning, int64_t minimum) {
+  return {.name = name, .meaning = meaning, .minimum = minimum, .same_as = same_as};
+}
+
+std::vector<Attribute> window_attributes() {
+  return {shared("stride", "step between windows", 1, 1, "st"),
+          part("stride_h", "stride", "vertical step", 1),
+          part("stride_w", "stride", "horizontal step", 1),
+          shared("pad", "zeros around the input", 0, 0, "p"),
+          part("pad_top", "pad", "rows above", 0),
+          part("pad_left", "pad", "columns to the left", 0),
+          part("pad_bottom", "pad", "rows below", 0),
+          part("pad_right", "pad", "columns to the right", 0)};
+}
+
+std::vector<Attribute> joined(std::vector<Attribute> a, const std::vector<Attribute>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::vector<Attribute> conv2d_attributes() {
+  std::vector<Attribute> all = joined(
+      {batch(), extent("c", "input channels"), extent("h", "input rows"), extent("w", "input columns"),
+       extent("k", "output channels", 0), extent("r", "kernel rows"), extent("s", "kernel columns")},
+      window_attributes());
+  return joined(std::move(all),
+                {shared("dilation", "step between taps", 1, 1, "d"),
+                 part("dilation_h", "dilation", "vertical step between taps", 1),
+                 part("dilation_w", "dilation", "horizontal step between taps", 1),
+                 shared("groups", "groups of channels; c where depthwise", 1, 1, "g"),
+                 flag("bias", "add a bias a channel"), flag("residual", "add a second input 'res'"),
+                 flag("relu", "max(x, 0) at last")});
+}
+
+std::vector<Attribute> max_pool2d_attributes() {
+  return joined({batch(), extent("c", "channels", 0), extent("h", "input rows"), extent("w", "input columns"),
+                 extent("kernel", "window rows and columns"),
+                 part("kernel_h", "kernel", "window rows", 1), part("kernel_w", "kernel", "window columns", 1)},
+                window_attributes());
+}
+
+std::vector<Attribute> matrix_attributes(int64_t least_columns = 1) {
+  return {extent("rows", "rows", 0), extent("cols", "columns", least_columns)};
+}
+
+std::vector<Operator> make_table() {
+  const std::vector<Attribute> image = {batch(), extent("c", "channels", 0), extent("h", "rows"), extent("w", "columns")};
+  const Attribute m = extent("m", "rows of the product", 0), k = extent("k", "what is summed over");
+  const Attribute n = extent("n", "columns of the product", 0);
+  Attribute b = extent("b", "number of products", 0);
+  b.alias = "batch";
+  std::vector<Operator> table = {
+      {"add_relu", "max(a + b, 0) of two images", image, "c=256 h=56 w=56", declare_add_relu},
+      {"argmax", "column of the largest element of each row, i64", matrix_attributes(), "rows=128 cols=1000", declare_argmax},
+      {"batch_matmul", "products of pairs of matrices", {b, m, n, k, flag("relu", "max(x, 0) at last")},
+       "b=12 m=128 n=128 k=64", declare_batch_matmul},
+      {"conv2d", "2-D convolution: dense, grouped or depthwise", conv2d_attributes(),
+       "n=1 c=64 h=56 w=56 k=64 r=3 s=3 pad=1", declare_conv2d},
+      {"dense", "matrix product with a weight matrix",
+       {m, n, k, flag("bias", "add a bias a column"), flag("relu", "max(x, 0) at last")},
+       "m=512 n=512 k=512", declare_dense},
+      {"gelu", "x * (1 + erf(x / sqrt(2))) / 2", matrix_attributes(0), "rows=128 cols=3072", declare_gelu},
+      {"global_avg_pool", "mean of each channel", image, "c=2048 h=7 w=7", declare_global_avg_pool},
+      {"layer_norm", "rows to mean 0 and variance 1, scaled and shifted a column; epsilon 1e-5",
+       matrix_attributes(), "rows=128 cols=768", declare_layer_norm},
+      {"max_pool2d", "largest element of each window", max_pool2d_attributes(),
+       "c=64 h=112 w=112 kernel=3 stride=2 pad=1", declare_max_pool2d},
+      {"reduce_sum", "sum of each row", matrix_attributes(), "rows=4096 cols=4096", declare_reduce_sum},
+      {"softmax", "exp(x) / sum(exp(x)) of each row", matrix_attributes(), "rows=1536 cols=128", declare_softmax},
+      {"transpose", "the matrix with rows and columns swapped", matrix_attributes(0), "rows=1024 cols=1024", declare_transpose},
+  };
+  return table;
+}
+
+std::vector<std::string> attribute_names(const Operator& op) {
+  std::vector<std::string> names;
+  for (const Attribute& attribute : op.attributes) names.emplace_back(attribute.name);
+  return names;
+}
+
+Status check_value(const Operator& op, const Attribute& attribute, int64_t value) {
+  if (attribute.is_flag && value != 0 && value != 1)
+    return wrong(op.name, fmt::format("{}={}: expected 0 or 1", attribute.name, value));
+  if (value < attribute.minimum)
+    return wrong(op.name, fmt::format("{}={}: expected {} or more ({})", attribute.name, value,
+                                      attribute.minimum, attribute.meaning));
+  if (value > largest_attribute)
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[{}] extent overflow: {}={} exceeds 2^48", op.name, attribute.name, value));
+  return {};
+}
+
+/// The first part of a group stands for the group: stride becomes stride_h.
+void make_canonical(const Operator& op, Attributes& resolved) {
+  for (auto part = op.attributes.rbegin(); part != op.attributes.rend(); ++part)
+    if (!part->same_as.empty())
+      resolved[std::string(part->same_as)] = resolved.at(std::string(part->name));
+}
+
+}  // namespace
+
+const Attribute* Operator::find(std::string_view attribute) const {
+  for (const Attribute& a : attributes)
+    if (a.name == attribute) return &a;
+  return nullptr;
+}
+
+const std::vector<Operator>& operators() {
+  static const std::vector<Operator> table = make_table();
+  return table;
+}
+
+Result<const Operator*> find_operator(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Operator& op : operators()) {
+    if (op.name == name) return &op;
+    names.emplace_back(op.name);
+  }
+  const auto near = nearest(name, names);
+  return fail(ErrorCode::Usage,
+              fmt::format("[operator] there is no '{}'{}; known: {}", name,
+                          near ? fmt::format(", did you mean '{}'?", *near) : "", join(names, ", ")));
+}
+
+Result<Attributes> resolve(const Operator& op, const Attributes& given) {
+  for (const auto& [name, value] : given) {
+    const Attribute* attribute = op.find(name);
+    if (!attribute) {
+      const std::vector<std::string> names = attribute_names(op);
+      const auto near = nearest(name, names);
+      return wrong(op.name, fmt::format("there is no attribute '{}'{}; known: {}", name,
+                                        near ? fmt::format(", did you mean '{}'?", *near) : "",
+                                        join(names, ", ")));
+    }
+    TW_RETURN_IF_ERROR(check_value(op, *attribute, value));
+  }
+  Attributes resolved = given;
+  for (const Attribute& attribute : op.attributes) {
+    const std::string name(attribute.name);
+    if (resolved.count(name)) continue;
+    if (attribute.value) {
+      resolved[name] = *attribute.value;
+    } else if (attribute.same_as.empty()) {
+      return wrong(op.name, fmt::format("'{}' is missing ({}): give all of {}", name, attribute.meaning,
+                                        op.example));
+    } else {
+      resolved[name] = resolved.at(std::string(attribute.same_as));
+    }
+  }
+  make_canonical(op, resolved);
+  return resolved;
+}
+
+Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type) {
+  return op.declare(resolved, type);
+}
+
+std::string print_attributes(const Operator& op, const Attributes& resolved) {
+  std::vector<std::string> parts;
+  for (const Attribute& attribute : op.attributes) {
+    const int64_t value = resolved.at(std::string(attribute.name));
+    const int64_t usual = attribute.same_as.empty() ? attribute.value.value_or(-1)
+                                                    : resolved.at(std::string(attribute.same_as));
+    if (attribute.always || value != usual) parts.push_back(fmt::format("{}={}", attribute.name, value));
+  }
+  return join(parts, " ");
+}
+
+}  // namespace tw::dsl

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "dsl/parse.h"
+
+namespace tw::dsl {
+namespace {
+
+tl::unexpected<Error> bad_shape(std::string_view text, const std::string& why) {
+  return fail(ErrorCode::Usage, fmt::format("[shape] '{}': {}", text, why));
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The attribute of this name or alias.
+const Attribute* find_attribute(const Operator& op, std::string_view name) {
+  for (const Attribute& attribute : op.attributes)
+    if (attribute.name == name || (!attribute.alias.empty() && attribute.alias == name)) return &attribute;
+  return nullptr;
+}
+
+Status add_attribute(const Operator& op, std::string_view text, std::string_view name,
+                     std::string_view value, Attributes& attributes) {
+  const Attribute* attribute = find_attribute(op, name);
+  if (!attribute) {
+    std::vector<std::string> known;
+    for (const Attribute& a : op.attributes) known.emplace_back(a.name);
+    return bad_shape(text, fmt::format("'{}{}' names no attribute of {}; known: {}", name, value,
+                                       op.name, join(known, ", ")));
+  }
+  const auto number = parse_int(value);
+  if (!number)
+    return bad_shape(text, fmt::format("'{}' of '{}' is no whole number of at most 2^63 - 1", value, name));
+  if (*number < attribute->minimum)
+    return bad_shape(text, fmt::format("{}={}: expected {} or more ({})", name, value,
+                                       attribute->minimum, attribute->meaning));
+  if (!attributes.emplace(std::string(attribute->name), *number).second)
+    return bad_shape(text, fmt::format("'{}' is given twice", attribute->name));
+  return {};
+}
+
+Result<Attributes> parse_pairs(const Operator& op, std::string_view text) {
+  std::string spaced(text);
+  std::replace(spaced.begin(), spaced.end(), ',', ' ');
+  Attributes attributes;
+  for (const std::string& word : words(spaced)) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos)
+      return bad_shape(text, fmt::format("'{}' is no name=value", word));
+    TW_RETURN_IF_ERROR(add_attribute(op, text, word.substr(0, equals), word.substr(equals + 1), attributes));
+  }
+  return attributes;
+}
+
+Result<Attributes> parse_compact(const Operator& op, std::string_view text) {
+  Attributes attributes;
+  for (size_t i = 0; i < text.size();) {
+    const size_t begin = i;
+    while (i < text.size() && is_letter(text[i])) ++i;
+    const std::string_view name = text.substr(begin, i - begin);
+    const size_t digits = i;
+    if (i < text.size() && text[i] == '-') ++i;
+    while (i < text.size() && is_digit(text[i])) ++i;
+    if (name.empty() || i == digits)
+      return bad_shape(text, fmt::format("expected a name and a number at '{}', as in {}", text.substr(begin),
+                                         op.name == "conv2d" ? "n1c64h56w56k64r3s3p1" : op.example));
+    TW_RETURN_IF_ERROR(add_attribute(op, text, name, text.substr(digits, i - digits), attributes));
+  }
+  return attributes;
+}
+
+Result<Workload> parse_expression_workload(std::string_view rest) {
+  const size_t space = std::min(rest.find(' '), rest.size());
+  TW_TRY(const Accuracy accuracy, parse_accuracy(rest.substr(0, space)));
+  TW_TRY(const Compute compute, parse_compute(rest.substr(space)));
+  return workload(compute, accuracy);
+}
+
+}  // namespace
+
+std::string_view to_string(Accuracy accuracy) { return accuracy == Accuracy::Fast ? "fast" : "strict"; }
+
+Result<Accuracy> parse_accuracy(std::string_view text) {
+  for (const Accuracy accuracy : {Accuracy::Fast, Accuracy::Strict})
+    if (text == to_string(accuracy)) return accuracy;
+  return fail(ErrorCode::Usage, fmt::format("[accuracy] '{}' is none: use fast or strict", text));
+}
+
+std::string Workload::key() const {
+  if (op == "expr") return fmt::format("expr {} {}", to_string(accuracy), to_line(compute));
+  const auto row = find_operator(op);
+  TW_CHECK(row.has_value(), "a workload of an unknown operator");
+  return fmt::format("{} {} {} {}", op, print_attributes(**row, attributes), to_string(dtype),
+                     to_string(accuracy));
+}
+
+std::string Workload::hash() const { return short_hash(key()); }
+
+bool Workload::is_empty() const {
+  for (const std::string& output : compute.outputs) {
+    const std::vector<int64_t> shape = compute.shape_of(output);
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+  }
+  return false;
+}
+
+Result<Workload> make_workload(std::string_view op, const Attributes& attributes, DType dtype,
+                               Accuracy accuracy) {
+  TW_TRY(const Operator* row, find_operator(op));
+  TW_TRY(Attributes resolved, resolve(*row, attributes));
+  TW_TRY(Compute compute, declare(*row, resolved, dtype));
+  return Workload{std::string(op), std::move(resolved), dtype, accuracy, std::move(compute)};
+}
+
+Result<Workload> workload(const Compute& compute, Accuracy accuracy) {
+  TW_RETURN_IF_ERROR(validate(compute));
+  const DType dtype = compute.type_of(compute.outputs.front());
+  return Workload{"expr", {}, dtype, accuracy, compute};
+}
+
+Result<Workload> workload(const std::vector<Tensor>& outputs,
+                          const std::vector<std::pair<Axis, int64_t>>& extents, Accuracy accuracy) {
+  TW_TRY(const Compute compute, build(outputs, extents));
+  return workload(compute, accuracy);
+}
+
+Result<Workload> parse_workload(std::string_view key) {
+  const std::string_view text = trim(key);
+  const size_t space = std::min(text.find(' '), text.size());
+  const std::string_view op = text.substr(0, space);
+  if (op == "expr") return parse_expression_workload(trim(text.substr(space)));
+  TW_TRY(const Operator* row, find_operator(op));
+  std::vector<std::string> parts = words(text.substr(space));
+  Accuracy accuracy = Accuracy::Fast;
+  DType dtype = Float32;
+  if (!parts.empty() && parts.back().find('=') == std::string::npos) {
+    TW_TRY(accuracy, parse_accuracy(parts.back()));
+    parts.pop_back();
+  }
+  if (!parts.empty() && parts.back().find('=') == std::string::npos) {
+    TW_TRY(dtype, parse_dtype(parts.back()));
+    parts.pop_back();
+  }
+  TW_TRY(const Attributes attributes, parse_pairs(*row, join(parts, " ")));
+  return make_workload(op, attributes, dtype, accuracy);
+}
+
+Result<Attributes> parse_shape(std::string_view text, std::string_view op) {
+  TW_TRY(const Operator* row, find_operator(op));
+  if (trim(text).empty()) return bad_shape(text, fmt::format("it is empty, expected one such as '{}'", row->example));
+  if (text.find('=') != std::string_view::npos) return parse_pairs(*row, text);
+  return parse_compact(*row, trim(text));
+}
+
+}  // namespace tw::dsl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Workloads: what is tuned, as a value. An operator with its attributes, or an expression of the
+// user's; a data type; and how exact the result must be. The canonical key is what the database stores.
+//
+//   TW_TRY(Attributes shape, parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
+//   TW_TRY(Workload conv, make_workload("conv2d", shape));
+//   conv.key();    // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast
+//   parse_workload(conv.key());   // the same workload
+//
+// Immutable once made; thread-safe.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "dsl/compute.h"
+#include "dsl/operators.h"
+
+namespace tw::dsl {
+
+/// How far from the exact result a kernel may be. Fast admits other algorithms (Winograd, split bf16):
+/// max |e| <= 2e-5 max |reference| on N(0, 1) inputs. Strict: no worse than a sequential f32 loop.
+enum class Accuracy { Fast, Strict };
+std::string_view to_string(Accuracy accuracy);
+Result<Accuracy> parse_accuracy(std::string_view text);
+
+struct Workload {
+  std::string op;            ///< a name of operators(), or "expr"
+  Attributes attributes;     ///< as resolve() returns them; empty for "expr"
+  DType dtype = Float32;     ///< of the operator's inputs; for "expr" of the first output
+  Accuracy accuracy = Accuracy::Fast;
+  Compute compute;
+
+  /// The canonical text, from which parse_workload rebuilds the workload exactly.
+  std::string key() const;
+  /// short_hash of the key.
+  std::string hash() const;
+  /// Some output has no elements: nothing to tune or to launch.
+  bool is_empty() const;
+};
+
+Result<Workload> make_workload(std::string_view op, const Attributes& attributes,
+                               DType dtype = Float32, Accuracy accuracy = Accuracy::Fast);
+
+/// A workload of the user's own expression, with the extents of axes that are not bound yet.
+Result<Workload> workload(const Compute& compute, Accuracy accuracy = Accuracy::Fast);
+Result<Workload> workload(const std::vector<Tensor>& outputs,
+                          const std::vector<std::pair<Axis, int64_t>>& extents = {},
+                          Accuracy accuracy = Accuracy::Fast);
+inline Result<Workload> workload(const Tensor& output,
+                                 const std::vector<std::pair<Axis, int64_t>>& extents = {},
+                                 Accuracy accuracy = Accuracy::Fast) {
+  return workload(std::vector<Tensor>{output}, extents, accuracy);
+}
+
+/// Reads a key, also one with attributes in another order or left out at their defaults.
+Result<Workload> parse_workload(std::string_view key);
+
+/// Attributes as a command line gives them: compact (`n1c64h56w56k64r3s3p1`; p pad, st stride,
+/// d dilation, g groups) or `name=value` separated by spaces or commas. Usage, naming the part.
+Result<Attributes> parse_shape(std::string_view text, std::string_view op = "conv2d");
+
+}  // namespace tw::dsl
