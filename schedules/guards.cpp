@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/guards.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/integer.h"
+
+namespace tw::schedules {
+namespace {
+
+// Iterations that peeling may write out on each side of a loop. A kernel as wide as 11 taps has 5 at an
+// edge; beyond that code size costs more than the branches.
+constexpr int64_t most_peeled = 5;
+
+Expr conjunction(const Constraints& constraints) {
+  Expr all = dsl::constant_int(Bool, 1);
+  for (const Affine& affine : constraints.affine) all = all && to_condition(affine);
+  for (const Expr& opaque : constraints.opaque) all = all && opaque;
+  return all;
+}
+
+bool uses(const Affine& affine, const std::string& variable) {
+  return std::any_of(affine.terms.begin(), affine.terms.end(), [&](const Affine::Term& term) {
+    return dsl::uses_var(term.atom, variable);
+  });
+}
+
+Block guarded(const Expr& condition, Block body) {
+  if (dsl::is_int(condition, 1)) return body;
+  if (dsl::is_int(condition, 0) || body.empty()) return {};
+  return {Stmt{If{condition, block(std::move(body))}}};
+}
+
+Block substitute_in(const Block& body, const std::string& variable, const Expr& value) {
+  const dsl::Substitution replacement = {{variable, value}};
+  return map_expressions(body, [&](const Expr& e) { return dsl::substitute(e, replacement); });
+}
+
+// ---- hoisting ------------------------------------------------------------------------------------
+
+Block hoist_loop(const Loop& loop) {
+  Block body = hoist_guards(*loop.body);
+  const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
+  if (!only) return {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body))}}};
+  Constraints inside, outside;
+  const Constraints all = split_condition(only->condition);
+  for (const Affine& affine : all.affine)
+    (uses(affine, loop.variable) ? inside : outside).affine.push_back(affine);
+  for (const Expr& opaque : all.opaque)
+    (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
+  Block kept = guarded(conjunction(inside), *only->body);
+  return guarded(conjunction(outside),
+                 {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}});
+}
+
+Block hoist_allocate(const Allocate& allocate) {
+  Block body = hoist_guards(*allocate.body);
+  const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
+  if (!only) return {Stmt{Allocate{allocate.buffer, block(std::move(body))}}};
+  return guarded(only->condition, {Stmt{Allocate{allocate.buffer, only->body}}});
+}
+
+Block hoist_if(const If& branch) {
+  Block body = hoist_guards(*branch.body);
+  const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
+  if (only) return guarded(branch.condition && only->condition, *only->body);
+  return guarded(branch.condition, std::move(body));
+}
+
+// ---- resolving -----------------------------------------------------------------------------------
+
+class Resolver {
+ public:
+  Block run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis);
+
+ private:
+  /// Values of a variable for which all guards that would stay in hot loops hold.
+  struct Steady {
+    int64_t low = std::numeric_limits<int64_t>::min();
+    int64_t high = std::numeric_limits<int64_t>::max();   // inclusive
+    bool needed = false;
+  };
+  Steady steady_range(const std::string& variable, const Block& body);
+  void gather(const std::string& variable, const Block& body, std::map<std::string, LoopKind>& kinds,
+              std::vector<std::string>& order, Steady& steady);
+
+  Block resolve(const Block& body);
+  Block resolve_loop(const Loop& loop, bool may_peel);
+  Block resolve_if(const If& branch);
+  Block peel(const Loop& loop, const Steady& steady);
+  Loop trim(const Loop& loop, Constraints& guards);
+
+  Bounds bounds_;
+};
+
+// The innermost variable of a guard decides where the guard can go: a serial loop absorbs it in its
+// bounds, anything else needs constants.
+void Resolver::gather(const std::string& variable, const Block& body,
+                      std::map<std::string, LoopKind>& kinds, std::vector<std::string>& order,
+                      Steady& steady) {
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      const auto mark = bounds_.mark();
+      bounds_.push_loop(loop->variable, loop->begin, loop->end);
+      kinds[loop->variable] = loop->kind;
+      order.push_back(loop->variable);
+      gather(variable, *loop->body, kinds, order, steady);
+      order.pop_back();
+      bounds_.restore(mark);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      gather(variable, *allocate->body, kinds, order, steady);
+    } else if (const If* branch = stmt.as<If>()) {
+      for (const Affine& affine : split_condition(branch->condition).affine) {
+        const int64_t a = affine.coefficient(dsl::var(variable));
+        if (a == 0) continue;
+        const auto innermost = std::find_if(order.rbegin(), order.rend(), [&](const std::string& v) {
+          return uses(affine, v);
+        });
+        if (innermost == order.rend() || kinds[*innermost] == LoopKind::Serial) continue;
+        const auto low = bounds_.lower(affine);
+        if (low && *low >= 0) continue;
+        Affine rest = affine;
+        rest.add(dsl::var(variable), -a);
+        const auto rest_low = bounds_.lower(rest);
+        if (!rest_low) continue;
+        steady.needed = true;
+        if (a > 0) {
+          steady.low = std::max(steady.low, ceil_div(-*rest_low, a));
+        } else {
+          steady.high = std::min(steady.high, floor_div(*rest_low, -a));
+        }
+      }
+      gather(variable, *branch->body, kinds, order, steady);
+    }
+  }
+}
+
+Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
+  Steady steady;
+  std::map<std::string, LoopKind> kinds;
+  std::vector<std::string> order;
+  gather(variable, body, kinds, order, steady);
+  return steady;
+}
+
+Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis) {
+  if (next_axis == axes.size()) return resolve(body);
+  const TaskAxis& axis = axes[next_axis];
+  const Expr v = dsl::var(axis.variable);
+  const auto mark = bounds_.mark();
+  bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+  const Steady steady = steady_range(axis.variable, body);
+  const int64_t low = std::clamp<int64_t>(steady.low, 0, axis.extent);
+  const int64_t high = std::clamp<int64_t>(steady.high, -1, axis.extent - 1);
+  const bool peels = steady.needed && low <= high && low <= most_peeled &&
+                     axis.extent - 1 - high <= most_peeled;
+  Block result;
+  if (!peels) {
+    result = run(body, axes, next_axis + 1);
+    bounds_.restore(mark);
+    return result;
+  }
+  const auto branch = [&](const Expr& condition, const Block& inner) {
+    const auto inside = bounds_.mark();
+    bounds_.push_condition(condition);
+    for (Stmt& stmt : guarded(condition, run(inner, axes, next_axis + 1)))
+      result.push_back(std::move(stmt));
+    bounds_.restore(inside);
+  };
+  for (int64_t i = 0; i < low; ++i)
+    branch(dsl::eq(v, Expr(i)), substitute_in(body, axis.variable, Expr(i)));
+  branch(Expr(low) <= v && v < Expr(high + 1), body);
+  for (int64_t i = high + 1; i < axis.extent; ++i)
+    branch(dsl::eq(v, Expr(i)), substitute_in(body, axis.variable, Expr(i)));
+  bounds_.restore(mark);
+  return result;
+}
+
+Block Resolver::resolve(const Block& body) {
+  Block result;
+  for (const Stmt& stmt : body) {
+    Block part;
+    if (const Loop* loop = stmt.as<Loop>()) {
+      part = resolve_loop(*loop, true);
+    } else if (const If* branch = stmt.as<If>()) {
+      part = resolve_if(*branch);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      Block inner = resolve(*allocate->body);
+      if (!inner.empty()) part = {Stmt{Allocate{allocate->buffer, block(std::move(inner))}}};
+    } else {
+      part = {stmt};
+    }
+    for (Stmt& s : part) result.push_back(std::move(s));
+  }
+  return result;
+}
+
+Block Resolver::resolve_if(const If& branch) {
+  const Expr condition = simplify(branch.condition, bounds_);
+  if (dsl::is_int(condition, 0)) return {};
+  const auto mark = bounds_.mark();
+  bounds_.push_condition(condition);
+  Block body = resolve(*branch.body);
+  bounds_.restore(mark);
+  return guarded(condition, std::move(body));
+}
+
+Loop Resolver::trim(const Loop& loop, Constraints& guards) {
+  Loop trimmed = loop;
+  const Expr v = dsl::var(loop.variable);
+  std::erase_if(guards.affine, [&](const Affine& affine) {
+    const int64_t a = affine.coefficient(v);
+    Affine rest = affine;
+    rest.add(v, -a);
+    if (a == 0 || uses(rest, loop.variable)) return false;
+    if (loop.kind != LoopKind::Serial && !rest.is_constant()) return false;
+    const Expr r = to_expr(rest);
+    if (a > 0) {
+      // a v + rest >= 0  <=>  v >= ceil(-rest / a)
+      Affine numerator;
+      numerator.add(rest, -1);
+      numerator.constant += a - 1;
+      trimmed.begin = dsl::max(trimmed.begin, to_expr(numerator) / Expr(a));
+    } else {
+      trimmed.end = dsl::min(trimmed.end, r / Expr(-a) + Expr(1));
+    }
+    return true;
+  });
+  trimmed.begin = simplify(trimmed.begin, bounds_);
+  trimmed.end = simplify(trimmed.end, bounds_);
+  return trimmed;
+}
+
+Block Resolver::peel(const Loop& loop, const Steady& steady) {
+  const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
+  const bool is_steady = steady.low <= steady.high && loop.kind == LoopKind::Serial;
+  const int64_t low = is_steady ? std::clamp(steady.low, begin, end) : end;
+  const int64_t high = is_steady ? std::clamp(steady.high + 1, low, end) : end;
+  Block result;
+  const auto append = [&](Block part) {
+    for (Stmt& s : part) result.push_back(std::move(s));
+  };
+  for (int64_t i = begin; i < low; ++i)
+    append(resolve(substitute_in(*loop.body, loop.variable, Expr(i))));
+  if (low < high)
+    append(resolve_loop(Loop{loop.variable, Expr(low), Expr(high), loop.kind, loop.body}, false));
+  for (int64_t i = high; i < end; ++i)
+    append(resolve(substitute_in(*loop.body, loop.variable, Expr(i))));
+  return result;
+}
+
+Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
+  Block body = *loop.body;
+  Loop current = loop;
+  if (const If* only = body.size() == 1 ? body[0].as<If>() : nullptr) {
+    // Under the loop's own range first: a guard that always holds is no reason to trim.
+    const auto mark = bounds_.mark();
+    bounds_.push_loop(loop.variable, loop.begin, loop.end);
+    Constraints guards = split_condition(simplify(only->condition, bounds_));
+    bounds_.restore(mark);
+    current = trim(loop, guards);
+    body = guarded(conjunction(guards), *only->body);
+  }
+  current.body = block(std::move(body));
+  const auto begin = dsl::as_int(current.begin), end = dsl::as_int(current.end);
+  if (begin && end && *end <= *begin) return {};
+  if (begin && end && *end == *begin + 1)
+    return resolve(substitute_in(*current.body, current.variable, current.begin));
+  const auto mark = bounds_.mark();
+  bounds_.push_loop(current.variable, current.begin, current.end);
+  if (may_peel && begin && end && current.kind != LoopKind::Vector) {
+    const Steady steady = steady_range(current.variable, *current.body);
+    const int64_t length = *end - *begin;
+    const int64_t edges = steady.low > steady.high ? length
+                          : current.kind == LoopKind::Unrolled
+                              ? length
+                              : std::clamp<int64_t>(steady.low - *begin, 0, length) +
+                                    std::clamp<int64_t>(*end - 1 - steady.high, 0, length);
+    const int64_t most = current.kind == LoopKind::Unrolled ? 16 : 2 * most_peeled;
+    if (steady.needed && edges <= most) {
+      bounds_.restore(mark);
+      return peel(current, steady);
+    }
+  }
+  Block inner = resolve(*current.body);
+  bounds_.restore(mark);
+  if (inner.empty()) return {};
+  current.body = block(std::move(inner));
+  return {Stmt{std::move(current)}};
+}
+
+}  // namespace
+
+Block hoist_guards(const Block& body) {
+  Block result;
+  for (const Stmt& stmt : body) {
+    Block part;
+    if (const Loop* loop = stmt.as<Loop>()) {
+      part = hoist_loop(*loop);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      part = hoist_allocate(*allocate);
+    } else if (const If* branch = stmt.as<If>()) {
+      part = hoist_if(*branch);
+    } else {
+      part = {stmt};
+    }
+    for (Stmt& s : part) result.push_back(std::move(s));
+  }
+  return result;
+}
+
+Block resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes) {
+  return Resolver().run(body, task_axes, 0);
+}
+
+}  // namespace tw::schedules

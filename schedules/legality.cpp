@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/legality.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "schedules/affine.h"
+
+namespace tw::schedules {
+namespace {
+
+tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
+  return fail(ErrorCode::Invalid, fmt::format("[legality] {}\n{}", why, to_string(Block{stmt}, 1)));
+}
+
+class Checker {
+ public:
+  explicit Checker(const Program& program) {
+    for (const Argument& argument : program.arguments) add(argument.buffer);
+    for (const Buffer& buffer : program.scratch) add(buffer);
+  }
+
+  Status check_phase(const Phase& phase) {
+    const auto mark = bounds_.mark();
+    for (const TaskAxis& axis : phase.axes)
+      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    Status status = check(*phase.body);
+    bounds_.restore(mark);
+    return status;
+  }
+
+ private:
+  void add(const Buffer& buffer) { buffers_[buffer.name] = buffer; }
+
+  Status check(const Block& body) {
+    for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(check(stmt));
+    return {};
+  }
+
+  Status check(const Stmt& stmt) {
+    const auto mark = bounds_.mark();
+    Status status;
+    if (const Loop* loop = stmt.as<Loop>()) {
+      status = check_loop(*loop, stmt);
+    } else if (const If* branch = stmt.as<If>()) {
+      status = check_reads(branch->condition, stmt);
+      bounds_.push_condition(branch->condition);
+      if (status) status = check(*branch->body);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      add(allocate->buffer);
+      status = check(*allocate->body);
+    } else if (const Assign* assign = stmt.as<Assign>()) {
+      status = check_access(assign->buffer, assign->indices, stmt);
+      for (const Expr& index : assign->indices)
+        if (status) status = check_reads(index, stmt);
+      if (status) status = check_reads(assign->value, stmt);
+    }
+    bounds_.restore(mark);
+    return status;
+  }
+
+  Status check_loop(const Loop& loop, const Stmt& stmt) {
+    if (loop.kind != LoopKind::Serial && (!dsl::as_int(loop.begin) || !dsl::as_int(loop.end)))
+      return illegal("an unrolled or vector loop needs literal bounds", stmt);
+    if (loop.kind == LoopKind::Vector) {
+      bool nested = false;
+      for_each(*loop.body, [&](const Stmt& s) { nested |= s.as<Loop>() || s.as<Allocate>(); });
+      if (nested) return illegal("a vector loop must be the innermost loop", stmt);
+    }
+    TW_RETURN_IF_ERROR(check_reads(loop.begin, stmt));
+    TW_RETURN_IF_ERROR(check_reads(loop.end, stmt));
+    bounds_.push_loop(loop.variable, loop.begin, loop.end);
+    return check(*loop.body);
+  }
+
+  Status check_reads(const Expr& expr, const Stmt& stmt) {
+    Status status;
+    dsl::for_each(expr, [&](const Expr& e) {
+      const dsl::Read* r = e.as<dsl::Read>();
+      if (r && status) status = check_access(r->tensor, r->indices, stmt);
+    });
+    return status;
+  }
+
+  Status check_access(const std::string& name, const std::vector<Expr>& indices, const Stmt& stmt) {
+    const auto buffer = buffers_.find(name);
+    if (buffer == buffers_.end()) return illegal(fmt::format("there is no buffer '{}'", name), stmt);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
+      if (low && *low >= 0 && high && *high < buffer->second.extents[d]) continue;
+      return illegal(fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
+                                 name, dsl::to_string(indices[d]), buffer->second.extents[d],
+                                 low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),
+                     stmt);
+    }
+    return {};
+  }
+
+  Bounds bounds_;
+  std::map<std::string, Buffer> buffers_;
+};
+
+}  // namespace
+
+int64_t unrolled_statements(const Block& body) {
+  int64_t count = 0;
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      const int64_t copies = loop->kind == LoopKind::Unrolled
+                                 ? *dsl::as_int(loop->end) - *dsl::as_int(loop->begin)
+                                 : 1;
+      count += copies * unrolled_statements(*loop->body);
+    } else if (const If* branch = stmt.as<If>()) {
+      count += unrolled_statements(*branch->body);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      count += unrolled_statements(*allocate->body);
+    } else {
+      count += 1;
+    }
+  }
+  return count;
+}
+
+Status check_legal(const Program& program, const Limits& limits) {
+  Checker checker(program);
+  for (const Phase& phase : program.phases) {
+    TW_RETURN_IF_ERROR(checker.check_phase(phase));
+    if (const int64_t count = unrolled_statements(*phase.body); count > limits.unrolled_statements)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[legality] stage '{}' unrolls to {} statements, at most {}", phase.name,
+                              count, limits.unrolled_statements));
+    int64_t bytes = 0;
+    for (const Buffer& buffer : local_buffers(*phase.body)) bytes += buffer.bytes();
+    if (bytes > limits.local_bytes)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[legality] stage '{}' keeps {} bytes in a task, at most {}", phase.name,
+                              bytes, limits.local_bytes));
+  }
+  return {};
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Legality of a Program, decided before anything is compiled. What cannot be proved is illegal.
+
+#include "base/result.h"
+#include "schedules/program.h"
+
+namespace tw::schedules {
+
+struct Limits {
+  int64_t unrolled_statements = 2048;   ///< of one phase; beyond, compiling takes seconds
+  int64_t local_bytes = 256 << 10;      ///< of one task's stack
+};
+
+/// Every access is inside its buffer for all iterations; vector loops are innermost with literal bounds;
+/// sizes are within limits. The error (ErrorCode::Invalid) shows the statement.
+Status check_legal(const Program& program, const Limits& limits = {});
+
+/// Assignments of the body after unrolling, each counted once whatever serial loops surround it.
+int64_t unrolled_statements(const Block& body);
+
+}  // namespace tw::schedules

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "schedules/affine.h"
+#include "schedules/guards.h"
+#include "schedules/legality.h"
+
+namespace tw::schedules {
+
+using dsl::BinaryOp;
+using dsl::Stage;
+
+namespace {
+
+Expr conjunction(const std::vector<Expr>& conditions) {
+  Expr all = dsl::constant_int(Bool, 1);
+  for (const Expr& condition : conditions) all = all && condition;
+  return all;
+}
+
+Block guard(const Expr& condition, Block body) {
+  if (dsl::is_int(condition, 1)) return body;
+  return {Stmt{If{condition, block(std::move(body))}}};
+}
+
+bool is_zero(const Expr& expr) {
+  const dsl::Const* c = expr.as<dsl::Const>();
+  return c && (is_float(c->type) ? c->float_value == 0 : c->int_value == 0);
+}
+
+/// A term of a reduction that is its identity where `condition` fails: the padding taps of a sum.
+struct GuardedTerm {
+  Expr condition, value;
+};
+
+// select(c, a, 0) * w is 0 where c fails, as far as finite numbers go: skipping the tap is the point.
+GuardedTerm split_guard(const Expr& body, const Expr& neutral) {
+  if (const dsl::Select* s = body.as<dsl::Select>(); s && dsl::equal(s->b, neutral)) {
+    GuardedTerm inner = split_guard(s->a, neutral);
+    return {s->condition && inner.condition, inner.value};
+  }
+  if (is_zero(neutral)) {
+    if (const dsl::Binary* b = body.as<dsl::Binary>(); b && b->op == BinaryOp::Mul) {
+      const GuardedTerm x = split_guard(b->a, neutral), y = split_guard(b->b, neutral);
+      return {x.condition && y.condition, dsl::binary(BinaryOp::Mul, x.value, y.value)};
+    }
+    if (const dsl::Cast* c = body.as<dsl::Cast>()) {
+      const GuardedTerm inner = split_guard(c->a, dsl::constant_int(c->a.type(), 0));
+      return {inner.condition, dsl::cast(c->type, inner.value)};
+    }
+  }
+  return {dsl::constant_int(Bool, 1), body};
+}
+
+// ---- emit: loops and statements, logical indices, guards innermost --------------------------------
+
+class Emitter {
+ public:
+  explicit Emitter(const Nest& nest) : nest_(nest) {}
+
+  Result<Phase> phase(const StageNest& s) {
+    Phase phase{s.stage.name, {}, nullptr};
+    size_t first = 0;
+    for (; first < s.loops.size() && s.loops[first].parallel; ++first)
+      phase.axes.push_back({s.loops[first].variable, s.loops[first].extent});
+    for (size_t i = first; i < s.loops.size(); ++i)
+      if (s.loops[i].parallel)
+        return fail(ErrorCode::Invalid,
+                    fmt::format("[parallel] loop '{}' is inside a loop that is not parallel\n  {}",
+                                s.loops[i].name, describe(s)));
+    Block body = from(s, first);
+    // Producers placed in a parallel loop are computed by each task.
+    for (size_t i = first; i > 0; --i) body = with_placed(s, s.loops[i - 1], std::move(body));
+    phase.body = block(std::move(body));
+    return phase;
+  }
+
+ private:
+  using Leaf = std::function<Block()>;
+
+  const Nest& nest_;
+
+  /// The loop from which on a reduction initialises, accumulates and writes.
+  size_t core_start(const StageNest& s) const {
+    if (s.cache) return static_cast<size_t>(s.find_loop(s.cache->loop)) + 1;
+    const auto first = std::find_if(s.loops.begin(), s.loops.end(),
+                                    [](const NestLoop& loop) { return loop.reduction; });
+    return static_cast<size_t>(first - s.loops.begin());
+  }
+
+  Block from(const StageNest& s, size_t i) {
+    if (s.stage.combine == Combine::None) return elementwise(s, i);
+    if (i >= core_start(s)) return reduction(s, i);
+    return loop(s.loops[i], with_placed(s, s.loops[i], from(s, i + 1)));
+  }
+
+  static Block loop(const NestLoop& l, Block body) {
+    return {Stmt{Loop{l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body))}}};
+  }
+
+  Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
+    for (size_t i = nest_.stages.size(); i > 0; --i) {
+      const StageNest& producer = nest_.stages[i - 1];
+      if (!producer.at || producer.at->consumer != s.stage.name || producer.at->loop != l.name) continue;
+      Block inner = from(producer, 0);
+      for (Stmt& stmt : body) inner.push_back(std::move(stmt));
+      const Buffer buffer{producer.result(), nest_.compute.type_of(producer.result()), producer.box_extent,
+                          Scope::Local};
+      body = {Stmt{Allocate{buffer, block(std::move(inner))}}};
+    }
+    return body;
+  }
+
+  bool has_placed(const StageNest& s) const {
+    return std::any_of(nest_.stages.begin(), nest_.stages.end(), [&](const StageNest& other) {
+      return other.at && other.at->consumer == s.stage.name;
+    });
+  }
+
+  /// The loops from `i` on around `leaf`; reduction loops only when `with_reduction`.
+  Block loops(const StageNest& s, size_t i, bool with_reduction, const Leaf& leaf) {
+    if (i == s.loops.size()) return leaf();
+    if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
+    Block inner = loops(s, i + 1, with_reduction, leaf);
+    if (with_reduction) inner = with_placed(s, s.loops[i], std::move(inner));
+    return loop(s.loops[i], std::move(inner));
+  }
+
+  /// The stage's expression over loop variables, reads of placed stages made relative to their boxes.
+  Expr over_loops(const StageNest& s, const Stage& definition, const Expr& expr) const {
+    dsl::Substitution axis = s.axis;
+    for (size_t i = 0; i < definition.axes.size(); ++i)
+      axis[definition.axes[i].name] = s.axis.at(s.stage.axes[i].name);
+    return relative(dsl::substitute(expr, axis));
+  }
+
+  Expr relative(const Expr& expr) const {
+    return dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
+      const dsl::Read* r = e.as<dsl::Read>();
+      if (!r) return std::nullopt;
+      for (const StageNest& producer : nest_.stages)
+        if (producer.at && producer.result() == r->tensor)
+          return dsl::read(r->tensor, shifted(r->indices, producer), r->type);
+      return std::nullopt;
+    });
+  }
+
+  static std::vector<Expr> shifted(std::vector<Expr> indices, const StageNest& placed) {
+    for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.box_offset[d];
+    return indices;
+  }
+
+  std::vector<Expr> result_indices(const StageNest& s) const {
+    std::vector<Expr> indices;
+    for (const dsl::Axis& axis : s.stage.axes) indices.push_back(s.axis.at(axis.name));
+    return s.at ? shifted(std::move(indices), s) : indices;
+  }
+
+  Block elementwise(const StageNest& s, size_t i) {
+    const auto assign = [&](const Expr& value) {
+      return Block{Stmt{Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), {}}}};
+    };
+    const Expr inside = conjunction(s.guards);
+    // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is placed.
+    const dsl::Select* select = s.stage.body.as<dsl::Select>();
+    if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
+      Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
+      const Expr condition = over_loops(s, s.stage, select->condition);
+      Block copy = loops(s, i, true, [&] { return guard(inside && condition, assign(select->a)); });
+      for (Stmt& stmt : copy) fill.push_back(std::move(stmt));
+      return fill;
+    }
+    return loops(s, i, true, [&] { return guard(inside, assign(s.stage.body)); });
+  }
+
+  Block reduction(const StageNest& s, size_t start) {
+    std::vector<Expr> spatial_guards;
+    for (const Expr& g : s.guards) {
+      const bool reduces = std::any_of(s.loops.begin(), s.loops.end(), [&](const NestLoop& l) {
+        return l.reduction && dsl::uses_var(g, l.variable);
+      });
+      if (!reduces) spatial_guards.push_back(g);
+    }
+    const Expr inside = conjunction(spatial_guards);
+    const std::string& result = s.result();
+    const std::vector<Expr> result_at = result_indices(s);
+
+    Buffer acc{s.stage.name + ".acc", s.stage.type, {}, s.cache ? s.cache->scope : Scope::Register};
+    std::vector<Expr> acc_at;
+    for (size_t i = start; i < s.loops.size(); ++i) {
+      if (s.loops[i].reduction) continue;
+      acc.extents.push_back(s.loops[i].extent);
+      acc_at.push_back(dsl::var(s.loops[i].variable));
+    }
+    if (acc.extents.empty()) {
+      acc.extents = {1};
+      acc_at = {Expr(0)};
+    }
+    const std::string& into = s.cache ? acc.name : result;
+    const std::vector<Expr>& into_at = s.cache ? acc_at : result_at;
+    const Expr into_value = dsl::read(into, into_at, s.stage.type);
+
+    // Blocks of the reduction outside of the accumulator: it continues from what is stored.
+    std::vector<Expr> first, last;
+    for (size_t i = 0; i < start; ++i)
+      if (s.loops[i].reduction) {
+        const Expr v = dsl::var(s.loops[i].variable);
+        first.push_back(v <= Expr(0));
+        last.push_back(Expr(s.loops[i].extent - 1) <= v);
+      }
+    const Expr is_first = conjunction(first), is_last = conjunction(last);
+    const bool partial = !first.empty();
+
+    const Expr neutral = identity(s.stage.combine, s.stage.type);
+    const GuardedTerm term = split_guard(s.stage.body, neutral);
+    const Expr value = over_loops(s, s.stage, term.value);
+    const Expr taken = conjunction(s.guards) && over_loops(s, s.stage, term.condition);
+
+    Block body;
+    const auto append = [&](Block part) {
+      for (Stmt& stmt : part) body.push_back(std::move(stmt));
+    };
+    const auto spatial = [&](const Expr& condition, const std::string& buffer,
+                             const std::vector<Expr>& at, const Expr& v) {
+      return loops(s, start, false,
+                   [&] { return guard(condition, Block{Stmt{Assign{buffer, at, v, Combine::None}}}); });
+    };
+    const Expr init_guard = s.cache ? dsl::constant_int(Bool, 1) : inside;
+    append(guard(is_first, spatial(init_guard, into, into_at, neutral)));
+    if (partial)
+      append(guard(!is_first, spatial(inside, into, into_at, dsl::read(result, result_at, s.stage.type))));
+    append(loops(s, start, true, [&] {
+      return guard(taken, Block{Stmt{Assign{into, into_at, value, s.stage.combine}}});
+    }));
+    if (s.epilogue) {
+      const Expr finished = dsl::transform(
+          over_loops(s, *s.epilogue, s.epilogue->body), [&](const Expr& e) -> std::optional<Expr> {
+            const dsl::Read* r = e.as<dsl::Read>();
+            return r && r->tensor == s.stage.name ? std::optional(into_value) : std::nullopt;
+          });
+      append(guard(is_last, spatial(inside, result, result_at, finished)));
+      if (partial) append(guard(!is_last, spatial(inside, result, result_at, into_value)));
+    } else if (s.cache) {
+      append(spatial(inside, result, result_at, into_value));
+    }
+    if (!s.cache) return body;
+    return {Stmt{Allocate{acc, block(std::move(body))}}};
+  }
+};
+
+// ---- finish: storage indices, simplified --------------------------------------------------------
+
+class Finisher {
+ public:
+  Finisher(const Nest& nest, const std::vector<Argument>& arguments) : nest_(nest) {
+    for (const auto& [tensor, layout] : nest.layouts) layouts_.insert_or_assign(tensor, layout);
+    for (const Argument& argument : arguments) shapes_[argument.buffer.name] = argument.shape;
+    for (const StageNest& s : nest.stages)
+      shapes_[s.result()] = s.at ? s.box_extent : nest.compute.shape_of(s.result());
+  }
+
+  BlockPtr run(const Phase& phase) {
+    for (const TaskAxis& axis : phase.axes) bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    BlockPtr body = block(finish(*phase.body));
+    bounds_.restore({0, 0});
+    return body;
+  }
+
+ private:
+  Block finish(const Block& body) {
+    Block result;
+    for (const Stmt& stmt : body) {
+      const auto mark = bounds_.mark();
+      if (const Loop* l = stmt.as<Loop>()) {
+        const Expr begin = simplify(l->begin, bounds_), end = simplify(l->end, bounds_);
+        bounds_.push_loop(l->variable, begin, end);
+        result.push_back({Loop{l->variable, begin, end, l->kind, block(finish(*l->body))}});
+      } else if (const If* branch = stmt.as<If>()) {
+        const Expr condition = rewrite(branch->condition);
+        bounds_.push_condition(condition);
+        Block inner = finish(*branch->body);
+        if (dsl::is_int(condition, 1)) {
+          for (Stmt& s : inner) result.push_back(std::move(s));
+        } else if (!dsl::is_int(condition, 0)) {
+          result.push_back({If{condition, block(std::move(inner))}});
+        }
+      } else if (const Allocate* a = stmt.as<Allocate>()) {
+        result.push_back({Allocate{a->buffer, block(finish(*a->body))}});
+      } else if (const Assign* a = stmt.as<Assign>()) {
+        result.push_back({Assign{a->buffer, stored(a->buffer, a->indices, false), rewrite(a->value),
+                                 a->combine}});
+      }
+      bounds_.restore(mark);
+    }
+    return result;
+  }
+
+  Expr rewrite(const Expr& expr) { return rewrite(expr, false); }
+
+  /// Reads under a select may be executed whatever the condition says: they are clamped into the buffer.
+  Expr rewrite(const Expr& expr, bool speculative) {
+    if (const dsl::Read* r = expr.as<dsl::Read>()) {
+      std::vector<Expr> indices;
+      for (const Expr& index : r->indices) indices.push_back(rewrite(index, speculative));
+      return dsl::read(r->tensor, stored(r->tensor, indices, speculative), r->type);
+    }
+    if (const dsl::Select* s = expr.as<dsl::Select>()) {
+      const Expr condition = rewrite(s->condition, speculative);
+      if (const auto decided = dsl::as_int(condition)) return rewrite(*decided ? s->a : s->b, speculative);
+      return dsl::select(condition, rewrite(s->a, true), rewrite(s->b, true));
+    }
+    if (const dsl::Unary* u = expr.as<dsl::Unary>()) return dsl::unary(u->op, rewrite(u->a, speculative));
+    if (const dsl::Cast* c = expr.as<dsl::Cast>()) return dsl::cast(c->type, rewrite(c->a, speculative));
+    if (const dsl::Binary* b = expr.as<dsl::Binary>()) {
+      if (b->a.type() == Int64) {
+        bool reads = false;
+        dsl::for_each(expr, [&](const Expr& e) { reads |= e.as<dsl::Read>() != nullptr; });
+        if (!reads) return simplify(expr, bounds_);
+      }
+      return dsl::binary(b->op, rewrite(b->a, speculative), rewrite(b->b, speculative));
+    }
+    return expr;
+  }
+
+  std::vector<Expr> stored(const std::string& tensor, std::vector<Expr> indices, bool speculative) {
+    const auto shape = shapes_.find(tensor);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      indices[d] = simplify(indices[d], bounds_);
+      if (!speculative || shape == shapes_.end()) continue;
+      const Expr last(std::max<int64_t>(shape->second[d] - 1, 0));
+      indices[d] = simplify(dsl::clamp(indices[d], Expr(0), last), bounds_);
+    }
+    const auto layout = layouts_.find(tensor);
+    if (layout == layouts_.end()) return indices;
+    std::vector<Expr> storage = layout->second.storage_indices(indices);
+    for (Expr& index : storage) index = simplify(index, bounds_);
+    return storage;
+  }
+
+  const Nest& nest_;
+  std::map<std::string, dsl::Layout> layouts_;
+  std::map<std::string, std::vector<int64_t>> shapes_;
+  Bounds bounds_;
+};
+
+Argument make_argument(const Nest& nest, const std::string& name, bool is_output, bool constant) {
+  Argument argument;
+  argument.shape = nest.compute.shape_of(name);
+  argument.letters = nest.compute.letters_of(name);
+  const auto layout = nest.layouts.find(name);
+  argument.layout = layout != nest.layouts.end()
+                        ? layout->second
+                        : dsl::Layout::row_major(static_cast<int>(argument.shape.size()));
+  argument.buffer = {name, nest.compute.type_of(name), argument.layout.storage_shape(argument.shape),
+                     Scope::Argument};
+  argument.is_output = is_output;
+  argument.constant = constant;
+  return argument;
+}
+
+}  // namespace
+
+Result<Program> lower(const Nest& nest) {
+  Program program;
+  for (const dsl::Input& input : nest.compute.inputs)
+    program.arguments.push_back(make_argument(nest, input.name, false, input.constant));
+  for (const std::string& output : nest.compute.outputs)
+    program.arguments.push_back(make_argument(nest, output, true, false));
+  for (const StageNest& s : nest.stages)
+    if (!s.at && !nest.compute.is_output(s.result())) {
+      Buffer buffer = make_argument(nest, s.result(), false, false).buffer;
+      buffer.scope = Scope::Scratch;
+      program.scratch.push_back(std::move(buffer));
+    }
+  Emitter emitter(nest);
+  Finisher finisher(nest, program.arguments);
+  for (const StageNest& s : nest.stages) {
+    if (s.at) continue;
+    TW_TRY(Phase phase, emitter.phase(s));
+    phase.body = block(resolve_guards(hoist_guards(*phase.body), phase.axes));
+    phase.body = finisher.run(phase);
+    program.phases.push_back(std::move(phase));
+  }
+  TW_RETURN_IF_ERROR(check_legal(program));
+  return program;
+}
+
+}  // namespace tw::schedules
