@@ -26,9 +26,9 @@ struct CounterSources {
 
 /// Since boot or since the thread began; nullopt where the system does not tell.
 struct Counters {
-  std::optional<int64_t> involuntary_switches;
-  std::optional<int64_t> steal_ns;     ///< taken by the hypervisor, all processors together
-  std::optional<int64_t> pressure_ns;  ///< in which some task waited for a processor
+  std::optional<int64_t> involuntary_switches = {};
+  std::optional<int64_t> steal_ns = {};     ///< taken by the hypervisor, all processors together
+  std::optional<int64_t> pressure_ns = {};  ///< in which some task waited for a processor
 };
 
 Counters read_counters(const CounterSources& sources);

@@ -13,8 +13,7 @@
 namespace tw::tuner {
 namespace {
 
-// --- Loops, one version an instruction set
-// --------------------------------------------------------
+// --- Loops, one version an instruction set ---
 
 /// About 5 us a call: short beside the 1 ms windows in which calls are counted.
 constexpr int fma_iterations = 1024;
@@ -78,8 +77,7 @@ Loops best_loops() {
   return {"baseline", fma_baseline, flops(16, 12), read_baseline};
 }
 
-// --- Rates
-// ----------------------------------------------------------------------------------------
+// --- Rates ---
 
 /// The rate that stands for a measurement: above most disturbed windows, below the ones that are
 /// too good because the clock was read late at their start.

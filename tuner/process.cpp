@@ -6,9 +6,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,10 +31,10 @@ constexpr size_t chunk_bytes = 64 << 10;
 /// Per look, so that a worker that prints without end cannot hold the loop past its deadline.
 constexpr size_t drain_bytes = 1 << 20;
 
-Error system_error(std::string_view what) {
+Error system_error(std::string_view what,
+                   std::string_view fix = "raise the limit or end what uses it up") {
   return Error{ErrorCode::Environment,
-               fmt::format("[worker] {}: {}; raise the limit or free what is used", what,
-                           std::strerror(errno))};
+               fmt::format("[worker] {}: {}; {}", what, std::strerror(errno), fix)};
 }
 
 /// A descriptor that closes itself.
@@ -174,7 +174,8 @@ Status Process::spawn() {
                                   options_.environment.empty() ? environ : environment.data());
   if (error != 0) {
     errno = error;
-    return tl::unexpected(system_error(fmt::format("'{}' cannot be started", options_.argv[0])));
+    return tl::unexpected(system_error(fmt::format("'{}' cannot be started", options_.argv[0]),
+                                       "check that the program is installed whole"));
   }
   pid_ = pid;
   channel_ = connection.parent_channel.release();
@@ -182,7 +183,8 @@ Status Process::spawn() {
   outgoing_.clear();
   reader_ = {};
   tail_.clear();
-  pidfd_ = ::pidfd_open(pid, 0);
+  // Not through <sys/pidfd.h>: that of glibc 2.36 has no C linkage.
+  pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (pidfd_ >= 0) return {};
   const Error failed = system_error("pidfd_open");
   kill();

@@ -34,9 +34,9 @@ namespace tw::tuner {
 inline constexpr int worker_fd = 3;
 
 struct ProcessOptions {
-  std::vector<std::string> argv;         ///< argv[0] is a path; PATH is not searched
-  std::vector<std::string> environment;  ///< "NAME=value"; empty: the parent's
-  size_t tail_bytes = 8192;              ///< how much of its latest output is kept
+  std::vector<std::string> argv = {};         ///< argv[0] is a path; PATH is not searched
+  std::vector<std::string> environment = {};  ///< "NAME=value"; empty: the parent's
+  size_t tail_bytes = 8192;                   ///< how much of its latest output is kept
 };
 
 struct Reply {
@@ -48,9 +48,9 @@ struct TimedOut {
 };
 /// It ended by itself or was killed by somebody else. classify() in sandbox.h reads it.
 struct Died {
-  int exit_code = -1;  ///< -1: ended by a signal, or unknown
-  int signal = 0;      ///< 0: exited, or unknown
-  std::string tail;    ///< the end of what it printed
+  int exit_code = -1;     ///< -1: ended by a signal, or unknown
+  int signal = 0;         ///< 0: exited, or unknown
+  std::string tail = {};  ///< the end of what it printed
 };
 /// It closed or corrupted its connection; it was killed.
 struct Garbled {

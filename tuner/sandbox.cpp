@@ -29,7 +29,7 @@
 namespace tw::tuner {
 namespace {
 
-// --- Reports: one line and an exit code ---------------------------------------------------------
+// --- Reports: one line and an exit code ---
 
 constexpr std::string_view report_prefix = "[candidate] ";
 
@@ -92,7 +92,7 @@ void report_once() {
   for (;;) ::pause();
 }
 
-// --- Faults, seen from inside the worker --------------------------------------------------------
+// --- Faults, seen from inside the worker ---
 
 /// System calls that no candidate needs. Each ends the worker.
 struct Forbidden {
@@ -206,7 +206,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   ::_exit(access.kind == FaultKind::Crash ? signal_exit + signal : row_of(access.kind).exit_code);
 }
 
-// --- Limits -------------------------------------------------------------------------------------
+// --- Limits ---
 
 Status limit(int resource, int64_t value, std::string_view name) {
   rlimit now = {};
@@ -237,8 +237,7 @@ Status set_limits(const Limits& limits, Restrictions* done) {
   return limit(RLIMIT_AS, limits.address_space_bytes, "address space");
 }
 
-// --- Landlock: nothing is written outside the scratch directory
-// -----------------------------------
+// --- Landlock: nothing is written outside the scratch directory ---
 
 /// Everything that changes a file system, as of each ABI; reading stays free.
 uint64_t write_rights(int abi) {
@@ -291,8 +290,7 @@ Status confine_writes(const Limits& limits, Restrictions* done) {
   return status;
 }
 
-// --- seccomp
-// --------------------------------------------------------------------------------------
+// --- seccomp ---
 
 using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 

@@ -32,7 +32,7 @@ struct Limits {
   int64_t address_space_bytes = int64_t{16} << 30;  ///< 0: unlimited, as CUDA needs it
   int64_t file_bytes = int64_t{256} << 20;          ///< of any one file, memfds included
   int open_files = 64;
-  std::string scratch_dir;  ///< the only place where files can be written; empty: nowhere
+  std::string scratch_dir = {};  ///< the only place where files can be written; empty: nowhere
 };
 
 struct Restrictions {

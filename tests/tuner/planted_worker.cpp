@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker that misbehaves on request. Each message is the name of a misdeed, in the table below;
+// what comes back, if anything does, is "done". Started as
+//
+//   planted_worker confined [scratch directory]   limits and fault reports as for a candidate
+//   planted_worker free                           none of them
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tuner/frame.h"
+#include "tuner/guarded_buffer.h"
+#include "tuner/process.h"
+#include "tuner/sandbox.h"
+
+namespace tw::tuner {
+namespace {
+
+std::string scratch_directory;
+
+void forever() {
+  for (;;) asm volatile("");
+}
+
+GuardedBuffer buffer(size_t bytes, Align align) {
+  auto made = GuardedBuffer::make(bytes, {.align = align});
+  TW_CHECK(made.has_value());
+  return std::move(*made);
+}
+
+/// Through a volatile pointer, so that the compiler neither sees nor drops the access.
+volatile char* at(const GuardedBuffer& b, std::ptrdiff_t offset) {
+  return reinterpret_cast<volatile char*>(b.data()) + offset;
+}
+
+// Signals.
+void segv() {
+  volatile uintptr_t nowhere = 64;
+  *reinterpret_cast<volatile int*>(nowhere) = 1;
+}
+void ill() { __builtin_trap(); }
+void fpe() {
+  volatile int zero = 0;
+  volatile int result = 1 / zero;
+  (void)result;
+  ::raise(SIGFPE);  // where the processor divides by zero without complaint
+}
+void bus() {
+  const int fd = ::memfd_create("empty", MFD_CLOEXEC);
+  auto* page = static_cast<volatile char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0));
+  volatile char past_the_file = page[0];
+  (void)past_the_file;
+}
+void exit_7() { ::_exit(7); }
+
+// Time.
+void loop() {
+  ::signal(SIGTERM, SIG_IGN);
+  ::signal(SIGINT, SIG_IGN);
+  forever();
+}
+void stop() {
+  ::raise(SIGSTOP);
+  forever();
+}
+
+// Resources.
+void eat_memory() {
+  std::vector<std::vector<char>> eaten;
+  for (;;) eaten.emplace_back(size_t{64} << 20);
+}
+void fork_process() {
+  if (::fork() == 0) forever();
+}
+void exec_program() { ::execl("/bin/true", "true", nullptr); }
+void open_socket() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+}
+void write_home() { std::ofstream(scratch_directory + "/../tilewright_planted_file") << "planted"; }
+void write_scratch() { std::ofstream(scratch_directory + "/planted_file") << "planted"; }
+void fill_disk() {
+  std::ofstream file(scratch_directory + "/planted_file");
+  const std::string chunk(1 << 20, 'x');
+  for (int i = 0; i < 64 && file; ++i) file << chunk << std::flush;
+}
+void kill_parent() { ::kill(::getppid(), SIGUSR1); }
+void trace_parent() { ::syscall(SYS_ptrace, 16, ::getppid(), 0, 0); }
+void survive_parent() { ::syscall(SYS_prctl, 1, 0, 0, 0, 0); }
+
+// Accesses outside.
+void read_past_end() { (void)*at(buffer(4096, Align::End), 4096); }
+void write_past_end() { *at(buffer(4096, Align::End), 4096) = 1; }
+void read_before_start() { (void)*at(buffer(100, Align::Begin), -1); }
+void write_before_start() { *at(buffer(100, Align::Begin), -1) = 1; }
+void write_input() {
+  GuardedBuffer input = buffer(4096, Align::End);
+  TW_CHECK(input.make_read_only().has_value());
+  *at(input, 17) = 1;
+}
+void past_end_on_threads() {
+  const GuardedBuffer b = buffer(64, Align::End);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&b] {
+      const SignalStack stack;
+      *at(b, 64) = 1;
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+[[gnu::noinline]] int recurse(int depth) {
+  volatile char frame[1024];
+  frame[0] = static_cast<char>(depth);
+  return depth < 0 ? 0 : recurse(depth + 1) + frame[0];
+}
+void overflow_stack() { std::printf("%d", recurse(1)); }
+void overflow_thread_stack() {
+  std::thread([] {
+    const SignalStack stack;
+    std::printf("%d", recurse(1));
+  }).join();
+}
+
+// The connection.
+void print_1gb() {
+  const std::string line(1 << 16, 'x');
+  for (int i = 0; i < 1 << 14; ++i)
+    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
+  std::fprintf(stderr, "last words\n");
+}
+void print_forever() {
+  const std::string line(1 << 16, 'x');
+  while (::write(STDOUT_FILENO, line.data(), line.size()) > 0) {
+  }
+}
+void close_all() {
+  for (int fd = 0; fd < 64; ++fd) ::close(fd);
+  forever();
+}
+void garbage() {
+  const std::string bytes(1000, 'g');
+  (void)!::write(worker_fd, bytes.data(), bytes.size());
+}
+void huge_frame() {
+  const char head[] =
+      "twf1\xff\xff\xff\xff"
+      "0123456789abcdef";
+  (void)!::write(worker_fd, head, sizeof(head) - 1);
+  const std::string bytes(1 << 16, 'h');
+  while (::write(worker_fd, bytes.data(), bytes.size()) > 0) {
+  }
+}
+void bad_checksum() {
+  std::string frame = encode_frame("payload").value();
+  frame.back() = '?';
+  (void)!::write(worker_fd, frame.data(), frame.size());
+}
+
+// Good deeds.
+void nothing() {}
+void start_threads() {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([] {});
+  for (std::thread& thread : threads) thread.join();
+}
+/// Ends after telling the number of a child that would live on.
+void leave_child() {
+  const pid_t child = ::fork();
+  if (child == 0) forever();
+  TW_CHECK(write_frame(worker_fd, std::to_string(child)).has_value());
+  ::_exit(0);
+}
+/// Tells the number of a worker of its own, which loops, and waits for the end.
+void nest() {
+  auto inner = Process::start({.argv = {"/proc/self/exe", "free"}}, monotonic_clock());
+  TW_CHECK(inner.has_value() && inner->send("loop").has_value());
+  TW_CHECK(write_frame(worker_fd, std::to_string(inner->pid())).has_value());
+  forever();
+}
+
+struct Deed {
+  std::string_view name;
+  void (*run)();
+};
+constexpr Deed deeds[] = {
+    {"segv", segv},
+    {"ill", ill},
+    {"fpe", fpe},
+    {"bus", bus},
+    {"abort", std::abort},
+    {"exit", exit_7},
+    {"loop", loop},
+    {"stop", stop},
+    {"eat_memory", eat_memory},
+    {"fork", fork_process},
+    {"exec", exec_program},
+    {"socket", open_socket},
+    {"write_home", write_home},
+    {"write_scratch", write_scratch},
+    {"fill_disk", fill_disk},
+    {"kill_parent", kill_parent},
+    {"trace_parent", trace_parent},
+    {"survive_parent", survive_parent},
+    {"read_past_end", read_past_end},
+    {"write_past_end", write_past_end},
+    {"read_before_start", read_before_start},
+    {"write_before_start", write_before_start},
+    {"write_input", write_input},
+    {"past_end_on_threads", past_end_on_threads},
+    {"overflow_stack", overflow_stack},
+    {"overflow_thread_stack", overflow_thread_stack},
+    {"print_1gb", print_1gb},
+    {"print_forever", print_forever},
+    {"close_all", close_all},
+    {"garbage", garbage},
+    {"huge_frame", huge_frame},
+    {"bad_checksum", bad_checksum},
+    {"nothing", nothing},
+    {"start_threads", start_threads},
+    {"leave_child", leave_child},
+    {"nest", nest},
+};
+
+std::string limits_text() {
+  rlimit core = {}, files = {};
+  ::getrlimit(RLIMIT_CORE, &core);
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  return "core " + std::to_string(core.rlim_cur) + " files " + std::to_string(files.rlim_cur);
+}
+
+/// The reply to a message; "echo", "limits" and "group" ask, the others act.
+std::string answer(const std::string& message) {
+  if (message.starts_with("echo ")) return message.substr(5);
+  if (message == "limits") return limits_text();
+  if (message == "group") return std::to_string(::getpgrp());
+  for (const Deed& deed : deeds) {
+    if (deed.name != message) continue;
+    deed.run();
+    return "done";
+  }
+  return "unknown deed";
+}
+
+Status confine(int argc, char** argv) {
+  TW_RETURN_IF_ERROR(report_faults());
+  Limits limits;
+  limits.address_space_bytes = int64_t{1} << 30;
+  limits.file_bytes = int64_t{8} << 20;
+  if (argc > 2) limits.scratch_dir = scratch_directory = argv[2];
+  TW_TRY(const Restrictions done, restrict_self(limits));
+  for (const std::string& missing : done.missing) std::fprintf(stderr, "no %s\n", missing.c_str());
+  return {};
+}
+
+Status serve(int argc, char** argv) {
+  TW_RETURN_IF_ERROR(enter_worker());
+  if (argc > 1 && std::string_view(argv[1]) == "confined") TW_RETURN_IF_ERROR(confine(argc, argv));
+  for (;;) {
+    TW_TRY(const auto message, read_frame(worker_fd));
+    if (!message) return {};
+    TW_RETURN_IF_ERROR(write_frame(worker_fd, answer(*message)));
+  }
+}
+
+}  // namespace
+}  // namespace tw::tuner
+
+int main(int argc, char** argv) {
+  const auto status = tw::tuner::serve(argc, argv);
+  if (status) return 0;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  return 1;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "base/random.h"
+
+namespace tw::tuner {
+namespace {
+
+/// A machine whose time passes only while kernels run, disturbed as a shared one is: a spread of a
+/// few per cent, rare pre-emptions, and a neighbour that slows everything down from some moment on.
+class NoisyMachine {
+ public:
+  explicit NoisyMachine(uint64_t seed, double spread = 0.03, double preemptions = 0.03)
+      : random_(seed), spread_(spread), preemptions_(preemptions) {}
+
+  /// The real machine reads its clock in steps.
+  Clock clock(int64_t resolution_ns = 1) {
+    return [this, resolution_ns] {
+      now_ns_ += 20;
+      return static_cast<int64_t>(now_ns_) / resolution_ns * resolution_ns;
+    };
+  }
+  Run kernel(double latency_ns) {
+    return [this, latency_ns] {
+      ++calls_;
+      now_ns_ += latency_ns * disturbance();
+    };
+  }
+  void slow_down_at(double time_ns, double factor) {
+    slow_from_ns_ = time_ns;
+    slow_factor_ = factor;
+  }
+  double now_ns() const { return now_ns_; }
+  int64_t calls() const { return calls_; }
+
+ private:
+  double normal() {
+    const double u = 1 - random_.unit();
+    return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * random_.unit());
+  }
+  double disturbance() {
+    double factor = 1 + std::abs(normal()) * spread_;
+    if (random_.unit() < preemptions_) factor *= 2 + 2 * random_.unit();
+    if (now_ns_ >= slow_from_ns_) factor *= slow_factor_;
+    return factor;
+  }
+
+  Random random_;
+  double spread_, preemptions_;
+  double now_ns_ = 0;
+  double slow_from_ns_ = 1e300, slow_factor_ = 1;
+  int64_t calls_ = 0;
+};
+
+constexpr double call_ns = 2e6;  // longer than a batch: every call is a sample
+
+TEST(Estimate, OfNothingIsZero) {
+  EXPECT_EQ(estimate({}).samples, 0);
+  EXPECT_EQ(estimate({}).relative_interval(), 0);
+}
+
+TEST(Estimate, OfOneSampleIsThatSample) {
+  const Estimate e = estimate({5});
+  EXPECT_EQ(e.latency_ns, 5);
+  EXPECT_EQ(e.low_ns, 5);
+  EXPECT_EQ(e.high_ns, 5);
+}
+
+TEST(Estimate, IsTheLowerQuartileAndOrderDoesNotMatter) {
+  const Estimate e = estimate({5, 1, 4, 2, 3});
+  EXPECT_EQ(e.latency_ns, 2);
+  EXPECT_EQ(e.min_ns, 1);
+  EXPECT_EQ(e.median_ns, 3);
+  EXPECT_LE(e.low_ns, e.latency_ns);
+  EXPECT_GE(e.high_ns, e.latency_ns);
+}
+
+TEST(Estimate, OutliersDoNotMoveIt) {
+  std::vector<double> quiet, disturbed;
+  for (int i = 0; i < 40; ++i) {
+    quiet.push_back(100 + i % 5);
+    disturbed.push_back(i % 2 == 0 ? 100 + i % 5 : 350);
+  }
+  EXPECT_NEAR(estimate(disturbed).latency_ns, estimate(quiet).latency_ns, 2);
+}
+
+TEST(Estimate, IntervalCoversTheQuartileAsOftenAsItSays) {
+  Random random(3);
+  int covered = 0;
+  const int sessions = 1000;
+  for (int i = 0; i < sessions; ++i) {
+    std::vector<double> samples;
+    for (int k = 0; k < 30; ++k) samples.push_back(1 + random.unit());  // its quartile is 1.25
+    const Estimate e = estimate(samples);
+    covered += e.low_ns <= 1.25 && 1.25 <= e.high_ns;
+  }
+  EXPECT_GE(covered, 930);
+}
+
+TEST(Estimate, IntervalShrinksWithMoreSamples) {
+  Random random(4);
+  std::vector<double> few, many;
+  for (int i = 0; i < 400; ++i) {
+    many.push_back(1 + random.unit());
+    if (i < 20) few.push_back(many.back());
+  }
+  EXPECT_LT(estimate(many).relative_interval(), estimate(few).relative_interval() / 2);
+}
+
+TEST(Sample, SettlesNearTheTruth) {
+  NoisyMachine machine(1, 0.02, 0.05);
+  const Samples s = sample(machine.kernel(call_ns), {}, machine.clock());
+  EXPECT_EQ(s.state, SampleState::Settled);
+  EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.02 * call_ns);
+  EXPECT_EQ(s.calls_per_batch, 1);
+  EXPECT_EQ(s.raw_ns.size(), static_cast<size_t>(s.estimate.samples));
+}
+
+TEST(Sample, SaysThatItIsNoisy) {
+  NoisyMachine machine(2, 1.0);
+  const Samples s = sample(machine.kernel(call_ns), {.max_samples = 30}, machine.clock());
+  EXPECT_EQ(s.state, SampleState::Noisy);
+  EXPECT_EQ(s.raw_ns.size(), 30u);
+}
+
+TEST(Sample, StopsWhenItsTimeIsOver) {
+  NoisyMachine machine(3, 1.0);
+  const Samples s = sample(machine.kernel(1e8), {.max_total_ns = 500'000'000}, machine.clock());
+  EXPECT_EQ(s.state, SampleState::Noisy);
+  EXPECT_LE(machine.calls(), 8);
+  EXPECT_GE(s.raw_ns.size(), 1u);
+}
+
+TEST(Sample, Fault47_BatchesGrowUntilTheTimerCanSeeThem) {
+  for (const int64_t resolution_ns : {1, 1'000, 1'000'000}) {
+    NoisyMachine machine(4, 0.02, 0);
+    const Sampling options = {.timer_resolution_ns = resolution_ns,
+                              .max_total_ns = int64_t{100} << 30};
+    const Samples s = sample(machine.kernel(300), options, machine.clock(resolution_ns));
+    EXPECT_EQ(s.state, SampleState::Settled) << resolution_ns;
+    EXPECT_NEAR(s.estimate.latency_ns, 300, 10) << resolution_ns;
+    EXPECT_GE(static_cast<double>(s.calls_per_batch) * 330, 100.0 * resolution_ns);
+  }
+}
+
+TEST(Sample, Fault47_KernelBelowAnyBatchIsTooFast) {
+  NoisyMachine machine(5);
+  const Sampling options = {.timer_resolution_ns = 15'000'000, .max_batch_calls = 1000};
+  const Samples s = sample(machine.kernel(3), options, machine.clock(15'000'000));
+  EXPECT_EQ(s.state, SampleState::TooFast);
+  EXPECT_TRUE(s.raw_ns.empty());
+  EXPECT_EQ(s.estimate.latency_ns, 0);
+}
+
+TEST(Sample, Fault47_TimerThatStandsStillIsTooFastAndEnds) {
+  const Samples s = sample([] {}, {.max_batch_calls = 1000}, [] { return int64_t{42}; });
+  EXPECT_EQ(s.state, SampleState::TooFast);
+  EXPECT_EQ(timer_resolution_ns([] { return int64_t{42}; }), 0);
+}
+
+TEST(TimerResolution, IsTheSmallestStep) {
+  NoisyMachine machine(6);
+  EXPECT_EQ(timer_resolution_ns(machine.clock(1000)), 1000);
+  EXPECT_GT(timer_resolution_ns(monotonic_clock()), 0);
+}
+
+TEST(SampleUntil, DropsAHopelessCandidateAfterOneProbe) {
+  NoisyMachine machine(7, 0.02, 0);
+  const Samples s = sample_until(machine.kernel(5 * call_ns), call_ns, {}, machine.clock());
+  EXPECT_EQ(s.state, SampleState::Dropped);
+  EXPECT_LE(machine.calls(), 2);  // warm-up and probe
+}
+
+TEST(SampleUntil, DropsWithTheFirstCallWhatIsTenTimesBehind) {
+  NoisyMachine machine(8, 0.02, 0);
+  sample_until(machine.kernel(20 * call_ns), call_ns, {}, machine.clock());
+  EXPECT_EQ(machine.calls(), 1);
+}
+
+TEST(SampleUntil, DropsASlowerCandidateAfterAFewSamples) {
+  NoisyMachine machine(9, 0.02, 0);
+  const Samples s = sample_until(machine.kernel(1.35 * call_ns), call_ns, {}, machine.clock());
+  EXPECT_EQ(s.state, SampleState::Dropped);
+  EXPECT_LE(machine.calls(), 4);
+}
+
+TEST(SampleUntil, KeepsGoodCandidatesThoughProbesArePreempted) {
+  int kept = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    NoisyMachine machine(seed, 0.02, 0.05);
+    const Samples s = sample_until(machine.kernel(0.95 * call_ns), call_ns, {}, machine.clock());
+    kept += s.state != SampleState::Dropped;
+  }
+  EXPECT_GE(kept, 196);
+}
+
+TEST(CompareAbba, FindsARealDifferenceInEitherDirection) {
+  int right = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    NoisyMachine machine(seed);
+    const auto fast = machine.kernel(call_ns), slow = machine.kernel(1.08 * call_ns);
+    right += compare_abba(fast, slow, 15, {}, machine.clock()).winner == Winner::A;
+    right += compare_abba(slow, fast, 15, {}, machine.clock()).winner == Winner::B;
+  }
+  EXPECT_GE(right, 95);
+}
+
+TEST(CompareAbba, RatioIsTimeOfBOverTimeOfA) {
+  NoisyMachine machine(11, 0.01, 0);
+  const Comparison c =
+      compare_abba(machine.kernel(call_ns), machine.kernel(2 * call_ns), 15, {}, machine.clock());
+  EXPECT_NEAR(c.ratio, 2, 0.04);
+  EXPECT_LE(c.low, c.high);
+  EXPECT_NEAR(c.low, 2, 0.1);
+}
+
+TEST(CompareAbba, AFewRoundsNameNoWinner) {
+  NoisyMachine machine(12);
+  EXPECT_EQ(
+      compare_abba(machine.kernel(call_ns), machine.kernel(3 * call_ns), 3, {}, machine.clock())
+          .winner,
+      Winner::Tie);
+}
+
+TEST(CompareAbba, Fault47_NothingIsComparedBelowTheTimer) {
+  const Comparison c =
+      compare_abba([] {}, [] {}, 15, {.max_batch_calls = 100}, [] { return int64_t{0}; });
+  EXPECT_EQ(c.state, SampleState::TooFast);
+  EXPECT_EQ(c.winner, Winner::Tie);
+}
+
+struct Session {
+  const char* name;
+  double spread, preemptions, slow_factor;
+};
+class AgainstItself : public testing::TestWithParam<Session> {};
+INSTANTIATE_TEST_SUITE_P(, AgainstItself,
+                         testing::Values(Session{"quiet", 0.01, 0.01, 1},
+                                         Session{"usual", 0.03, 0.03, 1},
+                                         Session{"noisy", 0.10, 0.15, 1},
+                                         Session{"neighbour_at_half_time", 0.03, 0.03, 1.6},
+                                         Session{"clock_drop_at_half_time", 0.01, 0.01, 1.1}),
+                         [](const auto& session) { return std::string(session.param.name); });
+
+TEST_P(AgainstItself, Fault48_AtMostFiveFalseWinnersInAHundred) {
+  const Session& session = GetParam();
+  int winners = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    NoisyMachine machine(1000 + seed, session.spread, session.preemptions);
+    machine.slow_down_at(31 * call_ns, session.slow_factor);  // in the middle of 15 rounds
+    const Comparison c =
+        compare_abba(machine.kernel(call_ns), machine.kernel(call_ns), 15, {}, machine.clock());
+    winners += c.winner != Winner::Tie;
+  }
+  EXPECT_LE(winners, 5);
+}
+
+}  // namespace
+}  // namespace tw::tuner
