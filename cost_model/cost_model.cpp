@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/cost_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/text.h"
+
+namespace tw::cost_model {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view file_kind = "tilewright-cost-model";
+constexpr int file_version = 1;
+constexpr size_t least_groups = 3;   // to hold whole groups out
+
+// ---- samples ----
+
+Status check(const Sample& sample, size_t index) {
+  const auto invalid = [&](const std::string& what) {
+    return fail(ErrorCode::Invalid, fmt::format("[update cost model] sample {} {}", index, what));
+  };
+  if (sample.features.size() != feature_count())
+    return invalid(fmt::format("has {} features, expected {}; extract them with this version",
+                               sample.features.size(), feature_count()));
+  const bool finite = std::all_of(sample.features.begin(), sample.features.end(),
+                                  [](float v) { return std::isfinite(v); });
+  if (!finite || !std::isfinite(sample.weight) || sample.weight < 0)
+    return invalid("has a feature or weight that is NaN, infinite or negative; leave it out");
+  if (sample.valid && (!std::isfinite(sample.throughput) || sample.throughput <= 0))
+    return invalid(fmt::format("is valid with a throughput of {}; give a positive number",
+                               sample.throughput));
+  return {};
+}
+
+/// Valid samples by group, in the order in which they came.
+using Groups = std::map<uint64_t, std::vector<const Sample*>>;
+
+Groups group_valid(const std::vector<Sample>& samples) {
+  Groups groups;
+  for (const Sample& sample : samples)
+    if (sample.valid) groups[sample.group].push_back(&sample);
+  return groups;
+}
+
+double best_throughput(const std::vector<const Sample*>& group) {
+  double best = 0;
+  for (const Sample* sample : group) best = std::max(best, sample->throughput);
+  return best;
+}
+
+/// Labels are throughput / best of the group, so that workloads of any size count alike.
+TrainingSet training_set(const Groups& groups) {
+  TrainingSet data(feature_count());
+  for (const auto& [id, group] : groups) {
+    if (group.empty()) continue;
+    const double best = best_throughput(group);
+    for (const Sample* sample : group) {
+      data.rows.append(sample->features);
+      data.labels.push_back(static_cast<float>(sample->throughput / best));
+      data.weights.push_back(static_cast<float>(sample->weight));
+    }
+    data.groups.push_back(static_cast<unsigned>(group.size()));
+  }
+  return data;
+}
+
+Matrix matrix_of(std::span<const std::vector<float>> rows) {
+  Matrix matrix(feature_count());
+  matrix.reserve(rows.size());
+  for (const std::vector<float>& row : rows) matrix.append(row);
+  return matrix;
+}
+
+// ---- judging ----
+
+/// For each sample of each group, the fold that holds it out.
+using Folds = std::map<uint64_t, std::vector<int>>;
+
+Folds assign_folds(const Groups& groups, const CostModelOptions& options) {
+  Random random(options.booster.seed);
+  Folds folds;
+  const bool whole_groups = options.hold_out == HoldOut::Groups && groups.size() >= least_groups;
+  std::vector<uint64_t> ids;
+  for (const auto& [id, group] : groups) ids.push_back(id);
+  random.shuffle(ids);
+  for (size_t g = 0; g < ids.size(); ++g) {
+    std::vector<int>& fold = folds[ids[g]];
+    for (size_t i = 0; i < groups.at(ids[g]).size(); ++i)
+      fold.push_back(static_cast<int>((whole_groups ? g : i) % static_cast<size_t>(options.folds)));
+    random.shuffle(fold);
+  }
+  return folds;
+}
+
+struct Split {
+  Groups train, held_out;
+};
+
+Split split(const Groups& groups, const Folds& folds, int fold) {
+  Split result;
+  for (const auto& [id, group] : groups)
+    for (size_t i = 0; i < group.size(); ++i)
+      (folds.at(id)[i] == fold ? result.held_out : result.train)[id].push_back(group[i]);
+  return result;
+}
+
+struct Judgement {
+  std::vector<Judged> learned, draft;
+};
+
+/// Scores of different folds come from different models: each fold of a group is judged by itself.
+Status judge_fold(const Split& split, const BoosterOptions& options, size_t& next_group,
+                  Judgement& judgement) {
+  TW_TRY(const Booster booster, Booster::train(training_set(split.train), options));
+  for (const auto& [id, group] : split.held_out) {
+    Matrix rows(feature_count());
+    for (const Sample* sample : group) rows.append(sample->features);
+    TW_TRY(const std::vector<float> scores, booster.predict(rows));
+    for (size_t i = 0; i < group.size(); ++i) {
+      const Sample& sample = *group[i];
+      judgement.learned.push_back({next_group, scores[i], sample.throughput});
+      judgement.draft.push_back({next_group, -draft_of(sample.features), sample.throughput});
+    }
+    ++next_group;
+  }
+  return {};
+}
+
+/// A fold that cannot be learned from says nothing; the others are judged.
+Judgement cross_validate(const Groups& groups, const CostModelOptions& options) {
+  const Folds folds = assign_folds(groups, options);
+  Judgement judgement;
+  size_t next_group = 0;
+  for (int fold = 0; fold < options.folds; ++fold)
+    (void)judge_fold(split(groups, folds, fold), options.booster, next_group, judgement);
+  return judgement;
+}
+
+/// One number to choose by: the order of all, less what the picks lose.
+double merit(const Quality& quality) { return quality.spearman - quality.regret; }
+
+// ---- files ----
+
+json to_json(const Quality& q) {
+  return {{"spearman", q.spearman}, {"recall", q.recall}, {"regret", q.regret}, {"groups", q.groups}};
+}
+
+Quality quality_from(const json& j) {
+  return {j.at("spearman"), j.at("recall"), j.at("regret"), j.at("groups")};
+}
+
+Result<json> encode(const std::optional<Booster>& booster) {
+  if (!booster) return json(nullptr);
+  TW_TRY(const std::string bytes, booster->to_bytes());
+  return json::binary(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+}
+
+Result<std::optional<Booster>> decode(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  const std::vector<uint8_t>& bytes = j.get_binary();
+  TW_TRY(Booster booster, Booster::from_bytes(
+                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  if (booster.columns() != feature_count())
+    return fail(ErrorCode::Invalid, fmt::format("[load cost model] trees over {} features, expected {}",
+                                                booster.columns(), feature_count()));
+  return booster;
+}
+
+/// "kind version features <version> <count> <sha256 of the payload>"
+std::string header(std::string_view payload) {
+  return fmt::format("{} {} features {} {} {}\n", file_kind, file_version, feature_version,
+                     feature_count(), sha256_hex(payload));
+}
+
+/// The payload of a file whose header holds.
+Result<std::string_view> open_payload(const std::string& path, std::string_view file) {
+  const auto invalid = [&](std::string_view what) {
+    return fail(ErrorCode::Invalid,
+                fmt::format("[load cost model] {}: {}; delete it, and it is learned again from the "
+                            "measurements",
+                            path, what));
+  };
+  const size_t line = file.find('\n');
+  if (line == std::string_view::npos) return invalid("has no header");
+  const std::vector<std::string> words = tw::words(file.substr(0, line));
+  if (words.size() != 6 || words[0] != file_kind) return invalid("is no cost model");
+  if (words[1] != std::to_string(file_version) || words[3] != std::to_string(feature_version) ||
+      words[4] != std::to_string(feature_count()))
+    return invalid(fmt::format("is of version {} with features {}, expected {} with {}", words[1],
+                               words[3], file_version, feature_version));
+  const std::string_view payload = file.substr(line + 1);
+  if (words[5] != sha256_hex(payload)) return invalid("is truncated or changed");
+  return payload;
+}
+
+Status write_file(const std::string& path, const std::string& bytes) {
+  const std::string partial = path + ".partial";
+  std::ofstream out(partial, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(partial, path, error);
+  if (out && !error) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[save cost model] {} cannot be written; check the folder and the free space",
+                          path));
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << in.rdbuf();
+  if (!in)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[load cost model] {} cannot be read; learn one with update()", path));
+  return bytes.str();
+}
+
+}  // namespace
+
+std::string_view to_string(Source source) { return source == Source::Draft ? "draft" : "learned"; }
+
+Status CostModel::update(std::span<const Sample> samples) {
+  for (size_t i = 0; i < samples.size(); ++i) TW_RETURN_IF_ERROR(check(samples[i], i));
+  samples_.insert(samples_.end(), samples.begin(), samples.end());
+  const auto valid = std::count_if(samples_.begin(), samples_.end(),
+                                   [](const Sample& s) { return s.valid; });
+  quality_ = ModelQuality{};
+  quality_.samples = static_cast<size_t>(valid);
+  quality_.failures = samples_.size() - quality_.samples;
+  learn_order();
+  learn_validity();
+  return {};
+}
+
+void CostModel::learn_order() {
+  ranker_.reset();
+  source_ = Source::Draft;
+  if (quality_.samples < options_.least_samples) {
+    quality_.note = fmt::format("{} measurements, {} needed to learn", quality_.samples,
+                                options_.least_samples);
+    return;
+  }
+  const Groups groups = group_valid(samples_);
+  Result<Booster> booster = Booster::train(training_set(groups), options_.booster);
+  if (!booster) {
+    quality_.note = booster.error().message;
+    return;
+  }
+  const Judgement judgement = cross_validate(groups, options_);
+  quality_.learned = judge(judgement.learned);
+  quality_.draft = judge(judgement.draft);
+  ranker_ = std::move(*booster);
+  const bool better = quality_.learned.groups > 0 && merit(quality_.learned) > merit(quality_.draft);
+  source_ = better ? Source::Learned : Source::Draft;
+  if (!better)
+    quality_.note = fmt::format("on held-out measurements the draft model orders better "
+                                "(rank correlation {:.2f}, learned {:.2f})",
+                                quality_.draft.spearman, quality_.learned.spearman);
+}
+
+void CostModel::learn_validity() {
+  validity_.reset();
+  if (std::min(quality_.failures, quality_.samples) < options_.least_failures) return;
+  TrainingSet data(feature_count());
+  for (const Sample& sample : samples_) {
+    data.rows.append(sample.features);
+    data.labels.push_back(sample.valid ? 1.0F : 0.0F);
+  }
+  BoosterOptions options = options_.booster;
+  options.objective = Objective::Probability;
+  if (Result<Booster> booster = Booster::train(data, options)) validity_ = std::move(*booster);
+}
+
+std::vector<double> CostModel::predict(std::span<const std::vector<float>> rows) const {
+  if (source_ == Source::Learned)
+    if (const auto scores = ranker_->predict(matrix_of(rows)))
+      return {scores->begin(), scores->end()};
+  std::vector<double> scores;
+  for (const std::vector<float>& row : rows) scores.push_back(-draft_of(row));
+  return scores;
+}
+
+std::vector<double> CostModel::predict_valid(std::span<const std::vector<float>> rows) const {
+  if (validity_)
+    if (const auto values = validity_->predict(matrix_of(rows)))
+      return {values->begin(), values->end()};
+  const double all = static_cast<double>(quality_.samples + quality_.failures);
+  const double share = all > 0 ? static_cast<double>(quality_.samples) / all : 1;
+  return std::vector<double>(rows.size(), share);
+}
+
+Status CostModel::save(const std::string& path) const {
+  TW_TRY(json ranker, encode(ranker_));
+  TW_TRY(json validity, encode(validity_));
+  const json content = {{"ranker", std::move(ranker)},
+                        {"validity", std::move(validity)},
+                        {"source", to_string(source_)},
+                        {"learned", to_json(quality_.learned)},
+                        {"draft", to_json(quality_.draft)},
+                        {"samples", quality_.samples},
+                        {"failures", quality_.failures},
+                        {"note", quality_.note}};
+  const std::vector<uint8_t> bytes = json::to_cbor(content);
+  const std::string payload(bytes.begin(), bytes.end());
+  return write_file(path, header(payload) + payload);
+}
+
+Result<CostModel> CostModel::load(const std::string& path, CostModelOptions options) {
+  TW_TRY(const std::string file, read_file(path));
+  TW_TRY(const std::string_view payload, open_payload(path, file));
+  CostModel model(std::move(options));
+  // The hash holds, so the content is what save() wrote; what throws here was written by other code.
+  try {
+    const json content = json::from_cbor(payload);
+    TW_TRY(model.ranker_, decode(content.at("ranker")));
+    TW_TRY(model.validity_, decode(content.at("validity")));
+    const bool learned = content.at("source") == to_string(Source::Learned);
+    model.source_ = learned && model.ranker_ ? Source::Learned : Source::Draft;
+    model.quality_ = {quality_from(content.at("learned")), quality_from(content.at("draft")),
+                      content.at("samples"), content.at("failures"), content.at("note")};
+  } catch (const json::exception& error) {
+    return fail(ErrorCode::Invalid, fmt::format("[load cost model] {}: {}; delete it", path,
+                                                error.what()));
+  }
+  return model;
+}
+
+}  // namespace tw::cost_model

@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace tw::cost_model {
+namespace {
+
+using dsl::BinaryOp;
+using dsl::Expr;
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Block;
+using schedules::Buffer;
+using schedules::If;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Program;
+using schedules::Scope;
+using schedules::Stmt;
+
+double bytes_of(const Buffer& buffer) { return static_cast<double>(buffer.bytes()); }
+double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.elements()); }
+
+/// Scalar operations of one evaluation of a statement's value.
+struct Operations {
+  double fma = 0, arithmetic = 0, calls = 0, selects = 0;
+  double useful = 1;   // the fraction of evaluations whose product is not a select's constant
+  std::vector<const dsl::Read*> reads;
+
+  double flops() const { return 2 * fma + arithmetic + calls; }
+};
+
+/// The multiplication under casts and a select with a constant, as in `select(inside, a * b, 0)`.
+const dsl::Binary* multiplication(const Expr& expr) {
+  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return multiplication(c->a);
+  if (const dsl::Select* s = expr.as<dsl::Select>()) return multiplication(s->a);
+  const dsl::Binary* b = expr.as<dsl::Binary>();
+  return b && b->op == BinaryOp::Mul ? b : nullptr;
+}
+
+class OperationCounter {
+ public:
+  explicit OperationCounter(const std::vector<Level>& levels) : levels_(levels) {}
+
+  Operations count(const Assign& assign) {
+    if (assign.combine == dsl::Combine::Sum && multiplication(assign.value)) {
+      operations_.fma += 1;
+      operations_.arithmetic -= 1;   // the multiplication that visit() is about to count
+    } else if (assign.combine != dsl::Combine::None) {
+      operations_.arithmetic += 1;
+    }
+    visit(assign.value);
+    return std::move(operations_);
+  }
+
+ private:
+  void visit(const Expr& expr) {
+    if (const dsl::Read* r = expr.as<dsl::Read>()) return visit_read(*r);
+    if (const dsl::Binary* b = expr.as<dsl::Binary>()) return visit_binary(*b);
+    if (const dsl::Select* s = expr.as<dsl::Select>()) return visit_select(*s);
+    if (const dsl::Cast* c = expr.as<dsl::Cast>()) {
+      operations_.arithmetic += c->type == c->a.type() ? 0 : 1;
+      return visit(c->a);
+    }
+    if (const dsl::Unary* u = expr.as<dsl::Unary>()) {
+      const bool cheap = u->op == dsl::UnaryOp::Neg || u->op == dsl::UnaryOp::Not ||
+                         u->op == dsl::UnaryOp::Abs || u->op == dsl::UnaryOp::Floor;
+      (cheap ? operations_.arithmetic : operations_.calls) += 1;
+      visit(u->a);
+    }
+  }
+
+  void visit_read(const dsl::Read& read) {
+    for (const dsl::Read* seen : operations_.reads)
+      if (seen->tensor == read.tensor && same_indices(*seen, read)) return;
+    operations_.reads.push_back(&read);
+    for (const Expr& index : read.indices) visit_table_reads(index);
+  }
+
+  /// Index arithmetic is free (address modes, hoisting); a table that it reads is a load.
+  void visit_table_reads(const Expr& index) {
+    dsl::for_each(index, [&](const Expr& e) {
+      if (const dsl::Read* r = e.as<dsl::Read>()) operations_.reads.push_back(r);
+    });
+  }
+
+  void visit_binary(const dsl::Binary& b) {
+    const bool adds = b.op == BinaryOp::Add || b.op == BinaryOp::Sub;
+    if (adds && (multiplication(b.a) || multiplication(b.b))) {
+      operations_.fma += 1;
+      operations_.arithmetic -= 1;
+    } else {
+      operations_.arithmetic += 1;
+    }
+    visit(b.a);
+    visit(b.b);
+  }
+
+  void visit_select(const dsl::Select& s) {
+    operations_.selects += 1;
+    if (s.b.as<dsl::Const>()) operations_.useful *= probability(levels_, s.condition);
+    visit(s.a);
+    visit(s.b);
+    visit_table_reads(s.condition);
+  }
+
+  static bool same_indices(const dsl::Read& a, const dsl::Read& b) {
+    for (size_t i = 0; i < a.indices.size(); ++i)
+      if (!dsl::equal(a.indices[i], b.indices[i])) return false;
+    return a.indices.size() == b.indices.size();
+  }
+
+  const std::vector<Level>& levels_;
+  Operations operations_;
+};
+
+/// A buffer in scope, and what the walk learns about it.
+struct Known {
+  const Buffer* buffer;
+  bool is_output = false;
+  bool vectorized = false;
+};
+
+/// What one loop body touches of each buffer.
+struct Use {
+  size_t buffer;
+  double body_footprint = 0;   // by one iteration
+  double loop_footprint = 0;   // by all iterations
+  Traffic direct = Traffic(cache_levels, 0.0);   // into each cache, by one iteration
+};
+
+/// A serial loop or a task axis; the first node of a phase stands for the phase itself.
+struct Node {
+  int parent = -1;
+  size_t first_inner_level = 0;   // levels from here on run within one iteration
+  size_t depth = 0;               // serial nodes from the phase down to here
+  bool is_task_axis = false;
+  double trips = 1;
+  double entries = 1;             // times that the loop starts, per kernel call
+  double entries_per_iteration = 1;   // of the parent's body
+  bool has_literal_bounds = true;
+  std::vector<Use> uses;
+  std::optional<size_t> block;
+
+  double iterations() const { return entries * trips; }
+};
+
+struct Site {
+  const Assign* assign;
+  double copies = 1;        // of the statement in its block
+  double registers = 1;     // vector registers that one copy's lanes fill
+  double weight = 1;        // copies that run, where conditions skip some
+  size_t first_inner_level = 0;
+};
+
+class PhaseWalk {
+ public:
+  PhaseWalk(const Program& program, const Target& target, KernelFacts& kernel)
+      : target_(target), kernel_(kernel) {
+    for (const schedules::Argument& argument : program.arguments)
+      known_.push_back({&argument.buffer, argument.is_output});
+    for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
+  }
+
+  Result<PhaseFacts> walk(const schedules::Phase& phase) {
+    phase_.tasks = static_cast<double>(phase.tasks());
+    open_node(1, true, false);
+    for (const schedules::TaskAxis& axis : phase.axes) {
+      levels_.push_back(make_level(levels_, axis.variable, 0, axis.extent, LoopKind::Serial));
+      levels_.back().is_task_axis = true;
+      open_node(levels_.back().trips, true, true);
+    }
+    task_node_ = node_;
+    TW_RETURN_IF_ERROR(visit(*phase.body));
+    finish_blocks();
+    finish_traffic();
+    count_loops();
+    return std::move(phase_);
+  }
+
+ private:
+  // ---- the walk ----
+
+  Status visit(const Block& body) {
+    for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(visit(stmt));
+    return {};
+  }
+
+  Status visit(const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) return visit_loop(*loop);
+    if (const If* branch = stmt.as<If>()) return visit_if(*branch);
+    if (const Allocate* allocate = stmt.as<Allocate>()) return visit_allocate(*allocate);
+    return visit_assign(*stmt.as<Assign>());
+  }
+
+  Status visit_loop(const Loop& loop) {
+    levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
+    const int outer_node = node_;
+    const double outer_weight = weight_;
+    const bool serial = loop.kind == LoopKind::Serial;
+    if (serial) {
+      open_node(levels_.back().trips, levels_.back().has_literal_bounds, false);
+      weight_ = 1;
+    }
+    TW_RETURN_IF_ERROR(visit(*loop.body));
+    node_ = outer_node;
+    weight_ = outer_weight;
+    levels_.pop_back();
+    return {};
+  }
+
+  Status visit_if(const If& branch) {
+    const double outer_weight = weight_;
+    double copies = 1;
+    for (size_t i = current().first_inner_level; i < levels_.size(); ++i) copies *= levels_[i].trips;
+    kernel_.if_tests += current().iterations() * copies * weight_;
+    weight_ *= probability(levels_, branch.condition);
+    TW_RETURN_IF_ERROR(visit(*branch.body));
+    weight_ = outer_weight;
+    return {};
+  }
+
+  Status visit_allocate(const Allocate& allocate) {
+    known_.push_back({&allocate.buffer});
+    live_.push_back(known_.size() - 1);
+    if (allocate.buffer.scope == Scope::Local) kernel_.local_bytes += bytes_of(allocate.buffer);
+    const Status status = visit(*allocate.body);
+    live_.pop_back();
+    return status;
+  }
+
+  Status visit_assign(const Assign& assign) {
+    TW_TRY(const size_t target, find(assign.buffer, assign.indices.size()));
+    const Operations operations = OperationCounter(levels_).count(assign);
+    const Site site = make_site(assign, *known_[target].buffer);
+    BlockFacts& block = current_block();
+    add_operations(block, site, operations);
+    TW_RETURN_IF_ERROR(add_reads(block, site, operations, target));
+    add_target(block, site, target);
+    describe(block, site, *known_[target].buffer);
+    return {};
+  }
+
+  // ---- loops ----
+
+  Node& current() { return nodes_[static_cast<size_t>(node_)]; }
+
+  void open_node(double trips, bool has_literal_bounds, bool is_task_axis) {
+    Node node;
+    node.parent = node_;
+    node.first_inner_level = levels_.size();
+    node.trips = trips;
+    node.is_task_axis = is_task_axis;
+    node.has_literal_bounds = has_literal_bounds;
+    if (node_ >= 0) {
+      const Node& parent = current();
+      node.entries_per_iteration = weight_;
+      // The node's own level is the last one; those between it and the parent are unrolled.
+      for (size_t i = parent.first_inner_level; i + 1 < levels_.size(); ++i)
+        node.entries_per_iteration *= code_copies(levels_[i]);
+      node.entries = parent.iterations() * node.entries_per_iteration;
+      node.depth = parent.depth + 1;
+    }
+    nodes_.push_back(std::move(node));
+    node_ = static_cast<int>(nodes_.size()) - 1;
+  }
+
+  /// A vector loop runs all its lanes at once.
+  static double code_copies(const Level& level) {
+    return level.kind == LoopKind::Vector ? 1 : level.trips;
+  }
+
+  bool is_unrolled(size_t level, const Site& site) const {
+    return level >= site.first_inner_level && levels_[level].kind == LoopKind::Unrolled &&
+           levels_[level].trips > 1;
+  }
+
+  std::optional<size_t> vector_level() const {
+    for (size_t i = levels_.size(); i > 0; --i)
+      if (levels_[i - 1].kind == LoopKind::Vector && levels_[i - 1].trips > 1) return i - 1;
+    return std::nullopt;
+  }
+
+  double lanes() const {
+    double lanes = 1;
+    for (const Level& level : levels_)
+      if (level.kind == LoopKind::Vector) lanes *= level.trips;
+    return lanes;
+  }
+
+  double registers_for(double lanes, double element_bytes) const {
+    return lanes == 1 ? 1 : std::ceil(lanes * element_bytes / target_.vector_bytes);
+  }
+
+  // ---- statements ----
+
+  Result<size_t> find(const std::string& name, size_t rank) const {
+    const auto check = [&](size_t i) -> Result<size_t> {
+      if (known_[i].buffer->extents.size() == rank) return i;
+      return fail(ErrorCode::Internal,
+                  fmt::format("[extract features] buffer {} has {} dimensions, an access has {}: the "
+                              "program is not well formed",
+                              name, known_[i].buffer->extents.size(), rank));
+    };
+    for (size_t i = live_.size(); i > 0; --i)
+      if (known_[live_[i - 1]].buffer->name == name) return check(live_[i - 1]);
+    for (size_t i = 0; i < known_.size(); ++i)
+      if (is_global(i) && known_[i].buffer->name == name) return check(i);
+    return fail(ErrorCode::Internal,
+                fmt::format("[extract features] the program accesses {}, which is no argument, scratch "
+                            "or allocated buffer: the program is not well formed",
+                            name));
+  }
+
+  bool is_global(size_t i) const {
+    const Scope scope = known_[i].buffer->scope;
+    return scope == Scope::Argument || scope == Scope::Scratch;
+  }
+  bool is_register(size_t i) const { return known_[i].buffer->scope == Scope::Register; }
+
+  Site make_site(const Assign& assign, const Buffer& target) {
+    Site site{&assign};
+    site.first_inner_level = current().first_inner_level;
+    for (size_t i = site.first_inner_level; i < levels_.size(); ++i)
+      site.copies *= code_copies(levels_[i]);
+    // Wider operands (f32 accumulators of bf16 products) decide how many registers a copy needs.
+    site.registers = registers_for(lanes(), size_bytes(target.type));
+    site.weight = site.copies * weight_;
+    return site;
+  }
+
+  BlockFacts& current_block() {
+    Node& node = current();
+    if (!node.block) {
+      node.block = phase_.blocks.size();
+      phase_.blocks.emplace_back();
+      block_nodes_.push_back(node_);
+      block_buffers_.emplace_back();
+    }
+    const size_t index = *node.block;
+    for (const size_t buffer : live_)
+      if (is_register(buffer)) add_unique(block_buffers_[index], buffer);
+    return phase_.blocks[index];
+  }
+
+  static void add_unique(std::vector<size_t>& list, size_t item) {
+    if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+  }
+
+  void add_operations(BlockFacts& block, const Site& site, const Operations& operations) {
+    const double instructions = site.weight * site.registers;
+    block.instructions.fma += instructions * operations.fma;
+    block.instructions.arithmetic += instructions * (operations.arithmetic + operations.selects);
+    block.instructions.calls += instructions * operations.calls;
+    block.statements += site.copies * site.registers;
+    const double executions = current().iterations();
+    const double flops = site.weight * lanes() * operations.flops();
+    block.flops += flops;
+    kernel_.flops += executions * flops;
+    kernel_.useful_flops += executions * flops * operations.useful;
+    kernel_.fma_flops += executions * site.weight * lanes() * 2 * operations.fma;
+    kernel_.selects += executions * site.weight * operations.selects;
+    kernel_.partial_flops += executions * flops * (1 - evenness());
+  }
+
+  /// The average share of a whole tile that the trimmed loops and guards around leave.
+  double evenness() const {
+    double share = weight_;
+    for (const Level& level : levels_)
+      if (level.most_trips > 0) share *= level.trips / level.most_trips;
+    return std::clamp(share, 0.0, 1.0);
+  }
+
+  Status add_reads(BlockFacts& block, const Site& site, const Operations& operations,
+                   size_t target) {
+    double operands = 0;
+    for (const dsl::Read* read : operations.reads) {
+      TW_TRY(const size_t buffer, find(read->tensor, read->indices.size()));
+      const Access access = make_access(*known_[buffer].buffer, read->indices, levels_);
+      mark_vectorized(buffer, access);
+      if (is_register(buffer)) continue;
+      operands += add_load(block, site, access, is_register(target));
+      touch(access, buffer);
+    }
+    block.operand_registers = std::max(block.operand_registers, operands);
+    return {};
+  }
+
+  void mark_vectorized(size_t buffer, const Access& access) {
+    const auto level = vector_level();
+    if (level && pattern(access, *level) == Pattern::Contiguous) known_[buffer].vectorized = true;
+  }
+
+  /// Counts the loads of one operand, each address once a block; returns the registers that hold the
+  /// values for later statements.
+  double add_load(BlockFacts& block, const Site& site, const Access& access, bool into_registers) {
+    const double addresses = distinct_elements(
+        access, levels_, [&](size_t level) { return is_unrolled(level, site); });
+    const auto level = vector_level();
+    const Pattern how = level ? pattern(access, *level) : Pattern::Contiguous;
+    const double per_address = how == Pattern::Broadcast    ? 1
+                               : how == Pattern::Contiguous ? registers_for(lanes(), size_of(access))
+                                                            : lanes();
+    // A value that stays the same over the innermost loop is loaded before it, if no store to memory
+    // may change it meanwhile.
+    const bool hoisted = into_registers && !varies_in_innermost_loop(access);
+    const double share = weight_ / (hoisted ? std::max(1.0, current().trips) : 1.0);
+    double* counter = how == Pattern::Broadcast  ? &block.instructions.broadcast_loads
+                      : how == Pattern::Strided  ? &block.instructions.strided_loads
+                      : how == Pattern::Gather   ? &block.instructions.gather_loads
+                      : level                    ? &block.instructions.vector_loads
+                                                 : &block.instructions.broadcast_loads;
+    const double loads = addresses * per_address * share;
+    *counter += loads;
+    const double loaded = how == Pattern::Contiguous ? addresses * lanes() * share : loads;
+    kernel_.loaded_bytes += current().iterations() * loaded * size_of(access);
+    const double registers = how == Pattern::Broadcast ? 1 : site.registers;
+    return (hoisted ? addresses : kept_values(site, access)) * registers;
+  }
+
+  static double size_of(const Access& access) { return size_bytes(access.buffer->type); }
+
+  bool varies_in_innermost_loop(const Access& access) const {
+    const Node& node = nodes_[static_cast<size_t>(node_)];
+    if (node.parent < 0 || node.is_task_axis) return true;
+    return access.depends_on(node.first_inner_level - 1);
+  }
+
+  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop that
+  /// it does not depend on: all its values within one iteration of that loop must be kept.
+  double kept_values(const Site& site, const Access& access) const {
+    for (size_t i = site.first_inner_level; i < levels_.size(); ++i) {
+      if (!is_unrolled(i, site) || access.depends_on(i)) continue;
+      return distinct_elements(access, levels_,
+                               [&](size_t level) { return level > i && is_unrolled(level, site); });
+    }
+    return 1;
+  }
+
+  void add_target(BlockFacts& block, const Site& site, size_t target) {
+    Access access = make_access(*known_[target].buffer, site.assign->indices, levels_);
+    access.is_store = true;
+    mark_vectorized(target, access);
+    add_chains(block, site, access);
+    if (is_register(target)) return;
+    add_store(block, site, access, target);
+    touch(access, target);
+  }
+
+  void add_store(BlockFacts& block, const Site& site, const Access& access, size_t target) {
+    const auto level = vector_level();
+    const Pattern how = level ? pattern(access, *level) : Pattern::Contiguous;
+    const bool scattered = how == Pattern::Strided || how == Pattern::Gather;
+    const double stores = site.weight * (scattered ? lanes() : site.registers);
+    block.instructions.stores += stores;
+    if (scattered) block.instructions.scattered_stores += stores;
+    const double elements = current().iterations() * site.weight * lanes();
+    if (known_[target].is_output) kernel_.output_writes += elements;
+    if (site.assign->combine == dsl::Combine::None) return;
+    // Read, combine, write: the read is a load of its own.
+    (scattered ? block.instructions.strided_loads : block.instructions.vector_loads) += stores;
+    kernel_.combine_bytes += 2 * elements * size_of(access);
+    kernel_.loaded_bytes += elements * size_of(access);
+  }
+
+  /// Copies of one statement that update the same element wait for each other.
+  void add_chains(BlockFacts& block, const Site& site, const Access& access) {
+    if (site.assign->combine == dsl::Combine::None) return;
+    const double targets = distinct_elements(
+        access, levels_, [&](size_t level) { return is_unrolled(level, site); });
+    const double chains = targets * site.registers;
+    const double depth = site.copies / targets;
+    if (chains * depth < block.accumulators * block.chain) return;
+    block.accumulators = chains;
+    block.chain = block.reduction_depth = depth;
+    block.loop_reduces = !varies_in_innermost_loop(access);
+  }
+
+  void describe(BlockFacts& block, const Site& site, const Buffer& target) {
+    const double size = size_bytes(target.type);
+    const double used = lanes() * size, given = site.registers * target_.vector_bytes;
+    if (block.lanes > lanes()) return;
+    block.lanes = lanes();
+    block.lane_use = used / given;
+    block.element_bytes = size;
+    block.unrolled_loops = 0;
+    for (size_t i = site.first_inner_level; i < levels_.size(); ++i)
+      block.unrolled_loops += is_unrolled(i, site) ? 1 : 0;
+  }
+
+  // ---- memory ----
+
+  Use& use_of(Node& node, size_t buffer) {
+    for (Use& use : node.uses)
+      if (use.buffer == buffer) return use;
+    node.uses.push_back({buffer});
+    return node.uses.back();
+  }
+
+  /// Notes the access's footprint in each loop around it.
+  void touch(const Access& access, size_t buffer) {
+    for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
+      Node& node = nodes_[static_cast<size_t>(n)];
+      Use& use = use_of(node, buffer);
+      const double body = footprint_bytes(
+          access, levels_, [&](size_t level) { return level >= node.first_inner_level; });
+      use.body_footprint = std::max(use.body_footprint, body);
+      const size_t own = node.parent < 0 ? 0 : node.first_inner_level - 1;
+      const double loop =
+          footprint_bytes(access, levels_, [&](size_t level) { return level >= own; });
+      use.loop_footprint = std::max(use.loop_footprint, loop);
+      if (n != node_) continue;
+      for (double& direct : use.direct) direct = std::max(direct, body * std::min(1.0, weight_));
+    }
+  }
+
+  static double total_footprint(const Node& node) {
+    double bytes = 0;
+    for (const Use& use : node.uses) bytes += use.body_footprint;
+    return bytes;
+  }
+
+  /// Inner loops first: where an iteration's data fits into a cache, what the next iteration shares
+  /// with it is still there, and the loop fetches each line once; elsewhere each iteration pays anew.
+  void finish_traffic() {
+    const double capacity[cache_levels] = {static_cast<double>(target_.l1_bytes),
+                                           static_cast<double>(target_.l2_bytes),
+                                           static_cast<double>(target_.l3_bytes)};
+    for (size_t n = nodes_.size(); n > 0; --n) {
+      Node& node = nodes_[n - 1];
+      const double body = total_footprint(node);
+      for (Use& use : node.uses)
+        for (size_t c = 0; c < cache_levels; ++c) {
+          const double bytes =
+              body <= capacity[c] ? use.loop_footprint : node.trips * use.direct[c];
+          add_traffic(node, use.buffer, c, std::min(bytes, node.trips * use.direct[c]));
+        }
+    }
+    phase_.footprint = total_footprint(nodes_[0]);
+    phase_.task_footprint = total_footprint(nodes_[static_cast<size_t>(task_node_)]);
+  }
+
+  void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
+    if (node.parent < 0) {
+      phase_.traffic[cache] += bytes;
+      return;
+    }
+    Node& parent = nodes_[static_cast<size_t>(node.parent)];
+    use_of(parent, buffer).direct[cache] += node.entries_per_iteration * bytes;
+  }
+
+  // ---- totals ----
+
+  double registers_of(size_t buffer) const {
+    const Buffer& b = *known_[buffer].buffer;
+    if (!known_[buffer].vectorized) return elements_of(b);
+    const double row = static_cast<double>(b.extents.empty() ? 1 : b.extents.back());
+    return elements_of(b) / std::max(1.0, row) *
+           std::ceil(row * size_bytes(b.type) / target_.vector_bytes);
+  }
+
+  void finish_blocks() {
+    for (size_t i = 0; i < phase_.blocks.size(); ++i) {
+      BlockFacts& block = phase_.blocks[i];
+      const Node& node = nodes_[static_cast<size_t>(block_nodes_[i])];
+      block.executions = node.iterations();
+      block.trips = node.is_task_axis || node.parent < 0 ? 1 : node.trips;
+      block.serial_depth = static_cast<double>(node.depth);
+      for (const size_t buffer : block_buffers_[i]) block.buffer_registers += registers_of(buffer);
+      const double needed = block.buffer_registers + block.operand_registers;
+      block.spills = std::max(0.0, needed - target_.vector_registers);
+      add_footprints(block, block_nodes_[i]);
+      add_to_kernel(block);
+    }
+  }
+
+  void add_footprints(BlockFacts& block, int innermost) {
+    for (int n = innermost; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
+      const Node& node = nodes_[static_cast<size_t>(n)];
+      block.footprints.push_back(total_footprint(node));
+      if (node.is_task_axis) break;
+    }
+  }
+
+  void add_to_kernel(const BlockFacts& block) {
+    kernel_.instructions.add(block.instructions, block.executions);
+    kernel_.statements += block.statements;
+    if (block.flops > 0 && block.lane_use > 0)
+      kernel_.lane_flops += block.flops * block.executions / block.lane_use;
+  }
+
+  void count_loops() {
+    for (size_t n = static_cast<size_t>(task_node_) + 1; n < nodes_.size(); ++n) {
+      phase_.serial_iterations += nodes_[n].iterations();
+      phase_.loop_entries += nodes_[n].entries;
+      if (!nodes_[n].has_literal_bounds) phase_.dynamic_entries += nodes_[n].entries;
+    }
+  }
+
+  const Target& target_;
+  KernelFacts& kernel_;
+  PhaseFacts phase_;
+  std::vector<Known> known_;
+  std::vector<size_t> live_;       // allocated buffers in scope
+  std::vector<Level> levels_;
+  std::vector<Node> nodes_;
+  int node_ = -1;
+  int task_node_ = 0;
+  double weight_ = 1;              // of the conditions within the current node
+  std::vector<int> block_nodes_;
+  std::vector<std::vector<size_t>> block_buffers_;   // Register buffers in scope
+};
+
+void add_buffers(const Program& program, KernelFacts& facts) {
+  for (const schedules::Argument& argument : program.arguments) {
+    facts.argument_bytes += bytes_of(argument.buffer);
+    if (argument.constant) facts.constant_bytes += bytes_of(argument.buffer);
+    if (!argument.is_output) continue;
+    facts.output_bytes += bytes_of(argument.buffer);
+    facts.output_elements += elements_of(argument.buffer);
+  }
+  for (const Buffer& buffer : program.scratch) facts.scratch_bytes += bytes_of(buffer);
+}
+
+}  // namespace
+
+void Instructions::add(const Instructions& other, double times) {
+  fma += times * other.fma;
+  arithmetic += times * other.arithmetic;
+  calls += times * other.calls;
+  vector_loads += times * other.vector_loads;
+  broadcast_loads += times * other.broadcast_loads;
+  strided_loads += times * other.strided_loads;
+  gather_loads += times * other.gather_loads;
+  stores += times * other.stores;
+  scattered_stores += times * other.scattered_stores;
+}
+
+const BlockFacts* KernelFacts::hot_block() const {
+  const BlockFacts* hot = nullptr;
+  const auto weight = [](const BlockFacts& b) { return b.executions * b.instructions.total(); };
+  for (const PhaseFacts& phase : phases)
+    for (const BlockFacts& block : phase.blocks)
+      if (!hot || weight(block) > weight(*hot)) hot = &block;
+  return hot;
+}
+
+Result<KernelFacts> extract_facts(const Program& program, const Target& target) {
+  KernelFacts facts;
+  add_buffers(program, facts);
+  for (const schedules::Phase& phase : program.phases) {
+    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target, facts).walk(phase));
+    facts.phases.push_back(std::move(phase_facts));
+  }
+  return facts;
+}
+
+}  // namespace tw::cost_model

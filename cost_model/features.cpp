@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/features.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/draft.h"
+#include "cost_model/facts.h"
+
+namespace tw::cost_model {
+namespace {
+
+constexpr FeatureInfo table[] = {
+#define TW_FEATURE(name, unit, formula, expression) {#name, unit, formula},
+#include "cost_model/features.def"
+#undef TW_FEATURE
+};
+
+enum Row : size_t {
+#define TW_FEATURE(name, unit, formula, expression) row_##name,
+#include "cost_model/features.def"
+#undef TW_FEATURE
+};
+
+double lg(double x) { return std::log2(1 + std::max(0.0, x)); }
+double per(double a, double b) { return b > 0 ? a / b : 0; }
+
+const PhaseFacts& phase_of(const KernelFacts& k, const BlockFacts& block) {
+  for (const PhaseFacts& phase : k.phases)
+    for (const BlockFacts& candidate : phase.blocks)
+      if (&candidate == &block) return phase;
+  TW_CHECK(false, "the hot block is one of the program's");
+}
+
+std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFacts& p,
+                       const DraftCost& d, const Target& t, double threads) {
+  const Instructions& i = b.instructions;
+  double iterations = 0, entries = 0, dynamic_entries = 0, all_tasks = 0;
+  for (const PhaseFacts& phase : k.phases) {
+    iterations += phase.serial_iterations;
+    entries += phase.loop_entries;
+    dynamic_entries += phase.dynamic_entries;
+    all_tasks += phase.tasks;
+  }
+  const auto traffic = [&](size_t level) {
+    double bytes = 0;
+    for (const PhaseFacts& phase : k.phases) bytes += phase.traffic[level];
+    return bytes;
+  };
+  // Beyond the task's outermost loop the footprint is the task's.
+  const auto footprint = [&](size_t loop) {
+    return b.footprints.empty() ? 0.0 : b.footprints[std::min(loop, b.footprints.size() - 1)];
+  };
+  return {
+#define TW_FEATURE(name, unit, formula, expression) static_cast<float>(expression),
+#include "cost_model/features.def"
+#undef TW_FEATURE
+  };
+}
+
+}  // namespace
+
+std::span<const FeatureInfo> feature_table() { return table; }
+size_t feature_count() { return std::size(table); }
+
+Result<std::vector<float>> extract_features(const schedules::Program& program, const Target& target,
+                                            int threads) {
+  if (threads < 1)
+    return fail(ErrorCode::Usage,
+                fmt::format("[extract features] {} threads given; give 1 or more", threads));
+  TW_TRY(const KernelFacts facts, extract_facts(program, target));
+  const BlockFacts* hot = facts.hot_block();
+  const BlockFacts no_block;
+  const PhaseFacts no_phase;
+  const PhaseFacts& phase = hot ? phase_of(facts, *hot) : no_phase;
+  return row(facts, hot ? *hot : no_block, phase, draft_cost(facts, threads), target, threads);
+}
+
+double draft_of(std::span<const float> features) {
+  TW_CHECK(features.size() == feature_count(), "a row of another feature version");
+  return features[row_draft_ns];
+}
+
+}  // namespace tw::cost_model

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Features: a Program on a Target with a number of threads, as a row of numbers for the learned model.
+// features.def is the table: from its rows follow the names, the documentation and the order. Thread-safe.
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "schedules/program.h"
+
+namespace tw::cost_model {
+
+/// Changes when a row of features.def changes its meaning or place: models of another version are
+/// not loaded.
+inline constexpr int feature_version = 1;
+
+struct FeatureInfo {
+  std::string_view name, unit, formula;
+};
+std::span<const FeatureInfo> feature_table();
+size_t feature_count();
+
+/// One number a row of feature_table(), all finite. Runs no compiler. Fails on threads < 1 and on
+/// programs that are not well formed.
+Result<std::vector<float>> extract_features(const schedules::Program& program, const Target& target,
+                                            int threads);
+
+/// The draft model's time, log2(1 + ns), as the row carries it. Requires: feature_count() numbers.
+double draft_of(std::span<const float> features);
+
+}  // namespace tw::cost_model

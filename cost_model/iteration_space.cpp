@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/iteration_space.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include "base/integer.h"
+#include "base/random.h"
+
+namespace tw::cost_model {
+namespace {
+
+using dsl::BinaryOp;
+using dsl::Expr;
+
+// Up to so many points are enumerated; beyond, so many are drawn. 64 points put the average trip count
+// of a 3-wide window over 56 rows within 1 % of the true 2.96 and cost about 10 us.
+constexpr int64_t enumerated_points = 128;
+constexpr int sampled_points = 64;
+
+/// Values of the levels that matter; the others are never asked for.
+using Point = std::vector<int64_t>;
+
+struct Scope {
+  const std::vector<Level>& levels;
+  const Point& values;
+
+  std::optional<int64_t> find(const std::string& name) const {
+    for (size_t i = levels.size(); i > 0; --i)
+      if (levels[i - 1].variable == name) return values[i - 1];
+    return std::nullopt;
+  }
+};
+
+std::optional<int64_t> evaluate(const Expr& expr, const Scope& scope);
+
+std::optional<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::Add: return a + b;
+    case BinaryOp::Sub: return a - b;
+    case BinaryOp::Mul: return a * b;
+    case BinaryOp::Div: return b > 0 ? std::optional(floor_div(a, b)) : std::nullopt;
+    case BinaryOp::Mod: return b > 0 ? std::optional(floor_mod(a, b)) : std::nullopt;
+    case BinaryOp::Min: return std::min(a, b);
+    case BinaryOp::Max: return std::max(a, b);
+    case BinaryOp::Lt: return a < b;
+    case BinaryOp::Le: return a <= b;
+    case BinaryOp::Eq: return a == b;
+    case BinaryOp::Ne: return a != b;
+    case BinaryOp::And: return a != 0 && b != 0;
+    case BinaryOp::Or: return a != 0 || b != 0;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> evaluate_unary(const dsl::Unary& unary, const Scope& scope) {
+  const auto a = evaluate(unary.a, scope);
+  if (!a) return std::nullopt;
+  switch (unary.op) {
+    case dsl::UnaryOp::Neg: return -*a;
+    case dsl::UnaryOp::Not: return *a == 0;
+    case dsl::UnaryOp::Abs: return std::abs(*a);
+    default: return std::nullopt;
+  }
+}
+
+std::optional<int64_t> evaluate(const Expr& expr, const Scope& scope) {
+  if (const auto literal = dsl::as_int(expr)) return literal;
+  if (const dsl::Var* v = expr.as<dsl::Var>()) return scope.find(v->name);
+  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return evaluate_unary(*u, scope);
+  if (const dsl::Select* s = expr.as<dsl::Select>()) {
+    const auto condition = evaluate(s->condition, scope);
+    return condition ? evaluate(*condition ? s->a : s->b, scope) : std::nullopt;
+  }
+  const dsl::Binary* b = expr.as<dsl::Binary>();
+  if (!b) return std::nullopt;
+  const auto x = evaluate(b->a, scope);
+  const auto y = x ? evaluate(b->b, scope) : std::nullopt;
+  return y ? apply(b->op, *x, *y) : std::nullopt;
+}
+
+void mark_used(const Expr& expr, const std::vector<Level>& levels, std::vector<bool>& used) {
+  dsl::for_each(expr, [&](const Expr& e) {
+    const dsl::Var* v = e.as<dsl::Var>();
+    if (!v) return;
+    for (size_t i = levels.size(); i > 0; --i)
+      if (levels[i - 1].variable == v->name) {
+        used[i - 1] = true;
+        return;
+      }
+  });
+}
+
+/// Levels that the expressions depend on, through the bounds of other levels too.
+std::vector<size_t> relevant_levels(const std::vector<Level>& levels,
+                                    const std::vector<Expr>& exprs) {
+  std::vector<bool> used(levels.size(), false);
+  for (const Expr& expr : exprs) mark_used(expr, levels, used);
+  for (size_t i = levels.size(); i > 0; --i) {
+    if (!used[i - 1] || levels[i - 1].has_literal_bounds) continue;
+    mark_used(levels[i - 1].begin, levels, used);
+    mark_used(levels[i - 1].end, levels, used);
+  }
+  std::vector<size_t> relevant;
+  for (size_t i = 0; i < levels.size(); ++i)
+    if (used[i]) relevant.push_back(i);
+  return relevant;
+}
+
+using Visit = std::function<void(const Scope&)>;
+
+bool enumerable(const std::vector<Level>& levels, const std::vector<size_t>& relevant) {
+  double points = 1;
+  for (const size_t i : relevant) points *= std::max(1.0, levels[i].most_trips);
+  return points <= static_cast<double>(enumerated_points);
+}
+
+void enumerate(const std::vector<Level>& levels, const std::vector<size_t>& relevant, size_t next,
+               Point& point, const Visit& visit) {
+  const Scope scope{levels, point};
+  if (next == relevant.size()) return visit(scope);
+  const Level& level = levels[relevant[next]];
+  const auto begin = evaluate(level.begin, scope), end = evaluate(level.end, scope);
+  if (!begin || !end) return;
+  for (int64_t value = *begin; value < *end; ++value) {
+    point[relevant[next]] = value;
+    enumerate(levels, relevant, next + 1, point, visit);
+  }
+}
+
+void sample(const std::vector<Level>& levels, const std::vector<size_t>& relevant,
+            const Visit& visit) {
+  Random random(0);
+  Point point(levels.size(), 0);
+  const Scope scope{levels, point};
+  for (int i = 0; i < sampled_points; ++i) {
+    bool empty = false;
+    for (const size_t r : relevant) {
+      const auto begin = evaluate(levels[r].begin, scope), end = evaluate(levels[r].end, scope);
+      empty = !begin || !end || *begin >= *end;
+      if (empty) break;
+      point[r] = *begin + random.below(*end - *begin);
+    }
+    if (!empty) visit(scope);
+  }
+}
+
+void visit_points(const std::vector<Level>& levels, const std::vector<Expr>& exprs,
+                  const Visit& visit) {
+  const std::vector<size_t> relevant = relevant_levels(levels, exprs);
+  if (!enumerable(levels, relevant)) return sample(levels, relevant, visit);
+  Point point(levels.size(), 0);
+  enumerate(levels, relevant, 0, point, visit);
+}
+
+}  // namespace
+
+Level make_level(const std::vector<Level>& outer, std::string variable, Expr begin, Expr end,
+                 schedules::LoopKind kind) {
+  Level level{std::move(variable), begin, end, kind};
+  const auto low = dsl::as_int(begin), high = dsl::as_int(end);
+  level.has_literal_bounds = low && high;
+  if (level.has_literal_bounds) {
+    level.trips = level.most_trips = static_cast<double>(std::max<int64_t>(0, *high - *low));
+    return level;
+  }
+  double sum = 0, most = 0, points = 0;
+  visit_points(outer, {begin, end}, [&](const Scope& scope) {
+    const auto b = evaluate(begin, scope), e = evaluate(end, scope);
+    const double trips = b && e ? static_cast<double>(std::max<int64_t>(0, *e - *b)) : 0;
+    sum += trips;
+    most = std::max(most, trips);
+    points += 1;
+  });
+  level.trips = points > 0 ? sum / points : 0;
+  level.most_trips = most;
+  return level;
+}
+
+double probability(const std::vector<Level>& outer, const Expr& condition) {
+  double holds = 0, points = 0;
+  bool known = true;
+  visit_points(outer, {condition}, [&](const Scope& scope) {
+    const auto value = evaluate(condition, scope);
+    known = known && value.has_value();
+    holds += value.value_or(0) != 0 ? 1 : 0;
+    points += 1;
+  });
+  if (!known) return 0.5;
+  return points > 0 ? holds / points : 0;
+}
+
+}  // namespace tw::cost_model

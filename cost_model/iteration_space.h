@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The loops around a point of a program, with the number of iterations that each makes on average.
+// A loop that is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`) makes a
+// different number at each point of the loops around it: all points are counted where they are few,
+// a fixed sample where they are many, so that equal programs always give equal numbers. Values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsl/expr.h"
+#include "schedules/program.h"
+
+namespace tw::cost_model {
+
+/// One loop or task axis in scope.
+struct Level {
+  std::string variable;
+  dsl::Expr begin, end;
+  schedules::LoopKind kind = schedules::LoopKind::Serial;
+  bool is_task_axis = false;
+  double trips = 1;       ///< on average over the levels around it
+  double most_trips = 1;  ///< of all points looked at
+  bool has_literal_bounds = true;
+};
+
+/// The level's trips from its bounds and the levels around it, outermost first. A bound that is not
+/// integer arithmetic over `outer` counts as zero iterations.
+Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Expr begin,
+                 dsl::Expr end, schedules::LoopKind kind);
+
+/// The fraction of the points of `outer` where the condition holds; 0.5 for a condition that depends
+/// on data.
+double probability(const std::vector<Level>& outer, const dsl::Expr& condition);
+
+}  // namespace tw::cost_model

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/access.h"
+
+#include <gtest/gtest.h>
+
+namespace tw::cost_model {
+namespace {
+
+using dsl::Expr;
+using dsl::var;
+using schedules::Buffer;
+using schedules::LoopKind;
+
+const std::vector<Level> levels = {make_level({}, "y", 0, 56, LoopKind::Serial),
+                                   make_level({}, "x", 0, 14, LoopKind::Unrolled),
+                                   make_level({}, "kx", 0, 3, LoopKind::Unrolled),
+                                   make_level({}, "v", 0, 16, LoopKind::Vector)};
+constexpr size_t y = 0, x = 1, kx = 2, v = 3;
+const Buffer image{"in", Float32, {58, 58, 16}, schedules::Scope::Argument};
+
+Access image_at(const Expr& a, const Expr& b, const Expr& c) {
+  return make_access(image, {a, b, c}, levels);
+}
+Varies only(std::vector<size_t> chosen) {
+  return [chosen](size_t level) {
+    return std::find(chosen.begin(), chosen.end(), level) != chosen.end();
+  };
+}
+
+TEST(Access, PatternsFollowTheVectorLoopsStride) {
+  EXPECT_EQ(pattern(image_at(var("y"), var("x"), var("v")), v), Pattern::Contiguous);
+  EXPECT_EQ(pattern(image_at(var("y"), var("x"), 3), v), Pattern::Broadcast);
+  EXPECT_EQ(pattern(image_at(var("y"), var("v"), 0), v), Pattern::Strided);
+  EXPECT_EQ(pattern(image_at(var("y"), 0, var("v") * 2), v), Pattern::Strided);
+  EXPECT_EQ(pattern(image_at(var("y"), 0, var("v") % 4), v), Pattern::Gather);
+  const Expr table = dsl::read("t", {var("v")}, Int64);
+  EXPECT_EQ(pattern(image_at(var("y"), 0, table), v), Pattern::Gather);
+}
+
+// 14 pixels under 3 taps are 16 pixels, not 42.
+TEST(Access, OverlappingWindowsCountOnce) {
+  const Access window = image_at(var("y"), var("x") + var("kx"), 0);
+  EXPECT_EQ(distinct_elements(window, levels, only({x, kx})), 16);
+  EXPECT_EQ(distinct_elements(window, levels, only({x})), 14);
+  EXPECT_EQ(distinct_elements(window, levels, only({})), 1);
+}
+
+TEST(Access, StridesAreNoRange) {
+  const Access strided = image_at(var("y"), var("x") * 4, 0);
+  EXPECT_EQ(distinct_elements(strided, levels, only({x})), 14);
+}
+
+TEST(Access, ModuloWrapsAround) {
+  EXPECT_EQ(distinct_elements(image_at(0, var("x") % 4, 0), levels, only({x})), 4);
+  EXPECT_EQ(distinct_elements(image_at(0, var("x") / 4, 0), levels, only({x})), 4);
+}
+
+TEST(Access, FootprintsAreWholeCacheLines) {
+  const Access one = image_at(var("y"), var("x"), 0);
+  EXPECT_EQ(footprint_bytes(one, levels, only({})), 64);
+  EXPECT_EQ(footprint_bytes(one, levels, only({x})), 14 * 64);   // one channel of 14 pixels
+  const Access all = image_at(var("y"), var("x"), var("v"));
+  EXPECT_EQ(footprint_bytes(all, levels, only({v})), 64);
+  EXPECT_EQ(footprint_bytes(all, levels, only({x, v})), 14 * 64);
+  EXPECT_EQ(footprint_bytes(all, levels, only({y, x, v})), 56 * 14 * 64);
+}
+
+// Rows of 7 floats share lines when whole rows are touched.
+TEST(Access, ShortRowsAreContiguousWhenTouchedFromEndToEnd) {
+  const Buffer small{"s", Float32, {16, 7}, schedules::Scope::Argument};
+  const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial),
+                                    make_level({}, "j", 0, 7, LoopKind::Serial)};
+  const Access access = make_access(small, {var("i"), var("j")}, loops);
+  EXPECT_EQ(footprint_bytes(access, loops, only({0, 1})), 7 * 64);   // 448 bytes
+}
+
+TEST(Access, DependenceIsByVariable) {
+  const Access access = image_at(var("y"), var("x"), 0);
+  EXPECT_TRUE(access.depends_on(x));
+  EXPECT_FALSE(access.depends_on(v));
+}
+
+}  // namespace
+}  // namespace tw::cost_model

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "base/random.h"
+#include "tests/cost_model/programs.h"
+
+namespace tw::cost_model {
+namespace {
+
+// Rows whose draft feature is the last column; the truth follows column 3.
+std::vector<float> random_row(Random& random) {
+  std::vector<float> row(feature_count());
+  for (float& v : row) v = static_cast<float>(random.unit());
+  return row;
+}
+
+enum class Truth { OfFeatures, OfDraft };
+
+std::vector<Sample> measured(size_t groups, size_t samples_a_group, Truth truth, uint64_t seed) {
+  Random random(seed);
+  std::vector<Sample> samples;
+  for (size_t g = 0; g < groups; ++g)
+    for (size_t i = 0; i < samples_a_group; ++i) {
+      Sample s;
+      s.features = random_row(random);
+      s.group = g;
+      const double quality = truth == Truth::OfDraft ? std::exp2(-draft_of(s.features))
+                                                     : 0.1 + s.features[3] * s.features[3];
+      s.throughput = quality * std::pow(10.0, static_cast<double>(g));   // groups differ in scale
+      samples.push_back(std::move(s));
+    }
+  return samples;
+}
+
+double correlation_on_new_rows(const CostModel& model) {
+  const std::vector<Sample> test = measured(1, 60, Truth::OfFeatures, 99);
+  std::vector<std::vector<float>> rows;
+  std::vector<double> throughputs;
+  for (const Sample& s : test) {
+    rows.push_back(s.features);
+    throughputs.push_back(s.throughput);
+  }
+  return spearman(model.predict(rows), throughputs).value_or(0);
+}
+
+std::string temporary(const std::string& name) {
+  return (std::filesystem::path(::testing::TempDir()) / ("tw_cost_model_" + name)).string();
+}
+
+TEST(CostModel, StartsWithTheDraftModel) {
+  const CostModel model;
+  EXPECT_EQ(model.source(), Source::Draft);
+  const auto good = extract_features(testing::conv({.pixels = 14, .vectors = 2}), testing::avx512(), 1);
+  const auto bad = extract_features(testing::conv({.pixels = 1, .vectors = 1}), testing::avx512(), 1);
+  const std::vector<std::vector<float>> rows = {*bad, *good};
+  const std::vector<double> scores = model.predict(rows);
+  EXPECT_LT(scores[0], scores[1]);
+  EXPECT_EQ(model.predict_valid(rows), (std::vector<double>{1, 1}));
+  EXPECT_TRUE(model.predict({}).empty());
+}
+
+TEST(CostModel, WaitsForEnoughSamples) {
+  CostModel model;
+  ASSERT_TRUE(model.update(measured(1, 20, Truth::OfFeatures, 1)));
+  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.quality().note, "20 measurements, 32 needed to learn");
+  ASSERT_TRUE(model.update(measured(1, 60, Truth::OfFeatures, 2)));
+  EXPECT_EQ(model.quality().samples, 80u);
+  EXPECT_EQ(model.source(), Source::Learned) << model.quality().note;
+}
+
+TEST(CostModel, LearnsWhatTheDraftDoesNotKnow) {
+  CostModel model;
+  ASSERT_TRUE(model.update(measured(4, 50, Truth::OfFeatures, 3)));
+  ASSERT_EQ(model.source(), Source::Learned) << model.quality().note;
+  EXPECT_GT(model.quality().learned.spearman, 0.9);
+  EXPECT_LT(model.quality().learned.regret, 0.05);
+  EXPECT_LT(model.quality().draft.spearman, 0.3);
+  EXPECT_EQ(model.quality().learned.groups, 4u);   // each held out once
+  EXPECT_TRUE(model.quality().note.empty());
+  EXPECT_GT(correlation_on_new_rows(model), 0.9);
+}
+
+TEST(CostModel, HeldOutSamplesJudgeWithinKnownGroups) {
+  CostModelOptions options;
+  options.hold_out = HoldOut::Samples;
+  CostModel model(options);
+  ASSERT_TRUE(model.update(measured(4, 50, Truth::OfFeatures, 3)));
+  EXPECT_EQ(model.quality().learned.groups, 12u);   // 4 groups in 3 folds
+  EXPECT_GT(model.quality().learned.spearman, 0.9);
+}
+
+TEST(CostModel, StaysWithTheDraftWhereThatIsBetter) {
+  CostModel model;
+  ASSERT_TRUE(model.update(measured(4, 12, Truth::OfDraft, 4)));
+  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_DOUBLE_EQ(model.quality().draft.spearman, 1);
+  EXPECT_NE(model.quality().note.find("the draft model orders better"), std::string::npos);
+}
+
+TEST(CostModel, NoiseIsNotLearned) {
+  std::vector<Sample> samples = measured(4, 30, Truth::OfDraft, 5);
+  Random random(6);
+  for (Sample& s : samples) s.throughput = std::exp2(-draft_of(s.features)) * (0.9 + 0.2 * random.unit());
+  CostModel model;
+  ASSERT_TRUE(model.update(samples));
+  EXPECT_EQ(model.source(), Source::Draft);
+}
+
+TEST(CostModel, EqualSeedsPredictAlike) {
+  CostModel a, b;
+  ASSERT_TRUE(a.update(measured(3, 40, Truth::OfFeatures, 7)));
+  ASSERT_TRUE(b.update(measured(3, 40, Truth::OfFeatures, 7)));
+  Random random(8);
+  const std::vector<std::vector<float>> rows = {random_row(random), random_row(random)};
+  EXPECT_EQ(a.predict(rows), b.predict(rows));
+  EXPECT_EQ(a.quality().learned.spearman, b.quality().learned.spearman);
+}
+
+TEST(CostModel, FailuresTeachValidity) {
+  std::vector<Sample> samples = measured(2, 100, Truth::OfFeatures, 9);
+  for (Sample& s : samples) {
+    s.valid = s.features[5] < 0.7;
+    if (!s.valid) s.throughput = 0;
+  }
+  CostModel model;
+  ASSERT_TRUE(model.update(samples));
+  EXPECT_GT(model.quality().failures, 20u);
+  Random random(10);
+  std::vector<std::vector<float>> rows = {random_row(random), random_row(random)};
+  rows[0][5] = 0.2F;
+  rows[1][5] = 0.95F;
+  const std::vector<double> p = model.predict_valid(rows);
+  EXPECT_GT(p[0], 0.8);
+  EXPECT_LT(p[1], 0.2);
+}
+
+TEST(CostModel, FewFailuresCountAsAShare) {
+  std::vector<Sample> samples = measured(1, 10, Truth::OfFeatures, 11);
+  samples[0].valid = samples[1].valid = false;
+  CostModel model;
+  ASSERT_TRUE(model.update(samples));
+  Random random(12);
+  const std::vector<std::vector<float>> rows = {random_row(random)};
+  EXPECT_EQ(model.predict_valid(rows), std::vector<double>{0.8});
+}
+
+TEST(CostModel, Fault44_EqualThroughputsFallBackToTheDraft) {
+  std::vector<Sample> samples = measured(1, 50, Truth::OfFeatures, 13);
+  for (Sample& s : samples) s.throughput = 3;
+  CostModel model;
+  ASSERT_TRUE(model.update(samples));
+  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_NE(model.quality().note.find("all 50 labels are 1"), std::string::npos);
+}
+
+TEST(CostModel, Fault44_OneSampleFallsBackToTheDraft) {
+  CostModelOptions options;
+  options.least_samples = 1;
+  CostModel model(options);
+  ASSERT_TRUE(model.update(measured(1, 1, Truth::OfFeatures, 14)));
+  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_NE(model.quality().note.find("1 rows given"), std::string::npos);
+}
+
+TEST(CostModel, Fault44_GroupsOfOneSampleFallBackToTheDraft) {
+  CostModel model;
+  ASSERT_TRUE(model.update(measured(40, 1, Truth::OfFeatures, 15)));   // each is the best of its group
+  EXPECT_EQ(model.source(), Source::Draft);
+}
+
+TEST(CostModel, Fault44_SamplesThatAreNotNumbersAreRefusedAsAWhole) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const int what : {0, 1, 2, 3, 4}) {
+    std::vector<Sample> samples = measured(1, 3, Truth::OfFeatures, 16);
+    if (what == 0) samples[2].features[4] = nan;
+    if (what == 1) samples[2].throughput = nan;
+    if (what == 2) samples[2].throughput = 0;
+    if (what == 3) samples[2].features.pop_back();
+    if (what == 4) samples[2].weight = -1;
+    CostModel model;
+    const Status status = model.update(samples);
+    ASSERT_FALSE(status) << what;
+    EXPECT_EQ(status.error().code, ErrorCode::Invalid);
+    EXPECT_NE(status.error().message.find("sample 2"), std::string::npos);
+    EXPECT_EQ(model.quality().samples, 0u);
+  }
+}
+
+TEST(CostModel, SavedAndLoadedPredictsTheSame) {
+  std::vector<Sample> samples = measured(3, 60, Truth::OfFeatures, 17);
+  for (Sample& s : samples) s.valid = s.features[5] < 0.7;
+  CostModel model;
+  ASSERT_TRUE(model.update(samples));
+  ASSERT_EQ(model.source(), Source::Learned) << model.quality().note;
+  const std::string path = temporary("round_trip");
+  ASSERT_TRUE(model.save(path));
+  const auto loaded = CostModel::load(path);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  Random random(18);
+  const std::vector<std::vector<float>> rows = {random_row(random), random_row(random)};
+  EXPECT_EQ(loaded->predict(rows), model.predict(rows));
+  EXPECT_EQ(loaded->predict_valid(rows), model.predict_valid(rows));
+  EXPECT_EQ(loaded->source(), Source::Learned);
+  EXPECT_EQ(loaded->quality().learned.regret, model.quality().learned.regret);
+  EXPECT_EQ(loaded->quality().samples, model.quality().samples);
+  std::filesystem::remove(path);
+}
+
+std::string saved_bytes() {
+  CostModel model;
+  EXPECT_TRUE(model.update(measured(3, 40, Truth::OfFeatures, 19)));
+  const std::string path = temporary("bytes");
+  EXPECT_TRUE(model.save(path));
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  std::filesystem::remove(path);
+  return bytes.str();
+}
+
+Result<CostModel> load_bytes(const std::string& bytes) {
+  const std::string path = temporary("damaged");
+  std::ofstream(path, std::ios::binary) << bytes;
+  auto model = CostModel::load(path);
+  std::filesystem::remove(path);
+  return model;
+}
+
+TEST(CostModel, Fault45_TruncatedFilesAreRefused) {
+  const std::string bytes = saved_bytes();
+  ASSERT_TRUE(load_bytes(bytes));
+  for (const size_t length : {size_t{0}, size_t{10}, bytes.find('\n'), bytes.find('\n') + 1,
+                              bytes.size() / 2, bytes.size() - 1}) {
+    const auto model = load_bytes(bytes.substr(0, length));
+    ASSERT_FALSE(model) << length;
+    EXPECT_EQ(model.error().code, ErrorCode::Invalid);
+  }
+}
+
+TEST(CostModel, Fault45_AnyChangedByteIsNoticed) {
+  const std::string bytes = saved_bytes();
+  for (size_t i = 0; i < bytes.size(); i += 1 + bytes.size() / 97) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 0x10);
+    EXPECT_FALSE(load_bytes(changed)) << "byte " << i;
+  }
+}
+
+TEST(CostModel, Fault45_OtherFeatureVersionsAreRefused) {
+  std::string bytes = saved_bytes();
+  const std::string mark = " features " + std::to_string(feature_version) + " ";
+  bytes.replace(bytes.find(mark), mark.size(), " features 9999 ");
+  const auto model = load_bytes(bytes);
+  ASSERT_FALSE(model);
+  EXPECT_NE(model.error().message.find("features 9999"), std::string::npos) << model.error().message;
+}
+
+TEST(CostModel, MissingFilesAndFoldersAreNamed) {
+  EXPECT_NE(CostModel::load("/nonexistent/model").error().message.find("/nonexistent/model"),
+            std::string::npos);
+  EXPECT_FALSE(CostModel().save("/nonexistent/model"));
+}
+
+TEST(CostModel, ADamagedFileIsNoReasonNotToLearnAgain) {
+  CostModel model = load_bytes("rubbish").value_or(CostModel());
+  ASSERT_TRUE(model.update(measured(3, 40, Truth::OfFeatures, 20)));
+  EXPECT_EQ(model.source(), Source::Learned);
+}
+
+}  // namespace
+}  // namespace tw::cost_model

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/facts.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cost_model/programs.h"
+
+namespace tw::cost_model {
+namespace {
+
+using namespace testing;
+
+KernelFacts facts_of(const Program& program, const Target& target = avx512()) {
+  const Result<KernelFacts> facts = extract_facts(program, target);
+  EXPECT_TRUE(facts) << facts.error().message;
+  return facts.value_or(KernelFacts{});
+}
+
+constexpr double conv_flops = 2.0 * 64 * 64 * 9 * 56 * 56;
+
+TEST(Facts, ConvolutionTileCountsItsInstructions) {
+  const KernelFacts facts = facts_of(conv({.pixels = 14, .vectors = 2}));
+  EXPECT_DOUBLE_EQ(facts.flops, conv_flops);
+  EXPECT_DOUBLE_EQ(facts.fma_flops, conv_flops);
+  EXPECT_DOUBLE_EQ(facts.useful_flops, conv_flops);
+  EXPECT_DOUBLE_EQ(facts.instructions.fma, conv_flops / 32);
+  const BlockFacts& hot = *facts.hot_block();
+  EXPECT_EQ(hot.instructions.fma, 28);
+  EXPECT_EQ(hot.instructions.vector_loads, 2);       // weights
+  EXPECT_EQ(hot.instructions.broadcast_loads, 14);   // pixels
+  EXPECT_EQ(hot.instructions.stores, 0);
+  EXPECT_EQ(hot.statements, 28);
+  EXPECT_EQ(hot.executions, 112.0 * 4 * 4 * 9 * 16);
+  EXPECT_EQ(hot.trips, 16);
+  EXPECT_EQ(hot.serial_depth, 7);   // k, y, xo, cc, ky, kx, ci
+  EXPECT_TRUE(hot.loop_reduces);
+  EXPECT_EQ(hot.lanes, 16);
+  EXPECT_EQ(hot.lane_use, 1);
+}
+
+TEST(Facts, RegistersOfTheTile) {
+  const BlockFacts hot = *facts_of(conv({.pixels = 14, .vectors = 2})).hot_block();
+  EXPECT_EQ(hot.accumulators, 28);
+  EXPECT_EQ(hot.chain, 1);
+  EXPECT_EQ(hot.buffer_registers, 28);
+  EXPECT_EQ(hot.operand_registers, 3);   // two vectors of weights, one pixel at a time
+  EXPECT_EQ(hot.spills, 0);
+}
+
+TEST(Facts, OrderOfTheUnrolledTileDecidesWhatIsKept) {
+  const BlockFacts hot =
+      *facts_of(conv({.pixels = 14, .vectors = 2, .vectors_outside = true})).hot_block();
+  EXPECT_EQ(hot.operand_registers, 15);   // 14 pixels, one vector of weights at a time
+  EXPECT_EQ(hot.spills, 28 + 15 - 32);
+}
+
+TEST(Facts, UnrolledReductionMakesChains) {
+  const BlockFacts hot = *facts_of(conv({.pixels = 14, .vectors = 2, .depth = 4})).hot_block();
+  EXPECT_EQ(hot.instructions.fma, 112);
+  EXPECT_EQ(hot.accumulators, 28);
+  EXPECT_EQ(hot.chain, 4);
+  EXPECT_EQ(hot.reduction_depth, 4);
+  EXPECT_EQ(hot.trips, 4);
+}
+
+TEST(Facts, TooLargeTilesSpill) {
+  const BlockFacts hot = *facts_of(conv({.pixels = 28, .vectors = 2})).hot_block();
+  EXPECT_EQ(hot.buffer_registers, 56);
+  EXPECT_EQ(hot.spills, 56 + 3 - 32);
+}
+
+TEST(Facts, HalfAsWideVectorsNeedTwiceTheRegisters) {
+  const BlockFacts hot = *facts_of(conv({.pixels = 14, .vectors = 2}), avx2()).hot_block();
+  EXPECT_EQ(hot.instructions.fma, 56);
+  EXPECT_EQ(hot.instructions.vector_loads, 4);
+  EXPECT_EQ(hot.instructions.broadcast_loads, 14);
+  EXPECT_EQ(hot.buffer_registers, 56);
+}
+
+TEST(Facts, LoopsAndTasks) {
+  const KernelFacts facts = facts_of(conv({.pixels = 14, .vectors = 2}));
+  const PhaseFacts& phase = facts.phases.at(0);
+  EXPECT_EQ(phase.tasks, 112);
+  const double tiles = 112 * 4;
+  EXPECT_EQ(phase.serial_iterations, tiles * (1 + 4 + 12 + 36 + 576));
+  EXPECT_EQ(phase.loop_entries, 112 + tiles * (1 + 4 + 12 + 36));
+  EXPECT_EQ(phase.dynamic_entries, 0);
+}
+
+TEST(Facts, ArgumentsAndOutputs) {
+  const KernelFacts facts = facts_of(conv({}));
+  EXPECT_EQ(facts.output_bytes, 4 * 56 * 56 * 16 * 4);
+  EXPECT_EQ(facts.constant_bytes, 64 * 64 * 9 * 4);
+  EXPECT_EQ(facts.output_writes, facts.output_elements);
+  EXPECT_EQ(facts.combine_bytes, 0);
+}
+
+TEST(Facts, ScalarCodeUsesOneLane) {
+  const KernelFacts facts = facts_of(naive_gemm());
+  const BlockFacts& hot = *facts.hot_block();
+  EXPECT_DOUBLE_EQ(hot.lane_use, 1.0 / 16);
+  EXPECT_EQ(hot.instructions.fma, 1);
+  EXPECT_EQ(hot.instructions.vector_loads, 1);      // of c: the sum stays in memory
+  EXPECT_EQ(hot.instructions.broadcast_loads, 2);
+  EXPECT_EQ(hot.instructions.stores, 1);
+  EXPECT_DOUBLE_EQ(facts.lane_flops, 16 * facts.flops);
+  EXPECT_EQ(facts.combine_bytes, 2.0 * 4 * 64 * 64 * 128);
+  EXPECT_EQ(facts.output_writes, 64 * 64 * 128);
+}
+
+// One row of c: a row of a (512 bytes), all of b (32 KiB), a row of c (256 bytes). Of b, the k loop
+// touches a column: 128 lines, which the next j finds again in L1.
+TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
+  const double a = 64 * 128 * 4, b = 128 * 64 * 4, c = 64 * 64 * 4;
+  Target target = avx512();
+  const PhaseFacts fits = facts_of(naive_gemm(), target).phases.at(0);
+  EXPECT_EQ(fits.footprint, a + b + c);
+  EXPECT_EQ(fits.task_footprint, 512 + b + 256);
+  // A task needs more than the 32 KiB of L1, so each of 64 rows fetches b again; L2 holds everything.
+  EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
+  EXPECT_EQ(fits.traffic[1], a + b + c);
+  target.l1_bytes = 64 << 10;
+  EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
+}
+
+TEST(Facts, FootprintsGrowOutward) {
+  const BlockFacts hot = *facts_of(naive_gemm()).hot_block();
+  // One k: a line of each. All k: 512 bytes of a, 128 lines of b. One task: all of b.
+  ASSERT_EQ(hot.footprints.size(), 3u);
+  EXPECT_EQ(hot.footprints[0], 3 * 64);
+  EXPECT_EQ(hot.footprints[1], 512 + 128 * 64 + 64);
+  EXPECT_EQ(hot.footprints[2], 512 + 128 * 256 + 256);
+}
+
+TEST(Facts, GuardsCountTestsAndSkippedWork) {
+  Program program = naive_gemm();
+  const Expr product = read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
+  const Block sum = {assign("c", {var("i"), var("j")}, product, schedules::Combine::Sum)};
+  program.phases[0].body =
+      block(nest({{"j", 64}}, {Stmt{If{var("j") < 48, block(nest({{"k", 128}}, sum))}}}));
+  const KernelFacts facts = facts_of(program);
+  EXPECT_EQ(facts.if_tests, 64 * 64);
+  EXPECT_DOUBLE_EQ(facts.flops, 2.0 * 64 * 48 * 128);
+}
+
+TEST(Facts, PaddingThatIsMultipliedIsNotUseful) {
+  Program program = naive_gemm();
+  const Expr padded = dsl::select(var("k") < 96, read("a", {var("i"), var("k")}, Float32),
+                                  dsl::constant(Float32, 0));
+  const Block sum = {assign("c", {var("i"), var("j")}, padded * read("b", {var("k"), var("j")}, Float32),
+                            schedules::Combine::Sum)};
+  program.phases[0].body = block(nest({{"j", 64}, {"k", 128}}, sum));
+  const KernelFacts facts = facts_of(program);
+  EXPECT_DOUBLE_EQ(facts.flops, 2.0 * 64 * 64 * 128);
+  EXPECT_DOUBLE_EQ(facts.useful_flops, 0.75 * facts.flops);
+  EXPECT_EQ(facts.selects, 64 * 64 * 128);
+}
+
+TEST(Facts, TrimmedLoopsCountTheirAverage) {
+  Program program = naive_gemm();
+  const Expr product = read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
+  const Loop trimmed{"k", 0, dsl::min(128, var("i") * 4 + 4), LoopKind::Serial,
+                     block({assign("c", {var("i"), var("j")}, product, schedules::Combine::Sum)})};
+  program.phases[0].body = block(nest({{"j", 64}}, {Stmt{trimmed}}));
+  const KernelFacts facts = facts_of(program);
+  const double average = (4.0 * 32 * 33 / 2 + 32 * 128) / 64;
+  EXPECT_DOUBLE_EQ(facts.flops, 2 * 64 * 64 * average);
+  EXPECT_NEAR(facts.partial_flops / facts.flops, 1 - average / 128, 1e-12);
+  EXPECT_EQ(facts.phases[0].dynamic_entries, 64 * 64);
+}
+
+TEST(Facts, AProgramWithoutStatementsHasNoHotBlock) {
+  Program program = naive_gemm();
+  program.phases[0].body = block({});
+  EXPECT_EQ(facts_of(program).hot_block(), nullptr);
+}
+
+TEST(Facts, UnknownBuffersAreNamed) {
+  Program program = naive_gemm();
+  program.arguments.erase(program.arguments.begin());
+  const auto facts = extract_facts(program, avx512());
+  ASSERT_FALSE(facts);
+  EXPECT_NE(facts.error().message.find("accesses a,"), std::string::npos) << facts.error().message;
+}
+
+TEST(Facts, WrongRankIsNamed) {
+  Program program = naive_gemm();
+  program.arguments[1].buffer.extents = {128 * 64};
+  const auto facts = extract_facts(program, avx512());
+  ASSERT_FALSE(facts);
+  EXPECT_NE(facts.error().message.find("buffer b has 1 dimensions"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tw::cost_model

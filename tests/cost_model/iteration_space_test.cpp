@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/iteration_space.h"
+
+#include <gtest/gtest.h>
+
+namespace tw::cost_model {
+namespace {
+
+using dsl::var;
+using schedules::LoopKind;
+
+std::vector<Level> levels(int64_t extent, const std::string& name = "y") {
+  return {make_level({}, name, 0, extent, LoopKind::Serial)};
+}
+
+TEST(IterationSpace, LiteralBoundsCountThemselves) {
+  const Level level = make_level({}, "x", 2, 9, LoopKind::Serial);
+  EXPECT_EQ(level.trips, 7);
+  EXPECT_EQ(level.most_trips, 7);
+  EXPECT_TRUE(level.has_literal_bounds);
+}
+
+TEST(IterationSpace, AnEmptyLoopMakesNoIteration) {
+  EXPECT_EQ(make_level({}, "x", 5, 3, LoopKind::Serial).trips, 0);
+}
+
+// Padding of one row: two of 56 rows see 2 of the 3 taps.
+TEST(IterationSpace, TrimmedLoopsAreAveragedOverTheRowsAround) {
+  const Level level = make_level(levels(56), "ky", dsl::max(0, dsl::Expr(1) - var("y")),
+                                 dsl::min(3, dsl::Expr(57) - var("y")), LoopKind::Serial);
+  EXPECT_DOUBLE_EQ(level.trips, (54.0 * 3 + 2 * 2) / 56);
+  EXPECT_EQ(level.most_trips, 3);
+  EXPECT_FALSE(level.has_literal_bounds);
+}
+
+// y = yo * 8 + yi in the last of 4 tiles: 6 of 8 rows.
+TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
+  std::vector<Level> outer = levels(4, "yo");
+  const Level tail = make_level(outer, "yi", 0, dsl::min(8, dsl::Expr(30) - var("yo") * 8),
+                                LoopKind::Serial);
+  EXPECT_DOUBLE_EQ(tail.trips, (8 * 3 + 6) / 4.0);
+  outer.push_back(tail);
+  const Level inner = make_level(outer, "k", var("yi"), 8, LoopKind::Serial);
+  EXPECT_EQ(inner.most_trips, 8);
+  // 3 whole tiles with 8 + 7 + ... + 1 and one with 8 + ... + 3, over 30 rows.
+  EXPECT_DOUBLE_EQ(inner.trips, (3 * 36 + 33) / 30.0);
+}
+
+TEST(IterationSpace, ManyPointsAreSampledReproducibly) {
+  const auto average = [] {
+    return make_level(levels(100000), "k", 0, var("y") % 10, LoopKind::Serial).trips;
+  };
+  EXPECT_NEAR(average(), 4.5, 0.8);
+  EXPECT_EQ(average(), average());
+}
+
+TEST(IterationSpace, ProbabilityIsTheShareOfPointsWhereTheConditionHolds) {
+  EXPECT_DOUBLE_EQ(probability(levels(10), var("y") < 7), 0.7);
+  EXPECT_DOUBLE_EQ(probability(levels(10), var("y") >= 2 && var("y") < 7), 0.5);
+  EXPECT_DOUBLE_EQ(probability({}, dsl::constant_int(Bool, 1)), 1);
+}
+
+TEST(IterationSpace, ConditionsOnDataAreEvenOdds) {
+  const dsl::Expr data = dsl::read("mask", {var("y")}, Int64);
+  EXPECT_DOUBLE_EQ(probability(levels(10), data < 7), 0.5);
+}
+
+}  // namespace
+}  // namespace tw::cost_model
