@@ -132,8 +132,7 @@ Status back_up(Connection& from, const std::string& target) {
   std::error_code ignored;
   fs::remove(part, ignored);
   {
-    TW_TRY(Connection to,
-           Connection::open(part, {.create = true, .writable = true, .vfs = {}, .waiting = {}}));
+    TW_TRY(Connection to, Connection::open(part, {.create = true}));
     TW_RETURN_IF_ERROR(copy_pages(from, to));
   }
   std::error_code error;

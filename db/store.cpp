@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/store.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <tuple>
 
 #include "base/hash.h"
+#include "db/best.h"
+#include "db/opening.h"
 #include "db/ranking.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -25,87 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t max_quarantined = 10'000;
 constexpr size_t max_quarantined_bytes = 4 << 10;
-
-// What best is kept for.
-struct Group {
-  std::string workload_hash;  // hex
-  std::string target;
-  int64_t threads;
-  int64_t codegen_abi;
-  std::string device;
-  std::string layouts;
-  auto operator<=>(const Group&) const = default;
-};
-
-Group group_of(const Record& record) {
-  return {record.workload_hash, record.target, record.threads,
-          record.codegen_abi,   record.device, record.layouts};
-}
-
-constexpr const char* group_condition =
-    "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ? AND device = ? AND "
-    "layouts = ?";
-
-// Of a row that begins with the columns of a group.
-Group read_group(const Row& row) {
-  return {hex_of_bytes(row.blob(0)),
-          row.text(1),
-          row.integer(2),
-          row.integer(3),
-          row.text(4),
-          row.text(5)};
-}
-
-void bind_group(Statement& statement, const Group& group) {
-  statement.bind_blob(bytes_of_hex(group.workload_hash)).bind(std::string_view(group.target));
-  statement.bind(group.threads).bind(group.codegen_abi);
-  statement.bind(std::string_view(group.device)).bind(std::string_view(group.layouts));
-}
-
-Result<std::vector<Candidate>> candidates_of(Connection& connection, const Group& group) {
-  TW_TRY(Statement statement,
-         Statement::prepare(
-             connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
-                                     "peak_gflops FROM trials WHERE {}",
-                                     group_condition)));
-  bind_group(statement, group);
-  std::vector<Candidate> candidates;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    const auto status = parse_trial_status(row.text(3));
-    if (status)
-      candidates.push_back({row.integer(0), row.blob(1), row.blob(2), *status, row.real(4),
-                            row.real(5), row.real(6)});
-    return true;
-  }));
-  return candidates;
-}
-
-struct BestRow {
-  Group group;
-  int64_t trial;
-  double latency_ns;
-  double efficiency;
-  auto operator<=>(const BestRow&) const = default;
-};
-
-Result<std::optional<BestRow>> best_row_of(Connection& connection, const Group& group) {
-  TW_TRY(const std::vector<Candidate> candidates, candidates_of(connection, group));
-  const auto best = best_of(candidates);
-  if (!best) return std::optional<BestRow>();
-  return std::optional<BestRow>(
-      {group, candidates[best->index].trial, best->latency_ns, best->efficiency});
-}
-
-Status refresh_best(Connection& connection, const Group& group) {
-  TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
-  TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            best ? "INSERT OR REPLACE INTO best VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                                 : fmt::format("DELETE FROM best WHERE {}", group_condition)));
-  bind_group(statement, group);
-  if (best) statement.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
-  return statement.run();
-}
 
 Status add_quarantined(Connection& connection, std::span<const Quarantined> bad) {
   if (bad.empty()) return {};
@@ -137,112 +54,6 @@ Status insert_records(Connection& connection, std::span<const Record> records,
   }
   for (const Group& group : touched) TW_RETURN_IF_ERROR(refresh_best(connection, group));
   return {};
-}
-
-// ---- opening ----
-
-Error unwritable(const std::string& path, std::string_view why) {
-  return {ErrorCode::Database,
-          fmt::format("[open] {} cannot be written: {}; check the permissions, or name another "
-                      "database with --db",
-                      path, why)};
-}
-
-Status prepare_directory(const std::string& path, const StoreOptions& options) {
-  const std::string directory = fs::path(path).parent_path();
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) return tl::unexpected(unwritable(path, error.message()));
-  TW_TRY(const int64_t type, options.filesystem(directory));
-  const std::string unsafe = unsafe_filesystem(type);
-  if (!unsafe.empty() && !options.allow_network_filesystem)
-    return fail(
-        ErrorCode::Database,
-        fmt::format("[open] {} is on {}, where locks do not hold between processes; put the "
-                    "database on a local disk and merge it with `tilewright db merge`",
-                    path, unsafe));
-  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) != 0)
-    return tl::unexpected(unwritable(path, directory + ": " + std::strerror(errno)));
-  return {};
-}
-
-// The file gets its name when it is complete, so that a process killed here leaves nothing under
-// it.
-Status create_file(const std::string& path, const StoreOptions& options) {
-  const std::string fresh = path + ".new";
-  std::error_code error;
-  fs::remove(fresh, error);
-  fs::remove(fresh + "-journal", error);
-  {
-    TW_TRY(Connection connection,
-           Connection::open(
-               fresh,
-               {.create = true, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
-    TW_RETURN_IF_ERROR(create_schema(connection));
-  }
-  fs::rename(fresh, path, error);
-  if (error) return tl::unexpected(unwritable(path, error.message()));
-  sync_directory_of(path);
-  return {};
-}
-
-Status create_if_absent(const std::string& path, Gate& gate, const StoreOptions& options) {
-  if (fs::exists(path)) return {};
-  TW_TRY(const Gate::Hold hold, gate.enter());
-  return fs::exists(path) ? Status() : create_file(path, options);
-}
-
-Status check_file(const std::string& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status))
-    return fail(
-        ErrorCode::Database,
-        fmt::format("[open] {} does not exist; an existing database was expected; `tilewright "
-                    "tune` creates one, --db names another",
-                    path));
-  if (!fs::is_regular_file(status)) return tl::unexpected(unwritable(path, "it is not a file"));
-  if (fs::file_size(path, error) == 0) return tl::unexpected(damaged("open", path, "it is empty"));
-  return {};
-}
-
-Status check_version(int64_t version, const std::string& path) {
-  if (version == schema_version) return {};
-  const bool newer = version > schema_version;
-  return fail(ErrorCode::Database,
-              fmt::format("[open] {} has schema version {}, this program {}; {}", path, version,
-                          schema_version,
-                          newer ? "use the newer program that wrote it"
-                                : "bring it up to date with `tilewright db upgrade`"));
-}
-
-// What a writer may mend before it starts: an older schema, a journal mode that is not ours.
-Status bring_up_to_date(Connection& connection, Gate& gate) {
-  TW_TRY(const int64_t version, version_of(connection));
-  if (version > schema_version) return check_version(version, connection.path());
-  TW_TRY(const std::string mode, connection.text("PRAGMA journal_mode"));
-  if (version == schema_version && mode == "delete") return {};
-  TW_TRY(const Gate::Hold hold, gate.enter());
-  if (mode != "delete") TW_RETURN_IF_ERROR(connection.execute("PRAGMA journal_mode=DELETE"));
-  TW_TRY(const int64_t now, version_of(connection));  // another process may have been faster
-  if (now == schema_version) return {};
-  return migrate(connection, known_migrations(), schema_version);
-}
-
-Result<Connection> open_checked(const std::string& path, const StoreOptions& options, Gate* gate) {
-  TW_RETURN_IF_ERROR(check_file(path));
-  // A reader too asks for write access: it may have to roll back the journal of a killed writer.
-  TW_TRY(Connection connection,
-         Connection::open(
-             path,
-             {.create = false, .writable = true, .vfs = options.vfs, .waiting = options.waiting}));
-  if (gate && connection.is_read_only()) return tl::unexpected(unwritable(path, "it is read-only"));
-  if (gate) TW_RETURN_IF_ERROR(bring_up_to_date(connection, *gate));
-  TW_TRY(const int64_t version, version_of(connection));
-  TW_RETURN_IF_ERROR(check_version(version, path));
-  TW_RETURN_IF_ERROR(check_objects(connection));
-  if (!gate) TW_RETURN_IF_ERROR(connection.execute("PRAGMA query_only=ON"));
-  return connection;
 }
 
 // ---- reading ----
@@ -372,46 +183,6 @@ Result<std::vector<std::string>> integrity_of(Connection& connection) {
   return lines;
 }
 
-Result<std::set<BestRow>> stored_best(Connection& connection) {
-  TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            "SELECT workload_hash, target, threads, codegen_abi, device, "
-                            "layouts, trial, latency_ns, efficiency FROM best"));
-  std::set<BestRow> rows;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    rows.insert({read_group(row), row.integer(6), row.real(7), row.real(8)});
-    return true;
-  }));
-  return rows;
-}
-
-Result<std::set<BestRow>> recomputed_best(Connection& connection) {
-  TW_TRY(Statement statement,
-         Statement::prepare(connection,
-                            "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
-                            "device, layouts FROM trials"));
-  std::vector<Group> groups;
-  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    groups.push_back(read_group(row));
-    return true;
-  }));
-  std::set<BestRow> rows;
-  for (const Group& group : groups) {
-    TW_TRY(std::optional<BestRow> best, best_row_of(connection, group));
-    if (best) rows.insert(std::move(*best));
-  }
-  return rows;
-}
-
-Result<int64_t> count_wrong_best(Connection& connection) {
-  TW_TRY(const std::set<BestRow> stored, stored_best(connection));
-  TW_TRY(const std::set<BestRow> computed, recomputed_best(connection));
-  int64_t wrong = 0;
-  for (const BestRow& row : stored) wrong += !computed.contains(row);
-  for (const BestRow& row : computed) wrong += !stored.contains(row);
-  return wrong;
-}
-
 }  // namespace
 
 // ---- Store ----
@@ -421,17 +192,6 @@ AppendSummary& AppendSummary::operator+=(const AppendSummary& other) {
   duplicates += other.duplicates;
   quarantined += other.quarantined;
   return *this;
-}
-
-Result<std::string> canonical_path(const std::string& path) {
-  std::error_code error;
-  fs::path canonical;
-  if (!path.empty() && path.find('\0') == std::string::npos) canonical = fs::absolute(path, error);
-  if (!error && !canonical.empty()) canonical = fs::weakly_canonical(canonical, error);
-  if (error || canonical.empty() || !canonical.has_filename())
-    return fail(ErrorCode::Database,
-                fmt::format("[open] '{}' is not the path of a file; name a file with --db", path));
-  return canonical.string();
 }
 
 Result<std::optional<Record>> Store::State::read(Statement& by_seq, int64_t seq) {
@@ -462,16 +222,9 @@ Store::~Store() = default;
 
 Result<Store> Store::open(const std::string& path, OpenMode mode, StoreOptions options) {
   TW_TRY(const std::string canonical, canonical_path(path));
-  std::optional<Gate> gate;
-  if (mode == OpenMode::ReadWrite) {
-    TW_RETURN_IF_ERROR(prepare_directory(canonical, options));
-    TW_TRY(Gate opened, Gate::open(canonical, options.waiting));
-    gate.emplace(std::move(opened));
-    TW_RETURN_IF_ERROR(create_if_absent(canonical, *gate, options));
-  }
-  TW_TRY(Connection connection, open_checked(canonical, options, gate ? &*gate : nullptr));
-  return Store(std::make_unique<State>(canonical, std::move(options), std::move(connection),
-                                       std::move(gate)));
+  TW_TRY(OpenedFile file, open_file(canonical, mode, options));
+  return Store(std::make_unique<State>(canonical, std::move(options), std::move(file.connection),
+                                       std::move(file.gate)));
 }
 
 const std::string& Store::path() const { return state_->path; }

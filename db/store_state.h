@@ -47,7 +47,4 @@ struct Quarantined {
 Result<AppendSummary> append_checked(Store::State& state, std::span<const Record> records,
                                      std::span<const Quarantined> bad);
 
-/// The path that SQLite, the gate and the spool agree on: absolute, links resolved.
-Result<std::string> canonical_path(const std::string& path);
-
 }  // namespace tw::db

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <set>
 
+#include "db/opening.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/store.h"

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/best.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <set>
+
+#include "db/rows.h"
+
+namespace tw::db {
+namespace {
+
+constexpr const char* group_condition =
+    "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ? AND device = ? AND "
+    "layouts = ?";
+
+// Of a row that begins with the columns of a group.
+Group read_group(const Row& row) {
+  return {hex_of_bytes(row.blob(0)),
+          row.text(1),
+          row.integer(2),
+          row.integer(3),
+          row.text(4),
+          row.text(5)};
+}
+
+void bind_group(Statement& statement, const Group& group) {
+  statement.bind_blob(bytes_of_hex(group.workload_hash)).bind(std::string_view(group.target));
+  statement.bind(group.threads).bind(group.codegen_abi);
+  statement.bind(std::string_view(group.device)).bind(std::string_view(group.layouts));
+}
+
+struct BestRow {
+  Group group;
+  int64_t trial;
+  double latency_ns;
+  double efficiency;
+  auto operator<=>(const BestRow&) const = default;
+};
+
+Result<std::optional<BestRow>> best_row_of(Connection& connection, const Group& group) {
+  TW_TRY(const std::vector<Candidate> candidates, candidates_of(connection, group));
+  const auto best = best_of(candidates);
+  if (!best) return std::optional<BestRow>();
+  return std::optional<BestRow>(
+      {group, candidates[best->index].trial, best->latency_ns, best->efficiency});
+}
+
+Result<std::set<BestRow>> stored_best(Connection& connection) {
+  TW_TRY(Statement statement,
+         Statement::prepare(connection,
+                            "SELECT workload_hash, target, threads, codegen_abi, device, "
+                            "layouts, trial, latency_ns, efficiency FROM best"));
+  std::set<BestRow> rows;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    rows.insert({read_group(row), row.integer(6), row.real(7), row.real(8)});
+    return true;
+  }));
+  return rows;
+}
+
+Result<std::set<BestRow>> recomputed_best(Connection& connection) {
+  TW_TRY(Statement statement,
+         Statement::prepare(connection,
+                            "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
+                            "device, layouts FROM trials"));
+  std::vector<Group> groups;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    groups.push_back(read_group(row));
+    return true;
+  }));
+  std::set<BestRow> rows;
+  for (const Group& group : groups) {
+    TW_TRY(std::optional<BestRow> best, best_row_of(connection, group));
+    if (best) rows.insert(std::move(*best));
+  }
+  return rows;
+}
+
+}  // namespace
+
+Group group_of(const Record& record) {
+  return {record.workload_hash, record.target, record.threads,
+          record.codegen_abi,   record.device, record.layouts};
+}
+
+Result<std::vector<Candidate>> candidates_of(Connection& connection, const Group& group) {
+  TW_TRY(Statement statement,
+         Statement::prepare(
+             connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
+                                     "peak_gflops FROM trials WHERE {}",
+                                     group_condition)));
+  bind_group(statement, group);
+  std::vector<Candidate> candidates;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    const auto status = parse_trial_status(row.text(3));
+    if (status)
+      candidates.push_back({row.integer(0), row.blob(1), row.blob(2), *status, row.real(4),
+                            row.real(5), row.real(6)});
+    return true;
+  }));
+  return candidates;
+}
+
+Status refresh_best(Connection& connection, const Group& group) {
+  TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
+  TW_TRY(Statement statement,
+         Statement::prepare(connection,
+                            best ? "INSERT OR REPLACE INTO best VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                                 : fmt::format("DELETE FROM best WHERE {}", group_condition)));
+  bind_group(statement, group);
+  if (best) statement.bind(best->trial).bind(best->latency_ns).bind(best->efficiency);
+  return statement.run();
+}
+
+Result<int64_t> count_wrong_best(Connection& connection) {
+  TW_TRY(const std::set<BestRow> stored, stored_best(connection));
+  TW_TRY(const std::set<BestRow> computed, recomputed_best(connection));
+  int64_t wrong = 0;
+  for (const BestRow& row : stored) wrong += !computed.contains(row);
+  for (const BestRow& row : computed) wrong += !stored.contains(row);
+  return wrong;
+}
+
+}  // namespace tw::db

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to db/: the derived table `best`, one row for each group of trials that has a best one.
+// It is a function of the trials (ranking.h): the writer's transaction keeps it up, `verify`
+// recomputes it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "db/ranking.h"
+#include "db/record.h"
+#include "db/statement.h"
+
+namespace tw::db {
+
+/// What a best trial is kept for.
+struct Group {
+  std::string workload_hash;  ///< hex
+  std::string target;
+  int64_t threads;
+  int64_t codegen_abi;
+  std::string device;
+  std::string layouts;
+  auto operator<=>(const Group&) const = default;
+};
+
+Group group_of(const Record& record);
+
+Result<std::vector<Candidate>> candidates_of(Connection& connection, const Group& group);
+
+/// Brings the row of a group up to date. Requires: a write transaction.
+Status refresh_best(Connection& connection, const Group& group);
+
+/// Rows that differ from their recomputation, on either side.
+Result<int64_t> count_wrong_best(Connection& connection);
+
+}  // namespace tw::db
