@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+#include <new>
+#include <string>
+
+#include "runtime/session.h"
+#include "runtime/tilewright.h"
+
+using tw::Error;
+using tw::ErrorCode;
+using tw::fail;
+using tw::Status;
+
+struct tw_session {
+  std::shared_ptr<tw::runtime::Session> session;
+};
+
+struct tw_kernel {
+  std::shared_ptr<tw::runtime::Session> session;  // owns the pool
+  tw::runtime::Kernel kernel;
+};
+
+namespace {
+
+#define SAME_STATUS(c_name, name) static_assert(TW_##c_name == static_cast<int>(ErrorCode::name))
+SAME_STATUS(INTERNAL, Internal);
+SAME_STATUS(USAGE, Usage);
+SAME_STATUS(UNSUPPORTED, Unsupported);
+SAME_STATUS(DATABASE, Database);
+SAME_STATUS(INVALID, Invalid);
+SAME_STATUS(NO_CANDIDATE, NoCandidate);
+SAME_STATUS(ENVIRONMENT, Environment);
+SAME_STATUS(NOT_COMPILED, NotCompiled);
+SAME_STATUS(TRY_LATER, TryLater);
+SAME_STATUS(INTERRUPTED, Interrupted);
+#undef SAME_STATUS
+
+#define SAME_DTYPE(c_name, name) static_assert(TW_##c_name == static_cast<int>(tw::DType::name))
+SAME_DTYPE(FLOAT32, Float32);
+SAME_DTYPE(FLOAT16, Float16);
+SAME_DTYPE(BFLOAT16, BFloat16);
+SAME_DTYPE(INT8, Int8);
+SAME_DTYPE(UINT8, UInt8);
+SAME_DTYPE(INT32, Int32);
+SAME_DTYPE(INT64, Int64);
+SAME_DTYPE(BOOL, Bool);
+#undef SAME_DTYPE
+
+constexpr int kMaxRank = 64;
+
+// The text lives in `error`, except where there was no memory for it.
+struct LastError {
+  std::string error;
+  const char* text = "";
+};
+thread_local LastError last_error;
+
+tw_status failed(ErrorCode code, std::string message) noexcept {
+  last_error.error = std::move(message);
+  last_error.text = last_error.error.c_str();
+  return static_cast<tw_status>(code);
+}
+
+tw_status out_of_memory() noexcept {
+  last_error.text = "[runtime] out of memory: free some and call again";
+  return TW_ENVIRONMENT;
+}
+
+// The edge that no exception crosses.
+template <typename Body>
+tw_status guarded(const Body& body) noexcept {
+  try {
+    Status status = body();
+    return status ? TW_OK : failed(status.error().code, std::move(status.error().message));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  } catch (const std::exception& error) {
+    last_error.text = "[runtime] unexpected exception: report this";
+    try {
+      return failed(ErrorCode::Internal, fmt::format("[runtime] {}: report this", error.what()));
+    } catch (...) {
+      return TW_INTERNAL;
+    }
+  }
+}
+
+Status require(const void* pointer, const char* function, const char* name) {
+  if (pointer != nullptr) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[{}] {} is NULL: expected a valid pointer", function, name));
+}
+
+tw::Result<tw::runtime::Buffer> buffer_from(const tw_buffer& given, int32_t index) {
+  if (given.rank < 0 || given.rank > kMaxRank || (given.rank > 0 && given.shape == nullptr))
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[tw_kernel_call] buffer {} has rank {} and {} shape: expected a rank of 0 to "
+                    "{} with as many extents",
+                    index, given.rank, given.shape == nullptr ? "no" : "a", kMaxRank));
+  if (given.dtype < TW_FLOAT32 || given.dtype > TW_BOOL)
+    return fail(ErrorCode::Usage, fmt::format("[tw_kernel_call] buffer {} has dtype {}: expected a "
+                                              "tw_dtype, {} to {}",
+                                              index, given.dtype, static_cast<int>(TW_FLOAT32),
+                                              static_cast<int>(TW_BOOL)));
+  tw::runtime::Buffer buffer;
+  buffer.data = given.data;
+  buffer.dtype = static_cast<tw::DType>(given.dtype);
+  buffer.shape.assign(given.shape, given.shape + given.rank);
+  if (given.strides != nullptr) buffer.strides.assign(given.strides, given.strides + given.rank);
+  return buffer;
+}
+
+}  // namespace
+
+const char* tw_version(void) { return TW_VERSION; }
+
+int32_t tw_runtime_abi(void) { return tw::runtime::kRuntimeAbi; }
+
+const char* tw_last_error(void) { return last_error.text; }
+
+tw_status tw_session_open(const char* database, const char* cache, int32_t threads,
+                          tw_session** session) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(session, "tw_session_open", "session"));
+    tw::runtime::SessionOptions options;
+    if (database != nullptr) options.database = database;
+    if (cache != nullptr) options.cache = cache;
+    options.threads = threads;
+    TW_TRY(auto opened, tw::runtime::Session::open(std::move(options)));
+    *session = new tw_session{std::make_shared<tw::runtime::Session>(std::move(opened))};
+    return {};
+  });
+}
+
+void tw_session_close(tw_session* session) { delete session; }
+
+tw_status tw_kernel_get(tw_session* session, const char* workload, tw_kernel** kernel) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(session, "tw_kernel_get", "session"));
+    TW_RETURN_IF_ERROR(require(workload, "tw_kernel_get", "workload"));
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_get", "kernel"));
+    TW_TRY(auto found, session->session->kernel(workload));
+    *kernel = new tw_kernel{session->session, std::move(found)};
+    return {};
+  });
+}
+
+tw_status tw_kernel_load(tw_session* session, const char* artifact_path, tw_kernel** kernel) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(session, "tw_kernel_load", "session"));
+    TW_RETURN_IF_ERROR(require(artifact_path, "tw_kernel_load", "artifact_path"));
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_load", "kernel"));
+    TW_TRY(auto loaded, session->session->load(artifact_path));
+    *kernel = new tw_kernel{session->session, std::move(loaded)};
+    return {};
+  });
+}
+
+void tw_kernel_release(tw_kernel* kernel) { delete kernel; }
+
+tw_status tw_kernel_argument_count(const tw_kernel* kernel, int32_t* count) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_argument_count", "kernel"));
+    TW_RETURN_IF_ERROR(require(count, "tw_kernel_argument_count", "count"));
+    *count = static_cast<int32_t>(kernel->kernel.info().arguments.size());
+    return {};
+  });
+}
+
+tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_argument* argument) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_argument", "kernel"));
+    TW_RETURN_IF_ERROR(require(argument, "tw_kernel_argument", "argument"));
+    const auto& arguments = kernel->kernel.info().arguments;
+    if (index < 0 || static_cast<size_t>(index) >= arguments.size())
+      return fail(ErrorCode::Usage,
+                  fmt::format("[tw_kernel_argument] index {} given, expected 0 to {}", index,
+                              arguments.size() - 1));
+    const auto& info = arguments[static_cast<size_t>(index)];
+    *argument = {info.name.c_str(),
+                 info.layout.c_str(),
+                 info.shape.data(),
+                 static_cast<int32_t>(info.shape.size()),
+                 static_cast<int32_t>(info.dtype),
+                 info.is_output ? 1 : 0};
+    return {};
+  });
+}
+
+tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
+                         int32_t threads) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_call", "kernel"));
+    TW_RETURN_IF_ERROR(require(buffers, "tw_kernel_call", "buffers"));
+    std::vector<tw::runtime::Buffer> converted;
+    for (int32_t i = 0; i < count; ++i) {
+      TW_TRY(auto buffer, buffer_from(buffers[i], i));
+      converted.push_back(std::move(buffer));
+    }
+    return kernel->kernel.call(converted, kernel->session->pool(), threads);
+  });
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "db/store.h"
+
+namespace tw::runtime {
+namespace {
+
+// In single quotes nothing but a single quote means anything to a shell.
+std::string shell_quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+std::string command(std::string_view verb, const SessionOptions& options,
+                    std::string_view workload) {
+  return fmt::format("tilewright {} --db {} --workload {}", verb, shell_quoted(options.database),
+                     shell_quoted(workload));
+}
+
+}  // namespace
+
+struct Session::State {
+  explicit State(SessionOptions given)
+      : options(std::move(given)), pool(PoolOptions{.threads = options.threads}) {}
+
+  Result<db::Record> best_record(std::string_view workload);
+  Result<Artifact> artifact_of(const db::Record& record) const;
+
+  const SessionOptions options;
+  ThreadPool pool;
+  const std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
+  std::mutex mutex;  // of the members below
+  std::optional<db::Store> store;
+  std::map<std::string, Kernel, std::less<>> kernels;
+};
+
+Result<db::Record> Session::State::best_record(std::string_view workload) {
+  if (!store)
+    return fail(
+        ErrorCode::NoCandidate,
+        fmt::format("[session] no kernel for '{}': the session has no database; open it with one",
+                    workload));
+  db::Key key{.workload = std::string(workload),
+              .target = options.machine.to_string(),
+              .device = options.device,
+              .threads = pool.threads(),
+              .codegen_abi = options.codegen_abi,
+              .layouts = {}};
+  TW_TRY(std::optional<db::Record> record, store->best(key));
+  if (!record && key.threads != 1) {
+    key.threads = 1;
+    TW_TRY(record, store->best(key));
+  }
+  if (record) return std::move(*record);
+  return fail(
+      ErrorCode::NoCandidate,
+      fmt::format("[session] no record of '{}' for {} in '{}': tune it with\n  {}", workload,
+                  key.target, options.database, command("tune", options, workload)));
+}
+
+Result<Artifact> Session::State::artifact_of(const db::Record& record) const {
+  const std::string name =
+      artifact_name(record.workload, record.schedule, record.target, record.codegen_abi);
+  const std::string path = (std::filesystem::path(options.cache) / name).string();
+  const std::string remedy = command("compile", options, record.workload);
+  auto artifact = read_artifact(path, options.trust, options.machine);
+  if (!artifact && artifact.error().code == ErrorCode::NotCompiled)
+    return fail(
+        ErrorCode::NotCompiled,
+        fmt::format(
+            "[session] '{}' is tuned but not compiled, expected '{}': compile it with\n  {}",
+            record.workload, path, remedy));
+  if (!artifact)
+    return fail(artifact.error().code, fmt::format("{}\n  {}", artifact.error().message, remedy));
+  const KernelInfo& info = artifact->info;
+  if (info.workload != record.workload || info.schedule != record.schedule ||
+      info.target != record.target || info.codegen_abi != record.codegen_abi)
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format("[session] '{}' holds another kernel than its name says, of '{}': expected "
+                    "that of '{}'; compile it again with\n  {}",
+                    path, info.workload, record.workload, remedy));
+  return artifact;
+}
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::open(SessionOptions options) {
+  auto state = std::make_unique<State>(std::move(options));
+  if (!state->options.database.empty()) {
+    TW_TRY(state->store, db::Store::open(state->options.database, db::OpenMode::ReadOnly));
+  }
+  return Session(std::move(state));
+}
+
+Result<Kernel> Session::kernel(std::string_view workload) {
+  const std::lock_guard lock(state_->mutex);
+  if (const auto known = state_->kernels.find(workload); known != state_->kernels.end())
+    return known->second;
+  TW_TRY(const db::Record record, state_->best_record(workload));
+  TW_TRY(Artifact artifact, state_->artifact_of(record));
+  TW_TRY(Kernel kernel, Kernel::load(std::move(artifact), {.machine = state_->options.machine,
+                                                           .arenas = state_->arenas,
+                                                           .library = {}}));
+  state_->kernels.emplace(workload, kernel);
+  return kernel;
+}
+
+Result<Kernel> Session::load(const std::string& path) {
+  TW_TRY(Artifact artifact, read_artifact(path, state_->options.trust, state_->options.machine));
+  return Kernel::load(
+      std::move(artifact),
+      {.machine = state_->options.machine, .arenas = state_->arenas, .library = {}});
+}
+
+ThreadPool& Session::pool() { return state_->pool; }
+
+}  // namespace tw::runtime

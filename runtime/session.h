@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A session gives out kernels by workload: it asks the database for the best schedule on this
+// machine and loads the artifact that was compiled from it into the cache directory. It compiles
+// nothing.
+//
+//     TW_TRY(Session session, Session::open({.database = "team.db", .cache = cache}));
+//     TW_TRY(Kernel kernel, session.kernel(workload_key));
+//     TW_RETURN_IF_ERROR(kernel.call(buffers, session.pool()));
+//
+// Thread-safe; a child of fork may call its parent's kernels but must open its own session for
+// others.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "runtime/artifact.h"
+#include "runtime/kernel.h"
+#include "runtime/thread_pool.h"
+
+namespace tw::runtime {
+
+struct SessionOptions {
+  std::string database;  ///< path of a tuning database; empty: kernels come from load() only
+  std::string cache;     ///< directory of artifacts, named by artifact_name()
+  int threads = 0;       ///< of the pool; 0: what affinity mask and cgroup quota allow
+  std::string device;    ///< as in records: its records are preferred to others of the same target
+  int64_t codegen_abi = 1;  ///< of the records that are asked for
+  Trust trust = Trust::Own;
+  Target machine = host_target();
+};
+
+class Session {
+ public:
+  /// Database: it cannot be opened. The cache directory need not exist yet.
+  static Result<Session> open(SessionOptions options);
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  /// The kernel of the best record for the workload's text key, for as many threads as the session
+  /// has, else for one. The same workload gives the same kernel for the life of the session.
+  /// NoCandidate: no record, the message has the line that tunes; NotCompiled: a record but no
+  /// artifact, the message has the line that compiles; Invalid: the artifact was refused.
+  Result<Kernel> kernel(std::string_view workload);
+
+  /// The kernel of an artifact file, whatever the database says.
+  Result<Kernel> load(const std::string& path);
+
+  ThreadPool& pool();
+
+ private:
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tw::runtime

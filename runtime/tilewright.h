@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TILEWRIGHT_H
+#define TILEWRIGHT_H
+/* The C interface of the runtime: kernels from a tuning database or from artifact files, called on
+ * arrays. Link with -ltilewright_runtime.
+ *
+ *     tw_session* session;
+ *     tw_kernel* kernel;
+ *     if (tw_session_open("team.db", cache, 0, &session) ||
+ *         tw_kernel_get(session, workload, &kernel) ||
+ *         tw_kernel_call(kernel, buffers, 3, 0))
+ *       fprintf(stderr, "%s\n", tw_last_error());
+ *
+ * Every function that can fail returns a tw_status and leaves its outputs untouched on failure.
+ * Handles may be used by several threads at once; closing one must be its last use. No exception
+ * leaves a call. */
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TW_API __attribute__((visibility("default")))
+#else
+#define TW_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tw_session tw_session;
+typedef struct tw_kernel tw_kernel;
+
+typedef enum tw_status {
+  TW_OK = 0,
+  TW_INTERNAL = 1,
+  TW_USAGE = 2, /* a wrong argument; the message names it */
+  TW_UNSUPPORTED = 3,
+  TW_DATABASE = 4,
+  TW_INVALID = 5,      /* an artifact that is damaged, foreign or for another machine */
+  TW_NO_CANDIDATE = 6, /* nothing tuned; the message has the line that tunes */
+  TW_ENVIRONMENT = 7,  /* out of memory, files, threads */
+  TW_NOT_COMPILED = 8, /* tuned, not compiled; the message has the line that compiles */
+  TW_TRY_LATER = 75,
+  TW_INTERRUPTED = 130
+} tw_status;
+
+typedef enum tw_dtype {
+  TW_FLOAT32 = 0,
+  TW_FLOAT16 = 1,
+  TW_BFLOAT16 = 2,
+  TW_INT8 = 3,
+  TW_UINT8 = 4,
+  TW_INT32 = 5,
+  TW_INT64 = 6,
+  TW_BOOL = 7
+} tw_dtype;
+
+/* An array of the caller's, in logical (row-major) layout unless it has strides, which count
+ * elements. */
+typedef struct tw_buffer {
+  void* data;
+  int32_t dtype; /* a tw_dtype */
+  int32_t rank;
+  const int64_t* shape;
+  const int64_t* strides; /* NULL: contiguous */
+} tw_buffer;
+
+/* What a kernel expects; the pointers live as long as the kernel. */
+typedef struct tw_argument {
+  const char* name;
+  const char* layout; /* of the kernel's own storage, "" for row-major; callers need not care */
+  const int64_t* shape;
+  int32_t rank;
+  int32_t dtype; /* a tw_dtype */
+  int32_t is_output;
+} tw_argument;
+
+/* "major.minor.patch" of the library, and the version of the kernel ABI that it runs. */
+TW_API const char* tw_version(void);
+TW_API int32_t tw_runtime_abi(void);
+
+/* What went wrong in the last failing call of this thread: what was given, what was expected, what
+ * to do. Valid until the next failing call of the thread; "" before the first. */
+TW_API const char* tw_last_error(void);
+
+/* database: path of a tuning database, NULL for none. cache: directory of compiled kernels.
+ * threads: of the pool that the session's kernels share, 0 for as many as the process may use. */
+TW_API tw_status tw_session_open(const char* database, const char* cache, int32_t threads,
+                                 tw_session** session);
+/* Kernels stay usable. NULL is ignored. */
+TW_API void tw_session_close(tw_session* session);
+
+/* The best kernel of a workload, by its text key; or that of an artifact file. Release both. */
+TW_API tw_status tw_kernel_get(tw_session* session, const char* workload, tw_kernel** kernel);
+TW_API tw_status tw_kernel_load(tw_session* session, const char* artifact_path, tw_kernel** kernel);
+TW_API void tw_kernel_release(tw_kernel* kernel); /* NULL is ignored */
+
+TW_API tw_status tw_kernel_argument_count(const tw_kernel* kernel, int32_t* count);
+TW_API tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_argument* argument);
+
+/* Runs the kernel on one buffer for each argument, inputs first, on at most `threads` threads (0:
+ * all of the session's). An output must not share memory with another buffer. */
+TW_API tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
+                                int32_t threads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/artifact.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "runtime/kernel.h"
+#include "tests/runtime/tiny_kernels.h"
+
+namespace tw::runtime {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kPrefix = 12;
+
+/// An artifact whose object is no code: what is read only is never loaded.
+Artifact small_artifact() {
+  Artifact artifact;
+  artifact.info.workload = "copy(x[4])";
+  artifact.info.schedule = "tw1\nsplit";
+  artifact.info.target = plain_target();
+  artifact.info.toolchain = "none";
+  artifact.info.codegen_abi = 3;
+  artifact.info.arguments = {{.name = "x",
+                              .dtype = BFloat16,
+                              .shape = {2, 3},
+                              .layout = "x",
+                              .storage_elements = 8,
+                              .pack = "p"},
+                             {.name = "y",
+                              .dtype = Float32,
+                              .is_output = true,
+                              .shape = {},
+                              .layout = "",
+                              .storage_elements = 1,
+                              .pack = ""}};
+  artifact.info.phases = {{"f", 4}};
+  artifact.info.packs = {{"p", {{"g", 2}, {"h", 1}}}};
+  artifact.info.scratch_bytes = 128;
+  artifact.info.spills = 2;
+  artifact.info.flops = 24;
+  artifact.object = std::string("\177ELF\0not code", 13);
+  return artifact;
+}
+
+size_t header_length(const std::string& bytes) {
+  size_t length = 0;
+  for (size_t i = 0; i < 4; ++i)
+    length |= size_t{static_cast<unsigned char>(bytes[8 + i])} << (8 * i);
+  return length;
+}
+
+/// The file with its header changed and its hash made to agree.
+std::string with_header(const std::string& bytes,
+                        const std::function<void(nlohmann::json&)>& change) {
+  const size_t length = header_length(bytes);
+  auto json = nlohmann::json::parse(bytes.substr(kPrefix, length));
+  change(json);
+  json.erase("header_hash");
+  json["header_hash"] = sha256_hex(json.dump());
+  const std::string header = json.dump();
+  std::string result = bytes.substr(0, 8);
+  for (int shift = 0; shift < 32; shift += 8)
+    result += static_cast<char>((header.size() >> shift) & 0xff);
+  return result + header + bytes.substr(kPrefix + length);
+}
+
+class ArtifactTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(write_artifact(path_, small_artifact())); }
+
+  void expect_refused(const std::string& what) {
+    const auto read = read_artifact(path_);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::Invalid);
+    EXPECT_THAT(read.error().message, HasSubstr(what));
+  }
+
+  TemporaryDirectory directory_;
+  const std::string path_ = directory_ / "kernel.twart";
+};
+
+TEST_F(ArtifactTest, ReadsWhatItWrote) {
+  const auto read = read_artifact(path_);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, small_artifact());
+}
+
+TEST_F(ArtifactTest, IsReadableByItsOwnerOnlyAndLeavesNoTemporaryFile) {
+  struct stat status;
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+  const auto entries = std::filesystem::directory_iterator(directory_.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+}
+
+TEST_F(ArtifactTest, ReplacesAnOldFile) {
+  Artifact other = small_artifact();
+  other.info.flops = 99;
+  ASSERT_TRUE(write_artifact(path_, other));
+  EXPECT_EQ(read_artifact(path_)->info.flops, 99);
+}
+
+TEST_F(ArtifactTest, MissingFileIsNotCompiled) {
+  EXPECT_EQ(read_artifact(directory_ / "other.twart").error().code, ErrorCode::NotCompiled);
+  EXPECT_EQ(read_artifact(directory_ / "none/other.twart").error().code, ErrorCode::NotCompiled);
+}
+
+TEST_F(ArtifactTest, WritingWhereNothingCanBeWrittenIsAnEnvironmentError) {
+  EXPECT_EQ(write_artifact(directory_ / "none/k.twart", small_artifact()).error().code,
+            ErrorCode::Environment);
+}
+
+TEST_F(ArtifactTest, Fault52_FeaturesThatTheMachineLacksAreNamed) {
+  Artifact artifact = small_artifact();
+  artifact.info.target = "x86-64-linux-avx2-avx512f-fma";
+  ASSERT_TRUE(write_artifact(path_, artifact));
+  const Target machine = *parse_target("x86-64-v3");
+  const auto read = read_artifact(path_, Trust::Own, machine);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(read.error().message, HasSubstr("has no avx512f"));
+  EXPECT_TRUE(read_artifact(path_, Trust::Own, *parse_target("x86-64-v4")));
+  KernelOptions options;
+  options.machine = machine;
+  EXPECT_THAT(Kernel::load(artifact, options).error().message, HasSubstr("has no avx512f"));
+}
+
+TEST_F(ArtifactTest, Fault52_AnotherArchitectureIsRefused) {
+  Artifact artifact = small_artifact();
+  artifact.info.target =
+      host_target().architecture == Architecture::X86_64 ? "arm-64-linux" : "x86-64-linux";
+  ASSERT_TRUE(write_artifact(path_, artifact));
+  expect_refused("this machine has no");
+}
+
+TEST_F(ArtifactTest, Fault54_EveryTruncationIsRefused) {
+  const std::string bytes = read_bytes(path_);
+  for (size_t length = 0; length < bytes.size(); length += 7) {
+    write_bytes(path_, bytes.substr(0, length));
+    ASSERT_EQ(read_artifact(path_).error().code, ErrorCode::Invalid) << length;
+  }
+  write_bytes(path_, fmt::format("{}x", bytes));
+  expect_refused("the header says");
+}
+
+TEST_F(ArtifactTest, Fault54_EveryFlippedBitIsRefused) {
+  const std::string bytes = read_bytes(path_);
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    write_bytes(path_, flipped);
+    const auto read = read_artifact(path_);
+    ASSERT_FALSE(read) << "bit " << bit;
+    ASSERT_EQ(read.error().code, ErrorCode::Invalid) << "bit " << bit;
+  }
+}
+
+TEST_F(ArtifactTest, Fault54_AFileThatOthersMayWriteIsRefused) {
+  for (const mode_t mode : {0620, 0602}) {
+    ASSERT_EQ(chmod(path_.c_str(), mode), 0);
+    expect_refused("chmod go-w");
+  }
+}
+
+TEST_F(ArtifactTest, Fault54_ADirectoryThatOthersMayWriteIsRefused) {
+  for (const mode_t mode : {0720, 01777}) {
+    ASSERT_EQ(chmod(directory_.path().c_str(), mode), 0);
+    expect_refused("its directory has mode");
+  }
+}
+
+TEST_F(ArtifactTest, Fault54_ALinkIsNotFollowed) {
+  const std::string link = directory_ / "link.twart";
+  ASSERT_EQ(symlink(path_.c_str(), link.c_str()), 0);
+  EXPECT_THAT(read_artifact(link).error().message, HasSubstr("symbolic link"));
+}
+
+TEST_F(ArtifactTest, Fault54_WhatIsNoFileIsRefused) {
+  const std::string fifo = directory_ / "fifo.twart";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(read_artifact(fifo).error().message, HasSubstr("no regular file"));
+  EXPECT_THAT(read_artifact(directory_.path()).error().message, HasSubstr("refuses"));
+}
+
+TEST_F(ArtifactTest, Fault54_AnotherUsersFileIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  ASSERT_EQ(chown(path_.c_str(), 12345, 0), 0);
+  expect_refused("belongs to user 12345");
+  EXPECT_FALSE(read_artifact(path_, Trust::OwnOrRoot));
+}
+
+TEST_F(ArtifactTest, Fault55_AnotherAbiVersionIsRefused) {
+  const std::string changed =
+      with_header(read_bytes(path_), [](auto& json) { json["runtime_abi"] = kRuntimeAbi + 1; });
+  write_bytes(path_, changed);
+  expect_refused("kernel ABI is version 2, this runtime's is 1");
+}
+
+TEST_F(ArtifactTest, FieldsOfTheWrongTypeAreRefused) {
+  const std::string bytes = read_bytes(path_);
+  write_bytes(path_, with_header(bytes, [](auto& json) { json["info"]["phases"] = 3; }));
+  expect_refused("wrong field");
+  write_bytes(path_, with_header(bytes, [](auto& json) { json["info"].erase("flops"); }));
+  expect_refused("wrong field");
+  write_bytes(path_,
+              with_header(bytes, [](auto& json) { json["info"]["arguments"][0]["dtype"] = "f7"; }));
+  expect_refused("f7");
+}
+
+TEST_F(ArtifactTest,
+       AnUntouchedRewriteIsAccepted) {  // so that the refusals above are not the helper's
+  write_bytes(path_, with_header(read_bytes(path_), [](auto&) {}));
+  EXPECT_TRUE(read_artifact(path_));
+}
+
+TEST(ArtifactInfo, ImpossibleDescriptionsAreRefused) {
+  const auto error_of = [](const std::function<void(KernelInfo&)>& change) {
+    KernelInfo info = small_artifact().info;
+    change(info);
+    const Status status = check_info(info);
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(error_of([](auto&) {}), "");
+  EXPECT_THAT(error_of([](auto& i) { i.scratch_bytes = -1; }), HasSubstr("scratch_bytes"));
+  EXPECT_THAT(error_of([](auto& i) { i.phases.clear(); }), HasSubstr("no phases"));
+  EXPECT_THAT(error_of([](auto& i) { i.phases[0].symbol = "a b"; }), HasSubstr("'a b'"));
+  EXPECT_THAT(error_of([](auto& i) { i.phases[0].tasks = int64_t{1} << 31; }), HasSubstr("tasks"));
+  EXPECT_THAT(error_of([](auto& i) { i.packs["p"][1].symbol = ""; }), HasSubstr("pack 'p'"));
+  EXPECT_THAT(error_of([](auto& i) { i.target = "z80"; }), HasSubstr("z80"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments[0].pack = "q"; }), HasSubstr("'q'"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments[1].name = "x"; }), HasSubstr("named 'x'"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments[1].storage_elements = 2; }),
+              HasSubstr("stores 2"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments[0].shape = {-1, 3}; }), HasSubstr("extent -1"));
+  EXPECT_THAT(error_of([](auto& i) {
+                i.arguments[0].shape = {int64_t{1} << 40, int64_t{1} << 30};
+              }),
+              HasSubstr("64 bits"));
+  EXPECT_THAT(error_of([](auto& i) { std::swap(i.arguments[0], i.arguments[1]); }),
+              HasSubstr("inputs first"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments.pop_back(); }), HasSubstr("no output"));
+}
+
+TEST(ArtifactName, DependsOnAllFourPartsAndIsStable) {
+  const std::string name = artifact_name("w", "s", "t", 1);
+  EXPECT_EQ(name, short_hash("w\ns\nt\n1") + ".twart");
+  EXPECT_NE(name, artifact_name("v", "s", "t", 1));
+  EXPECT_NE(name, artifact_name("w", "r", "t", 1));
+  EXPECT_NE(name, artifact_name("w", "s", "u", 1));
+  EXPECT_NE(name, artifact_name("w", "s", "t", 2));
+}
+
+}  // namespace
+}  // namespace tw::runtime

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface as a deployment meets it: the shared library, a program in C, and what both link.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+#include "runtime/tilewright.h"
+#include "tests/runtime/tiny_kernels.h"
+
+namespace tw::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Outcome {
+  int exit_code = -1;  ///< minus the signal where one ended it
+  std::string output;  ///< of both streams
+};
+
+Outcome run_command(const std::string& command) {
+  Outcome outcome;
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  char buffer[4096];
+  for (size_t count; (count = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    outcome.output.append(buffer, count);
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return outcome;
+}
+
+class CApiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(write_artifact(artifact_, matvec_artifact()));
+    ASSERT_EQ(tw_session_open(nullptr, nullptr, 2, &session_), TW_OK);
+  }
+  void TearDown() override {
+    tw_kernel_release(kernel_);
+    tw_session_close(session_);
+  }
+
+  TemporaryDirectory directory_;
+  const std::string artifact_ = directory_ / "kernel.twart";
+  tw_session* session_ = nullptr;
+  tw_kernel* kernel_ = nullptr;
+};
+
+TEST_F(CApiTest, ExampleProgramRuns) {
+  const Outcome outcome = run_command(fmt::format("{} {}", TW_EXAMPLE, artifact_));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "input a[64,5]\ninput x[5]\noutput y[64]\ny = a x\n");
+}
+
+TEST_F(CApiTest, ExampleProgramReportsADamagedArtifact) {
+  write_bytes(artifact_, read_bytes(artifact_) + "x");
+  const Outcome outcome = run_command(fmt::format("{} {}", TW_EXAMPLE, artifact_));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("kernel: [artifact]"), HasSubstr(artifact_)));
+}
+
+TEST_F(CApiTest, Fault11_NullHandlesAndPointersAreErrors) {
+  int32_t count = 0;
+  tw_argument argument;
+  EXPECT_EQ(tw_session_open(nullptr, nullptr, 1, nullptr), TW_USAGE);
+  EXPECT_EQ(tw_kernel_get(nullptr, "w", &kernel_), TW_USAGE);
+  EXPECT_EQ(tw_kernel_get(session_, nullptr, &kernel_), TW_USAGE);
+  EXPECT_EQ(tw_kernel_load(session_, nullptr, &kernel_), TW_USAGE);
+  EXPECT_EQ(tw_kernel_load(session_, artifact_.c_str(), nullptr), TW_USAGE);
+  EXPECT_EQ(tw_kernel_argument_count(nullptr, &count), TW_USAGE);
+  EXPECT_EQ(tw_kernel_argument(nullptr, 0, &argument), TW_USAGE);
+  EXPECT_EQ(tw_kernel_call(nullptr, nullptr, 0, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("kernel is NULL"));
+  EXPECT_EQ(kernel_, nullptr);
+  tw_kernel_release(nullptr);
+  tw_session_close(nullptr);
+}
+
+TEST_F(CApiTest, Fault11_ImpossibleBuffersAreErrors) {
+  ASSERT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK);
+  float data[320] = {};
+  const int64_t shape[] = {64, 5};
+  tw_buffer buffers[3] = {{data, TW_FLOAT32, 2, shape, nullptr},
+                          {data, TW_FLOAT32, 1, shape + 1, nullptr},
+                          {data, 99, 1, shape, nullptr}};
+  EXPECT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("buffer 2 has dtype 99"));
+  buffers[2] = {data, TW_FLOAT32, -1, shape, nullptr};
+  EXPECT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_USAGE);
+  buffers[2] = {data, TW_FLOAT32, 1, nullptr, nullptr};
+  EXPECT_EQ(tw_kernel_call(kernel_, buffers, 3, 0), TW_USAGE);
+  EXPECT_EQ(tw_kernel_call(kernel_, buffers, -1, 0), TW_USAGE);
+  tw_argument argument;
+  EXPECT_EQ(tw_kernel_argument(kernel_, 3, &argument), TW_USAGE);
+  EXPECT_EQ(tw_kernel_argument(kernel_, -1, &argument), TW_USAGE);
+}
+
+TEST_F(CApiTest, StatusesKeepTheirMeaning) {
+  EXPECT_EQ(tw_kernel_get(session_, "w", &kernel_), TW_NO_CANDIDATE);
+  EXPECT_EQ(tw_kernel_load(session_, (directory_ / "none").c_str(), &kernel_), TW_NOT_COMPILED);
+  tw_session* other = nullptr;
+  EXPECT_EQ(tw_session_open((directory_ / "none.db").c_str(), nullptr, 1, &other), TW_DATABASE);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_STRNE(tw_version(), "");
+  EXPECT_EQ(tw_runtime_abi(), kRuntimeAbi);
+}
+
+// A deployment carries no compiler and no learner.
+TEST(Linkage, RuntimeNeedsFewLibraries) {
+  const Outcome outcome = run_command(fmt::format("ldd {}", TW_RUNTIME_LIBRARY));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("libsqlite3"), HasSubstr("libcrypto")));
+  for (const char* const unwanted : {"Halide", "LLVM", "xgboost", "libgomp", "not found"})
+    EXPECT_THAT(outcome.output, Not(HasSubstr(unwanted)));
+}
+
+TEST(Linkage, RuntimeExportsTheCInterfaceOnly) {
+  const Outcome outcome =
+      run_command(fmt::format("nm -D --defined-only --format=posix {}", TW_RUNTIME_LIBRARY));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("tw_kernel_call T"));
+  for (size_t begin = 0; begin < outcome.output.size();) {
+    const size_t end = outcome.output.find('\n', begin);
+    EXPECT_EQ(outcome.output.substr(begin, 3), "tw_") << outcome.output.substr(begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+// For every N: the program ends by itself, with a message and not by a signal.
+TEST_F(CApiTest, Fault14_AnyAllocationMayFail) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer has its own allocator";
+#endif
+  const auto run_with = [&](int n) {
+    return run_command(fmt::format("MALLOC_FAILS_AT={} LD_PRELOAD={} {} {}", n, TW_MALLOC_FAILS,
+                                   TW_EXAMPLE, artifact_));
+  };
+  int succeeded = 0;
+  for (int n = 1; n < 2000 && succeeded < 20; ++n) {
+    const Outcome outcome = run_with(n);
+    succeeded = outcome.exit_code == 0 ? succeeded + 1 : 0;
+    // 127: the system's loader, before the program began.
+    ASSERT_THAT(outcome.exit_code, testing::AnyOf(0, 1, 127))
+        << "allocation " << n << outcome.output;
+  }
+  EXPECT_EQ(succeeded, 20) << "the loop ended before the allocations did";
+}
+
+}  // namespace
+}  // namespace tw::runtime

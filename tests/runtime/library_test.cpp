@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/runtime/tiny_kernels.h"
+
+namespace tw::runtime {
+namespace {
+
+using testing::HasSubstr;
+using Number = int (*)();
+
+std::string object_that_returns(int number) {
+  return compile_c("int number(void) { return " + std::to_string(number) + "; }");
+}
+
+int number_of(const Library& library) {
+  return reinterpret_cast<Number>(library.symbol("number").value())();
+}
+
+// No directory is named, so nothing but memory can have served.
+TEST(Library, Fault56_LoadsWithoutAnyDirectory) {
+  const auto library =
+      Library::load(object_that_returns(3), {.in_memory = true, .directories = {}});
+  ASSERT_TRUE(library) << library.error().message;
+  EXPECT_EQ(number_of(*library), 3);
+}
+
+TEST(Library, Fault56_FallsBackToTheFirstDirectoryThatWorksAndLeavesNothingThere) {
+  const TemporaryDirectory directory;
+  const auto library =
+      Library::load(object_that_returns(4),
+                    {.in_memory = false, .directories = {"/nonexistent", directory.path()}});
+  ASSERT_TRUE(library) << library.error().message;
+  EXPECT_EQ(number_of(*library), 4);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(Library, Fault56_NoPlaceIsAnErrorThatNamesEach) {
+  const auto library = Library::load(
+      object_that_returns(4), {.in_memory = false, .directories = {"/nonexistent", "/proc"}});
+  ASSERT_FALSE(library);
+  EXPECT_EQ(library.error().code, ErrorCode::Environment);
+  EXPECT_THAT(library.error().message, HasSubstr("/nonexistent: No such file"));
+  EXPECT_THAT(library.error().message, HasSubstr("/proc: "));
+}
+
+// The system's loader knows objects by path: equal paths of different files must not be mixed up.
+TEST(Library, DifferentObjectsStayDifferentWhileOthersComeAndGo) {
+  std::vector<Library> kept;
+  for (int i = 0; i < 6; ++i) {
+    {
+      const auto dropped = Library::load(object_that_returns(100 + i));
+      ASSERT_TRUE(dropped);
+    }
+    kept.push_back(Library::load(object_that_returns(i)).value());
+  }
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(number_of(kept[static_cast<size_t>(i)]), i);
+}
+
+TEST(Library, MovesKeepTheObjectLoaded) {
+  Library first = Library::load(object_that_returns(1)).value();
+  Library second = std::move(first);
+  first = Library::load(object_that_returns(2)).value();
+  EXPECT_EQ(number_of(second), 1);
+  second = std::move(first);
+  EXPECT_EQ(number_of(second), 2);
+}
+
+TEST(Library, WhatIsNoObjectIsInvalid) {
+  EXPECT_EQ(Library::load("").error().code, ErrorCode::Invalid);
+  EXPECT_EQ(Library::load("hello").error().code, ErrorCode::Invalid);
+  EXPECT_EQ(Library::load("\177ELF and nothing more").error().code, ErrorCode::Invalid);
+}
+
+TEST(Library, AnObjectThatImportsIsInvalid) {
+  const auto library =
+      Library::load(compile_c("int tw_no_such(void); int f(void) { return tw_no_such(); }"));
+  ASSERT_FALSE(library);
+  EXPECT_EQ(library.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(library.error().message, HasSubstr("tw_no_such"));
+}
+
+TEST(Library, AMissingSymbolIsInvalid) {
+  const auto library = Library::load(object_that_returns(1));
+  EXPECT_THAT(library->symbol("other").error().message, HasSubstr("'other'"));
+}
+
+}  // namespace
+}  // namespace tw::runtime

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "db/store.h"
+#include "tests/runtime/tiny_kernels.h"
+
+namespace tw::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    artifact_.info.target = host_target().to_string();
+    std::filesystem::create_directory(cache_);
+    std::filesystem::permissions(cache_, std::filesystem::perms::owner_all);
+    ASSERT_TRUE(db::Store::open(database_, db::OpenMode::ReadWrite));
+  }
+
+  void record(double latency_ns, const std::string& schedule, int64_t threads = 1) {
+    db::Record record;
+    record.workload = artifact_.info.workload;
+    record.op = "copy";
+    record.target = artifact_.info.target;
+    record.device = "test device";
+    record.toolchain = "cc";
+    record.codegen_abi = 1;
+    record.threads = threads;
+    record.schedule = schedule;
+    record.samples_ns = {latency_ns, latency_ns, latency_ns};
+    record.latency_ns = record.latency_low_ns = record.latency_high_ns = latency_ns;
+    record.flops = 1;
+    record.host = record.session = "test";
+    record.program_version = "test";
+    auto store = db::Store::open(database_, db::OpenMode::ReadWrite);
+    ASSERT_TRUE(store);
+    const db::Record sealed = db::seal(record);
+    const auto summary = store->append({&sealed, 1});
+    ASSERT_TRUE(summary) << summary.error().message;
+    ASSERT_EQ(summary->inserted, 1) << db::check(sealed).error().message;
+  }
+
+  std::string artifact_path(const std::string& schedule) {
+    return cache_ + "/" +
+           artifact_name(artifact_.info.workload, schedule, artifact_.info.target, 1);
+  }
+  void compile(const std::string& schedule) {
+    artifact_.info.schedule = schedule;
+    ASSERT_TRUE(write_artifact(artifact_path(schedule), artifact_));
+  }
+  Session open(int threads = 1) {
+    auto session =
+        Session::open({.database = database_, .cache = cache_, .threads = threads, .device = ""});
+    EXPECT_TRUE(session) << session.error().message;
+    return std::move(*session);
+  }
+  Error error_of_kernel() { return open().kernel(artifact_.info.workload).error(); }
+
+  TemporaryDirectory directory_;
+  const std::string database_ = directory_ / "it's.db";
+  const std::string cache_ = directory_ / "cache";
+  Artifact artifact_ = copy_artifact();
+};
+
+TEST_F(SessionTest, GivesTheKernelOfTheBestRecord) {
+  record(200, "tw1\nslow");
+  record(100, "tw1\nfast");
+  compile("tw1\nslow");
+  compile("tw1\nfast");
+  Session session = open();
+  const auto kernel = session.kernel(artifact_.info.workload);
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  EXPECT_EQ(kernel->info().schedule, "tw1\nfast");
+  std::vector<float> x = {1, 2, 3, 4}, y(4);
+  const std::vector<Buffer> buffers = {{x.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}};
+  ASSERT_TRUE(kernel->call(buffers, session.pool()));
+  EXPECT_EQ(y, x);
+}
+
+TEST_F(SessionTest, NoRecordNamesTheLineThatTunes) {
+  const Error error = error_of_kernel();
+  EXPECT_EQ(error.code, ErrorCode::NoCandidate);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("tilewright tune --db '"),
+                                   HasSubstr("it'\\''s.db' --workload 'copy(x[4])'")));
+}
+
+TEST_F(SessionTest, NoArtifactNamesTheLineThatCompiles) {
+  record(100, "tw1\nfast");
+  const Error error = error_of_kernel();
+  EXPECT_EQ(error.code, ErrorCode::NotCompiled);
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("tilewright compile --db '"), HasSubstr("--workload 'copy(x[4])'"),
+                    HasSubstr(artifact_path("tw1\nfast"))));
+}
+
+TEST_F(SessionTest, Fault54_AnArtifactUnderAnothersNameIsRefused) {
+  record(100, "tw1\nfast");
+  compile("tw1\nslow");
+  std::filesystem::rename(artifact_path("tw1\nslow"), artifact_path("tw1\nfast"));
+  const Error error = error_of_kernel();
+  EXPECT_EQ(error.code, ErrorCode::Invalid);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("another kernel"), HasSubstr("tilewright compile")));
+}
+
+TEST_F(SessionTest, Fault54_ADamagedArtifactNamesTheLineThatCompilesItAgain) {
+  record(100, "tw1\nfast");
+  compile("tw1\nfast");
+  write_bytes(artifact_path("tw1\nfast"), "junk");
+  const Error error = error_of_kernel();
+  EXPECT_EQ(error.code, ErrorCode::Invalid);
+  EXPECT_THAT(error.message, HasSubstr("tilewright compile"));
+}
+
+TEST_F(SessionTest, Fault56_AReadOnlyCacheServes) {
+  record(100, "tw1\nfast");
+  compile("tw1\nfast");
+  std::filesystem::permissions(cache_, std::filesystem::perms(0500));
+  std::filesystem::permissions(artifact_path("tw1\nfast"), std::filesystem::perms(0400));
+  Session session = open();
+  EXPECT_TRUE(session.kernel(artifact_.info.workload));
+}
+
+TEST_F(SessionTest, RecordsOfTheSessionsThreadCountComeFirstThenThoseOfOne) {
+  record(100, "tw1\none", 1);
+  compile("tw1\none");
+  EXPECT_EQ(open(2).kernel(artifact_.info.workload)->info().schedule, "tw1\none");
+  record(150, "tw1\ntwo", 2);
+  compile("tw1\ntwo");
+  EXPECT_EQ(open(2).kernel(artifact_.info.workload)->info().schedule, "tw1\ntwo");
+  EXPECT_EQ(open(1).kernel(artifact_.info.workload)->info().schedule, "tw1\none");
+}
+
+TEST_F(SessionTest, TheSameWorkloadGivesTheSameKernelWhileItLives) {
+  record(200, "tw1\nslow");
+  compile("tw1\nslow");
+  Session session = open();
+  ASSERT_TRUE(session.kernel(artifact_.info.workload));
+  record(100, "tw1\nfast");
+  compile("tw1\nfast");
+  EXPECT_EQ(session.kernel(artifact_.info.workload)->info().schedule, "tw1\nslow");
+  EXPECT_EQ(open().kernel(artifact_.info.workload)->info().schedule, "tw1\nfast");
+}
+
+TEST_F(SessionTest, Fault64_ManyThreadsAsk) {
+  record(100, "tw1\nfast");
+  compile("tw1\nfast");
+  Session session = open(2);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 8; ++i)
+    askers.emplace_back([&] {
+      std::vector<float> x = {1, 2, 3, 4}, y(4);
+      const std::vector<Buffer> buffers = {{x.data(), Float32, {4}, {}},
+                                           {y.data(), Float32, {4}, {}}};
+      const auto kernel = session.kernel(artifact_.info.workload);
+      wrong += !kernel || !kernel->call(buffers, session.pool()) || x != y;
+    });
+  for (std::thread& asker : askers) asker.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(SessionTest, AMissingDatabaseIsADatabaseError) {
+  const auto session =
+      Session::open({.database = directory_ / "none.db", .cache = cache_, .device = ""});
+  ASSERT_FALSE(session);
+  EXPECT_EQ(session.error().code, ErrorCode::Database);
+}
+
+}  // namespace
+}  // namespace tw::runtime

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/runtime/tiny_kernels.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace tw::runtime {
+namespace {
+
+constexpr std::string_view kMatvec = R"(
+#include <stdint.h>
+int32_t rows(void* const* buffers, void* scratch, int32_t task) {
+  const float* a = buffers[0];
+  const float* x = buffers[1];
+  float sum = 0;
+  for (int j = 0; j < 5; ++j) sum += a[task * 5 + j] * x[j];
+  ((float*)scratch)[task] = sum;
+  return (uintptr_t)scratch % 64 == 0 ? 0 : 1;
+}
+int32_t store(void* const* buffers, void* scratch, int32_t task) {
+  float* y = buffers[2];
+  for (int i = 0; i < 16; ++i) y[task * 16 + i] = ((float*)scratch)[task * 16 + i];
+  return 0;
+})";
+
+constexpr std::string_view kBlocked = R"(
+#include <stdint.h>
+int32_t twice(void* const* buffers, void* scratch, int32_t task) {
+  const float* x = buffers[0];
+  float* y = buffers[1];
+  for (int i = 0; i < 12; ++i) y[task * 12 + i] = 2 * x[task * 12 + i];
+  return scratch == 0 ? 0 : 1;
+}
+int32_t pack_blocks(void* const* buffers, void* scratch, int32_t row) {
+  const float* logical = buffers[0];
+  float* storage = buffers[1];
+  for (int j = 0; j < 8; ++j)
+    storage[j / 4 * 12 + row * 4 + j % 4] = j < 5 ? logical[row * 5 + j] : 0;
+  return 0;
+}
+int32_t unpack_blocks(void* const* buffers, void* scratch, int32_t row) {
+  const float* storage = buffers[0];
+  float* logical = buffers[1];
+  for (int j = 0; j < 5; ++j) logical[row * 5 + j] = storage[j / 4 * 12 + row * 4 + j % 4];
+  return 0;
+})";
+
+constexpr std::string_view kCopy = R"(
+#include <stdint.h>
+int32_t copy(void* const* buffers, void* scratch, int32_t task) {
+  ((float*)buffers[1])[task] = ((const float*)buffers[0])[task];
+  return 0;
+}
+int32_t fail_in_3(void* const* buffers, void* scratch, int32_t task) {
+  return task == 3 ? 7 : 0;
+})";
+
+ArgumentInfo argument(std::string name, std::vector<int64_t> shape, bool is_output) {
+  ArgumentInfo result;
+  result.name = std::move(name);
+  result.is_output = is_output;
+  result.shape = std::move(shape);
+  result.storage_elements = 1;
+  for (const int64_t extent : result.shape) result.storage_elements *= extent;
+  return result;
+}
+
+KernelInfo named(std::string workload) {
+  KernelInfo info;
+  info.workload = std::move(workload);
+  info.schedule = "tw1\n";
+  info.target = plain_target();
+  info.toolchain = "cc";
+  info.codegen_abi = 1;
+  return info;
+}
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string path = (std::filesystem::temp_directory_path() / "tw-test-XXXXXX").string();
+  EXPECT_NE(mkdtemp(path.data()), nullptr);
+  path_ = path;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryDirectory::operator/(std::string_view name) const {
+  return fmt::format("{}/{}", path_, name);
+}
+
+std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+void write_bytes(const std::string& path, std::string_view bytes) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<long>(bytes.size()));
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+std::string compile_c(std::string_view source) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "kernel.c", source);
+  const std::string command = fmt::format("{} -shared -fPIC -nostdlib -O1 -o {} {}", TW_TEST_CC,
+                                          directory / "kernel.so", directory / "kernel.c");
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  return read_bytes(directory / "kernel.so");
+}
+
+std::string plain_target() {
+  Target target;
+  target.architecture = host_target().architecture;
+  return target.to_string();
+}
+
+Artifact matvec_artifact() {
+  KernelInfo info = named("matvec(a[64,5],x[5])");
+  info.arguments = {argument("a", {64, 5}, false), argument("x", {5}, false),
+                    argument("y", {64}, true)};
+  info.phases = {{"rows", 64}, {"store", 4}};
+  info.scratch_bytes = 64 * 4;
+  info.flops = 640;
+  return {info, compile_c(kMatvec)};
+}
+
+Artifact blocked_artifact() {
+  KernelInfo info = named("twice(x[3,5])");
+  info.arguments = {argument("x", {3, 5}, false), argument("y", {3, 5}, true)};
+  for (ArgumentInfo& each : info.arguments) {
+    each.layout = "n1 n0 n1%4";
+    each.storage_elements = 24;
+    each.pack = each.is_output ? "unpack" : "pack";
+  }
+  info.phases = {{"twice", 2}};
+  info.packs = {{"pack", {{"pack_blocks", 3}}}, {"unpack", {{"unpack_blocks", 3}}}};
+  return {info, compile_c(kBlocked)};
+}
+
+Artifact failing_artifact() {
+  KernelInfo info = named("fails");
+  info.arguments = {argument("x", {4}, false), argument("y", {4}, true)};
+  info.phases = {{"copy", 4}, {"fail_in_3", 8}};
+  return {info, compile_c(kCopy)};
+}
+
+Artifact copy_artifact(int64_t scratch_bytes) {
+  KernelInfo info = named("copy(x[4])");
+  info.arguments = {argument("x", {4}, false), argument("y", {4}, true)};
+  info.phases = {{"copy", 4}};
+  info.scratch_bytes = scratch_bytes;
+  return {info, compile_c(kCopy)};
+}
+
+}  // namespace tw::runtime
