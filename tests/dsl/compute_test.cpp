@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/compute.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dsl/parse.h"
+
+namespace tw::dsl {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string error_of(const Status& status) { return status ? "ok" : status.error().message; }
+
+Tensor gemm(const Axis& m, const Axis& n, const Axis& k) {
+  const Tensor a = input("a", Float32, {m, k}), b = weight("b", Float32, {k, n});
+  return compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
+}
+
+TEST(Compute, BuildsInDependencyOrder) {
+  const Axis m("m", 4), n("n", 3), k("k", 2);
+  const Tensor c = gemm(m, n, k);
+  const Compute built = *build(compute("out", {m, n}, max(c(m, n), 0)));
+  ASSERT_EQ(built.inputs.size(), 2u);
+  EXPECT_EQ(built.inputs[0].name, "a");
+  EXPECT_TRUE(built.inputs[1].constant);
+  ASSERT_EQ(built.stages.size(), 2u);
+  EXPECT_EQ(built.stages[0].name, "c");
+  EXPECT_EQ(built.outputs, std::vector<std::string>{"out"});
+  EXPECT_EQ(built.shape_of("c"), (std::vector<int64_t>{4, 3}));
+  EXPECT_EQ(built.letters_of("a"), "AB");
+  ASSERT_EQ(built.consumers("c").size(), 1u);
+  EXPECT_EQ(built.consumers("c")[0]->name, "out");
+  EXPECT_EQ(count_flops(built), 2 * 24 + 12);
+}
+
+TEST(Compute, BindsExtentsByName) {
+  const Axis m("m"), n("n"), k("k");
+  const Compute built = *build(gemm(m, n, k), {{m, 4}, {n, 5}, {k, 6}});
+  EXPECT_EQ(built.shape_of("a"), (std::vector<int64_t>{4, 6}));
+  EXPECT_EQ(built.stages[0].reduction[0].extent, 6);
+  const auto unbound = build(gemm(m, n, k), {{m, 4}});
+  ASSERT_FALSE(unbound);
+  EXPECT_THAT(unbound.error().message, HasSubstr("has no extent"));
+}
+
+TEST(Compute, SharedStagesAreDeclaredOnce) {
+  const Axis i("i", 4);
+  const Tensor a = input("a", Float32, {i});
+  const Tensor s = compute("s", {i}, a(i) + 1);
+  const Tensor t = compute("t", {i}, s(i) * s(i));
+  EXPECT_EQ(build({t, s})->stages.size(), 2u);
+  EXPECT_EQ(build({t, s})->outputs, (std::vector<std::string>{"t", "s"}));
+}
+
+TEST(Compute, RefusesWhatHasNoMeaning) {
+  const Axis i("i", 4), j("j", 4);
+  const Tensor a = input("a", Float32, {i}), other = input("a", Float32, {i});
+  const auto message = [](const Result<Compute>& result) {
+    return result ? std::string("ok") : result.error().message;
+  };
+  EXPECT_THAT(message(build(a)), HasSubstr("is an input"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(i) + other(i)))), HasSubstr("two tensors are named 'a'"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(i, i)))), HasSubstr("2 indices, it has 1"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(j)))), HasSubstr("'j', which is no axis"));
+  EXPECT_THAT(message(build(compute("t", {i, i}, a(i)))), HasSubstr("two axes 'i'"));
+  EXPECT_THAT(message(build(compute("max", {i}, a(i)))), HasSubstr("no name for a tensor"));
+  EXPECT_THAT(message(build(compute("a b", {i}, a(i)))), HasSubstr("no name for a tensor"));
+  EXPECT_THAT(message(build(compute("t", {Axis("a", 3)}, a(var("a"))))), HasSubstr("names a tensor too"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(Expr(i) / Expr(j)), ""))), HasSubstr("positive literal"));
+  EXPECT_THAT(message(build(compute("t", {i}, exp(Expr(i))))), HasSubstr("'exp' needs a float"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(i), "AB"))), HasSubstr("expected 1 distinct capitals"));
+  EXPECT_THAT(message(build(compute("t", {i}, sum(std::vector<Axis>{}, a(i))))), HasSubstr("over no axis"));
+}
+
+TEST(Compute, RefusesReadsOfLaterStages) {
+  Compute compute = *parse_compute("input a: f32[4]; s: f32[i=4] = a[i]; t: f32[i=4] = s[i]");
+  std::swap(compute.stages[0], compute.stages[1]);
+  EXPECT_THAT(error_of(validate(compute)), HasSubstr("'s', which is no input or earlier stage"));
+}
+
+TEST(Compute, SuggestsTheNearestName) {
+  Compute compute = *parse_compute("input image: f32[4]; t: f32[i=4] = image[i]");
+  compute.stages[0].body = read("imgae", {var("i")}, Float32);
+  EXPECT_THAT(error_of(validate(compute)), HasSubstr("did you mean 'image'?"));
+}
+
+TEST(Compute, Fault03_AnExtentOfZeroIsValid) {
+  const Axis m("m", 0), n("n", 3), k("k", 2);
+  const Compute built = *build(gemm(m, n, k));
+  EXPECT_EQ(count_flops(built), 0);
+}
+
+TEST(Compute, Fault05_ProductsThatLeave64BitsAreUnsupported) {
+  const int64_t big = int64_t{1} << 40;
+  const auto tensor = build(gemm({"m", big}, {"n", 1}, {"k", big}));
+  ASSERT_FALSE(tensor);
+  EXPECT_EQ(tensor.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(tensor.error().message, HasSubstr("extent overflow"));
+  const auto iterations = build(gemm({"m", int64_t{1} << 25}, {"n", int64_t{1} << 25}, {"k", int64_t{1} << 25}));
+  ASSERT_FALSE(iterations);
+  EXPECT_THAT(iterations.error().message, HasSubstr("extent overflow"));
+}
+
+TEST(Compute, Fault06_MoreThan2To31ElementsAreDescribedIn64Bits) {
+  const Compute built = *build(gemm({"m", 100000}, {"n", 100000}, {"k", 1}));
+  EXPECT_EQ(built.shape_of("c"), (std::vector<int64_t>{100000, 100000}));
+  EXPECT_EQ(count_flops(built), 2e10);
+}
+
+TEST(Compute, IdentitiesAreNeutral) {
+  EXPECT_EQ(to_string(identity(Combine::Max, Float32)), "-inf");
+  EXPECT_EQ(to_string(identity(Combine::Min, Float32)), "inf");
+  EXPECT_EQ(*as_int(identity(Combine::Max, Int8)), -128);
+  EXPECT_EQ(*as_int(identity(Combine::Min, UInt8)), 255);
+  EXPECT_EQ(*as_int(identity(Combine::Min, Int64)), INT64_MAX);
+  EXPECT_EQ(*as_int(identity(Combine::Prod, Int32)), 1);
+}
+
+}  // namespace
+}  // namespace tw::dsl

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/expr.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace tw::dsl {
+namespace {
+
+const Expr x = var("x"), y = var("y");
+
+TEST(Expr, PrintsWithTheFewestParentheses) {
+  EXPECT_EQ(to_string(x + y * 2), "x + y * 2");
+  EXPECT_EQ(to_string((x + y) * 2), "(x + y) * 2");
+  EXPECT_EQ(to_string(x - (y - 1)), "x - (y - 1)");
+  EXPECT_EQ(to_string(x - y - 1), "x - y - 1");
+  EXPECT_EQ(to_string(x / 2 % 3), "x / 2 % 3");
+  EXPECT_EQ(to_string(min(x, y) + max(x, 3)), "min(x, y) + max(x, 3)");
+  EXPECT_EQ(to_string(x >= 1 && x < 8), "1 <= x && x < 8");
+  EXPECT_EQ(to_string((x < 1 || y < 2) && !(x < y)), "(x < 1 || y < 2) && not(x < y)");
+  EXPECT_EQ(to_string(select(x < 1, read("a", {x - 1}, Float32), constant(Float32, 0))),
+            "select(x < 1, a[x - 1], 0.0)");
+}
+
+TEST(Expr, PrintsConstantsInTheirTypes) {
+  EXPECT_EQ(to_string(constant(Float32, 0.1)), "0.1");
+  EXPECT_EQ(to_string(constant(Float32, -0.0)), "-0.0");
+  EXPECT_EQ(to_string(constant(Float16, 2)), "2.0f16");
+  EXPECT_EQ(to_string(constant(BFloat16, std::numeric_limits<double>::infinity())), "infbf16");
+  EXPECT_EQ(to_string(constant_int(UInt8, 255)), "255u8");
+  EXPECT_EQ(to_string(constant_int(Bool, 1)), "true");
+  EXPECT_EQ(to_string(Expr(-3)), "-3");
+}
+
+TEST(Expr, FoldsIntegersAndTheirNeutralElements) {
+  EXPECT_TRUE(is_int(Expr(7) / 2, 3));
+  EXPECT_TRUE(is_int(Expr(-7) / 2, -4));
+  EXPECT_TRUE(is_int(Expr(-7) % 4, 1));
+  EXPECT_TRUE(equal(x * 1 + 0, x));
+  EXPECT_TRUE(is_int(x * 0, 0));
+  EXPECT_TRUE(is_int(x - x, 0));
+  EXPECT_TRUE(is_int(x % 1, 0));
+  EXPECT_TRUE(equal(constant_int(Bool, 1) && x < y, x < y));
+}
+
+TEST(Expr, NeverFoldsAFloatThatMayBeNan) {
+  const Expr a = read("a", {x}, Float32);
+  EXPECT_EQ(to_string(a * 0), "a[x] * 0.0");
+  EXPECT_EQ(to_string(a - a), "a[x] - a[x]");
+}
+
+TEST(Expr, FoldingAtTheEndsOfTheIntegersDoesNotTrap) {
+  const Expr least(std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(to_string(least / -1), "-9223372036854775808 / -1");
+  EXPECT_EQ(to_string(Expr(1) / 0), "1 / 0");
+  EXPECT_EQ(to_string(Expr(1) % 0), "1 % 0");
+  EXPECT_EQ(to_string(Expr(0) - least), "0 - -9223372036854775808");
+  EXPECT_EQ(to_string(-least), "neg(-9223372036854775808)");
+}
+
+TEST(Expr, EqualsByStructure) {
+  EXPECT_TRUE(equal(x + y, x + y));
+  EXPECT_FALSE(equal(x + y, y + x));
+  EXPECT_FALSE(equal(constant(Float32, 0.0), constant(Float32, -0.0)));
+  EXPECT_EQ((x + y).hash(), (x + y).hash());
+}
+
+TEST(Expr, SubstitutesAndFolds) {
+  const Expr e = read("a", {x * 4 + y}, Float32);
+  EXPECT_EQ(to_string(substitute(e, {{"x", Expr(2)}, {"y", var("z") - 8}})), "a[8 + (z - 8)]");
+  EXPECT_TRUE(uses_var(e, "y"));
+  EXPECT_FALSE(uses_var(e, "z"));
+  EXPECT_TRUE(substitute(e, {{"q", Expr(1)}}).same_node(e));
+}
+
+TEST(Expr, TransformRewritesBottomUp) {
+  const Expr e = transform(x + (x + 1), [](const Expr& node) -> std::optional<Expr> {
+    if (node.as<Var>()) return Expr(3);
+    return std::nullopt;
+  });
+  EXPECT_TRUE(is_int(e, 7));
+}
+
+TEST(Expr, TypeErrorsNameTheOperation) {
+  EXPECT_EQ(type_error(UnaryOp::Exp, Int32), "'exp' needs a float, not i32");
+  EXPECT_EQ(type_error(BinaryOp::And, Float32), "'&&' needs bools, not f32");
+  EXPECT_EQ(type_error(BinaryOp::Mod, Float32), "'%' needs integers, not f32");
+  EXPECT_EQ(type_error(BinaryOp::Add, Float16), std::nullopt);
+}
+
+}  // namespace
+}  // namespace tw::dsl

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/interpret.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "dsl/parse.h"
+#include "tests/dsl/random_expr.h"
+
+namespace tw::dsl {
+namespace {
+
+using ::testing::HasSubstr;
+
+Array array(DType type, std::vector<double> values) {
+  Array a = *Array::make(type, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) a.set({static_cast<int64_t>(i)}, values[i]);
+  return a;
+}
+
+/// The elements of the only output.
+std::vector<double> run(const char* text, const Arrays& inputs = {}) {
+  const auto compute = parse_compute(text);
+  EXPECT_TRUE(compute) << compute.error().message;
+  if (!compute) return {};
+  const auto outputs = interpret(*compute, inputs);
+  EXPECT_TRUE(outputs) << outputs.error().message;
+  if (!outputs) return {};
+  const Array& out = outputs->begin()->second;
+  std::vector<double> values;
+  for (int64_t i = 0; i < out.size(); ++i) values.push_back(out.get_float(i));
+  return values;
+}
+
+std::string error_of(const char* text, const Arrays& inputs = {}) {
+  const auto outputs = interpret(*parse_compute(text), inputs);
+  return outputs ? "ok" : outputs.error().message;
+}
+
+using Values = std::vector<double>;
+
+TEST(Interpret, Reduces) {
+  const Arrays a = {{"a", array(Float32, {3, -1, 4, 1})}};
+  EXPECT_EQ(run("input a: f32[4]; t: f32[] = sum(k=4) a[k]", a), Values{7});
+  EXPECT_EQ(run("input a: f32[4]; t: f32[] = prod(k=4) a[k]", a), Values{-12});
+  EXPECT_EQ(run("input a: f32[4]; t: f32[] = min(k=4) a[k]", a), Values{-1});
+  EXPECT_EQ(run("input a: f32[4]; t: f32[] = max(k=4) a[k]", a), Values{4});
+  EXPECT_EQ(run("input a: f32[4]; t: f32[i=2] = sum(k=2) a[i * 2 + k]", a), (Values{2, 5}));
+  EXPECT_EQ(run("input a: f32[4]; t: f32[] = max(k=0) a[k]", a), Values{-INFINITY});
+}
+
+TEST(Interpret, IntegersWrapAndDivideTowardsMinusInfinity) {
+  EXPECT_EQ(run("t: u8[i=3] = u8(i) * 200"), (Values{0, 200, 144}));
+  EXPECT_EQ(run("t: i8[i=2] = i8(i) + 127"), (Values{127, -128}));
+  EXPECT_EQ(run("t: i64[i=4] = (i - 2) / 2"), (Values{-1, -1, 0, 0}));
+  EXPECT_EQ(run("t: i64[i=4] = (i - 2) % 3"), (Values{1, 2, 0, 1}));
+  EXPECT_EQ(run("t: i8[i=1] = abs(i8(i) - 127i8 - 1)"), (Values{-128}));
+  EXPECT_EQ(run("t: i32[i=2] = sum(k=3) 2147483647i32 * (i32(i) + 0 * i32(k))"), (Values{0, 2147483645}));
+}
+
+TEST(Interpret, FloatsRoundWhenStoredAndAtCasts) {
+  EXPECT_EQ(run("t: f32[] = 16777216.0 + 1.0 - 16777216.0"), Values{1});
+  EXPECT_EQ(run("s: f32[] = 16777216.0 + 1.0; t: f32[] = s[] - 16777216.0"), Values{0});
+  EXPECT_EQ(run("t: f32[] = f32(bf16(1.001))"), Values{1});
+  EXPECT_EQ(run("t: f16[i=1] = 60000.0f16 + f16(i) + 60000"), Values{INFINITY});
+}
+
+TEST(Interpret, CastsToIntegersTruncateAndSaturate) {
+  const Arrays a = {{"a", array(Float32, {-1.5, 300, 2.9, NAN, INFINITY, -INFINITY})}};
+  EXPECT_EQ(run("input a: f32[6]; t: u8[i=6] = u8(a[i])", a), (Values{0, 255, 2, 0, 255, 0}));
+  EXPECT_EQ(run("input a: f32[6]; t: i8[i=6] = i8(a[i])", a), (Values{-1, 127, 2, 0, 127, -128}));
+}
+
+TEST(Interpret, Functions) {
+  EXPECT_EQ(run("t: f32[] = sqrt(9.0) + floor(-1.5) + abs(-2.0)"), Values{3});
+  EXPECT_NEAR(run("t: f32[] = exp(1.0) + log(2.0) + tanh(0.5) + erf(0.5)")[0],
+              std::exp(1) + std::log(2) + std::tanh(0.5) + std::erf(0.5), 1e-6);
+}
+
+TEST(Interpret, SelectEvaluatesOnlyWhatItNeeds) {
+  const Arrays a = {{"a", array(Float32, {1, 2})}};
+  EXPECT_EQ(run("input a: f32[2]; t: f32[i=4] = select(1 <= i && i < 3, a[i - 1], 0)", a), (Values{0, 1, 2, 0}));
+  EXPECT_EQ(run("input a: f32[2]; t: bool[i=3] = i < 2 && a[i] > 1.5", a), (Values{0, 1, 0}));
+  EXPECT_EQ(run("input a: f32[2]; t: bool[i=3] = i >= 2 || a[i] > 1.5", a), (Values{0, 1, 1}));
+}
+
+TEST(Interpret, ReadsOutsideNameTensorAndIndex) {
+  const Arrays a = {{"a", array(Float32, {1, 2})}};
+  EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i]", a), HasSubstr("a[2] is read, 'a' has the shape [2]"));
+  EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i - 1]", a), HasSubstr("a[-1]"));
+}
+
+TEST(Interpret, WrongInputsAreNamed) {
+  const char* text = "input a: f32[2]; t: f32[i=2] = a[i]";
+  EXPECT_THAT(error_of(text), HasSubstr("'a' is missing"));
+  EXPECT_THAT(error_of(text, {{"a", array(Float32, {1})}}), HasSubstr("'a' is f32[1], expected f32[2]"));
+  EXPECT_THAT(error_of(text, {{"a", array(Int8, {1, 2})}}), HasSubstr("'a' is i8[2], expected f32[2]"));
+  Array cut = array(Float32, {1, 2});
+  cut.data.pop_back();
+  EXPECT_THAT(error_of(text, {{"a", cut}}), HasSubstr("expected f32[2]"));
+}
+
+TEST(Interpret, SamplesAgreeWithTheWhole) {
+  const Compute compute = *parse_compute(
+      "input a: f32[6, 5]; peak: f32[i=6] = max(j=5) a[i, j]; e: f32[i=6, j=5] = exp(a[i, j] - peak[i]);"
+      "total: f32[i=6] = sum(j=5) e[i, j]; out: f32[i=6, j=5] = e[i, j] / total[i]");
+  Arrays inputs = {{"a", *Array::make(Float32, {6, 5})}};
+  Random random(1);
+  fill_normal(inputs["a"], random);
+  const Array out = interpret(compute, inputs)->at("out");
+  for (int64_t i = 0; i < 6; ++i)
+    for (int64_t j = 0; j < 5; ++j)
+      EXPECT_EQ(*evaluate_at(compute, inputs, "out", {i, j}), out.get({i, j}));
+  EXPECT_FALSE(evaluate_at(compute, inputs, "out", {6, 0}));
+  EXPECT_FALSE(evaluate_at(compute, inputs, "out", {0}));
+  EXPECT_FALSE(evaluate_at(compute, inputs, "missing", {0}));
+}
+
+TEST(Interpret, Fault06_IndicesBeyond2To31AreExact) {
+  const Compute compute = *parse_compute("t: i64[i=100000, j=100000] = i * 100000 + j");
+  EXPECT_EQ(*evaluate_at(compute, {}, "t", {99999, 99999}), 9999999999.0);
+}
+
+TEST(Interpret, Fault08_SpecialValuesFollowTheirRules) {
+  const double inf = INFINITY, nan = NAN, tiny = 0x1p-149;
+  const Arrays a = {{"a", array(Float32, {nan, inf, -inf, -0.0, tiny})}};
+  const Values sums = run("input a: f32[5]; t: f32[i=5] = a[i] + 1.0", a);
+  EXPECT_TRUE(std::isnan(sums[0]));
+  EXPECT_EQ(Values(sums.begin() + 1, sums.end()), (Values{inf, -inf, 1, 1}));
+  const Values same = run("input a: f32[5]; t: f32[i=5] = a[i] * 1.0", a);
+  EXPECT_TRUE(std::signbit(same[3]));
+  EXPECT_EQ(same[4], tiny);
+  const Values zero = run("input a: f32[5]; t: f32[i=5] = a[i] * 0.0", a);
+  EXPECT_TRUE(std::isnan(zero[1]));
+  const Values relu = run("input a: f32[5]; t: f32[i=5] = max(a[i], 0.0)", a);
+  EXPECT_EQ((Values{relu[0], relu[1], relu[2]}), (Values{0, inf, 0}));  // min and max ignore a NaN
+  EXPECT_EQ(run("input a: f32[5]; t: bool[i=1] = a[i] == a[i]", a), Values{0});
+}
+
+TEST(Interpret, RandomComputesNeverCrash) {
+  Random random(6);
+  int done = 0;
+  for (int round = 0; round < 500; ++round) {
+    const Compute compute = random_compute(random);
+    Arrays inputs = {{"a", *Array::make(Float32, {5, 4})}, {"b", *Array::make(Float32, {3})}};
+    for (auto& [name, values] : inputs) fill_special(values, random);
+    const auto outputs = interpret(compute, inputs);
+    done += outputs.has_value();
+    if (!outputs) {
+      EXPECT_THAT(outputs.error().message, HasSubstr("is read")) << to_text(compute);
+    }
+  }
+  EXPECT_GT(done, 50);
+}
+
+}  // namespace
+}  // namespace tw::dsl
