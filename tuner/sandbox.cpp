@@ -102,22 +102,26 @@ struct Forbidden {
 #define TW_CALL(name) \
   Forbidden { SCMP_SYS(name), #name }
 constexpr std::array always_forbidden = {
-    // processes
-    TW_CALL(fork), TW_CALL(vfork), TW_CALL(execve), TW_CALL(execveat), TW_CALL(setsid),
-    TW_CALL(setpgid), TW_CALL(ptrace), TW_CALL(process_vm_readv), TW_CALL(process_vm_writev),
-    TW_CALL(tkill), TW_CALL(pidfd_open), TW_CALL(pidfd_send_signal), TW_CALL(rt_sigqueueinfo),
+    // other processes
+    TW_CALL(setsid), TW_CALL(setpgid), TW_CALL(ptrace), TW_CALL(process_vm_readv),
+    TW_CALL(process_vm_writev), TW_CALL(tkill), TW_CALL(pidfd_open), TW_CALL(pidfd_send_signal),
+    TW_CALL(rt_sigqueueinfo),
     // network
     TW_CALL(socket), TW_CALL(socketpair), TW_CALL(connect), TW_CALL(bind), TW_CALL(listen),
     TW_CALL(accept), TW_CALL(accept4),
     // ways around the other rules
     TW_CALL(io_uring_setup), TW_CALL(bpf), TW_CALL(perf_event_open), TW_CALL(userfaultfd),
     TW_CALL(unshare), TW_CALL(setns), TW_CALL(mount), TW_CALL(umount2), TW_CALL(chroot),
-    TW_CALL(pivot_root), TW_CALL(setrlimit), TW_CALL(reboot), TW_CALL(kexec_load),
-    TW_CALL(init_module), TW_CALL(finit_module), TW_CALL(add_key), TW_CALL(keyctl),
+    TW_CALL(pivot_root), TW_CALL(reboot), TW_CALL(kexec_load), TW_CALL(init_module),
+    TW_CALL(finit_module), TW_CALL(add_key), TW_CALL(keyctl),
     // changes of files that Landlock does not see
-    TW_CALL(chmod), TW_CALL(fchmod), TW_CALL(fchmodat), TW_CALL(chown), TW_CALL(fchown),
-    TW_CALL(lchown), TW_CALL(fchownat), TW_CALL(setxattr), TW_CALL(lsetxattr), TW_CALL(fsetxattr),
-    TW_CALL(utimensat)};
+    TW_CALL(chown), TW_CALL(fchown), TW_CALL(lchown), TW_CALL(fchownat), TW_CALL(setxattr),
+    TW_CALL(lsetxattr), TW_CALL(fsetxattr), TW_CALL(utimensat)};
+
+/// Compiler drivers start programs, raise their stack limit, and linkers make files executable.
+constexpr std::array forbidden_unless_building = {
+    TW_CALL(fork),      TW_CALL(vfork), TW_CALL(execve), TW_CALL(execveat),
+    TW_CALL(setrlimit), TW_CALL(chmod), TW_CALL(fchmod), TW_CALL(fchmodat)};
 
 /// With no scratch directory there is nothing to write: Landlock would refuse, this ends the
 /// worker.
@@ -135,6 +139,8 @@ constexpr std::array sometimes_forbidden = {TW_CALL(clone),    TW_CALL(kill), TW
 
 std::string_view call_name(int number) {
   for (const Forbidden& call : always_forbidden)
+    if (call.number == number) return call.name;
+  for (const Forbidden& call : forbidden_unless_building)
     if (call.number == number) return call.name;
   for (const Forbidden& call : forbidden_without_scratch)
     if (call.number == number) return call.name;
@@ -251,19 +257,25 @@ uint64_t write_rights(int abi) {
   return rights;
 }
 
-Status allow_writes_below(int ruleset, const std::string& directory, uint64_t rights) {
+Status allow_writes(int ruleset, const std::string& path, uint64_t rights) {
   landlock_path_beneath_attr rule = {};
   rule.allowed_access = rights;
-  rule.parent_fd = ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  rule.parent_fd = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (rule.parent_fd < 0)
-    return fail(ErrorCode::Environment, fmt::format("[sandbox] scratch directory '{}': {}",
-                                                    directory, std::strerror(errno)));
+    return fail(ErrorCode::Environment,
+                fmt::format("[sandbox] '{}': {}", path, std::strerror(errno)));
   const long failed =
       ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
   ::close(rule.parent_fd);
   if (failed == 0) return {};
-  return fail(ErrorCode::Environment, fmt::format("[sandbox] Landlock does not take '{}': {}",
-                                                  directory, std::strerror(errno)));
+  return fail(ErrorCode::Environment,
+              fmt::format("[sandbox] Landlock does not take '{}': {}", path, std::strerror(errno)));
+}
+
+Status allow_scratch(int ruleset, const Limits& limits, uint64_t rights) {
+  if (limits.scratch_dir.empty()) return {};
+  TW_RETURN_IF_ERROR(allow_writes(ruleset, limits.scratch_dir, rights));
+  return allow_writes(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
 }
 
 Status confine_writes(const Limits& limits, Restrictions* done) {
@@ -280,8 +292,7 @@ Status confine_writes(const Limits& limits, Restrictions* done) {
   if (ruleset < 0)
     return fail(ErrorCode::Environment,
                 fmt::format("[sandbox] Landlock: {}", std::strerror(errno)));
-  Status status;
-  if (!limits.scratch_dir.empty()) status = allow_writes_below(ruleset, limits.scratch_dir, rights);
+  Status status = allow_scratch(ruleset, limits, rights);
   if (status && ::syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
     status =
         fail(ErrorCode::Environment, fmt::format("[sandbox] Landlock: {}", std::strerror(errno)));
@@ -323,18 +334,23 @@ void forbid_opening_for_writing(Rules* rules) {
   }
 }
 
+void forbid_processes(Rules* rules) {
+  for (const Forbidden& call : forbidden_unless_building) rules->forbid(call.number);
+  // A thread is a clone with CLONE_THREAD. clone3 hides its flags in memory, so the C library is
+  // told that there is none and falls back to clone.
+  rules->forbid_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+  rules->deny_as(ENOSYS, SCMP_SYS(clone3));
+  const auto self = static_cast<scmp_datum_t>(::getpid());
+  rules->forbid_if(SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self));
+  rules->forbid_if(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self));
+  rules->forbid_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
+}
+
 int add_rules(scmp_filter_ctx filter, const Limits& limits) {
   Rules rules(filter);
   for (const Forbidden& call : always_forbidden) rules.forbid(call.number);
-  // A thread is a clone with CLONE_THREAD. clone3 hides its flags in memory, so the C library is
-  // told that there is none and falls back to clone.
-  rules.forbid_if(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
-  rules.deny_as(ENOSYS, SCMP_SYS(clone3));
-  const auto self = static_cast<scmp_datum_t>(::getpid());
-  rules.forbid_if(SCMP_SYS(kill), SCMP_A0(SCMP_CMP_NE, self));
-  rules.forbid_if(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_NE, self));
   rules.forbid_if(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG));
-  rules.forbid_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
+  if (!limits.may_start_programs) forbid_processes(&rules);
   if (limits.scratch_dir.empty()) {
     for (const Forbidden& call : forbidden_without_scratch) rules.forbid(call.number);
     forbid_opening_for_writing(&rules);

@@ -15,6 +15,7 @@
 //   TW_TRY(Restrictions done, restrict_self({.scratch_dir = dir}));
 //   ... from here on foreign code may run; each further thread starts with a SignalStack.
 //
+// Devices whose drivers open files or sockets are opened before restrict_self().
 // What a kernel lacks (an old Linux without Landlock, another architecture) is listed, not fatal.
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct Limits {
   int64_t address_space_bytes = int64_t{16} << 30;  ///< 0: unlimited, as CUDA needs it
   int64_t file_bytes = int64_t{256} << 20;          ///< of any one file, memfds included
   int open_files = 64;
-  std::string scratch_dir = {};  ///< the only place where files can be written; empty: nowhere
+  bool may_start_programs = false;  ///< for workers that run compilers; never for candidates
+  std::string scratch_dir = {};     ///< the only place where files can be written; empty: nowhere
 };
 
 struct Restrictions {
