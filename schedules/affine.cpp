@@ -326,6 +326,26 @@ std::optional<int64_t> Bounds::bound_below(const Affine& affine, int budget) con
     eliminated.add(fact.at_least_zero, -(c / a));
     result = best(result, bound_below(eliminated, budget - 1));
   }
+  return best(result, rounded_bound(atom, c, rest, budget / 2));
+}
+
+// A fact a v + r >= 0 bounds v itself by an integer: v <= floor(max r / -a). This sees what elimination
+// over the rationals does not: 48 x + v < 56 leaves x = 0 only.
+std::optional<int64_t> Bounds::rounded_bound(const Expr& atom, int64_t c, const Affine& rest,
+                                             int budget) const {
+  if (budget == 0) return std::nullopt;
+  std::optional<int64_t> result;
+  for (const Fact& fact : facts_) {
+    const int64_t a = fact.at_least_zero.coefficient(atom);
+    if (a == 0 || (a > 0) != (c > 0)) continue;
+    Affine others = fact.at_least_zero;
+    others.add(atom, -a);
+    const auto low = bound_below(negated(others), budget);
+    if (!low) continue;
+    Affine replaced = rest;
+    replaced.constant += c * (a > 0 ? ceil_div(*low, a) : floor_div(-*low, -a));
+    result = best(result, bound_below(replaced, budget));
+  }
   return result;
 }
 

@@ -79,6 +79,8 @@ class Bounds {
   int depth_of(const std::string& name) const;
   int depth_of(const Expr& atom) const;
   std::optional<int64_t> bound_below(const Affine& affine, int budget) const;
+  std::optional<int64_t> rounded_bound(const Expr& atom, int64_t coefficient, const Affine& rest,
+                                       int budget) const;
   std::optional<int64_t> atom_bound(const Expr& atom, bool below, int budget) const;
   void add_fact(Affine at_least_zero);
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Search spaces: the schedules worth trying for one compute on one target, derived from the structure of
+// its stages. No operator has a template of its own; a convolution, a product and a user's expression
+// go through the same analysis:
+//
+//   - elementwise producers are inlined where that is cheap, elementwise consumers of a reduction become
+//     its epilogue, other producers are computed in a loop of their consumer or in a phase of their own;
+//   - a reduction gets a register tile over a vector axis (one along which every tensor that uses it is
+//     contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop orders, and
+//     packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1);
+//   - a reduction along the contiguous axis is split into vector lanes first (rfactor);
+//   - everything else is vectorized along its last axis and tiled along the one before.
+//
+// A Space is immutable and thread-safe to share.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/target.h"
+#include "schedules/schedule.h"
+
+namespace tw::schedules {
+
+/// One decision: its name ("conv.tile.x") and the values it may take.
+struct Knob {
+  std::string name;
+  std::vector<int64_t> values;
+};
+
+/// An index into each knob's values.
+using Point = std::vector<int>;
+
+class Space {
+ public:
+  /// `threads`: how many tasks should at least be there to share.
+  static Space derive(const dsl::Compute& compute, const Target& target, int threads);
+
+  const std::vector<Knob>& knobs() const;
+  /// The number of points, constraints not counted.
+  double size() const;
+
+  /// A good first guess, without any measurement.
+  Point default_point() const;
+  /// Uniform over the points that meet the constraints (register pressure, unrolled size).
+  Point sample(Random& random) const;
+  /// Changes one or two knobs by a step or to any value; meets the constraints.
+  Point mutate(const Point& point, Random& random) const;
+  /// Each knob from one of the two; falls back to `a` when no mixture meets the constraints.
+  Point cross(const Point& a, const Point& b, Random& random) const;
+  /// All points that differ in one knob and meet the constraints.
+  std::vector<Point> neighbours(const Point& point) const;
+  bool allowed(const Point& point) const;
+
+  /// The schedule of a point. It may still be illegal: program() says why.
+  Schedule schedule(const Point& point) const;
+
+  /// "knob=value ..." and back; parse gives nullopt for text of another space.
+  std::string to_string(const Point& point) const;
+  std::optional<Point> parse(std::string_view text) const;
+
+ private:
+  struct State;
+  explicit Space(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace tw::schedules
