@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/abi.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/integer.h"
+
+namespace tw::codegen {
+
+using schedules::Buffer;
+using schedules::Expr;
+
+ScratchLayout scratch_layout(const schedules::Program& program) {
+  ScratchLayout layout;
+  for (const Buffer& buffer : program.scratch) {
+    layout.offsets.push_back(layout.bytes);
+    layout.bytes += round_up(buffer.bytes(), buffer_alignment);
+  }
+  return layout;
+}
+
+std::string phase_symbol(const std::string& prefix, size_t phase) {
+  return fmt::format("{}_p{}", prefix, phase);
+}
+
+Status check_limits(const schedules::Program& program) {
+  for (const schedules::Phase& phase : program.phases) {
+    if (phase.tasks() > std::numeric_limits<int32_t>::max())
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[codegen] phase '{}' has {} tasks, at most {} can be numbered: make "
+                              "fewer loops parallel",
+                              phase.name, phase.tasks(), std::numeric_limits<int32_t>::max()));
+    int64_t bytes = 0;
+    for (const Buffer& buffer : schedules::local_buffers(*phase.body))
+      bytes += round_up(buffer.bytes(), buffer_alignment);
+    if (bytes > max_stack_bytes)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[codegen] phase '{}' needs {} bytes of local buffers, the limit is {}: "
+                              "choose smaller tiles or place the buffer further in",
+                              phase.name, bytes, max_stack_bytes));
+  }
+  return {};
+}
+
+Expr linear_index(const Buffer& buffer, const std::vector<Expr>& indices) {
+  TW_CHECK(indices.size() == buffer.extents.size(), "an access has an index a dimension");
+  Expr linear = 0;
+  for (size_t i = 0; i < indices.size(); ++i) linear = linear * Expr(buffer.extents[i]) + indices[i];
+  return linear;
+}
+
+}  // namespace tw::codegen

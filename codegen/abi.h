@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What generated code and its callers agree on; runtime/artifact.h states the calling convention.
+//
+// A phase's tasks are numbered row-major over its axes, the last axis fastest. The scratch buffers of a
+// program lie in one arena, in order, each at a multiple of 64 bytes. A task's own buffers (Local,
+// Register) lie on its stack. Free functions; thread-safe.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+/// Grows whenever old artifacts or records stop meaning the same; takes part in every lookup.
+inline constexpr int codegen_abi = 1;
+
+/// The stack of a task: far below the 8 MiB of a thread, so that nothing else on it matters.
+inline constexpr int64_t max_stack_bytes = 256 << 10;
+inline constexpr int64_t buffer_alignment = 64;
+
+struct ScratchLayout {
+  std::vector<int64_t> offsets;  ///< in bytes, one a scratch buffer
+  int64_t bytes = 0;             ///< of the arena
+};
+ScratchLayout scratch_layout(const schedules::Program& program);
+
+/// "<prefix>_p<phase>".
+std::string phase_symbol(const std::string& prefix, size_t phase);
+
+/// Unsupported, naming the phase, unless task numbers fit 32 bits and each task's buffers its stack.
+Status check_limits(const schedules::Program& program);
+
+/// buffer[indices] as one index into its elements, unsimplified.
+schedules::Expr linear_index(const schedules::Buffer& buffer,
+                             const std::vector<schedules::Expr>& indices);
+
+}  // namespace tw::codegen

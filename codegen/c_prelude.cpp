@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/c_prelude.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+namespace tw::codegen {
+namespace {
+
+struct Function {
+  std::string_view name;
+  std::string_view text;
+};
+
+// A function stands after those that it calls.
+constexpr Function functions[] = {
+    {"tw_floor_div", R"(static inline int64_t tw_floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+)"},
+    {"tw_floor_mod", R"(static inline int64_t tw_floor_mod(int64_t a, int64_t b) {
+  return a % b + (a % b < 0 ? b : 0);
+}
+)"},
+    {"tw_min", R"(static inline int64_t tw_min(int64_t a, int64_t b) { return a < b ? a : b; }
+)"},
+    {"tw_max", R"(static inline int64_t tw_max(int64_t a, int64_t b) { return a > b ? a : b; }
+)"},
+    {"tw_abs", R"(static inline int64_t tw_abs(int64_t a) {
+  return a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
+}
+)"},
+    {"tw_from_bf16", R"(static inline float tw_from_bf16(uint16_t half) {
+  uint32_t bits = (uint32_t)half << 16;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+)"},
+    {"tw_to_bf16", R"(static inline uint16_t tw_to_bf16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (value != value) return (uint16_t)((bits >> 16) | 0x40);
+  return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+)"},
+    {"tw_from_f16", R"(static inline float tw_from_f16(uint16_t half) {
+  uint32_t exponent = (half >> 10) & 31, fraction = half & 0x3ff;
+  float magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
+                    : exponent     ? ldexpf((float)(fraction | 0x400), (int)exponent - 25)
+                                   : ldexpf((float)fraction, -24);
+  return half & 0x8000 ? -magnitude : magnitude;
+}
+)"},
+    {"tw_to_f16", R"(static inline uint16_t tw_to_f16(float value) {
+  uint32_t bits, sign, magnitude, shift, kept, rest;
+  memcpy(&bits, &value, sizeof bits);
+  sign = (bits >> 16) & 0x8000;
+  magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* NaN */
+  if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* rounds to infinity */
+  if (magnitude < 0x33000000) return (uint16_t)sign;             /* rounds to zero */
+  if (magnitude >= 0x38800000) {
+    magnitude -= 0x38000000; /* the exponent's bias, 127 to 15 */
+    shift = 13;
+  } else {
+    shift = 126 - (magnitude >> 23); /* a result without leading one */
+    magnitude = (magnitude & 0x7fffff) | 0x800000;
+  }
+  kept = magnitude >> shift;
+  rest = magnitude & ((1u << shift) - 1);
+  kept += rest > 1u << (shift - 1) || (rest == 1u << (shift - 1) && (kept & 1));
+  return (uint16_t)(sign | kept);
+}
+)"},
+    {"tw_to_i64", R"(static inline int64_t tw_to_i64(double v) {
+  if (v != v) return 0;
+  if (v <= -9223372036854775808.0) return INT64_MIN;
+  return v >= 9223372036854775808.0 ? INT64_MAX : (int64_t)v;
+}
+)"},
+    {"tw_to_i32", R"(static inline int32_t tw_to_i32(double v) {
+  if (v != v) return 0;
+  return v <= -2147483648.0 ? INT32_MIN : v >= 2147483647.0 ? INT32_MAX : (int32_t)v;
+}
+)"},
+    {"tw_to_i8", R"(static inline int8_t tw_to_i8(double v) {
+  if (v != v) return 0;
+  return v <= -128.0 ? -128 : v >= 127.0 ? 127 : (int8_t)v;
+}
+)"},
+    {"tw_to_u8", R"(static inline uint8_t tw_to_u8(double v) {
+  if (v != v) return 0;
+  return v <= 0.0 ? 0 : v >= 255.0 ? 255 : (uint8_t)v;
+}
+)"},
+    {"tw_to_bool", R"(static inline uint8_t tw_to_bool(double v) { return v == v && v != 0.0; }
+)"},
+};
+
+constexpr std::string_view keywords[] = {
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "buffers", "case", "catch", "char",
+    "class", "const", "constexpr", "continue", "default", "delete", "do", "double", "else", "enum",
+    "erff", "expf", "explicit", "export", "extern", "fabsf", "false", "float", "floorf", "fmaxf",
+    "fminf", "for", "friend", "goto", "if", "inline", "int", "int16_t", "int32_t", "int64_t",
+    "int8_t", "ldexpf", "logf", "long", "memcpy", "mutable", "namespace", "new", "not", "operator",
+    "or", "private", "protected", "public", "register", "restrict", "return", "scratch", "short",
+    "signed", "sizeof", "sqrtf", "static", "struct", "switch", "tanhf", "task", "template", "this",
+    "throw", "true", "try", "typedef", "typename", "uint16_t", "uint32_t", "uint64_t", "uint8_t",
+    "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "INFINITY", "NAN",
+    "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN"};
+
+}  // namespace
+
+std::string_view c_head() {
+  return R"(#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#define TW_EXPORT extern "C"
+#define TW_ALIGNED alignas(64)
+#else
+#define TW_EXPORT
+#define TW_ALIGNED _Alignas(64)
+#endif
+
+)";
+}
+
+std::string c_functions_for(std::string_view body) {
+  std::string text;
+  for (size_t i = std::size(functions); i > 0; --i) {
+    const Function& function = functions[i - 1];
+    const std::string call = std::string(function.name) + "(";
+    if (body.find(call) != std::string_view::npos || text.find(call) != std::string::npos)
+      text.insert(0, function.text);
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+bool is_reserved_in_c(std::string_view word) {
+  return std::find(std::begin(keywords), std::end(keywords), word) != std::end(keywords) ||
+         word.substr(0, 3) == "tw_" || word.substr(0, 3) == "TW_";
+}
+
+}  // namespace tw::codegen

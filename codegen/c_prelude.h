@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the emitted C may call: a head that every text starts with, and small functions of which a text
+// carries those that it uses.
+
+#include <string>
+#include <string_view>
+
+namespace tw::codegen {
+
+std::string_view c_head();
+
+/// Definitions of the functions that `body` calls, and of those that they call, in order.
+std::string c_functions_for(std::string_view body);
+
+/// Words that no variable of the emitted C may be named.
+bool is_reserved_in_c(std::string_view word);
+
+}  // namespace tw::codegen

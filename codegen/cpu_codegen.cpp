@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cpu_codegen.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+namespace tw::codegen {
+namespace {
+
+constexpr std::string_view plugin_name = "libtw_halide.so";
+
+Result<void*> open_plugin(const std::vector<std::string>& directories) {
+  std::string reason = "it was not found";
+  for (const std::string& directory : directories) {
+    const std::string path = fmt::format("{}/{}", directory, plugin_name);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) continue;
+    // Never closed: LLVM does not survive being unloaded.
+    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    reason = dlerror();
+  }
+  return fail(ErrorCode::Environment,
+              fmt::format("[codegen] the CPU compiler {} cannot be opened ({}), looked in {}: install "
+                          "the Python package halide==21.0.0 into .venv and build again",
+                          plugin_name, reason, fmt::join(directories, ", ")));
+}
+
+template <typename Function>
+Result<Function*> find_function(void* plugin, const char* name) {
+  if (void* address = dlsym(plugin, name)) return reinterpret_cast<Function*>(address);
+  return fail(ErrorCode::Environment,
+              fmt::format("[codegen] {} has no function {}: build it with this program", plugin_name,
+                          name));
+}
+
+Status check_version(void* plugin) {
+  TW_TRY(PluginVersion * version, find_function<PluginVersion>(plugin, "tw_halide_version"));
+  if (version() == plugin_version) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[codegen] {} has version {}, expected {}: build it with this program",
+                          plugin_name, version(), plugin_version));
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_directories() {
+  std::vector<std::string> directories;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const auto folder = program.parent_path();
+    directories = {folder.string(), (folder.parent_path() / "lib" / "tilewright").string()};
+  }
+  directories.push_back(TW_PLUGIN_BUILD_DIRECTORY);
+  return directories;
+}
+
+Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
+                                    const CpuCodegenOptions& options) {
+  const auto& given = options.plugin_directories;
+  TW_TRY(void* plugin, open_plugin(given.empty() ? plugin_directories() : given));
+  TW_RETURN_IF_ERROR(check_version(plugin));
+  TW_TRY(PluginCompile * compile, find_function<PluginCompile>(plugin, "tw_halide_compile"));
+  Result<CompiledObjects> result;
+  compile(programs.data(), programs.size(), &target, &result);
+  return result;
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Programs -> machine code for CPUs, through the plugin that holds Halide's back end.
+//
+// The plugin is opened when code is generated; a program that only runs kernels never needs it. It is
+// one shared object, libtw_halide.so, built with this library and of the same version. The functions
+// of the object follow runtime/artifact.h and import nothing.
+//
+// Generated arithmetic on floats may reassociate, contract and ignore NaN. Thread-safe.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+/// A program and the prefix of its functions' symbols (codegen/abi.h), unique in a batch.
+struct NamedProgram {
+  std::string prefix;
+  const schedules::Program* program = nullptr;
+};
+
+struct CompiledObjects {
+  std::string object;             ///< the bytes of one relocatable ELF object with all functions
+  std::vector<Status> programs;   ///< one each, in order; functions of a failed one are absent
+};
+
+struct CpuCodegenOptions {
+  /// Where libtw_halide.so is looked for, first to last; empty: plugin_directories().
+  std::vector<std::string> plugin_directories;
+};
+
+/// Beside this program, in ../lib/tilewright from there, and where the build put the plugin.
+std::vector<std::string> plugin_directories();
+
+/// Environment: the plugin is absent, or of another version. Any other error is one of the code
+/// generation as a whole, which one program can cause: compile them one by one to find it.
+Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
+                                    const CpuCodegenOptions& options = {});
+
+/// What the plugin exports, under these names and C linkage.
+inline constexpr int plugin_version = 1;
+using PluginVersion = int();                                     // tw_halide_version
+using PluginCompile = void(const NamedProgram* programs, size_t count, const Target* target,
+                           Result<CompiledObjects>* result);     // tw_halide_compile
+
+}  // namespace tw::codegen

@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one file that knows Halide: translates a Program, statement by statement, to Halide's IR, runs
+// the passes that its back end needs, and compiles. Halide::Internal is no stable interface; the wheel's
+// version is pinned. Everything here is reached through the two functions at the end.
+//
+//   Loop Serial | Unrolled | Vector    For Serial | Unrolled, unroll_loops | Vectorized, vectorize_loops
+//   Allocate                           Allocate on the stack, promoted to registers once unrolled
+//   buffer[i, j] op= value             Store to one linear index, op written out
+//   phase                              LoweredFunc(buffers, scratch, task); pointers are lets at its top
+
+#include <Halide.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "codegen/abi.h"
+#include "codegen/cpu_codegen.h"
+#include "codegen/ranges.h"
+
+namespace tw::codegen {
+namespace {
+
+using dsl::BinaryOp;
+using dsl::UnaryOp;
+using schedules::Affine;
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Block;
+using schedules::Buffer;
+using schedules::Combine;
+using schedules::Expr;
+using schedules::If;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Phase;
+using schedules::Program;
+using schedules::Scope;
+using schedules::Stmt;
+using HExpr = Halide::Expr;
+using HStmt = Halide::Internal::Stmt;
+namespace hi = Halide::Internal;
+
+const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
+
+/// As elements lie in memory. Bool is a byte.
+Halide::Type storage_type(DType type) {
+  switch (type) {
+    case Float32: return Halide::Float(32);
+    case Float16: return Halide::Float(16);
+    case BFloat16: return Halide::BFloat(16);
+    case Int8: return Halide::Int(8);
+    case UInt8:
+    case Bool: return Halide::UInt(8);
+    case Int32: return Halide::Int(32);
+    case Int64: return Halide::Int(64);
+  }
+  TW_CHECK(false);
+}
+
+/// As values are computed with.
+Halide::Type value_type(DType type) {
+  if (is_float(type)) return Halide::Float(32);
+  return type == Bool ? Halide::Bool() : storage_type(type);
+}
+
+HExpr handle_variable(const std::string& name) {
+  return hi::Variable::make(Halide::type_of<void*>(), name);
+}
+
+// ---- arithmetic that Halide does not have ---------------------------------------------------------
+
+/// Truncated, and saturated at the type's limits. The clamp keeps the conversion itself defined.
+HExpr saturating_cast(Halide::Type type, const HExpr& a) {
+  const double top = std::ldexp(1.0, type.bits() - (type.is_int() ? 1 : 0));
+  const float low = type.is_int() ? static_cast<float>(-top) : 0.0f;
+  if (type.bits() < 24)
+    return hi::cast(type, hi::Max::make(hi::Min::make(a, static_cast<float>(top - 1)), low));
+  const float below_top = std::nextafter(static_cast<float>(top), 0.0f);
+  const HExpr inside = hi::Max::make(hi::Min::make(a, below_top), low);
+  return Halide::select(a >= static_cast<float>(top), type.max(), hi::cast(type, inside));
+}
+
+/// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
+HExpr tanh_f32(const HExpr& x) {
+  const HExpr z = x * x;
+  const HExpr polynomial =
+      ((((-5.70498872745e-3f * z + 2.06390887954e-2f) * z - 5.37397155531e-2f) * z +
+        1.33314422036e-1f) * z - 3.33332819422e-1f) * z * x + x;
+  const HExpr magnitude = Halide::min(Halide::abs(x), 10.0f);  // tanh(10) rounds to 1
+  const HExpr large = 1.0f - 2.0f / (hi::halide_exp(magnitude * 2.0f) + 1.0f);
+  return Halide::select(Halide::abs(x) < 0.625f, polynomial,
+                        Halide::select(x < 0.0f, -large, large));
+}
+
+HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
+
+// ---- one phase ------------------------------------------------------------------------------------
+
+struct Access {
+  Buffer buffer;
+  std::string name;            ///< unique in the function
+  Halide::Parameter external;  ///< defined for arguments: no alignment beyond the element's is assumed
+};
+
+class PhaseTranslator {
+ public:
+  PhaseTranslator(const Program& program, const Phase& phase) : program_(program), phase_(phase) {}
+
+  HStmt translate() {
+    for (const auto& argument : program_.arguments) {
+      Access access{argument.buffer, fresh(argument.buffer.name), {}};
+      access.external = Halide::Parameter(storage_type(argument.buffer.type), true, 1, access.name);
+      accesses_[argument.buffer.name] = access;
+    }
+    for (const Buffer& buffer : program_.scratch)
+      accesses_[buffer.name] = {buffer, fresh(buffer.name), {}};
+    for (const auto& axis : phase_.axes) enter(axis.variable, 0, axis.extent, fresh(axis.variable));
+    return with_pointers(with_task_axes(statements(*phase_.body)));
+  }
+
+ private:
+  // ---- scope ------------------------------------------------------------------------------------
+
+  std::string fresh(const std::string& name) { return name + "$" + std::to_string(names_++); }
+
+  void enter(const std::string& variable, const Expr& begin, const Expr& end,
+             const std::string& name) {
+    ranges_.set(variable, begin, end);
+    bounds_.push_loop(variable, begin, end);
+    variables_[variable] = {hi::Variable::make(index32, name), depth_++};
+  }
+
+  HStmt with_task_axes(HStmt body) const {
+    int64_t stride = 1;
+    for (size_t i = phase_.axes.size(); i > 0; --i) {
+      const auto& axis = phase_.axes[i - 1];
+      HExpr value = hi::Variable::make(index32, "task") / static_cast<int>(stride);
+      if (i > 1) value = value % static_cast<int>(axis.extent);
+      const auto* name = variables_.at(axis.variable).value.as<hi::Variable>();
+      body = hi::LetStmt::make(name->name, value, body);
+      stride *= axis.extent;
+    }
+    return body;
+  }
+
+  HStmt with_pointers(HStmt body) const {
+    const Halide::Type handle = Halide::type_of<void*>();
+    const ScratchLayout layout = scratch_layout(program_);
+    for (size_t i = 0; i < program_.scratch.size(); ++i) {
+      const HExpr address = Halide::reinterpret(Halide::UInt(64), handle_variable("scratch")) +
+                            hi::make_const(Halide::UInt(64), layout.offsets[i]);
+      body = hi::LetStmt::make(accesses_.at(program_.scratch[i].name).name,
+                               Halide::reinterpret(handle, address), body);
+    }
+    for (size_t i = 0; i < program_.arguments.size(); ++i) {
+      const HExpr pointer = hi::Load::make(handle, "buffers", static_cast<int>(i), {}, {},
+                                           hi::const_true(), hi::ModulusRemainder());
+      body = hi::LetStmt::make(accesses_.at(program_.arguments[i].buffer.name).name, pointer, body);
+    }
+    return body;
+  }
+
+  // ---- statements -------------------------------------------------------------------------------
+
+  HStmt statements(const Block& block) {
+    std::vector<HStmt> result;
+    for (const Stmt& stmt : block) result.push_back(statement(stmt));
+    return result.empty() ? hi::Evaluate::make(0) : hi::Block::make(result);
+  }
+
+  HStmt statement(const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) return translate_loop(*loop);
+    if (const If* branch = stmt.as<If>()) return translate_if(*branch);
+    if (const Allocate* allocate = stmt.as<Allocate>()) return translate_allocate(*allocate);
+    return translate_assign(*stmt.as<Assign>());
+  }
+
+  HStmt translate_loop(const Loop& loop) {
+    const HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
+    const std::string name = fresh(loop.variable);
+    const auto mark = bounds_.mark();
+    enter(loop.variable, loop.begin, loop.end, name);
+    if (loop.kind == LoopKind::Vector) vector_variables_.insert(loop.variable);
+    const HStmt body = statements(*loop.body);
+    vector_variables_.erase(loop.variable);
+    --depth_;
+    bounds_.restore(mark);
+    constexpr hi::ForType kinds[] = {hi::ForType::Serial, hi::ForType::Unrolled,
+                                     hi::ForType::Vectorized};
+    return hi::For::make(name, begin, hi::simplify(end - begin), kinds[static_cast<int>(loop.kind)],
+                         Halide::Partition::Never, Halide::DeviceAPI::None, body);
+  }
+
+  HExpr loop_bound(const Expr& bound) {
+    const Expr simple = schedules::simplify(bound, bounds_);
+    if (!ranges_.all_fit_int32(simple))
+      throw Halide::CompileError("the loop bound " + dsl::to_string(bound) + " may exceed 32 bits");
+    return integer(simple, index32);
+  }
+
+  HStmt translate_if(const If& branch) {
+    const HExpr condition = value(schedules::simplify(branch.condition, bounds_));
+    const auto mark = bounds_.mark();
+    bounds_.push_condition(branch.condition);
+    const HStmt body = statements(*branch.body);
+    bounds_.restore(mark);
+    return hi::IfThenElse::make(condition, body);
+  }
+
+  HStmt translate_allocate(const Allocate& allocate) {
+    const Buffer& buffer = allocate.buffer;
+    const auto outer = accesses_.find(buffer.name);
+    const std::optional<Access> shadowed =
+        outer == accesses_.end() ? std::nullopt : std::optional(outer->second);
+    const Access access{buffer, fresh(buffer.name), {}};
+    accesses_[buffer.name] = access;
+    const HStmt body = statements(*allocate.body);
+    if (shadowed) accesses_[buffer.name] = *shadowed;
+    const auto elements = static_cast<int>(std::max<int64_t>(1, buffer.elements()));
+    // Register: always a plain stack array. Stack turns to calls of a runtime above 16 KiB.
+    return hi::Allocate::make(access.name, storage_type(buffer.type), Halide::MemoryType::Register,
+                              {elements}, hi::const_true(), body);
+  }
+
+  HStmt translate_assign(const Assign& assign) {
+    const Access& access = accesses_.at(assign.buffer);
+    const DType type = access.buffer.type;
+    const HExpr index = linear(access.buffer, assign.indices);
+    HExpr result = value(assign.value);
+    if (assign.combine != Combine::None) {
+      const HExpr old = to_value(type, load(access, index, hi::const_true()));
+      result = combine(assign.combine, old, result);
+    }
+    return hi::Store::make(access.name, to_storage(type, result), index, access.external,
+                           hi::const_true(), hi::ModulusRemainder());
+  }
+
+  static HExpr combine(Combine combine, const HExpr& old, const HExpr& value) {
+    switch (combine) {
+      case Combine::None: return value;
+      case Combine::Sum: return old + value;
+      case Combine::Prod: return old * value;
+      case Combine::Min: return hi::Min::make(old, value);
+      case Combine::Max: return hi::Max::make(old, value);
+    }
+    TW_CHECK(false);
+  }
+
+  // ---- memory -----------------------------------------------------------------------------------
+
+  static HExpr load(const Access& access, const HExpr& index, const HExpr& predicate) {
+    return hi::Load::make(storage_type(access.buffer.type), access.name, index, {}, access.external,
+                          predicate, hi::ModulusRemainder());
+  }
+
+  static HExpr to_value(DType type, const HExpr& stored) {
+    if (type == Bool) return stored != hi::make_zero(stored.type());
+    return hi::cast(value_type(type), stored);
+  }
+  static HExpr to_storage(DType type, const HExpr& value) {
+    return hi::cast(storage_type(type), value);
+  }
+
+  /// The linear index as a sum with the outermost variables first, so that what does not change in
+  /// inner loops stands together.
+  HExpr linear(const Buffer& buffer, const std::vector<Expr>& indices) {
+    const Expr simple = schedules::simplify(linear_index(buffer, indices), bounds_);
+    Affine affine = schedules::to_affine(simple);
+    std::stable_sort(affine.terms.begin(), affine.terms.end(),
+                     [&](const Affine::Term& a, const Affine::Term& b) {
+                       return depth(a.atom) < depth(b.atom);
+                     });
+    const Halide::Type type = ranges_.all_fit_int32(affine) ? index32 : index64;
+    HExpr sum;
+    for (const Affine::Term& term : affine.terms) {
+      const HExpr part = integer(term.atom, type) * hi::make_const(type, term.coefficient);
+      sum = sum.defined() ? sum + part : part;
+    }
+    const HExpr constant = hi::make_const(type, affine.constant);
+    return hi::simplify(sum.defined() ? sum + constant : constant);
+  }
+
+  int depth(const Expr& atom) const {
+    int deepest = -1;
+    dsl::for_each(atom, [&](const Expr& e) {
+      if (const auto* v = e.as<dsl::Var>())
+        deepest = std::max(deepest, variables_.at(v->name).depth);
+    });
+    return deepest;
+  }
+
+  /// Every index is in its extent whether or not the conditions around the read hold.
+  bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const Range range = ranges_.of(indices[i]);
+      if (range.low >= 0 && range.high < buffer.extents[i]) continue;
+      if (!bounds_.proves(indices[i] >= Expr(0) && indices[i] < Expr(buffer.extents[i])))
+        return false;
+    }
+    return true;
+  }
+
+  /// Selects are computed on both sides, so a read that only its condition keeps inside must not
+  /// happen, or happen elsewhere: a predicated load where lanes differ, element 0 where they do not.
+  HExpr read(const dsl::Read& r) {
+    const Access& access = accesses_.at(r.tensor);
+    const HExpr index = linear(access.buffer, r.indices);
+    if (!guard_.defined() || is_always_inside(access.buffer, r.indices))
+      return load(access, index, hi::const_true());
+    if (access.buffer.elements() == 0) return hi::make_zero(storage_type(r.type));
+    if (uses_vector_variable(r.indices)) return load(access, index, guard_);
+    return load(access, Halide::select(guard_, index, hi::make_zero(index.type())),
+                hi::const_true());
+  }
+
+  bool uses_vector_variable(const std::vector<Expr>& indices) const {
+    for (const Expr& index : indices)
+      for (const std::string& variable : vector_variables_)
+        if (dsl::uses_var(index, variable)) return true;
+    return false;
+  }
+
+  HExpr guarded(const HExpr& condition, const Expr& expr) {
+    const HExpr outer = guard_;
+    guard_ = outer.defined() ? outer && condition : condition;
+    const HExpr result = value(expr);
+    guard_ = outer;
+    return result;
+  }
+
+  // ---- expressions ------------------------------------------------------------------------------
+
+  HExpr value(const Expr& expr) {
+    if (expr.type() == Int64) return hi::cast(index64, integer(expr, width(expr)));
+    if (const auto* c = expr.as<dsl::Const>()) return constant(*c);
+    if (const auto* r = expr.as<dsl::Read>()) return to_value(r->type, read(*r));
+    if (const auto* u = expr.as<dsl::Unary>()) return unary(*u);
+    if (const auto* b = expr.as<dsl::Binary>()) return binary(*b);
+    if (const auto* c = expr.as<dsl::Cast>()) return converted(*c);
+    const auto& s = *expr.as<dsl::Select>();
+    const HExpr condition = value(s.condition);
+    return Halide::select(condition, guarded(condition, s.a), guarded(!condition, s.b));
+  }
+
+  static HExpr constant(const dsl::Const& c) {
+    if (c.type == Bool) return hi::make_bool(c.int_value != 0);
+    if (!is_float(c.type)) return hi::make_const(value_type(c.type), c.int_value);
+    return hi::make_const(Halide::Float(32), c.float_value);
+  }
+
+  Halide::Type width(const Expr& expr) const {
+    return ranges_.all_fit_int32(expr) ? index32 : index64;
+  }
+
+  /// An Int64 expression computed in `type`, which is 32 bits only where all of it fits.
+  HExpr integer(const Expr& expr, Halide::Type type) {
+    if (const auto constant = dsl::as_int(expr)) return hi::make_const(type, *constant);
+    if (const auto* v = expr.as<dsl::Var>()) return hi::cast(type, variables_.at(v->name).value);
+    if (const auto* r = expr.as<dsl::Read>()) return hi::cast(type, read(*r));
+    if (const auto* c = expr.as<dsl::Cast>())
+      return is_float(c->a.type()) ? saturating_cast(type, value(c->a)) : hi::cast(type, value(c->a));
+    if (const auto* u = expr.as<dsl::Unary>()) {
+      const HExpr a = integer(u->a, type);
+      return u->op == UnaryOp::Neg ? -a : hi::cast(type, Halide::abs(a));
+    }
+    if (const auto* s = expr.as<dsl::Select>()) {
+      const HExpr condition = value(s->condition);
+      return Halide::select(condition, hi::cast(type, guarded(condition, s->a)),
+                            hi::cast(type, guarded(!condition, s->b)));
+    }
+    const auto& b = *expr.as<dsl::Binary>();
+    return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
+  }
+
+  static HExpr arithmetic(BinaryOp op, const HExpr& a, const HExpr& b) {
+    switch (op) {
+      case BinaryOp::Add: return a + b;
+      case BinaryOp::Sub: return a - b;
+      case BinaryOp::Mul: return a * b;
+      case BinaryOp::Div: return a / b;
+      case BinaryOp::Mod: return a % b;
+      case BinaryOp::Min: return hi::Min::make(a, b);
+      case BinaryOp::Max: return hi::Max::make(a, b);
+      case BinaryOp::Lt: return a < b;
+      case BinaryOp::Le: return a <= b;
+      case BinaryOp::Eq: return a == b;
+      case BinaryOp::Ne: return a != b;
+      case BinaryOp::And: return a && b;
+      case BinaryOp::Or: return a || b;
+    }
+    TW_CHECK(false);
+  }
+
+  HExpr binary(const dsl::Binary& b) {
+    if (b.a.type() == Int64) {  // a comparison: both sides as narrow as they fit
+      const Halide::Type type =
+          ranges_.all_fit_int32(b.a) && ranges_.all_fit_int32(b.b) ? index32 : index64;
+      return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
+    }
+    const HExpr a = value(b.a);
+    if (b.op == BinaryOp::And) return a && guarded(a, b.b);
+    if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
+    return arithmetic(b.op, a, value(b.b));
+  }
+
+  HExpr unary(const dsl::Unary& u) {
+    const HExpr a = value(u.a);
+    switch (u.op) {
+      case UnaryOp::Neg: return -a;
+      case UnaryOp::Not: return !a;
+      case UnaryOp::Abs: return hi::cast(a.type(), Halide::abs(a));
+      case UnaryOp::Exp: return hi::halide_exp(a);
+      case UnaryOp::Log: return hi::halide_log(a);
+      case UnaryOp::Sqrt: return Halide::sqrt(a);
+      case UnaryOp::Tanh: return tanh_f32(a);
+      case UnaryOp::Erf: return erf_f32(a);
+      case UnaryOp::Floor: return Halide::floor(a);
+    }
+    TW_CHECK(false);
+  }
+
+  HExpr converted(const dsl::Cast& c) {
+    const DType from = c.a.type();
+    const HExpr a = from == Int64 ? integer(c.a, width(c.a)) : value(c.a);
+    if (c.type == Bool) return a != hi::make_zero(a.type());
+    if (c.type == Float16 || c.type == BFloat16)  // rounded here, computed on in 32 bits
+      return hi::cast(Halide::Float(32), hi::cast(storage_type(c.type), hi::cast(Halide::Float(32), a)));
+    if (is_float(from) && !is_float(c.type)) return saturating_cast(value_type(c.type), a);
+    return hi::cast(value_type(c.type), a);
+  }
+
+  struct Variable {
+    HExpr value;
+    int depth = 0;
+  };
+
+  const Program& program_;
+  const Phase& phase_;
+  Ranges ranges_;
+  schedules::Bounds bounds_;
+  std::map<std::string, Variable> variables_;
+  std::map<std::string, Access> accesses_;
+  std::set<std::string> vector_variables_;
+  HExpr guard_;  ///< conjunction of the select conditions around; undefined: none
+  int depth_ = 0;
+  int names_ = 0;
+};
+
+HStmt run_passes(HStmt body) {
+  body = hi::unroll_loops(body);
+  body = hi::simplify(body);
+  body = hi::vectorize_loops(body, {});
+  body = hi::simplify(body);
+  body = hi::flatten_nested_ramps(body);
+  body = hi::find_intrinsics(body);
+  return hi::common_subexpression_elimination(body, true);
+}
+
+hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase) {
+  const HStmt body = run_passes(PhaseTranslator(program, phase).translate());
+  const auto argument = [](const char* name, Halide::Type type) {
+    return hi::LoweredArgument(name, Halide::Argument::InputScalar, type, 0,
+                               Halide::ArgumentEstimates{});
+  };
+  const Halide::Type pointer = Halide::type_of<void*>();
+  return {symbol,
+          {argument("buffers", pointer), argument("scratch", pointer), argument("task", index32)},
+          body, Halide::LinkageType::External, Halide::NameMangling::C};
+}
+
+// ---- target -------------------------------------------------------------------------------------
+
+struct FeatureRow {
+  std::vector<std::string_view> needs;  ///< of ours, all of them
+  Halide::Target::Feature gives;
+};
+
+Halide::Target halide_target(const Target& target) {
+  using T = Halide::Target;
+  static const std::vector<FeatureRow> rows = {
+      {{"sse4_1"}, T::SSE41},
+      {{"avx"}, T::AVX},
+      {{"avx2"}, T::AVX2},
+      {{"fma"}, T::FMA},
+      {{"f16c"}, T::F16C},
+      {{"avx512f", "avx512cd"}, T::AVX512},
+      {{"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}, T::AVX512_Skylake},
+      {{"avx512bw", "avx512dq", "avx512vl", "avx512ifma", "avx512vbmi"}, T::AVX512_Cannonlake},
+      {{"avx512vbmi", "avx512ifma", "avx512_bf16", "avx512_vnni", "avx512_bitalg",
+        "avx512_vpopcntdq", "avx512_vbmi2"},
+       T::AVX512_Zen4},
+      {{"asimddp"}, T::ARMDotProd},
+      {{"asimdhp"}, T::ARMFp16}};
+  const bool is_x86 = target.architecture == Architecture::X86_64;
+  T result(T::Linux, is_x86 ? T::X86 : T::ARM, 64, {T::NoRuntime, T::NoAsserts, T::NoBoundsQuery});
+  for (const FeatureRow& row : rows) {
+    bool has_all = true;
+    for (const std::string_view feature : row.needs) has_all &= target.has(feature);
+    if (has_all) result.set_feature(row.gives);
+  }
+  return result;
+}
+
+// ---- batches ------------------------------------------------------------------------------------
+
+tl::unexpected<Error> rejected(const std::string& what, const char* message) {
+  return fail(ErrorCode::Unsupported,
+              "[codegen] the compiler rejects " + what + ": " + std::string(message));
+}
+
+/// All phases or none.
+Status append(const NamedProgram& named, Halide::Module& module) try {
+  TW_RETURN_IF_ERROR(check_limits(*named.program));
+  std::vector<hi::LoweredFunc> functions;
+  for (size_t i = 0; i < named.program->phases.size(); ++i)
+    functions.push_back(
+        translate(phase_symbol(named.prefix, i), *named.program, named.program->phases[i]));
+  for (const hi::LoweredFunc& function : functions) module.append(function);
+  return {};
+} catch (const Halide::Error& error) {
+  return rejected("kernel " + named.prefix, error.what());
+}
+
+Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Target& target) try {
+  Halide::Module module("tilewright", halide_target(target));
+  CompiledObjects result;
+  for (const NamedProgram& program : programs) result.programs.push_back(append(program, module));
+  const auto object = module.compile_to_buffer();
+  result.object.assign(reinterpret_cast<const char*>(object.data()), object.number_of_elements());
+  return result;
+} catch (const Halide::Error& error) {
+  return rejected("a batch", error.what());
+} catch (const std::exception& error) {
+  return rejected("a batch", error.what());
+}
+
+}  // namespace
+}  // namespace tw::codegen
+
+extern "C" __attribute__((visibility("default"))) int tw_halide_version() {
+  return tw::codegen::plugin_version;
+}
+
+extern "C" __attribute__((visibility("default"))) void tw_halide_compile(
+    const tw::codegen::NamedProgram* programs, size_t count, const tw::Target* target,
+    tw::Result<tw::codegen::CompiledObjects>* result) {
+  *result = tw::codegen::compile({programs, count}, *target);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/ranges.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/integer.h"
+
+namespace tw::codegen {
+namespace {
+
+using dsl::BinaryOp;
+using schedules::Expr;
+
+constexpr int64_t least = std::numeric_limits<int64_t>::min();
+constexpr int64_t largest = std::numeric_limits<int64_t>::max();
+
+bool is_unknown(int64_t bound) { return bound == least || bound == largest; }
+
+int64_t saturating_add(int64_t a, int64_t b) {
+  if (is_unknown(a)) return a;
+  if (is_unknown(b)) return b;
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) return a < 0 ? least : largest;
+  return sum;
+}
+
+int64_t saturating_mul(int64_t a, int64_t b) {
+  int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) return (a < 0) != (b < 0) ? least : largest;
+  return product;
+}
+
+int64_t negated(int64_t a) { return a == least ? largest : a == largest ? least : -a; }
+
+Range product(Range a, Range b) {
+  const auto [low, high] =
+      std::minmax({saturating_mul(a.low, b.low), saturating_mul(a.low, b.high),
+                   saturating_mul(a.high, b.low), saturating_mul(a.high, b.high)});
+  return {low, high};
+}
+
+Range quotient(Range a, const Expr& divisor) {
+  const auto k = dsl::as_int(divisor);
+  if (!k || *k <= 0) return {};
+  return {is_unknown(a.low) ? a.low : floor_div(a.low, *k),
+          is_unknown(a.high) ? a.high : floor_div(a.high, *k)};
+}
+
+Range remainder(Range a, const Expr& divisor) {
+  const auto k = dsl::as_int(divisor);
+  if (!k || *k <= 0) return {};
+  if (a.low >= 0 && a.high < *k) return a;
+  return {0, *k - 1};
+}
+
+Range of_type(DType type) {
+  switch (type) {
+    case Bool: return {0, 1};
+    case UInt8: return {0, 255};
+    case Int8: return {-128, 127};
+    case Int32: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+bool Range::fits_int32() const {
+  return low >= std::numeric_limits<int32_t>::min() && high <= std::numeric_limits<int32_t>::max();
+}
+
+void Ranges::set(const std::string& variable, const Expr& begin, const Expr& end) {
+  const Range first = of(begin), last = of(end);
+  // A loop that may be empty has no value then: the range stays well formed.
+  const int64_t high = is_unknown(last.high) ? last.high : last.high - 1;
+  variables_[variable] = {first.low, std::max(first.low, high)};
+}
+
+Range Ranges::of(const Expr& expr) const {
+  if (const auto value = dsl::as_int(expr)) return {*value, *value};
+  if (const auto* v = expr.as<dsl::Var>()) {
+    const auto found = variables_.find(v->name);
+    return found == variables_.end() ? Range{} : found->second;
+  }
+  if (const auto* c = expr.as<dsl::Cast>())
+    return expr.type() == Int64 && !is_float(c->a.type()) ? of(c->a) : of_type(expr.type());
+  if (const auto* s = expr.as<dsl::Select>()) {
+    const Range a = of(s->a), b = of(s->b);
+    return {std::min(a.low, b.low), std::max(a.high, b.high)};
+  }
+  if (const auto* u = expr.as<dsl::Unary>(); u && expr.type() == Int64) {
+    const Range a = of(u->a);
+    const Range minus = {negated(a.high), negated(a.low)};
+    if (u->op == dsl::UnaryOp::Neg) return minus;
+    return {std::max<int64_t>(0, std::max(a.low, minus.low)), std::max(a.high, minus.high)};
+  }
+  const auto* b = expr.as<dsl::Binary>();
+  if (!b || expr.type() != Int64) return of_type(expr.type());
+  const Range x = of(b->a), y = of(b->b);
+  switch (b->op) {
+    case BinaryOp::Add: return {saturating_add(x.low, y.low), saturating_add(x.high, y.high)};
+    case BinaryOp::Sub:
+      return {saturating_add(x.low, negated(y.high)), saturating_add(x.high, negated(y.low))};
+    case BinaryOp::Mul: return product(x, y);
+    case BinaryOp::Div: return quotient(x, b->b);
+    case BinaryOp::Mod: return remainder(x, b->b);
+    case BinaryOp::Min: return {std::min(x.low, y.low), std::min(x.high, y.high)};
+    case BinaryOp::Max: return {std::max(x.low, y.low), std::max(x.high, y.high)};
+    default: return {};
+  }
+}
+
+bool Ranges::all_fit_int32(const Expr& expr) const {
+  if (expr.as<dsl::Read>()) return of(expr).fits_int32();
+  if (expr.type() == Int64 && !of(expr).fits_int32()) return false;
+  if (const auto* u = expr.as<dsl::Unary>()) return all_fit_int32(u->a);
+  if (const auto* c = expr.as<dsl::Cast>()) return all_fit_int32(c->a);
+  if (const auto* b = expr.as<dsl::Binary>()) return all_fit_int32(b->a) && all_fit_int32(b->b);
+  if (const auto* s = expr.as<dsl::Select>())
+    return all_fit_int32(s->condition) && all_fit_int32(s->a) && all_fit_int32(s->b);
+  return true;
+}
+
+bool Ranges::all_fit_int32(const schedules::Affine& affine) const {
+  int64_t total = std::abs(affine.constant);
+  for (const schedules::Affine::Term& term : affine.terms) {
+    if (!all_fit_int32(term.atom)) return false;
+    const Range range = of(term.atom);
+    const int64_t magnitude = std::max(std::abs(range.low), std::abs(range.high));
+    total = saturating_add(total, saturating_mul(magnitude, std::abs(term.coefficient)));
+  }
+  return total <= std::numeric_limits<int32_t>::max();
+}
+
+}  // namespace tw::codegen
