@@ -39,8 +39,8 @@ struct Interval {
   double low, high;
 };
 
-/// Distribution-free interval for a quantile: the ranks between which it lies are binomial.
-/// Before the tails are covered by a rank, it is the minimum or maximum.
+/// Distribution-free interval for a quantile: how many samples lie below it is binomial. With too
+/// few samples for the tails, an end is the minimum or maximum.
 Interval quantile_interval(const std::vector<double>& sorted, double quantile, double tail) {
   const auto n = static_cast<double>(sorted.size());
   size_t low = 0, high = sorted.size() - 1;
@@ -49,13 +49,13 @@ Interval quantile_interval(const std::vector<double>& sorted, double quantile, d
     const auto x = static_cast<double>(k);
     cumulative += std::exp(std::lgamma(n + 1) - std::lgamma(x + 1) - std::lgamma(n - x + 1) +
                            x * std::log(quantile) + (n - x) * std::log1p(-quantile));
-    if (cumulative <= tail) low = k + 1;
+    if (cumulative <= tail) low = k;
     if (cumulative >= 1 - tail) {
       high = std::min(high, k);
       break;
     }
   }
-  return {sorted[std::min(low, high)], sorted[high]};
+  return {sorted[low], sorted[high]};
 }
 
 double quantile_of(const std::vector<double>& sorted, double quantile) {

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/farm.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tuner/sandbox.h"
+
+namespace tw::tuner {
+
+/// Removed, with all artifacts in it, when the run ends.
+struct Farm::Directory {
+  std::string path;
+  explicit Directory(std::string p) : path(std::move(p)) {}
+  ~Directory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+namespace {
+
+// A batch of eight takes a quarter of a second; a build that takes this long has gone astray.
+constexpr double build_timeout_s = 60;
+
+int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+Result<std::string> make_private_directory() {
+  std::error_code error;
+  const auto base = std::filesystem::temp_directory_path(error);
+  if (error)
+    return fail(ErrorCode::Environment, fmt::format("[tune] there is no directory for temporary files ({}): "
+                                                    "set TMPDIR",
+                                                    error.message()));
+  std::string path = (base / "tilewright-XXXXXX").string();
+  if (!mkdtemp(path.data()))
+    return fail(ErrorCode::Environment,
+                fmt::format("[tune] cannot make a directory in '{}': set TMPDIR to one that is writable",
+                            base.string()));
+  return path;
+}
+
+/// What the end of a worker without a reply says about the candidate.
+MeasureReply fault_of(const Outcome& outcome) {
+  if (std::holds_alternative<TimedOut>(outcome)) return {"timeout", "no answer before the deadline"};
+  if (const auto* garbled = std::get_if<Garbled>(&outcome)) return {"crash", garbled->message};
+  const Fault fault = classify(std::get<Died>(outcome));
+  const std::string status(status_name(fault.kind));
+  return {status == "mutated_input" ? "mutates_input" : status, fault.detail};
+}
+
+}  // namespace
+
+Farm::~Farm() = default;
+
+Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, int threads, uint64_t seed,
+                         const Environment& environment, double timeout_s) {
+  Farm farm;
+  farm.workload_ = workload.key();
+  farm.target_ = target.to_string();
+  farm.threads_ = threads;
+  farm.seed_ = seed;
+  farm.timeout_s_ = timeout_s;
+  farm.code_generator_ = environment.code_generator;
+  farm.clock_ = environment.clock;
+  TW_TRY(std::string path, make_private_directory());
+  farm.directory_ = std::make_shared<Directory>(std::move(path));
+  const auto worker = [&](const std::string& kind) {
+    ProcessOptions options;
+    options.argv = environment.worker;
+    options.argv.push_back(kind);
+    if (kind == "build") options.argv.push_back(farm.directory_->path);
+    return options;
+  };
+  TW_TRY(Process builder, Process::start(worker("build"), farm.clock_));
+  TW_TRY(Process runner, Process::start(worker("run"), farm.clock_));
+  farm.builder_ = std::move(builder);
+  farm.runner_ = std::move(runner);
+  return farm;
+}
+
+void Farm::busy(int64_t from_ns, int64_t to_ns) {
+  from_ns = std::max(from_ns, busy_until_ns_);
+  if (to_ns <= from_ns) return;
+  working_s_ += static_cast<double>(to_ns - from_ns) * 1e-9;
+  busy_until_ns_ = to_ns;
+}
+
+Status Farm::begin_build(const std::vector<std::string>& schedules) {
+  TW_CHECK(building_ == 0, "one batch at a time");
+  if (!builder_->running()) TW_RETURN_IF_ERROR(builder_->restart());
+  BuildJob job{workload_, target_, code_generator_, directory_->path, schedules, next_artifact_};
+  next_artifact_ += static_cast<int64_t>(schedules.size());
+  building_ = schedules.size();
+  build_started_ns_ = clock_();
+  return builder_->send(encode(Job(job)));
+}
+
+Result<std::vector<BuildOutcome>> Farm::finish_build() {
+  const size_t count = building_;
+  building_ = 0;
+  const Outcome outcome = builder_->receive(clock_() + to_ns(build_timeout_s));
+  busy(build_started_ns_, clock_());
+  if (const Reply* reply = std::get_if<Reply>(&outcome)) {
+    BuildReply built;
+    TW_RETURN_IF_ERROR(decode(reply->bytes, built));
+    if (built.outcomes.size() == count) return std::move(built.outcomes);
+  }
+  // The batch is lost with its builder; which candidate did it is not known, so all carry the blame.
+  const MeasureReply fault = fault_of(outcome);
+  return std::vector<BuildOutcome>(count, {"", "compile_error", "the builder: " + fault.reason});
+}
+
+Status Farm::prepare(const std::string& schedule) {
+  TW_RETURN_IF_ERROR(begin_build({schedule}));
+  TW_TRY(const auto outcomes, finish_build());
+  if (outcomes[0].path.empty())
+    return fail(ErrorCode::Environment,
+                fmt::format("[tune] the reference kernel cannot be built: {}", outcomes[0].reason));
+  reference_ = outcomes[0].path;
+  return load_reference();
+}
+
+Status Farm::load_reference() {
+  MeasureReply fault;
+  // The reference runs untuned, on several fills: give it room.
+  TW_TRY(const std::string bytes,
+         ask_runner(Job(PrepareJob{workload_, reference_, threads_, seed_}), 30 + 10 * timeout_s_, fault));
+  if (bytes.empty())
+    return fail(ErrorCode::Internal, fmt::format("[tune] the reference kernel fails: {}", fault.reason));
+  PrepareReply reply;
+  TW_RETURN_IF_ERROR(decode(bytes, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
+  reference_ns_ = reply.reference_ns;
+  return {};
+}
+
+Result<std::string> Farm::ask_runner(const Job& job, double timeout_s, MeasureReply& fault) {
+  const int64_t started = clock_();
+  TW_RETURN_IF_ERROR(runner_->send(encode(job)));
+  const Outcome outcome = runner_->receive(started + to_ns(timeout_s));
+  busy(started, clock_());
+  if (const Reply* reply = std::get_if<Reply>(&outcome)) return reply->bytes;
+  fault = fault_of(outcome);
+  return std::string();
+}
+
+Status Farm::restart_runner() {
+  TW_RETURN_IF_ERROR(runner_->restart());
+  return load_reference();
+}
+
+Result<MeasureReply> Farm::measure(const MeasureJob& job) {
+  if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  MeasureReply reply;
+  TW_TRY(const std::string bytes, ask_runner(Job(job), timeout_s_, reply));
+  if (!bytes.empty())
+    if (const Status status = decode(bytes, reply); !status) reply = {"crash", status.error().message};
+  return reply;
+}
+
+Result<CompareReply> Farm::compare(const std::string& a, const std::string& b, int rounds) {
+  if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  MeasureReply fault;
+  TW_TRY(const std::string bytes, ask_runner(Job(CompareJob{a, b, rounds}), 2 * timeout_s_, fault));
+  CompareReply reply;
+  if (bytes.empty()) {
+    reply.error = fault.reason;
+    return reply;
+  }
+  TW_RETURN_IF_ERROR(decode(bytes, reply));
+  return reply;
+}
+
+Result<double> Farm::peak_gflops() {
+  if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  MeasureReply fault;
+  TW_TRY(const std::string bytes, ask_runner(Job(PeakJob{threads_}), timeout_s_, fault));
+  PeakReply reply;
+  if (bytes.empty()) return fail(ErrorCode::Internal, "[tune] the machine's peak: " + fault.reason);
+  TW_RETURN_IF_ERROR(decode(bytes, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
+  return reply.gflops;
+}
+
+}  // namespace tw::tuner

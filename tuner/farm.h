@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The two workers of a tuning run, as the parent sees them: one builds, one runs candidates. Each job
+// has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered with a
+// status. Not thread-safe.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "dsl/workload.h"
+#include "tuner/jobs.h"
+#include "tuner/process.h"
+#include "tuner/tune.h"
+
+namespace tw::tuner {
+
+class Farm {
+ public:
+  /// Starts both workers and makes a private directory for artifacts. Environment when it cannot.
+  static Result<Farm> start(const dsl::Workload& workload, const Target& target, int threads,
+                            uint64_t seed, const Environment& environment, double timeout_s);
+  Farm(Farm&&) = default;
+  Farm& operator=(Farm&&) = default;
+  ~Farm();
+
+  /// Hands schedules to the builder and returns at once; finish_build() waits for the outcome.
+  Status begin_build(const std::vector<std::string>& schedules);
+  Result<std::vector<BuildOutcome>> finish_build();
+
+  /// Builds the reference kernel from `schedule` and readies the runner; needed once before measure().
+  Status prepare(const std::string& schedule);
+  /// Of one call of the reference kernel.
+  double reference_ns() const { return reference_ns_; }
+  /// A candidate's fault is an answer, not an error.
+  Result<MeasureReply> measure(const MeasureJob& job);
+  Result<CompareReply> compare(const std::string& a, const std::string& b, int rounds);
+  Result<double> peak_gflops();
+
+  /// Seconds in which a worker was busy, overlap counted once.
+  double working_s() const { return working_s_; }
+
+ private:
+  struct Directory;
+  Farm() = default;
+  Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
+  Status restart_runner();
+  Status load_reference();
+
+  std::string workload_, target_, reference_;
+  int threads_ = 1;
+  uint64_t seed_ = 1;
+  double timeout_s_ = 10;
+  std::string code_generator_;
+  Clock clock_;
+  std::shared_ptr<Directory> directory_;
+  std::optional<Process> builder_, runner_;
+  size_t building_ = 0;
+  int64_t next_artifact_ = 0;
+  int64_t build_started_ns_ = 0, busy_until_ns_ = 0;
+  double working_s_ = 0;
+  double reference_ns_ = 0;
+  void busy(int64_t from_ns, int64_t to_ns);
+};
+
+}  // namespace tw::tuner

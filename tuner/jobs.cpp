@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/jobs.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tw::tuner {
+
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, code_generator, directory, schedules, first)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, path, status, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, path, incumbent_ns, verify_only)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns, high_ns,
+                                   verified_error, noise)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakReply, error, gflops)
+
+namespace {
+
+std::string to_bytes(const json& value) {
+  const std::vector<uint8_t> bytes = json::to_cbor(value);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+template <typename T>
+Status from_bytes(std::string_view bytes, T& value) {
+  try {
+    value = json::from_cbor(bytes).get<T>();
+    return {};
+  } catch (const json::exception& e) {
+    return fail(ErrorCode::Invalid, fmt::format("[worker] a reply that is none: {}", e.what()));
+  }
+}
+
+template <size_t I = 0>
+Result<Job> decode_as(size_t kind, const json& body) {
+  if constexpr (I == std::variant_size_v<Job>) {
+    return fail(ErrorCode::Invalid, fmt::format("[worker] there is no job of kind {}", kind));
+  } else {
+    if (kind != I) return decode_as<I + 1>(kind, body);
+    return Job(body.get<std::variant_alternative_t<I, Job>>());
+  }
+}
+
+}  // namespace
+
+std::string encode(const Job& job) {
+  return std::visit([&](const auto& j) { return to_bytes({{"kind", job.index()}, {"body", j}}); }, job);
+}
+
+Result<Job> decode_job(std::string_view bytes) {
+  try {
+    const json value = json::from_cbor(bytes);
+    return decode_as(value.at("kind").get<size_t>(), value.at("body"));
+  } catch (const json::exception& e) {
+    return fail(ErrorCode::Invalid, fmt::format("[worker] a job that is none: {}", e.what()));
+  }
+}
+
+std::string encode(const BuildReply& reply) { return to_bytes(reply); }
+std::string encode(const PrepareReply& reply) { return to_bytes(reply); }
+std::string encode(const MeasureReply& reply) { return to_bytes(reply); }
+std::string encode(const CompareReply& reply) { return to_bytes(reply); }
+std::string encode(const PeakReply& reply) { return to_bytes(reply); }
+Status decode(std::string_view bytes, BuildReply& reply) { return from_bytes(bytes, reply); }
+Status decode(std::string_view bytes, PrepareReply& reply) { return from_bytes(bytes, reply); }
+Status decode(std::string_view bytes, MeasureReply& reply) { return from_bytes(bytes, reply); }
+Status decode(std::string_view bytes, CompareReply& reply) { return from_bytes(bytes, reply); }
+Status decode(std::string_view bytes, PeakReply& reply) { return from_bytes(bytes, reply); }
+
+}  // namespace tw::tuner

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What tune() and its workers say to each other: plain values, encoded as CBOR in one frame each.
+// Artifacts travel as files in a private directory that only the builder may write.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "tuner/sampling.h"
+
+namespace tw::tuner {
+
+/// Compile each schedule (text) of the workload (key) into directory/<first + index>.twart.
+struct BuildJob {
+  std::string workload, target, code_generator, directory;
+  std::vector<std::string> schedules;
+  int64_t first = 0;
+};
+/// One a schedule, in order: a path, or why there is none.
+struct BuildOutcome {
+  std::string path = {}, status = {}, reason = {};
+};
+struct BuildReply {
+  std::vector<BuildOutcome> outcomes;
+};
+
+/// From now on measure kernels of this workload against the reference kernel at `reference`.
+struct PrepareJob {
+  std::string workload, reference;
+  int64_t threads = 1;
+  uint64_t seed = 1;
+};
+struct PrepareReply {
+  std::string error = {};       ///< empty: ready
+  double reference_error = 0;   ///< of the reference, against the interpreter, relative to its largest
+  double reference_ns = 0;      ///< of one call of it, on one thread
+};
+
+struct MeasureJob {
+  std::string path;
+  double incumbent_ns = 0;   ///< 0: no early end
+  bool verify_only = false;
+};
+struct MeasureReply {
+  std::string status = {}, reason = {};   ///< a db::TrialStatus text
+  std::vector<double> samples_ns = {};
+  double latency_ns = 0, low_ns = 0, high_ns = 0;
+  double verified_error = 0;
+  double noise = 0;
+};
+
+struct CompareJob {
+  std::string a, b;
+  int64_t rounds = 15;
+};
+struct CompareReply {
+  std::string error;
+  double ratio = 1, low = 1, high = 1, noise_floor = 0;   ///< as Comparison: above 1, a is faster
+  int64_t winner = 2;                                     ///< a Winner
+};
+
+struct PeakJob {
+  int64_t threads = 1;
+};
+struct PeakReply {
+  std::string error;
+  double gflops = 0;
+};
+
+using Job = std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob>;
+
+std::string encode(const Job& job);
+Result<Job> decode_job(std::string_view bytes);
+
+std::string encode(const BuildReply& reply);
+std::string encode(const PrepareReply& reply);
+std::string encode(const MeasureReply& reply);
+std::string encode(const CompareReply& reply);
+std::string encode(const PeakReply& reply);
+/// Invalid when the bytes are no such reply: the worker's word is not trusted.
+Status decode(std::string_view bytes, BuildReply& reply);
+Status decode(std::string_view bytes, PrepareReply& reply);
+Status decode(std::string_view bytes, MeasureReply& reply);
+Status decode(std::string_view bytes, CompareReply& reply);
+Status decode(std::string_view bytes, PeakReply& reply);
+
+}  // namespace tw::tuner

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tw::tuner {
+namespace {
+
+// Elements that the interpreter recomputes: enough to meet every tile, tail and border of a plain nest.
+constexpr int sampled_elements = 48;
+
+/// Whether every operation gives an exact result on small integers.
+bool is_exact(const dsl::Compute& compute) {
+  bool exact = true;
+  for (const dsl::Stage& stage : compute.stages)
+    dsl::for_each(stage.body, [&](const dsl::Expr& e) {
+      const dsl::Unary* u = e.as<dsl::Unary>();
+      if (u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs &&
+          u->op != dsl::UnaryOp::Floor)
+        exact = false;
+      const dsl::Binary* b = e.as<dsl::Binary>();
+      if (b && b->op == dsl::BinaryOp::Div && is_float(e.type())) exact = false;
+      const dsl::Const* c = e.as<dsl::Const>();
+      if (c && is_float(c->type) && std::isfinite(c->float_value) &&
+          c->float_value != std::floor(c->float_value))
+        exact = false;
+      if (e.type() == BFloat16 || e.type() == Float16) exact = false;
+    });
+  return exact;
+}
+
+Result<dsl::Arrays> run_plain(const runtime::Kernel& kernel, const dsl::Arrays& inputs,
+                              runtime::ThreadPool& pool) {
+  dsl::Arrays outputs;
+  std::vector<runtime::Buffer> buffers;
+  for (const runtime::ArgumentInfo& argument : kernel.info().arguments) {
+    if (argument.is_output) {
+      TW_TRY(dsl::Array array, dsl::Array::make(argument.dtype, argument.shape));
+      outputs[argument.name] = std::move(array);
+    }
+    const dsl::Array& array = argument.is_output ? outputs.at(argument.name) : inputs.at(argument.name);
+    buffers.push_back({const_cast<std::byte*>(array.data.data()), argument.dtype, argument.shape, {}});
+  }
+  TW_RETURN_IF_ERROR(kernel.call(buffers, pool, 1));
+  return outputs;
+}
+
+double largest(const dsl::Array& array) {
+  double largest = 0;
+  for (int64_t i = 0; i < array.size(); ++i) {
+    const double value = std::fabs(array.get_float(i));
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  return largest;
+}
+
+/// The worst sampled disagreement with the interpreter, relative to the largest element.
+Result<double> check_samples(const dsl::Workload& workload, const Fill& fill, Random& random) {
+  double worst = 0;
+  for (const auto& [name, output] : fill.outputs) {
+    if (output.size() == 0) continue;
+    const double scale = std::max(largest(output), std::numeric_limits<double>::min());
+    for (int i = 0; i < sampled_elements; ++i) {
+      std::vector<int64_t> indices;
+      for (const int64_t extent : output.shape) {
+        // Borders are where padding and tails are: half of the samples lie on one.
+        const int64_t edge = random.chance(0.5) ? 0 : extent - 1;
+        indices.push_back(random.chance(0.25) ? edge : random.below(extent));
+      }
+      TW_TRY(const double expected, dsl::evaluate_at(workload.compute, fill.inputs, name, indices));
+      const double got = output.get(indices);
+      if (std::isnan(expected) && std::isnan(got)) continue;
+      worst = std::max(worst, expected == got ? 0 : std::fabs(expected - got) / scale);
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+double tolerance_of(const dsl::Workload& workload) {
+  double tolerance = workload.accuracy == dsl::Accuracy::Strict ? 4e-6 : 2e-5;
+  for (const std::string& output : workload.compute.outputs) {
+    const DType type = workload.compute.type_of(output);
+    if (type == Float16) tolerance = std::max(tolerance, 2e-3);
+    if (type == BFloat16) tolerance = std::max(tolerance, 1.6e-2);
+  }
+  return tolerance;
+}
+
+double relative_error(const dsl::Array& got, const dsl::Array& expected) {
+  const double scale = std::max(largest(expected), std::numeric_limits<double>::min());
+  double worst = 0;
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    const double a = got.get_float(i), b = expected.get_float(i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    const double error = std::fabs(a - b) / scale;
+    if (!(error <= std::numeric_limits<double>::max())) return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, error);
+  }
+  return worst;
+}
+
+Result<Reference> make_reference(const dsl::Workload& workload, const runtime::Kernel& plain,
+                                 uint64_t seed, runtime::ThreadPool& pool, const Clock& clock) {
+  Random random(seed);
+  Reference reference;
+  reference.exact = is_exact(workload.compute);
+  reference.tolerance = tolerance_of(workload);
+  for (const dsl::Input& input : workload.compute.inputs) {
+    TW_TRY(dsl::Array integers, dsl::Array::make(input.type, input.shape));
+    dsl::Array normal = integers;
+    fill_integers(integers, random);
+    fill_normal(normal, random);
+    reference.integers.inputs[input.name] = std::move(integers);
+    reference.normal.inputs[input.name] = std::move(normal);
+  }
+  for (Fill* fill : {&reference.integers, &reference.normal}) {
+    const int64_t started = clock();
+    TW_TRY(fill->outputs, run_plain(plain, fill->inputs, pool));
+    reference.plain_ns = static_cast<double>(clock() - started);
+    TW_TRY(const double error, check_samples(workload, *fill, random));
+    reference.error = std::max(reference.error, error);
+  }
+  if (reference.error > reference.tolerance)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[verify] the plain kernel differs from the interpreter by {:.3g} of its largest "
+                            "element, at most {:.3g} is allowed",
+                            reference.error, reference.tolerance));
+  return reference;
+}
+
+}  // namespace tw::tuner

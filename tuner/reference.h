@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a kernel of a workload must compute: inputs of two fills and the outputs that belong to them.
+//
+// The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled, and
+// that kernel is itself checked against the interpreter, in double, on sampled elements. Integer fills
+// make every correct order of an exact operator agree bit by bit; N(0, 1) fills measure the error.
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "dsl/interpret.h"
+#include "dsl/workload.h"
+#include "runtime/kernel.h"
+#include "tuner/clock.h"
+
+namespace tw::tuner {
+
+/// Inputs and expected outputs, by name, logical and row-major.
+struct Fill {
+  dsl::Arrays inputs, outputs;
+};
+
+struct Reference {
+  Fill integers, normal;
+  bool exact = false;        ///< the operator is exact on the integer fill
+  double tolerance = 0;      ///< of the normal fill: |e| <= tolerance * max |reference|
+  double error = 0;          ///< of the plain kernel against the interpreter, same measure
+  double plain_ns = 0;       ///< of one call of it on one thread, arrays packed within
+};
+
+/// The tolerance that an accuracy class and an output type mean.
+double tolerance_of(const dsl::Workload& workload);
+
+/// Runs the plain kernel on both fills. Invalid when it disagrees with the interpreter.
+Result<Reference> make_reference(const dsl::Workload& workload, const runtime::Kernel& plain,
+                                 uint64_t seed, runtime::ThreadPool& pool, const Clock& clock);
+
+/// max |a - b| / max |b| over an output; infinite where one is NaN and the other is not.
+double relative_error(const dsl::Array& got, const dsl::Array& expected);
+
+}  // namespace tw::tuner

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/text.h"
+
+namespace tw::tuner {
+
+using schedules::Point;
+using schedules::Space;
+
+namespace {
+
+// Scoring a point costs about a millisecond, building and measuring one about thirty: a pool of eight
+// points for each that is measured keeps scoring at a quarter of the work, hidden behind the builder.
+constexpr size_t pool_per_pick = 8;
+constexpr size_t parents = 12;
+constexpr double random_share = 0.2;
+
+std::vector<Point> best_of(const std::vector<Point>& pool, const Score& score, size_t count) {
+  const std::vector<double> scores = score(pool);
+  std::vector<size_t> order(pool.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const bool x = std::isfinite(scores[a]), y = std::isfinite(scores[b]);
+    return x != y ? x : x && scores[a] > scores[b];
+  });
+  std::vector<Point> picked;
+  for (const size_t i : order) {
+    if (picked.size() == count || !std::isfinite(scores[i])) break;
+    if (std::find(picked.begin(), picked.end(), pool[i]) == picked.end()) picked.push_back(pool[i]);
+  }
+  return picked;
+}
+
+class Evolution : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const std::vector<Tried>& history, const Score& score,
+                             size_t count, Random& random) override {
+    std::vector<Tried> ranked;
+    for (const Tried& tried : history)
+      if (tried.throughput > 0) ranked.push_back(tried);
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const Tried& a, const Tried& b) { return a.throughput > b.throughput; });
+    if (ranked.size() > parents) ranked.resize(parents);
+
+    std::vector<Point> pool;
+    if (history.empty()) pool.push_back(space.default_point());
+    // The first pool is larger: nothing has been measured yet that could stand in for it.
+    const size_t size = count * pool_per_pick * (history.empty() ? 3 : 1);
+    while (pool.size() < size) {
+      if (ranked.size() < 2 || random.chance(0.25)) {
+        pool.push_back(space.sample(random));
+        continue;
+      }
+      // Better parents more often: the smaller of two draws.
+      const auto draw = [&] {
+        const auto n = static_cast<int64_t>(ranked.size());
+        return ranked[static_cast<size_t>(std::min(random.below(n), random.below(n)))].point;
+      };
+      Point child = random.chance(0.4) ? space.cross(draw(), draw(), random) : draw();
+      pool.push_back(space.mutate(child, random));
+    }
+    const auto fresh = static_cast<size_t>(std::lround(static_cast<double>(count) * random_share));
+    std::vector<Point> picked = best_of(pool, score, history.empty() ? count : count - fresh);
+    for (const Point& point : best_of(random_pool(space, random, 2 * fresh), score, count - picked.size()))
+      if (std::find(picked.begin(), picked.end(), point) == picked.end()) picked.push_back(point);
+    return picked;
+  }
+
+ private:
+  static std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
+    std::vector<Point> pool;
+    for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
+    return pool;
+  }
+};
+
+class RandomSearch : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const std::vector<Tried>&, const Score& score,
+                             size_t count, Random& random) override {
+    std::vector<Point> picked;
+    // The score only says what is legal and new here.
+    for (int attempt = 0; attempt < 50 && picked.size() < count; ++attempt) {
+      std::vector<Point> pool;
+      for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
+      const std::vector<double> scores = score(pool);
+      for (size_t i = 0; i < pool.size() && picked.size() < count; ++i)
+        if (std::isfinite(scores[i]) && std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
+          picked.push_back(pool[i]);
+    }
+    return picked;
+  }
+};
+
+/// Counts through the space, the first knob fastest.
+class Grid : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const std::vector<Tried>&, const Score& score,
+                             size_t count, Random&) override {
+    if (next_.empty()) next_.assign(space.knobs().size(), 0);
+    std::vector<Point> picked;
+    for (int steps = 0; steps < 20000 && picked.size() < count && !done_; ++steps) {
+      const Point point = next_;
+      advance(space);
+      if (space.allowed(point) && std::isfinite(score({point})[0])) picked.push_back(point);
+    }
+    return picked;
+  }
+
+ private:
+  void advance(const Space& space) {
+    for (size_t k = 0; k < next_.size(); ++k) {
+      if (++next_[k] < static_cast<int>(space.knobs()[k].values.size())) return;
+      next_[k] = 0;
+    }
+    done_ = true;
+  }
+  Point next_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+const std::vector<SearchInfo>& searches() {
+  static const std::vector<SearchInfo> table = {
+      {"evolution", "children of the best points, chosen by the cost model (the default)"},
+      {"grid", "counts through the space"},
+      {"random", "uniform samples"}};
+  return table;
+}
+
+Result<std::unique_ptr<Search>> make_search(std::string_view name) {
+  if (name == "evolution") return std::make_unique<Evolution>();
+  if (name == "random") return std::make_unique<RandomSearch>();
+  if (name == "grid") return std::make_unique<Grid>();
+  std::vector<std::string> names;
+  for (const SearchInfo& info : searches()) names.emplace_back(info.name);
+  return fail(ErrorCode::Usage,
+              fmt::format("[search] '{}' is no search: use one of {}", name, join(names, ", ")));
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codegen/abi.h"
+#include "codegen/compile.h"
+#include "tuner/device.h"
+
+namespace tw::tuner {
+namespace {
+
+// Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
+constexpr size_t most_finalists = 4;
+constexpr int final_rounds = 11;
+// Kept back from the budget for the finals.
+constexpr double finals_s = 2.5;
+// A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
+constexpr double most_plain_flops = 1e9;
+// Records of other workloads of the operator that the model learns from at the start.
+constexpr int64_t most_foreign_records = 200;
+constexpr int64_t plateau_trials = 96;
+
+double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
+
+}  // namespace
+
+Result<Session> Session::open(const dsl::Workload& workload, const Target& target,
+                              const TuneOptions& options, db::Store& store,
+                              const Environment& environment, const OnProgress& on_progress) {
+  TW_TRY(std::unique_ptr<Search> search, make_search(options.search));
+  TW_TRY(Farm farm, Farm::start(workload, target, options.threads, options.seed, environment,
+                                options.timeout_s));
+  Session session(workload, target, options, store, environment, on_progress, std::move(farm));
+  session.search_ = std::move(search);
+  return session;
+}
+
+Session::Session(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
+                 db::Store& store, const Environment& environment, const OnProgress& on_progress,
+                 Farm farm)
+    : workload_(&workload),
+      target_(target),
+      options_(options),
+      store_(&store),
+      environment_(environment),
+      on_progress_(on_progress),
+      farm_(std::move(farm)),
+      recorder_(std::make_unique<db::Recorder>(
+          store, db::Spool(db::Spool::spool_path(store.path())),
+          db::RecorderOptions{.batch = static_cast<size_t>(options.batch)})),
+      space_(schedules::Space::derive(workload.compute, target, options.threads)),
+      random_(options.seed),
+      started_ns_(environment.clock()),
+      flops_(dsl::count_flops(workload.compute)) {
+  progress_.budget_s = options.budget_s;
+  progress_.flops = flops_;
+}
+
+double Session::elapsed_s() const {
+  return static_cast<double>(environment_.clock() - started_ns_) * 1e-9;
+}
+
+bool Session::interrupted() const {
+  return environment_.interrupts && environment_.interrupts->load() > 0;
+}
+
+void Session::report() {
+  progress_.elapsed_s = elapsed_s();
+  progress_.working_s = farm_.working_s();
+  progress_.model = to_string(model_.source());
+  if (model_.source() == cost_model::Source::Learned)
+    progress_.model += fmt::format(", rank correlation {:.2f}", model_.quality().learned.spearman);
+  if (on_progress_) on_progress_(progress_);
+}
+
+std::string Session::reference_schedule() const {
+  const schedules::Schedule plain(workload_->compute);
+  if (flops_ <= most_plain_flops) return plain.to_string();
+  const schedules::Schedule tiled = space_.schedule(space_.default_point());
+  return (tiled.program() ? tiled : plain).to_string();
+}
+
+Status Session::prepare() {
+  report();
+  TW_RETURN_IF_ERROR(farm_.prepare(reference_schedule()));
+  TW_TRY(peak_gflops_, farm_.peak_gflops());
+  progress_.peak_gflops = peak_gflops_;
+  progress_.untuned_ns = farm_.reference_ns();
+  learn_from_database();
+  report();
+  return {};
+}
+
+std::optional<Candidate> Session::candidate(const schedules::Point& point) {
+  const schedules::Schedule schedule = space_.schedule(point);
+  if (schedule.error()) return std::nullopt;
+  std::string text = schedule.to_string();
+  if (seen_.contains(text)) return std::nullopt;
+  const auto program = schedule.program();
+  if (!program) return std::nullopt;
+  auto features = cost_model::extract_features(*program, target_, options_.threads);
+  if (!features) return std::nullopt;
+  return Candidate{point, std::move(text), std::move(*features)};
+}
+
+std::vector<double> Session::score(const std::vector<schedules::Point>& points) {
+  std::vector<double> scores(points.size(), -std::numeric_limits<double>::infinity());
+  std::vector<std::vector<float>> rows;
+  std::vector<size_t> places;
+  std::set<std::string> texts;
+  for (size_t i = 0; i < points.size(); ++i) {
+    auto made = candidate(points[i]);
+    // Two points may spell one schedule: a factor beyond an extent is the extent.
+    if (!made || !texts.insert(made->schedule).second) continue;
+    rows.push_back(made->features);
+    places.push_back(i);
+    scored_.insert_or_assign(points[i], std::move(*made));
+  }
+  const std::vector<double> predicted = model_.predict(rows);
+  for (size_t k = 0; k < rows.size(); ++k) scores[places[k]] = predicted[k];
+  return scores;
+}
+
+std::vector<Candidate> Session::propose() {
+  scored_.clear();
+  auto count = static_cast<size_t>(options_.batch);
+  if (options_.trials > 0)
+    count = static_cast<size_t>(std::clamp<int64_t>(options_.trials - static_cast<int64_t>(seen_.size()) +
+                                                        progress_.known_trials,
+                                                    0, options_.batch));
+  std::vector<Candidate> batch;
+  const auto points = search_->propose(
+      space_, history_, [this](const auto& p) { return score(p); }, count, random_);
+  for (const schedules::Point& point : points) {
+    const auto found = scored_.find(point);
+    if (found == scored_.end() || !seen_.insert(found->second.schedule).second) continue;
+    batch.push_back(found->second);
+  }
+  return batch;
+}
+
+Status Session::begin_build(const std::vector<Candidate>& batch) {
+  std::vector<std::string> texts;
+  for (const Candidate& c : batch) texts.push_back(c.schedule);
+  return farm_.begin_build(texts);
+}
+
+Result<std::vector<BuildOutcome>> Session::finish_build() { return farm_.finish_build(); }
+
+Status Session::measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (environment_.interrupts && environment_.interrupts->load() > 1) break;
+    MeasureReply reply{built[i].status, built[i].reason};
+    if (!built[i].path.empty()) {
+      const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;
+      TW_TRY(reply, farm_.measure({built[i].path, incumbent, false}));
+    }
+    TW_RETURN_IF_ERROR(record(batch[i], reply));
+    if (reply.status == "ok") finalists_.back().path = built[i].path;
+    std::stable_sort(finalists_.begin(), finalists_.end(), [](const Finalist& a, const Finalist& b) {
+      return a.record.latency_ns < b.record.latency_ns;
+    });
+    if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
+    report();
+  }
+  return {};
+}
+
+Status Session::record(const Candidate& c, const MeasureReply& reply) {
+  db::Record record;
+  record.workload = workload_->key();
+  record.op = workload_->op;
+  record.target = target_.to_string();
+  record.device = device_text(target_);
+  record.toolchain = codegen::toolchain();
+  record.codegen_abi = codegen::codegen_abi;
+  record.threads = options_.threads;
+  record.schedule = c.schedule;
+  record.status = db::parse_trial_status(reply.status).value_or(db::TrialStatus::Crash);
+  record.reason = reply.reason;
+  record.samples_ns = reply.samples_ns;
+  record.latency_ns = reply.latency_ns;
+  record.latency_low_ns = reply.low_ns;
+  record.latency_high_ns = reply.high_ns;
+  record.flops = flops_;
+  record.peak_gflops = peak_gflops_;
+  record.noise = reply.noise;
+  record.verified_error = reply.verified_error;
+  record.program_version = environment_.program_version;
+  record.host = environment_.host;
+  record.session = environment_.session;
+  record.seed = static_cast<int64_t>(options_.seed);
+  record.trial = trials_++;
+  record.created_ms = environment_.now_ms();
+  record = db::seal(std::move(record));
+
+  const bool valid = record.status == db::TrialStatus::Ok;
+  const bool timed = valid || record.status == db::TrialStatus::Hopeless;
+  ++progress_.trials[std::string(db::to_string(record.status))];
+  if (!timed) ++failures_[reply.status + ": " + reply.reason.substr(0, reply.reason.find('\n'))];
+  history_.push_back({c.point, timed ? throughput_of(reply.latency_ns) : 0});
+  cost_model::Sample sample;
+  sample.features = c.features;
+  sample.throughput = throughput_of(reply.latency_ns);
+  sample.group = std::hash<std::string>()(record.workload);
+  sample.valid = timed && reply.latency_ns > 0;
+  fresh_samples_.push_back(std::move(sample));
+  ++since_better_;
+  if (valid) {
+    if (progress_.best_ns == 0 || record.latency_ns < progress_.best_ns) {
+      if (record.latency_ns < 0.99 * progress_.best_ns) since_better_ = 0;
+      progress_.best_ns = record.latency_ns;
+    }
+    finalists_.push_back({"", record});
+  }
+  return recorder_->add(std::move(record));
+}
+
+void Session::learn() {
+  // Refits cost tenths of a second: at every doubling, then every 128 trials.
+  const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_, learned_at_ + 128);
+  if (history_.size() < due || fresh_samples_.empty()) return;
+  learned_at_ = history_.size();
+  (void)model_.update(fresh_samples_);   // what cannot be learned from leaves the draft model in charge
+  fresh_samples_.clear();
+}
+
+void Session::learn_from_database() {
+  const auto learn_record = [&](const dsl::Workload& workload, const db::Record& record) {
+    auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
+    if (!schedule) return;
+    const auto program = schedule->program();
+    if (!program) return;
+    auto features = cost_model::extract_features(*program, target_, options_.threads);
+    if (!features) return;
+    cost_model::Sample sample;
+    sample.features = std::move(*features);
+    sample.throughput = throughput_of(record.latency_ns);
+    sample.group = std::hash<std::string>()(record.workload);
+    sample.valid = record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
+    fresh_samples_.push_back(std::move(sample));
+  };
+  db::Filter own;
+  own.workload = workload_->key();
+  own.target = target_.to_string();
+  own.threads = options_.threads;
+  own.codegen_abi = codegen::codegen_abi;
+  if (const auto records = store_->query(own))
+    for (const db::Record& record : *records) {
+      if (!seen_.insert(record.schedule).second) continue;
+      ++progress_.known_trials;
+      learn_record(*workload_, record);
+    }
+  db::Filter foreign;
+  foreign.op = workload_->op;
+  foreign.target = target_.to_string();
+  foreign.threads = options_.threads;
+  foreign.order = db::Order::Newest;
+  foreign.limit = most_foreign_records;
+  if (const auto records = store_->query(foreign))
+    for (const db::Record& record : *records) {
+      if (record.workload == workload_->key()) continue;
+      if (const auto workload = dsl::parse_workload(record.workload)) learn_record(*workload, record);
+    }
+  if (!fresh_samples_.empty()) (void)model_.update(fresh_samples_);
+  fresh_samples_.clear();
+}
+
+std::optional<Ended> Session::ended() const {
+  if (interrupted()) return Ended::Interrupted;
+  if (elapsed_s() >= options_.budget_s - std::min(finals_s, 0.1 * options_.budget_s)) return Ended::Budget;
+  if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
+  if (options_.effort == Effort::Quick && since_better_ >= plateau_trials) return Ended::Plateau;
+  return std::nullopt;
+}
+
+/// The incumbent of earlier runs defends its place; a tie is decided in its favour.
+Status Session::choose_finalist() {
+  TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
+  const bool is_new = known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
+    return f.record.schedule == known->schedule;
+  });
+  if (is_new) {
+    TW_RETURN_IF_ERROR(farm_.begin_build({known->schedule}));
+    TW_TRY(const auto built, farm_.finish_build());
+    if (!built[0].path.empty()) {
+      TW_TRY(const MeasureReply checked, farm_.measure({built[0].path, 0, true}));
+      if (checked.status == "ok") finalists_.insert(finalists_.begin(), {built[0].path, *known});
+    }
+  }
+  for (size_t i = 1; i < finalists_.size() && !interrupted(); ++i) {
+    TW_TRY(const CompareReply c, farm_.compare(finalists_[0].path, finalists_[i].path, final_rounds));
+    if (!c.error.empty()) continue;
+    // Between trials of one run the faster of a tie is as good; an incumbent must be beaten.
+    const bool beaten = is_new ? c.winner == static_cast<int64_t>(Winner::B) : c.ratio < 1;
+    if (beaten) std::swap(finalists_[0], finalists_[i]);
+  }
+  return {};
+}
+
+Result<Tuned> Session::finish(Ended ended) {
+  TW_RETURN_IF_ERROR(recorder_->flush());
+  const bool interrupted_before = finalists_.empty() && ended == Ended::Interrupted;
+  TW_RETURN_IF_ERROR(choose_finalist());
+  if (interrupted_before && finalists_.empty())
+    return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
+  if (finalists_.empty()) {
+    std::vector<std::pair<int64_t, std::string>> reasons;
+    for (const auto& [reason, count] : failures_) reasons.emplace_back(-count, reason);
+    std::sort(reasons.begin(), reasons.end());
+    std::string text;
+    for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
+      text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
+    return fail(ErrorCode::NoCandidate,
+                fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
+                            trials_, text.empty() ? "nothing could be proposed" : text));
+  }
+  Tuned tuned;
+  TW_TRY(tuned.artifact, runtime::read_artifact(finalists_[0].path));
+  tuned.best = finalists_[0].record;
+  tuned.ended = ended;
+  tuned.failures = failures_;
+  progress_.best_ns = tuned.best.latency_ns;
+  report();
+  tuned.progress = progress_;
+  return tuned;
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// tune(): finds a fast schedule for a workload by searching, building, verifying and measuring.
+//
+//   TW_TRY(db::Store store, db::Store::open("team.db", db::OpenMode::ReadWrite));
+//   TW_TRY(Tuned tuned, tune(workload, host_target(), {.budget_s = 60}, store, environment));
+//   tuned.best.schedule;      // tw1 text
+//   tuned.artifact;           // the kernel, compiled and verified
+//
+// Candidates are built in one worker process and run in another, each behind limits and deadlines; a
+// candidate that crashes, hangs or is wrong is a record with that status. Every trial is stored as soon
+// as its batch is done, so an interrupted run loses at most one batch and a later run goes on from what
+// is known. Not thread-safe; one tune() at a time in a process.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "db/record.h"
+#include "db/store.h"
+#include "dsl/workload.h"
+#include "runtime/artifact.h"
+#include "tuner/clock.h"
+
+namespace tw::tuner {
+
+/// None answers from the database alone; Quick ends at the first plateau; Full uses the budget.
+enum class Effort { None, Quick, Full };
+
+struct TuneOptions {
+  double budget_s = 60;
+  int64_t trials = 0;               ///< at most so many new ones; 0: as the budget allows
+  Effort effort = Effort::Full;
+  std::string search = "evolution"; ///< a name of searches() in tuner/search.h
+  uint64_t seed = 1;
+  int threads = 1;                  ///< that the kernel will run on
+  int batch = 8;                    ///< candidates that are compiled together
+  double timeout_s = 10;            ///< for one candidate to be verified and measured
+};
+
+/// What tune() takes from outside, so that a run can be reproduced and tested.
+struct Environment {
+  std::vector<std::string> worker;      ///< argv of the worker program, e.g. {"tilewright", "worker"}
+  std::string code_generator;           ///< path of the plug-in that generates CPU code
+  Clock clock;                          ///< monotonic, ns
+  std::function<int64_t()> now_ms;      ///< wall clock: provenance only
+  std::string host;                     ///< hash of the host's name: provenance only
+  std::string session;                  ///< names this run in its records
+  std::string program_version;
+  const std::atomic<int>* interrupts = nullptr;   ///< 1: stop and keep what there is; 2: at once
+};
+
+struct Progress {
+  double elapsed_s = 0, budget_s = 0;
+  std::map<std::string, int64_t> trials;   ///< of this run, by status
+  int64_t known_trials = 0;                ///< that the database had before
+  double best_ns = 0;                      ///< 0: none yet
+  double untuned_ns = 0;                   ///< of the default schedule; 0: not measured yet
+  double flops = 0;
+  double peak_gflops = 0;                  ///< of the machine on the kernel's threads
+  std::string model;                       ///< "draft" or "learned, rank correlation 0.81"
+  double working_s = 0;                    ///< spent building, verifying or measuring
+};
+using OnProgress = std::function<void(const Progress&)>;
+
+enum class Ended { FromDatabase, Budget, Trials, Plateau, Interrupted };
+std::string_view to_string(Ended ended);
+
+struct Tuned {
+  db::Record best;
+  runtime::Artifact artifact;
+  Progress progress;
+  Ended ended = Ended::Budget;
+  std::map<std::string, int64_t> failures;   ///< reasons of rejected candidates, for the report
+};
+
+/// Errors: Environment when workers or the code generator cannot be started, NoCandidate when no
+/// candidate is valid (with the three most frequent reasons), Interrupted before anything was found.
+Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
+                   db::Store& store, const Environment& environment, const OnProgress& on_progress);
+
+/// What the database holds for the workload on this target, device and number of threads.
+Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
+                                             const Target& target, int threads);
+
+/// Builds one schedule and returns the artifact, verified unless `verify` is false or the target is
+/// another machine's. Errors as in tune(); a wrong kernel is Invalid.
+Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                         const Target& target, int threads, bool verify,
+                                         const Environment& environment);
+
+/// Measures one schedule as tune() would: the record is not stored.
+Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                    const Target& target, int threads, const Environment& environment);
+
+/// The body of the worker program; returns its exit code. Started only by tune() and its like.
+int worker_main(const std::vector<std::string>& arguments);
+
+}  // namespace tw::tuner

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Verification of one kernel, before it is timed. Runs in a worker (sandbox.h): a kernel that strays
+// into a guard or writes to an input ends the worker, and the parent reads the fault.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/record.h"
+#include "runtime/kernel.h"
+#include "tuner/guarded_buffer.h"
+#include "tuner/reference.h"
+
+namespace tw::tuner {
+
+struct Verdict {
+  db::TrialStatus status = db::TrialStatus::Ok;
+  std::string reason;
+  double error = 0;   ///< of the normal fill, relative to its largest element
+};
+
+/// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill.
+class KernelBuffers {
+ public:
+  static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Arrays& inputs,
+                                    const BufferOptions& options, runtime::ThreadPool& pool);
+  std::vector<void*> pointers() const;
+  void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
+  /// Unpacks every output; an error names one whose canaries were touched.
+  Result<dsl::Arrays> outputs(const runtime::Kernel& kernel, runtime::ThreadPool& pool) const;
+
+ private:
+  std::vector<GuardedBuffer> buffers_;
+};
+
+/// Three runs: integers with guards before the data, N(0, 1) with guards behind it, and that again on
+/// other poison, which must agree bit by bit.
+Verdict verify(const runtime::Kernel& kernel, const Reference& reference, runtime::ThreadPool& pool,
+               int threads);
+
+}  // namespace tw::tuner

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker program: `worker build <directory>` compiles, `worker run` verifies and times. Each answers
+// one frame with one frame until its parent closes the connection.
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+
+#include "codegen/compile.h"
+#include "runtime/artifact.h"
+#include "schedules/schedule.h"
+#include "tuner/contention.h"
+#include "tuner/farm.h"
+#include "tuner/frame.h"
+#include "tuner/peak.h"
+#include "tuner/sampling.h"
+#include "tuner/sandbox.h"
+#include "tuner/tune.h"
+#include "tuner/verify.h"
+
+namespace tw::tuner {
+namespace {
+
+using Answer = std::function<std::string(const Job&)>;
+
+int serve(const Answer& answer) {
+  while (true) {
+    auto request = read_frame(worker_fd);
+    if (!request || !*request) return 0;
+    auto job = decode_job(**request);
+    if (!job) {
+      std::fprintf(stderr, "%s\n", job.error().message.c_str());
+      return 1;
+    }
+    if (const Status sent = write_frame(worker_fd, answer(*job)); !sent) return 0;
+  }
+}
+
+// ---- building ------------------------------------------------------------------------------------
+
+BuildReply build(const BuildJob& job) {
+  BuildReply reply;
+  reply.outcomes.resize(job.schedules.size());
+  const auto reject = [&](size_t i, std::string_view status, const Error& error) {
+    reply.outcomes[i] = {"", std::string(status), error.message};
+  };
+  const auto workload = dsl::parse_workload(job.workload);
+  const auto target = parse_target(job.target);
+  std::vector<codegen::KernelSpec> specs;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < job.schedules.size(); ++i) {
+    if (!workload || !target) {
+      reject(i, "illegal", !workload ? workload.error() : target.error());
+      continue;
+    }
+    auto schedule = schedules::parse_schedule(workload->compute, job.schedules[i]);
+    auto program = schedule ? schedule->program() : tl::unexpected<Error>(schedule.error());
+    if (!program) {
+      reject(i, "illegal", program.error());
+      continue;
+    }
+    codegen::KernelSpec spec;
+    spec.workload = job.workload;
+    spec.schedule = job.schedules[i];
+    spec.program = std::move(*program);
+    spec.flops = static_cast<int64_t>(dsl::count_flops(workload->compute));
+    specs.push_back(std::move(spec));
+    places.push_back(i);
+  }
+  if (specs.empty()) return reply;
+  codegen::CompileOptions options;
+  if (!job.code_generator.empty()) options.cpu.plugin_directories = {job.code_generator};
+  auto artifacts = codegen::compile(specs, *target, options);
+  for (size_t k = 0; k < specs.size(); ++k) {
+    if (!artifacts) {
+      reject(places[k], "compile_error", artifacts.error());
+      continue;
+    }
+    auto& artifact = (*artifacts)[k];
+    if (!artifact) {
+      reject(places[k], "compile_error", artifact.error());
+      continue;
+    }
+    const std::string path =
+        fmt::format("{}/{}.twart", job.directory, job.first + static_cast<int64_t>(places[k]));
+    if (const Status written = runtime::write_artifact(path, *artifact); !written) {
+      reject(places[k], "compile_error", written.error());
+    } else {
+      reply.outcomes[places[k]] = {path, "ok", ""};
+    }
+  }
+  return reply;
+}
+
+// ---- running -------------------------------------------------------------------------------------
+
+/// What a runner remembers between jobs.
+class Runner {
+ public:
+  std::string answer(const Job& job) {
+    if (const auto* j = std::get_if<PrepareJob>(&job)) return encode(prepare(*j));
+    if (const auto* j = std::get_if<MeasureJob>(&job)) return encode(measure(*j));
+    if (const auto* j = std::get_if<CompareJob>(&job)) return encode(compare(*j));
+    if (const auto* j = std::get_if<PeakJob>(&job)) return encode(peak(*j));
+    return encode(PeakReply{"[worker] this worker does not build", 0});
+  }
+
+ private:
+  runtime::ThreadPool& pool() {
+    if (!pool_) {
+      runtime::PoolOptions options;
+      options.threads = threads_;
+      pool_ = std::make_unique<runtime::ThreadPool>(options);
+    }
+    return *pool_;
+  }
+
+  Result<runtime::Kernel> load(const std::string& path) {
+    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path));
+    return runtime::Kernel::load(std::move(artifact));
+  }
+
+  PrepareReply prepare(const PrepareJob& job) {
+    threads_ = static_cast<int>(job.threads);
+    const auto ready = [&]() -> Result<Reference> {
+      TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
+      TW_TRY(const runtime::Kernel plain, load(job.reference));
+      return make_reference(workload, plain, job.seed, pool(), clock_);
+    }();
+    if (!ready) return {ready.error().message};
+    reference_ = std::move(*ready);
+    return {"", reference_->error, reference_->plain_ns};
+  }
+
+  /// Timed on the normal fill, all buffers packed and warm.
+  struct Timed {
+    runtime::Kernel kernel;
+    KernelBuffers buffers;
+    std::vector<void*> pointers;
+  };
+  Result<Timed> ready_to_time(runtime::Kernel kernel) {
+    TW_TRY(KernelBuffers buffers,
+           KernelBuffers::make(kernel, reference_->normal.inputs,
+                               {.align = Align::Begin, .alignment = 64, .huge_pages = true}, pool()));
+    std::vector<void*> pointers = buffers.pointers();
+    return Timed{std::move(kernel), std::move(buffers), std::move(pointers)};
+  }
+  Run run_of(const Timed& timed) {
+    return [&timed, this] { (void)timed.kernel.run(timed.pointers, *pool_, threads_); };
+  }
+
+  static Sampling sampling() {
+    Sampling options;
+    options.min_batch_ns = 1'000'000;
+    options.min_samples = 7;
+    options.max_samples = 24;
+    options.max_total_ns = 60'000'000;
+    return options;
+  }
+
+  MeasureReply measure(const MeasureJob& job) {
+    if (!reference_) return {"crash", "[worker] measure before prepare"};
+    auto kernel = load(job.path);
+    if (!kernel) return {"compile_error", kernel.error().message};
+    const Verdict verdict = verify(*kernel, *reference_, pool(), threads_);
+    MeasureReply reply;
+    reply.status = db::to_string(verdict.status);
+    reply.reason = verdict.reason;
+    reply.verified_error = verdict.error;
+    if (verdict.status != db::TrialStatus::Ok || job.verify_only) return reply;
+    auto timed = ready_to_time(std::move(*kernel));
+    if (!timed) return {"resource", timed.error().message};
+    const Run run = run_of(*timed);
+    const Samples samples = job.incumbent_ns > 0
+                                ? sample_until(run, job.incumbent_ns, sampling(), clock_)
+                                : sample(run, sampling(), clock_);
+    reply.samples_ns = samples.raw_ns;
+    reply.latency_ns = samples.estimate.latency_ns;
+    reply.low_ns = samples.estimate.low_ns;
+    reply.high_ns = samples.estimate.high_ns;
+    reply.noise = samples.estimate.relative_interval();
+    if (samples.state == SampleState::TooFast) reply.status = "too_fast";
+    if (samples.state == SampleState::Dropped) {
+      reply.status = "hopeless";
+      reply.reason = "stopped early, clearly slower than the best so far";
+    }
+    return reply;
+  }
+
+  CompareReply compare(const CompareJob& job) {
+    CompareReply reply;
+    const auto compared = [&]() -> Result<Comparison> {
+      TW_TRY(runtime::Kernel kernel_a, load(job.a));
+      TW_TRY(runtime::Kernel kernel_b, load(job.b));
+      TW_TRY(const Timed a, ready_to_time(std::move(kernel_a)));
+      TW_TRY(const Timed b, ready_to_time(std::move(kernel_b)));
+      return compare_abba(run_of(a), run_of(b), static_cast<int>(job.rounds), Sampling{}, clock_);
+    }();
+    if (!compared) {
+      reply.error = compared.error().message;
+      return reply;
+    }
+    reply = {"", compared->ratio, compared->low, compared->high, compared->noise_floor,
+             static_cast<int64_t>(compared->winner)};
+    return reply;
+  }
+
+  PeakReply peak(const PeakJob& job) {
+    const auto measured = measure_f32_peak(static_cast<int>(job.threads), clock_);
+    if (!measured) return {measured.error().message, 0};
+    return {"", measured->gflops};
+  }
+
+  int threads_ = 1;
+  Clock clock_ = monotonic_clock();
+  std::unique_ptr<runtime::ThreadPool> pool_;
+  std::optional<Reference> reference_;
+};
+
+int complain(const Error& error) {
+  std::fprintf(stderr, "%s\n", error.message.c_str());
+  return static_cast<int>(error.code);
+}
+
+}  // namespace
+
+int worker_main(const std::vector<std::string>& arguments) {
+  const bool builds = arguments.size() == 2 && arguments[0] == "build";
+  const bool runs = arguments.size() == 1 && arguments[0] == "run";
+  if (!builds && !runs)
+    return complain({ErrorCode::Usage, "[worker] started by `tune`; it is of no use by itself"});
+  if (const Status entered = enter_worker(); !entered) return complain(entered.error());
+  if (const Status handlers = report_faults(); !handlers) return complain(handlers.error());
+  Limits limits;
+  if (builds) {
+    limits.may_start_programs = true;
+    limits.scratch_dir = arguments[1];
+  }
+  if (const auto restricted = restrict_self(limits); !restricted) return complain(restricted.error());
+  if (builds)
+    return serve([](const Job& job) {
+      const auto* build_job = std::get_if<BuildJob>(&job);
+      return encode(build_job ? build(*build_job) : BuildReply{});
+    });
+  Runner runner;
+  return serve([&](const Job& job) { return runner.answer(job); });
+}
+
+}  // namespace tw::tuner
