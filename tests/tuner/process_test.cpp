@@ -18,7 +18,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "planted.h"
+#include "tests/tuner/planted.h"
 
 namespace {
 std::atomic<int64_t> wall_clock_jump_s{0};

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -43,8 +45,12 @@ class NoisyMachine {
     const double u = 1 - random_.unit();
     return std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * random_.unit());
   }
+  /// Delays are one-sided and independent from call to call; a smaller part goes both ways and
+  /// wanders slowly, as clocks do. With spread 0.03 the minima of two equal kernels differ by about
+  /// 0.5 %.
   double disturbance() {
-    double factor = 1 + std::abs(normal()) * spread_;
+    wander_ = 0.9 * wander_ + 0.436 * normal();  // variance 1
+    double factor = std::exp(spread_ * (std::abs(normal()) + 0.3 * wander_));
     if (random_.unit() < preemptions_) factor *= 2 + 2 * random_.unit();
     if (now_ns_ >= slow_from_ns_) factor *= slow_factor_;
     return factor;
@@ -53,6 +59,7 @@ class NoisyMachine {
   Random random_;
   double spread_, preemptions_;
   double now_ns_ = 0;
+  double wander_ = 0;
   double slow_from_ns_ = 1e300, slow_factor_ = 1;
   int64_t calls_ = 0;
 };
@@ -89,17 +96,19 @@ TEST(Estimate, OutliersDoNotMoveIt) {
   EXPECT_NEAR(estimate(disturbed).latency_ns, estimate(quiet).latency_ns, 2);
 }
 
-TEST(Estimate, IntervalCoversTheQuartileAsOftenAsItSays) {
+TEST(Estimate, IntervalMissesTheQuartileOnEitherSideAsRarelyAsItSays) {
   Random random(3);
-  int covered = 0;
-  const int sessions = 1000;
-  for (int i = 0; i < sessions; ++i) {
+  int too_high = 0, too_low = 0;
+  for (int i = 0; i < 4000; ++i) {
     std::vector<double> samples;
     for (int k = 0; k < 30; ++k) samples.push_back(1 + random.unit());  // its quartile is 1.25
     const Estimate e = estimate(samples);
-    covered += e.low_ns <= 1.25 && 1.25 <= e.high_ns;
+    too_high += e.low_ns > 1.25;
+    too_low += e.high_ns < 1.25;
   }
-  EXPECT_GE(covered, 930);
+  EXPECT_LE(too_high, 120);  // 2.5 % are 100
+  EXPECT_LE(too_low, 120);
+  EXPECT_GE(too_high + too_low, 40);  // an interval that says nothing never misses
 }
 
 TEST(Estimate, IntervalShrinksWithMoreSamples) {
@@ -219,6 +228,20 @@ TEST(CompareAbba, RatioIsTimeOfBOverTimeOfA) {
   EXPECT_NEAR(c.low, 2, 0.1);
 }
 
+TEST(CompareAbba, NoiseFloorFollowsTheSession) {
+  const auto mean_floor = [](double spread) {
+    double sum = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      NoisyMachine machine(seed, spread);
+      sum += compare_abba(machine.kernel(call_ns), machine.kernel(call_ns), 15, {}, machine.clock())
+                 .noise_floor;
+    }
+    return sum / 20;
+  };
+  EXPECT_NEAR(mean_floor(0.001), 0.01, 1e-3);  // never less than 1 %
+  EXPECT_GT(mean_floor(0.10), 0.015);
+}
+
 TEST(CompareAbba, AFewRoundsNameNoWinner) {
   NoisyMachine machine(12);
   EXPECT_EQ(
@@ -238,6 +261,8 @@ struct Session {
   const char* name;
   double spread, preemptions, slow_factor;
 };
+void PrintTo(const Session& session, std::ostream* out) { *out << session.name; }
+
 class AgainstItself : public testing::TestWithParam<Session> {};
 INSTANTIATE_TEST_SUITE_P(, AgainstItself,
                          testing::Values(Session{"quiet", 0.01, 0.01, 1},

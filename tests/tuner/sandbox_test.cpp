@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include <atomic>
 #include <filesystem>
+#include <ostream>
 #include <string>
 
-#include "planted.h"
+#include "tests/tuner/planted.h"
 
 namespace tw::tuner {
 namespace {
@@ -37,6 +37,8 @@ struct Misdeed {
   FaultKind kind;
   const char* detail;  ///< part of the report
 };
+
+void PrintTo(const Misdeed& misdeed, std::ostream* out) { *out << misdeed.deed; }
 
 class Planted : public testing::TestWithParam<Misdeed> {
  protected:
