@@ -75,14 +75,14 @@ HExpr handle_variable(const std::string& name) {
 // ---- arithmetic that Halide does not have ---------------------------------------------------------
 
 /// Truncated, and saturated at the type's limits. The clamp keeps the conversion itself defined.
-HExpr saturating_cast(Halide::Type type, const HExpr& a) {
+HExpr truncated(Halide::Type type, const HExpr& a) {
   const double top = std::ldexp(1.0, type.bits() - (type.is_int() ? 1 : 0));
   const float low = type.is_int() ? static_cast<float>(-top) : 0.0f;
   if (type.bits() < 24)
-    return hi::cast(type, hi::Max::make(hi::Min::make(a, static_cast<float>(top - 1)), low));
+    return Halide::cast(type, hi::Max::make(hi::Min::make(a, static_cast<float>(top - 1)), low));
   const float below_top = std::nextafter(static_cast<float>(top), 0.0f);
   const HExpr inside = hi::Max::make(hi::Min::make(a, below_top), low);
-  return Halide::select(a >= static_cast<float>(top), type.max(), hi::cast(type, inside));
+  return Halide::select(a >= static_cast<float>(top), type.max(), Halide::cast(type, inside));
 }
 
 /// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
@@ -260,10 +260,10 @@ class PhaseTranslator {
 
   static HExpr to_value(DType type, const HExpr& stored) {
     if (type == Bool) return stored != hi::make_zero(stored.type());
-    return hi::cast(value_type(type), stored);
+    return Halide::cast(value_type(type), stored);
   }
   static HExpr to_storage(DType type, const HExpr& value) {
-    return hi::cast(storage_type(type), value);
+    return Halide::cast(storage_type(type), value);
   }
 
   /// The linear index as a sum with the outermost variables first, so that what does not change in
@@ -336,7 +336,7 @@ class PhaseTranslator {
   // ---- expressions ------------------------------------------------------------------------------
 
   HExpr value(const Expr& expr) {
-    if (expr.type() == Int64) return hi::cast(index64, integer(expr, width(expr)));
+    if (expr.type() == Int64) return Halide::cast(index64, integer(expr, width(expr)));
     if (const auto* c = expr.as<dsl::Const>()) return constant(*c);
     if (const auto* r = expr.as<dsl::Read>()) return to_value(r->type, read(*r));
     if (const auto* u = expr.as<dsl::Unary>()) return unary(*u);
@@ -360,18 +360,18 @@ class PhaseTranslator {
   /// An Int64 expression computed in `type`, which is 32 bits only where all of it fits.
   HExpr integer(const Expr& expr, Halide::Type type) {
     if (const auto constant = dsl::as_int(expr)) return hi::make_const(type, *constant);
-    if (const auto* v = expr.as<dsl::Var>()) return hi::cast(type, variables_.at(v->name).value);
-    if (const auto* r = expr.as<dsl::Read>()) return hi::cast(type, read(*r));
+    if (const auto* v = expr.as<dsl::Var>()) return Halide::cast(type, variables_.at(v->name).value);
+    if (const auto* r = expr.as<dsl::Read>()) return Halide::cast(type, read(*r));
     if (const auto* c = expr.as<dsl::Cast>())
-      return is_float(c->a.type()) ? saturating_cast(type, value(c->a)) : hi::cast(type, value(c->a));
+      return is_float(c->a.type()) ? truncated(type, value(c->a)) : Halide::cast(type, value(c->a));
     if (const auto* u = expr.as<dsl::Unary>()) {
       const HExpr a = integer(u->a, type);
-      return u->op == UnaryOp::Neg ? -a : hi::cast(type, Halide::abs(a));
+      return u->op == UnaryOp::Neg ? -a : Halide::cast(type, Halide::abs(a));
     }
     if (const auto* s = expr.as<dsl::Select>()) {
       const HExpr condition = value(s->condition);
-      return Halide::select(condition, hi::cast(type, guarded(condition, s->a)),
-                            hi::cast(type, guarded(!condition, s->b)));
+      return Halide::select(condition, Halide::cast(type, guarded(condition, s->a)),
+                            Halide::cast(type, guarded(!condition, s->b)));
     }
     const auto& b = *expr.as<dsl::Binary>();
     return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
@@ -413,7 +413,7 @@ class PhaseTranslator {
     switch (u.op) {
       case UnaryOp::Neg: return -a;
       case UnaryOp::Not: return !a;
-      case UnaryOp::Abs: return hi::cast(a.type(), Halide::abs(a));
+      case UnaryOp::Abs: return Halide::cast(a.type(), Halide::abs(a));
       case UnaryOp::Exp: return hi::halide_exp(a);
       case UnaryOp::Log: return hi::halide_log(a);
       case UnaryOp::Sqrt: return Halide::sqrt(a);
@@ -429,9 +429,9 @@ class PhaseTranslator {
     const HExpr a = from == Int64 ? integer(c.a, width(c.a)) : value(c.a);
     if (c.type == Bool) return a != hi::make_zero(a.type());
     if (c.type == Float16 || c.type == BFloat16)  // rounded here, computed on in 32 bits
-      return hi::cast(Halide::Float(32), hi::cast(storage_type(c.type), hi::cast(Halide::Float(32), a)));
-    if (is_float(from) && !is_float(c.type)) return saturating_cast(value_type(c.type), a);
-    return hi::cast(value_type(c.type), a);
+      return Halide::cast(Halide::Float(32), Halide::cast(storage_type(c.type), Halide::cast(Halide::Float(32), a)));
+    if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
+    return Halide::cast(value_type(c.type), a);
   }
 
   struct Variable {
@@ -468,9 +468,9 @@ hi::LoweredFunc translate(const std::string& symbol, const Program& program, con
                                Halide::ArgumentEstimates{});
   };
   const Halide::Type pointer = Halide::type_of<void*>();
-  return {symbol,
-          {argument("buffers", pointer), argument("scratch", pointer), argument("task", index32)},
-          body, Halide::LinkageType::External, Halide::NameMangling::C};
+  const std::vector<hi::LoweredArgument> arguments = {
+      argument("buffers", pointer), argument("scratch", pointer), argument("task", index32)};
+  return {symbol, arguments, body, Halide::LinkageType::External, Halide::NameMangling::C};
 }
 
 // ---- target -------------------------------------------------------------------------------------
@@ -513,6 +513,13 @@ tl::unexpected<Error> rejected(const std::string& what, const char* message) {
               "[codegen] the compiler rejects " + what + ": " + std::string(message));
 }
 
+/// Halide warns on standard error, of which workers' parents keep the tail: nothing there is ours to fix.
+class QuietReporter final : public Halide::CompileTimeErrorReporter {
+ public:
+  void warning(const char*) override {}
+  void error(const char* message) override { throw Halide::CompileError(message); }
+};
+
 /// All phases or none.
 Status append(const NamedProgram& named, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
@@ -527,6 +534,8 @@ Status append(const NamedProgram& named, Halide::Module& module) try {
 }
 
 Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Target& target) try {
+  static QuietReporter reporter;
+  Halide::set_custom_compile_time_error_reporter(&reporter);
   Halide::Module module("tilewright", halide_target(target));
   CompiledObjects result;
   for (const NamedProgram& program : programs) result.programs.push_back(append(program, module));

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/compile.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "base/hash.h"
+#include "codegen/abi.h"
+#include "codegen/inspect.h"
+#include "codegen/pack.h"
+
+namespace tw::codegen {
+namespace {
+
+using runtime::Artifact;
+using runtime::KernelInfo;
+using runtime::PhaseInfo;
+using schedules::Argument;
+using schedules::Program;
+
+/// Symbols are named after what is compiled, so that an artifact does not depend on its batch.
+std::string prefix_of(const KernelSpec& spec) {
+  return "tw_" + short_hash(spec.workload + "\n" + spec.schedule);
+}
+
+bool needs_pack(const KernelSpec& spec, const Argument& argument) {
+  return spec.packs && !argument.layout.is_row_major();
+}
+
+std::string pack_prefix(const KernelSpec& spec, size_t argument) {
+  return prefix_of(spec) + "_a" + std::to_string(argument);
+}
+
+std::vector<PhaseInfo> phases_of(const Program& program, const std::string& prefix) {
+  std::vector<PhaseInfo> phases;
+  for (size_t i = 0; i < program.phases.size(); ++i)
+    phases.push_back({phase_symbol(prefix, i), program.phases[i].tasks()});
+  return phases;
+}
+
+KernelInfo info_of(const KernelSpec& spec, const Target& target) {
+  KernelInfo info;
+  info.workload = spec.workload;
+  info.schedule = spec.schedule;
+  info.target = target.to_string();
+  info.toolchain = toolchain();
+  info.codegen_abi = codegen_abi;
+  info.phases = phases_of(spec.program, prefix_of(spec));
+  info.scratch_bytes = scratch_layout(spec.program).bytes;
+  info.flops = spec.flops;
+  for (size_t i = 0; i < spec.program.arguments.size(); ++i) {
+    const Argument& argument = spec.program.arguments[i];
+    runtime::ArgumentInfo entry{argument.buffer.name, argument.buffer.type, argument.is_output,
+                                argument.shape, "", argument.buffer.elements(), ""};
+    if (!argument.layout.is_row_major()) entry.layout = argument.layout.to_string(argument.letters);
+    if (needs_pack(spec, argument)) {
+      entry.pack = argument.buffer.name;
+      info.packs[entry.pack] = phases_of(pack_program(argument), pack_prefix(spec, i));
+    }
+    info.arguments.push_back(std::move(entry));
+  }
+  return info;
+}
+
+std::vector<std::string> symbols_of(const KernelInfo& info) {
+  std::vector<std::string> symbols;
+  for (const PhaseInfo& phase : info.phases) symbols.push_back(phase.symbol);
+  for (const auto& [name, phases] : info.packs)
+    for (const PhaseInfo& phase : phases) symbols.push_back(phase.symbol);
+  return symbols;
+}
+
+Result<Artifact> make_artifact(const KernelSpec& spec, std::string_view object,
+                               const Target& target, const CompileOptions& options) {
+  Artifact artifact{info_of(spec, target), ""};
+  TW_TRY(artifact.object, link_shared(object, symbols_of(artifact.info), target, options.link));
+  if (options.count_spills) {
+    TW_TRY(const std::string text, disassemble(artifact.object, target));
+    artifact.info.spills = count_spills(text, target.architecture);
+  }
+  TW_RETURN_IF_ERROR(runtime::check_info(artifact.info));
+  return artifact;
+}
+
+/// The programs of several specs, packs included, and which of them belong to which spec.
+struct Batch {
+  std::vector<NamedProgram> programs;
+  std::vector<size_t> owners;
+  std::deque<Program> packs;   ///< stable addresses
+
+  void add(const KernelSpec& spec, size_t owner) {
+    programs.push_back({prefix_of(spec), &spec.program});
+    owners.push_back(owner);
+    for (size_t i = 0; i < spec.program.arguments.size(); ++i) {
+      if (!needs_pack(spec, spec.program.arguments[i])) continue;
+      packs.push_back(pack_program(spec.program.arguments[i]));
+      programs.push_back({pack_prefix(spec, i), &packs.back()});
+      owners.push_back(owner);
+    }
+  }
+};
+
+using Results = std::vector<Result<Artifact>>;
+
+Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& target,
+                              const CompileOptions& options);
+
+/// One by one, so that only the culprit fails.
+Result<Results> compile_alone(std::span<const KernelSpec> specs, const Target& target,
+                              const CompileOptions& options) {
+  Results results;
+  for (const KernelSpec& spec : specs) {
+    TW_TRY(Results one, compile_batch({&spec, 1}, target, options));
+    results.push_back(std::move(one[0]));
+  }
+  return results;
+}
+
+/// Requires: no two specs are the same.
+Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& target,
+                              const CompileOptions& options) {
+  Batch batch;
+  for (size_t i = 0; i < specs.size(); ++i) batch.add(specs[i], i);
+  auto compiled = compile_cpu(batch.programs, target, options.cpu);
+  if (!compiled) {
+    const Error& error = compiled.error();
+    if (error.code == ErrorCode::Environment) return tl::unexpected<Error>(error);
+    if (specs.size() > 1) return compile_alone(specs, target, options);
+    return Results{tl::unexpected<Error>(error)};
+  }
+  std::vector<Status> statuses(specs.size());
+  for (size_t i = 0; i < batch.programs.size(); ++i)
+    if (!compiled->programs[i] && statuses[batch.owners[i]])
+      statuses[batch.owners[i]] = compiled->programs[i];
+  Results results;
+  for (size_t i = 0; i < specs.size(); ++i)
+    results.push_back(statuses[i] ? make_artifact(specs[i], compiled->object, target, options)
+                                  : tl::unexpected<Error>(statuses[i].error()));
+  return results;
+}
+
+}  // namespace
+
+std::string toolchain() { return "halide-21.0.0"; }
+
+Result<Results> compile(std::span<const KernelSpec> specs, const Target& target,
+                        const CompileOptions& options) {
+  const auto batch = static_cast<size_t>(std::max(1, options.batch));
+  Results results;
+  while (!specs.empty()) {
+    // A batch ends early where a kernel comes again: symbols are unique in an object.
+    std::set<std::string> prefixes;
+    size_t count = 0;
+    while (count < std::min(batch, specs.size()) && prefixes.insert(prefix_of(specs[count])).second)
+      ++count;
+    TW_TRY(Results part, compile_batch(specs.first(count), target, options));
+    std::move(part.begin(), part.end(), std::back_inserter(results));
+    specs = specs.subspan(count);
+  }
+  return results;
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Programs -> artifacts: the whole way from loops to something that runtime/kernel.h calls.
+//
+//   KernelSpec spec{workload.key, schedule.to_string(), program, flops};
+//   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
+//   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
+//
+// Thread-safe. Deterministic: the same spec gives the same bytes in every batch.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "codegen/cpu_codegen.h"
+#include "codegen/link.h"
+#include "runtime/artifact.h"
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+struct KernelSpec {
+  std::string workload;   ///< text key
+  std::string schedule;   ///< text
+  schedules::Program program;
+  int64_t flops = 0;
+  bool packs = true;      ///< add a packing kernel for each argument that is not row-major
+};
+
+struct CompileOptions {
+  CpuCodegenOptions cpu;
+  LinkOptions link;
+  /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
+  int batch = 8;
+  bool count_spills = false;   ///< costs one objdump a kernel
+};
+
+/// What compiled a kernel, for records: "halide-21.0.0".
+std::string toolchain();
+
+/// One result a spec, in order: a kernel that cannot be compiled fails alone. An error for all of them
+/// is one of the installation (Environment).
+Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
+                                                       const Target& target,
+                                                       const CompileOptions& options = {});
+
+}  // namespace tw::codegen

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/inspect.h"
+
+#include <regex>
+
+#include "base/text.h"
+#include "codegen/command.h"
+
+namespace tw::codegen {
+namespace {
+
+constexpr int64_t timeout_ns = 20'000'000'000;
+
+/// "0x40(%rsp)" on x86 (AT&T), "[sp, #64]" on AArch64; an index register makes it an array's element.
+bool touches_stack(std::string_view line, Architecture architecture) {
+  return line.find(architecture == Architecture::X86_64 ? "(%rsp)" : "[sp") != std::string_view::npos;
+}
+
+bool has_vector_register(std::string_view line, Architecture architecture) {
+  if (architecture == Architecture::X86_64) {
+    for (const std::string_view name : {"%xmm", "%ymm", "%zmm"})
+      if (line.find(name) != std::string_view::npos) return true;
+    return false;
+  }
+  static const std::regex name("\\b[qdv][0-9]+\\b");
+  return std::regex_search(line.begin(), line.end(), name);
+}
+
+}  // namespace
+
+Result<std::string> disassemble(std::string_view object, const Target& target) {
+  TW_TRY(const MemoryFile file, MemoryFile::create("object", object));
+  const bool is_native = target.architecture == host_target().architecture;
+  const std::string prefix =
+      is_native ? "" : target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-" : "x86_64-linux-gnu-";
+  return run_command({prefix + "objdump", "-d", "--no-show-raw-insn", "--wide", file.path()},
+                     timeout_ns);
+}
+
+int count_spills(std::string_view disassembly, Architecture architecture) {
+  int spills = 0;
+  while (!disassembly.empty()) {
+    const size_t end = std::min(disassembly.find('\n'), disassembly.size());
+    const std::string_view line = disassembly.substr(0, end);
+    disassembly.remove_prefix(std::min(end + 1, disassembly.size()));
+    if (touches_stack(line, architecture) && has_vector_register(line, architecture)) ++spills;
+  }
+  return spills;
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/link.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "codegen/command.h"
+
+namespace tw::codegen {
+namespace {
+
+std::string linker_for(const Target& target) {
+  if (target.architecture == host_target().architecture) return "ld";
+  return target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-ld" : "x86_64-linux-gnu-ld";
+}
+
+/// Only these are visible; --gc-sections then drops the sections that they do not reach.
+std::string version_script(const std::vector<std::string>& symbols) {
+  return fmt::format("{{ global: {}; local: *; }};\n", join(symbols, "; "));
+}
+
+Error with_meaning(Error error) {
+  const bool is_object = error.message.find("undefined") != std::string::npos;
+  return is_object ? Error{ErrorCode::Invalid, error.message} : error;
+}
+
+}  // namespace
+
+Result<std::string> link_shared(std::string_view object, const std::vector<std::string>& symbols,
+                                const Target& target, const LinkOptions& options) {
+  TW_TRY(const MemoryFile input, MemoryFile::create("object", object));
+  TW_TRY(const MemoryFile script, MemoryFile::create("symbols", version_script(symbols)));
+  TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
+  const std::string linker = options.linker.empty() ? linker_for(target) : options.linker;
+  std::vector<std::string> argv = {linker, "-shared", "--gc-sections", "--build-id=none",
+                                   "-z", "defs", "-z", "noexecstack", "-z", "noseparate-code",
+                                   "--version-script", script.path()};
+  for (const std::string& symbol : symbols) argv.push_back("--require-defined=" + symbol);
+  argv.insert(argv.end(), {"-o", output.path(), input.path()});
+  if (auto linked = run_command(argv, options.timeout_ns); !linked)
+    return tl::unexpected<Error>(with_meaning(linked.error()));
+  TW_TRY(std::string shared, output.content());
+  if (shared.substr(0, 4) != "\x7f" "ELF")
+    return fail(ErrorCode::Environment,
+                fmt::format("[{}] it ended well, but wrote {} bytes that are no ELF file: is it a "
+                            "linker?",
+                            linker, shared.size()));
+  return shared;
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Ways to run one Program, and the check that all of them agree: the interpreter, the emitted C under
+// sanitizers in a process of its own, and the compiled object between guard pages.
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "schedules/evaluate.h"
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+using schedules::Program;
+using schedules::Storage;
+
+/// Small whole numbers, so that sums are exact in every type and order; bf16, f16 and i8 get the smallest.
+Storage integer_inputs(const Program& program, uint64_t seed);
+/// Reals in [-2, 2); whole numbers for integer types.
+Storage real_inputs(const Program& program, uint64_t seed);
+
+Result<Storage> run_c(const Program& program, const Storage& inputs);
+Result<Storage> run_object(const Program& program, const Storage& inputs,
+                           const Target& target = host_target());
+
+/// Every output element of `actual` differs by at most relative * |expected| + absolute; the first that
+/// does not is described, else "".
+std::string difference(const Program& program, const Storage& expected, const Storage& actual,
+                       double relative, double absolute);
+
+/// Expects interpreter = C = object on `inputs`.
+void expect_agreement(const Program& program, const Storage& inputs, double relative = 0,
+                      double absolute = 0);
+
+}  // namespace tw::codegen
