@@ -74,6 +74,9 @@ class StageChecker {
   Status check() {
     TW_RETURN_IF_ERROR(check_axes());
     if (!stage_.body.defined()) return wrong("has no expression");
+    if (stage_.body.node().height > tallest_expression)
+      return wrong(fmt::format("has an expression of more than {} levels: declare stages in between",
+                               tallest_expression));
     if (stage_.body.type() != stage_.type)
       return wrong(fmt::format("has type {}, its expression {}: cast the expression",
                                to_string(stage_.type), to_string(stage_.body.type())));

@@ -52,9 +52,27 @@ size_t hash_of(const decltype(ExprNode::value)& value) {
   return h;
 }
 
+int height_of_children(const decltype(ExprNode::value)& value) {
+  const auto h = [](const Expr& e) { return e.node().height; };
+  return std::visit(Overloaded{[](const Const&) { return 0; }, [](const Var&) { return 0; },
+                               [&](const Read& r) {
+                                 int tallest = 0;
+                                 for (const Expr& index : r.indices) tallest = std::max(tallest, h(index));
+                                 return tallest;
+                               },
+                               [&](const Unary& u) { return h(u.a); },
+                               [&](const Binary& b) { return std::max(h(b.a), h(b.b)); },
+                               [&](const Select& s) {
+                                 return std::max({h(s.condition), h(s.a), h(s.b)});
+                               },
+                               [&](const Cast& c) { return h(c.a); }},
+                    value);
+}
+
 Expr make(decltype(ExprNode::value) value, DType type) {
   const size_t hash = hash_of(value);
-  return Expr(std::make_shared<const ExprNode>(ExprNode{std::move(value), type, hash}));
+  const int height = 1 + height_of_children(value);
+  return Expr(std::make_shared<const ExprNode>(ExprNode{std::move(value), type, hash, height}));
 }
 
 bool is_comparison(BinaryOp op) {

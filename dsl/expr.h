@@ -127,7 +127,11 @@ struct ExprNode {
   std::variant<Const, Var, Read, Unary, Binary, Select, Cast> value;
   DType type;
   size_t hash;
+  int height;  ///< nodes on the longest way down: what recursion over the tree costs
 };
+
+/// Taller trees are refused by validate() and the parser, so that recursion fits every stack.
+inline constexpr int tallest_expression = 500;
 
 template <typename T>
 const T* Expr::as() const {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -14,9 +15,8 @@
 namespace tw::dsl {
 namespace {
 
-// Bounds on what recursion and the trees it builds may cost: the stack holds both many times over.
-constexpr int deepest_nesting = 200;
-constexpr int largest_expression = 4000;  // operators and operands
+// As deep as the printed form of the tallest expression.
+constexpr int deepest_nesting = tallest_expression;
 constexpr size_t most_declarations = 10000;
 
 struct Signature {
@@ -171,11 +171,10 @@ class ExprParser {
  private:
   using Pair = std::pair<Expr, Expr>;
 
-  Status grow(const Token& at) {
-    if (++size_ > largest_expression)
-      return parse_error(at, fmt::format("an expression of more than {} parts: declare stages in between",
-                                         largest_expression));
-    return {};
+  static Status check_height(const Token& at, const Expr& a, const Expr& b) {
+    if (std::max(a.node().height, b.node().height) < tallest_expression) return {};
+    return parse_error(at, fmt::format("an expression of more than {} levels: declare stages in between",
+                                       tallest_expression));
   }
 
   /// Precedence climbing: operators of `lowest` precedence or above, left-associative.
@@ -187,7 +186,6 @@ class ExprParser {
       const auto op = find_binary(text == ">" ? "<" : text == ">=" ? "<=" : text);
       if (!op || precedence(*op) < lowest) break;
       const Token at = reader_.next();
-      TW_RETURN_IF_ERROR(grow(at));
       TW_TRY(Expr right, parse_binary(precedence(*op) + 1));
       if (swapped) std::swap(left, right);
       TW_TRY(left, combine(at, *op, left, right));
@@ -197,7 +195,6 @@ class ExprParser {
 
   Result<Expr> parse_unary() {
     const Token at = reader_.peek();
-    TW_RETURN_IF_ERROR(grow(at));
     if (++nesting_ > deepest_nesting)
       return parse_error(at, fmt::format("nested deeper than {} levels", deepest_nesting));
     Result<Expr> parsed = parse_prefix(at);
@@ -326,6 +323,7 @@ class ExprParser {
   }
 
   static Result<Expr> combine(const Token& at, BinaryOp op, const Expr& x, const Expr& y) {
+    TW_RETURN_IF_ERROR(check_height(at, x, y));
     TW_TRY(const Pair operands, unify(at, x, y));
     if (const auto why = type_error(op, operands.first.type())) return parse_error(at, *why);
     return binary(op, operands.first, operands.second);
@@ -348,7 +346,6 @@ class ExprParser {
   const Signatures& tensors_;
   const std::vector<std::string>* variables_;
   int nesting_ = 0;
-  int size_ = 0;
 };
 
 // ---- declarations -------------------------------------------------------------------------------
