@@ -31,12 +31,18 @@ double denormal_of(DType type) {
 double special_float(DType type, Random& random) {
   const double inf = std::numeric_limits<double>::infinity();
   switch (random.below(40)) {
-    case 0: return std::numeric_limits<double>::quiet_NaN();
-    case 1: return inf;
-    case 2: return -inf;
-    case 3: return denormal_of(type);
-    case 4: return -0.0;
-    default: return normal(random);
+    case 0:
+      return std::numeric_limits<double>::quiet_NaN();
+    case 1:
+      return inf;
+    case 2:
+      return -inf;
+    case 3:
+      return denormal_of(type);
+    case 4:
+      return -0.0;
+    default:
+      return normal(random);
   }
 }
 
@@ -44,10 +50,14 @@ int64_t special_int(DType type, Random& random) {
   const int bits = 8 * size_bytes(type);
   const int64_t top = std::numeric_limits<int64_t>::max() >> (64 - bits);
   switch (random.below(16)) {
-    case 0: return wrap_to(type, -1);
-    case 1: return wrap_to(type, top);
-    case 2: return wrap_to(type, -top - 1);
-    default: return small_integer(type, random);
+    case 0:
+      return wrap_to(type, -1);
+    case 1:
+      return wrap_to(type, top);
+    case 2:
+      return wrap_to(type, -top - 1);
+    default:
+      return small_integer(type, random);
   }
 }
 
@@ -61,8 +71,8 @@ Result<Array> Array::make(DType type, std::vector<int64_t> shape) {
   const auto elements = checked_product(shape);
   const auto bytes = elements ? checked_mul(*elements, size_bytes(type)) : std::nullopt;
   if (!bytes)
-    return fail(ErrorCode::Unsupported, fmt::format("[array] extent overflow: {} leaves 64 bits",
-                                                    fmt::join(shape, " x ")));
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[array] extent overflow: {} leaves 64 bits", fmt::join(shape, " x ")));
   Array array{type, std::move(shape), {}};
   array.data.resize(static_cast<size_t>(*bytes));
   return array;

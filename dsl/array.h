@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays: tensor values in ordinary memory, row-major in their logical shape, and the fills that tests
-// and verification use. An Array is a value; a const one may be read from several threads.
+// Arrays: tensor values in ordinary memory, row-major in their logical shape, and the fills that
+// tests and verification use. An Array is a value; a const one may be read from several threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +25,13 @@ struct Array {
   /// Requires: indices lie inside of the shape.
   int64_t offset(const std::vector<int64_t>& indices) const;
 
-  /// By linear position. The float forms also read integers; the integer forms need an integer type.
+  /// By linear position. The float forms also read integers; the integer forms need an integer
+  /// type.
   double get_float(int64_t position) const { return load_float(type, data.data(), position); }
   int64_t get_int(int64_t position) const { return load_int(type, data.data(), position); }
-  void set_float(int64_t position, double value) { store_float(type, data.data(), position, value); }
+  void set_float(int64_t position, double value) {
+    store_float(type, data.data(), position, value);
+  }
   void set_int(int64_t position, int64_t value) { store_int(type, data.data(), position, value); }
 
   /// By indices, whatever the type.
@@ -36,13 +39,13 @@ struct Array {
   void set(const std::vector<int64_t>& indices, double value);
 };
 
-/// Small integers, -4 to 4 (0 to 4 where unsigned): products and sums of up to a million of them are
-/// exact in f32 in any order, so two correct kernels agree bit by bit.
+/// Small integers, -4 to 4 (0 to 4 where unsigned): products and sums of up to a million of them
+/// are exact in f32 in any order, so two correct kernels agree bit by bit.
 void fill_integers(Array& array, Random& random);
 /// N(0, 1) rounded to the type; integer types as fill_integers.
 void fill_normal(Array& array, Random& random);
-/// N(0, 1) in which one element in eight is a NaN, an infinity, a denormal or -0; integer types mix in
-/// their least and largest values.
+/// N(0, 1) in which one element in eight is a NaN, an infinity, a denormal or -0; integer types mix
+/// in their least and largest values.
 void fill_special(Array& array, Random& random);
 
 }  // namespace tw::dsl

@@ -20,7 +20,7 @@ namespace tw::dsl {
 class TensorNode {
  public:
   struct Source {
-    Input input;              ///< without its shape
+    Input input;  ///< without its shape
     std::vector<Axis> shape;
   };
   std::variant<Source, Stage> declaration;
@@ -39,9 +39,9 @@ namespace {
 
 constexpr size_t largest_rank = 26;  // as many as there are letters
 
-constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select", "clamp",
-                                               "sum",   "prod",   "inf",    "nan",    "true",
-                                               "false", "cast"};
+constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select",
+                                               "clamp", "sum",    "prod",   "inf",
+                                               "nan",   "true",   "false",  "cast"};
 
 tl::unexpected<Error> invalid(const std::string& why) {
   return fail(ErrorCode::Invalid, "[compute] " + why);
@@ -63,7 +63,8 @@ bool is_reserved(const std::string& name) {
   return false;
 }
 
-// ---- validate ---------------------------------------------------------------------------------------
+// ---- validate
+// ---------------------------------------------------------------------------------------
 
 /// Checks one stage, given what may be read.
 class StageChecker {
@@ -75,8 +76,9 @@ class StageChecker {
     TW_RETURN_IF_ERROR(check_axes());
     if (!stage_.body.defined()) return wrong("has no expression");
     if (stage_.body.node().height > tallest_expression)
-      return wrong(fmt::format("has an expression of more than {} levels: declare stages in between",
-                               tallest_expression));
+      return wrong(
+          fmt::format("has an expression of more than {} levels: declare stages in between",
+                      tallest_expression));
     if (stage_.body.type() != stage_.type)
       return wrong(fmt::format("has type {}, its expression {}: cast the expression",
                                to_string(stage_.type), to_string(stage_.body.type())));
@@ -97,18 +99,22 @@ class StageChecker {
   Status check_axes() {
     for (const auto* axes : {&stage_.axes, &stage_.reduction})
       for (const Axis& axis : *axes) {
-        if (!is_valid_name(axis.name)) return wrong(fmt::format("has an axis '{}': not a name", axis.name));
+        if (!is_valid_name(axis.name))
+          return wrong(fmt::format("has an axis '{}': not a name", axis.name));
         // One name space for loops and buffers keeps every generated program unambiguous.
         if (compute_.find_input(axis.name) || compute_.find_stage(axis.name))
-          return wrong(fmt::format("has an axis '{}', which names a tensor too: rename one", axis.name));
-        if (!axes_.insert(axis.name).second) return wrong(fmt::format("has two axes '{}'", axis.name));
+          return wrong(
+              fmt::format("has an axis '{}', which names a tensor too: rename one", axis.name));
+        if (!axes_.insert(axis.name).second)
+          return wrong(fmt::format("has two axes '{}'", axis.name));
       }
     std::vector<int64_t> domain = stage_.shape();
     for (const Axis& axis : stage_.reduction) domain.push_back(axis.extent);
     if (!checked_product(domain))
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[compute] extent overflow: the iterations of stage '{}' leave 64 bits",
-                              stage_.name));
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[compute] extent overflow: the iterations of stage '{}' leave 64 bits",
+                      stage_.name));
     return {};
   }
 
@@ -212,7 +218,8 @@ double operations(const Expr& expr) {
   return 0;
 }
 
-// ---- build ------------------------------------------------------------------------------------------
+// ---- build
+// ------------------------------------------------------------------------------------------
 
 Expr without_sources(const Expr& expr) {
   return transform(expr, [](const Expr& e) -> std::optional<Expr> {
@@ -261,7 +268,8 @@ class Builder {
   }
 
   Status add_stage(Stage stage) {
-    if (!stage.body.defined()) return invalid(fmt::format("stage '{}' has no expression", stage.name));
+    if (!stage.body.defined())
+      return invalid(fmt::format("stage '{}' has no expression", stage.name));
     std::vector<std::shared_ptr<const TensorNode>> sources;
     for_each(stage.body, [&](const Expr& e) {
       if (const Read* r = e.as<Read>(); r && r->source) sources.push_back(r->source);
@@ -305,7 +313,8 @@ Expr identity(Combine combine, DType type) {
     return constant(type, largest ? inf : -inf);
   }
   const int bits = 8 * size_bytes(type);
-  if (!is_signed(type)) return constant_int(type, !largest ? 0 : type == Bool ? 1 : (int64_t{1} << bits) - 1);
+  if (!is_signed(type))
+    return constant_int(type, !largest ? 0 : type == Bool ? 1 : (int64_t{1} << bits) - 1);
   const int64_t top = std::numeric_limits<int64_t>::max() >> (64 - bits);
   return constant_int(type, largest ? top : -top - 1);
 }
@@ -457,7 +466,9 @@ Result<Compute> build(const std::vector<Tensor>& outputs,
   for (const Tensor& output : outputs) {
     TW_RETURN_IF_ERROR(builder.add(output.node()));
     const auto* stage = std::get_if<Stage>(&output.node()->declaration);
-    if (!stage) return invalid(fmt::format("the output '{}' is an input: declare a stage", output.node()->name()));
+    if (!stage)
+      return invalid(
+          fmt::format("the output '{}' is an input: declare a stage", output.node()->name()));
     builder.compute.outputs.push_back(stage->name);
   }
   TW_RETURN_IF_ERROR(validate(builder.compute));

@@ -26,29 +26,26 @@ size_t mix(size_t seed, size_t value) {
 
 size_t hash_of(const decltype(ExprNode::value)& value) {
   size_t h = value.index();
-  std::visit(Overloaded{[&](const Const& c) {
-                          h = mix(h, static_cast<size_t>(c.type));
-                          h = mix(h, std::hash<int64_t>()(c.int_value));
-                          h = mix(h, std::hash<double>()(c.float_value));
-                        },
-                        [&](const Var& v) { h = mix(h, std::hash<std::string>()(v.name)); },
-                        [&](const Read& r) {
-                          h = mix(h, std::hash<std::string>()(r.tensor));
-                          for (const Expr& index : r.indices) h = mix(h, index.hash());
-                        },
-                        [&](const Unary& u) {
-                          h = mix(mix(h, static_cast<size_t>(u.op)), u.a.hash());
-                        },
-                        [&](const Binary& b) {
-                          h = mix(mix(mix(h, static_cast<size_t>(b.op)), b.a.hash()), b.b.hash());
-                        },
-                        [&](const Select& s) {
-                          h = mix(mix(mix(h, s.condition.hash()), s.a.hash()), s.b.hash());
-                        },
-                        [&](const Cast& c) {
-                          h = mix(mix(h, static_cast<size_t>(c.type)), c.a.hash());
-                        }},
-             value);
+  std::visit(
+      Overloaded{[&](const Const& c) {
+                   h = mix(h, static_cast<size_t>(c.type));
+                   h = mix(h, std::hash<int64_t>()(c.int_value));
+                   h = mix(h, std::hash<double>()(c.float_value));
+                 },
+                 [&](const Var& v) { h = mix(h, std::hash<std::string>()(v.name)); },
+                 [&](const Read& r) {
+                   h = mix(h, std::hash<std::string>()(r.tensor));
+                   for (const Expr& index : r.indices) h = mix(h, index.hash());
+                 },
+                 [&](const Unary& u) { h = mix(mix(h, static_cast<size_t>(u.op)), u.a.hash()); },
+                 [&](const Binary& b) {
+                   h = mix(mix(mix(h, static_cast<size_t>(b.op)), b.a.hash()), b.b.hash());
+                 },
+                 [&](const Select& s) {
+                   h = mix(mix(mix(h, s.condition.hash()), s.a.hash()), s.b.hash());
+                 },
+                 [&](const Cast& c) { h = mix(mix(h, static_cast<size_t>(c.type)), c.a.hash()); }},
+      value);
   return h;
 }
 
@@ -57,7 +54,8 @@ int height_of_children(const decltype(ExprNode::value)& value) {
   return std::visit(Overloaded{[](const Const&) { return 0; }, [](const Var&) { return 0; },
                                [&](const Read& r) {
                                  int tallest = 0;
-                                 for (const Expr& index : r.indices) tallest = std::max(tallest, h(index));
+                                 for (const Expr& index : r.indices)
+                                   tallest = std::max(tallest, h(index));
                                  return tallest;
                                },
                                [&](const Unary& u) { return h(u.a); },
@@ -88,20 +86,33 @@ std::optional<int64_t> checked_sub(int64_t a, int64_t b) {
 
 std::optional<int64_t> fold_int(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
-    case BinaryOp::Add: return checked_add(a, b);
-    case BinaryOp::Sub: return checked_sub(a, b);
-    case BinaryOp::Mul: return checked_mul(a, b);
+    case BinaryOp::Add:
+      return checked_add(a, b);
+    case BinaryOp::Sub:
+      return checked_sub(a, b);
+    case BinaryOp::Mul:
+      return checked_mul(a, b);
     // Only positive divisors fold: 0 has no quotient, and the least integer over -1 overflows.
-    case BinaryOp::Div: return b <= 0 ? std::nullopt : std::optional(floor_div(a, b));
-    case BinaryOp::Mod: return b <= 0 ? std::nullopt : std::optional(floor_mod(a, b));
-    case BinaryOp::Min: return std::min(a, b);
-    case BinaryOp::Max: return std::max(a, b);
-    case BinaryOp::Lt: return a < b;
-    case BinaryOp::Le: return a <= b;
-    case BinaryOp::Eq: return a == b;
-    case BinaryOp::Ne: return a != b;
-    case BinaryOp::And: return a && b;
-    case BinaryOp::Or: return a || b;
+    case BinaryOp::Div:
+      return b <= 0 ? std::nullopt : std::optional(floor_div(a, b));
+    case BinaryOp::Mod:
+      return b <= 0 ? std::nullopt : std::optional(floor_mod(a, b));
+    case BinaryOp::Min:
+      return std::min(a, b);
+    case BinaryOp::Max:
+      return std::max(a, b);
+    case BinaryOp::Lt:
+      return a < b;
+    case BinaryOp::Le:
+      return a <= b;
+    case BinaryOp::Eq:
+      return a == b;
+    case BinaryOp::Ne:
+      return a != b;
+    case BinaryOp::And:
+      return a && b;
+    case BinaryOp::Or:
+      return a || b;
   }
   return std::nullopt;
 }
@@ -142,7 +153,8 @@ std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b) {
       if (x) return *x ? a : b;
       if (y) return *y ? b : a;
       break;
-    default: break;
+    default:
+      break;
   }
   return std::nullopt;
 }
@@ -196,8 +208,7 @@ std::string print_const(const Const& c) {
 
 std::string print_binary(const Binary& b, int parent) {
   const int own = precedence(b.op);
-  if (own == 0)
-    return fmt::format("{}({}, {})", to_string(b.op), print(b.a, 0), print(b.b, 0));
+  if (own == 0) return fmt::format("{}({}, {})", to_string(b.op), print(b.a, 0), print(b.b, 0));
   // The right operand of a same-precedence chain keeps its parentheses: a - (b - c).
   const std::string text =
       fmt::format("{} {} {}", print(b.a, own), to_string(b.op), print(b.b, own + 1));
@@ -206,18 +217,16 @@ std::string print_binary(const Binary& b, int parent) {
 
 std::string print(const Expr& expr, int parent) {
   return std::visit(
-      Overloaded{[](const Const& c) { return print_const(c); },
-                 [](const Var& v) { return v.name; },
-                 [](const Read& r) { return fmt::format("{}[{}]", r.tensor, print_list(r.indices)); },
-                 [](const Unary& u) { return fmt::format("{}({})", to_string(u.op), print(u.a, 0)); },
-                 [&](const Binary& b) { return print_binary(b, parent); },
-                 [](const Select& s) {
-                   return fmt::format("select({}, {}, {})", print(s.condition, 0), print(s.a, 0),
-                                      print(s.b, 0));
-                 },
-                 [](const Cast& c) {
-                   return fmt::format("{}({})", to_string(c.type), print(c.a, 0));
-                 }},
+      Overloaded{
+          [](const Const& c) { return print_const(c); }, [](const Var& v) { return v.name; },
+          [](const Read& r) { return fmt::format("{}[{}]", r.tensor, print_list(r.indices)); },
+          [](const Unary& u) { return fmt::format("{}({})", to_string(u.op), print(u.a, 0)); },
+          [&](const Binary& b) { return print_binary(b, parent); },
+          [](const Select& s) {
+            return fmt::format("select({}, {}, {})", print(s.condition, 0), print(s.a, 0),
+                               print(s.b, 0));
+          },
+          [](const Cast& c) { return fmt::format("{}({})", to_string(c.type), print(c.a, 0)); }},
       expr.node().value);
 }
 
@@ -317,7 +326,8 @@ Expr select(Expr condition, Expr a, Expr b) {
 Expr cast(DType type, Expr a) {
   if (a.type() == type) return a;
   if (const auto value = as_int(a))
-    return is_float(type) ? constant(type, static_cast<double>(*value)) : constant_int(type, *value);
+    return is_float(type) ? constant(type, static_cast<double>(*value))
+                          : constant_int(type, *value);
   return make(Cast{type, std::move(a)}, type);
 }
 
@@ -403,8 +413,7 @@ Expr substitute(const Expr& expr, const Substitution& replacements) {
 }
 
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite) {
-  const auto rebuilt =
-      rebuild(expr, [&](const Expr& child) { return transform(child, rewrite); });
+  const auto rebuilt = rebuild(expr, [&](const Expr& child) { return transform(child, rewrite); });
   const Expr& current = rebuilt ? *rebuilt : expr;
   const auto replaced = rewrite(current);
   return replaced ? *replaced : current;
@@ -472,9 +481,12 @@ std::optional<std::string> type_error(UnaryOp op, DType type) {
   };
   switch (op) {
     case UnaryOp::Neg:
-    case UnaryOp::Abs: return needs(type != Bool, "a number");
-    case UnaryOp::Not: return needs(type == Bool, "a bool");
-    default: return needs(is_float(type), "a float");
+    case UnaryOp::Abs:
+      return needs(type != Bool, "a number");
+    case UnaryOp::Not:
+      return needs(type == Bool, "a bool");
+    default:
+      return needs(is_float(type), "a float");
   }
 }
 
@@ -485,11 +497,15 @@ std::optional<std::string> type_error(BinaryOp op, DType type) {
   };
   switch (op) {
     case BinaryOp::Eq:
-    case BinaryOp::Ne: return std::nullopt;
+    case BinaryOp::Ne:
+      return std::nullopt;
     case BinaryOp::And:
-    case BinaryOp::Or: return needs(type == Bool, "bools");
-    case BinaryOp::Mod: return needs(type != Bool && !is_float(type), "integers");
-    default: return needs(type != Bool, "numbers");
+    case BinaryOp::Or:
+      return needs(type == Bool, "bools");
+    case BinaryOp::Mod:
+      return needs(type != Bool && !is_float(type), "integers");
+    default:
+      return needs(type != Bool, "numbers");
   }
 }
 

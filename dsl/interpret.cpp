@@ -29,9 +29,12 @@ struct Node {
 int64_t wrapping(BinaryOp op, int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
   switch (op) {
-    case BinaryOp::Add: return static_cast<int64_t>(x + y);
-    case BinaryOp::Sub: return static_cast<int64_t>(x - y);
-    default: return static_cast<int64_t>(x * y);
+    case BinaryOp::Add:
+      return static_cast<int64_t>(x + y);
+    case BinaryOp::Sub:
+      return static_cast<int64_t>(x - y);
+    default:
+      return static_cast<int64_t>(x * y);
   }
 }
 
@@ -39,32 +42,53 @@ int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
     case BinaryOp::Add:
     case BinaryOp::Sub:
-    case BinaryOp::Mul: return wrapping(op, a, b);
-    case BinaryOp::Div: return floor_div(a, b);  // validate() has seen that b is a positive literal
-    case BinaryOp::Mod: return floor_mod(a, b);
-    case BinaryOp::Min: return std::min(a, b);
-    case BinaryOp::Max: return std::max(a, b);
-    case BinaryOp::Lt: return a < b;
-    case BinaryOp::Le: return a <= b;
-    case BinaryOp::Eq: return a == b;
-    case BinaryOp::Ne: return a != b;
-    default: TW_CHECK(false, "not an operation on integers");
+    case BinaryOp::Mul:
+      return wrapping(op, a, b);
+    case BinaryOp::Div:
+      return floor_div(a, b);  // validate() has seen that b is a positive literal
+    case BinaryOp::Mod:
+      return floor_mod(a, b);
+    case BinaryOp::Min:
+      return std::min(a, b);
+    case BinaryOp::Max:
+      return std::max(a, b);
+    case BinaryOp::Lt:
+      return a < b;
+    case BinaryOp::Le:
+      return a <= b;
+    case BinaryOp::Eq:
+      return a == b;
+    case BinaryOp::Ne:
+      return a != b;
+    default:
+      TW_CHECK(false, "not an operation on integers");
   }
 }
 
 Value float_result(BinaryOp op, double a, double b) {
   switch (op) {
-    case BinaryOp::Add: return {a + b, 0};
-    case BinaryOp::Sub: return {a - b, 0};
-    case BinaryOp::Mul: return {a * b, 0};
-    case BinaryOp::Div: return {a / b, 0};
-    case BinaryOp::Min: return {std::fmin(a, b), 0};
-    case BinaryOp::Max: return {std::fmax(a, b), 0};
-    case BinaryOp::Lt: return {0, a < b};
-    case BinaryOp::Le: return {0, a <= b};
-    case BinaryOp::Eq: return {0, a == b};
-    case BinaryOp::Ne: return {0, a != b};
-    default: TW_CHECK(false, "not an operation on floats");
+    case BinaryOp::Add:
+      return {a + b, 0};
+    case BinaryOp::Sub:
+      return {a - b, 0};
+    case BinaryOp::Mul:
+      return {a * b, 0};
+    case BinaryOp::Div:
+      return {a / b, 0};
+    case BinaryOp::Min:
+      return {std::fmin(a, b), 0};
+    case BinaryOp::Max:
+      return {std::fmax(a, b), 0};
+    case BinaryOp::Lt:
+      return {0, a < b};
+    case BinaryOp::Le:
+      return {0, a <= b};
+    case BinaryOp::Eq:
+      return {0, a == b};
+    case BinaryOp::Ne:
+      return {0, a != b};
+    default:
+      TW_CHECK(false, "not an operation on floats");
   }
 }
 
@@ -75,15 +99,24 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
 
 double float_unary(UnaryOp op, double a) {
   switch (op) {
-    case UnaryOp::Neg: return -a;
-    case UnaryOp::Abs: return std::fabs(a);
-    case UnaryOp::Exp: return std::exp(a);
-    case UnaryOp::Log: return std::log(a);
-    case UnaryOp::Sqrt: return std::sqrt(a);
-    case UnaryOp::Tanh: return std::tanh(a);
-    case UnaryOp::Erf: return std::erf(a);
-    case UnaryOp::Floor: return std::floor(a);
-    case UnaryOp::Not: break;
+    case UnaryOp::Neg:
+      return -a;
+    case UnaryOp::Abs:
+      return std::fabs(a);
+    case UnaryOp::Exp:
+      return std::exp(a);
+    case UnaryOp::Log:
+      return std::log(a);
+    case UnaryOp::Sqrt:
+      return std::sqrt(a);
+    case UnaryOp::Tanh:
+      return std::tanh(a);
+    case UnaryOp::Erf:
+      return std::erf(a);
+    case UnaryOp::Floor:
+      return std::floor(a);
+    case UnaryOp::Not:
+      break;
   }
   TW_CHECK(false, "not an operation on floats");
 }
@@ -116,10 +149,14 @@ Value rounded(DType type, Value a) {
 
 BinaryOp operation(Combine combine) {
   switch (combine) {
-    case Combine::Sum: return BinaryOp::Add;
-    case Combine::Prod: return BinaryOp::Mul;
-    case Combine::Min: return BinaryOp::Min;
-    default: return BinaryOp::Max;
+    case Combine::Sum:
+      return BinaryOp::Add;
+    case Combine::Prod:
+      return BinaryOp::Mul;
+    case Combine::Min:
+      return BinaryOp::Min;
+    default:
+      return BinaryOp::Max;
   }
 }
 
@@ -192,8 +229,8 @@ class Interpreter {
     std::string name;
     DType type;
     std::vector<int64_t> shape;
-    const Array* array;   ///< null: not stored, computed when read
-    const Stage* stage;   ///< null for inputs
+    const Array* array;  ///< null: not stored, computed when read
+    const Stage* stage;  ///< null for inputs
     std::vector<Axis> domain;
     Node body;
   };
@@ -268,11 +305,12 @@ class Interpreter {
 
   Value outside(const Tensor& tensor, const std::vector<int64_t>& indices) {
     if (!error_)
-      error_ = Error{ErrorCode::Invalid,
-                     fmt::format("[interpret] {}[{}] is read, '{}' has the shape [{}]: guard the read "
-                                 "with select()",
-                                 tensor.name, fmt::join(indices, ", "), tensor.name,
-                                 fmt::join(tensor.shape, ", "))};
+      error_ =
+          Error{ErrorCode::Invalid,
+                fmt::format("[interpret] {}[{}] is read, '{}' has the shape [{}]: guard the read "
+                            "with select()",
+                            tensor.name, fmt::join(indices, ", "), tensor.name,
+                            fmt::join(tensor.shape, ", "))};
     return {};
   }
 
@@ -307,7 +345,8 @@ Status check_inputs(const Compute& compute, const Arrays& inputs) {
   for (const Input& input : compute.inputs) {
     const auto found = inputs.find(input.name);
     if (found == inputs.end())
-      return fail(ErrorCode::Usage, fmt::format("[interpret] the input '{}' is missing", input.name));
+      return fail(ErrorCode::Usage,
+                  fmt::format("[interpret] the input '{}' is missing", input.name));
     const Array& array = found->second;
     const bool same = array.type == input.type && array.shape == input.shape;
     const auto elements = checked_product(input.shape);

@@ -2,10 +2,10 @@
 #pragma once
 // The interpreter: what a Compute means, evaluated the slow obvious way. It is every test's oracle.
 //
-// Floats are computed in double and rounded to a stage's type when stored, and at casts; integers wrap.
-// `select`, `&&` and `||` evaluate only what they need; an evaluated read outside of its tensor is an
-// error. min and max ignore a NaN operand. A float cast to an integer is truncated and saturates.
-// Thread-safe.
+// Floats are computed in double and rounded to a stage's type when stored, and at casts; integers
+// wrap. `select`, `&&` and `||` evaluate only what they need; an evaluated read outside of its
+// tensor is an error. min and max ignore a NaN operand. A float cast to an integer is truncated and
+// saturates. Thread-safe.
 
 #include <map>
 #include <string>
@@ -22,8 +22,9 @@ using Arrays = std::map<std::string, Array>;
 /// All outputs by name. `inputs` must hold each input with its type and shape; others are ignored.
 Result<Arrays> interpret(const Compute& compute, const Arrays& inputs);
 
-/// One element of the tensor `name`, an input or a stage, computing only what it depends on: samples
-/// of shapes that are too large to interpret. Stages in between are computed anew for each read.
+/// One element of the tensor `name`, an input or a stage, computing only what it depends on:
+/// samples of shapes that are too large to interpret. Stages in between are computed anew for each
+/// read.
 Result<double> evaluate_at(const Compute& compute, const Arrays& inputs, const std::string& name,
                            const std::vector<int64_t>& indices);
 

@@ -81,7 +81,8 @@ Result<Layout> Layout::parse(std::string_view text, std::string_view letters) {
   for (size_t i = 0; i < text.size();) {
     const size_t begin = i;
     while (i < text.size() && text[i] >= '0' && text[i] <= '9') ++i;
-    const auto factor = i > begin ? parse_int(text.substr(begin, i - begin)) : std::optional<int64_t>(0);
+    const auto factor =
+        i > begin ? parse_int(text.substr(begin, i - begin)) : std::optional<int64_t>(0);
     if (i == text.size()) return bad(text, letters, "a number must be followed by a letter");
     const char letter = text[i++];
     const char expected = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
@@ -90,7 +91,8 @@ Result<Layout> Layout::parse(std::string_view text, std::string_view letters) {
       return bad(text, letters, fmt::format("'{}' names no dimension", letter));
     const bool is_outer = letter == expected;
     if (is_outer != (i - 1 == begin))
-      return bad(text, letters, "outer parts are capitals ('C'), splits are a factor and a small letter ('16c')");
+      return bad(text, letters,
+                 "outer parts are capitals ('C'), splits are a factor and a small letter ('16c')");
     if (!is_outer && (!factor || *factor < 2 || *factor > largest_factor))
       return bad(text, letters, fmt::format("a factor lies in 2..{}", largest_factor));
     layout.parts_.push_back({static_cast<int>(dim), *factor});

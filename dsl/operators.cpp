@@ -19,12 +19,14 @@ tl::unexpected<Error> wrong(std::string_view op, const std::string& why) {
 }
 
 tl::unexpected<Error> overflow(std::string_view op) {
-  return fail(ErrorCode::Unsupported, fmt::format("[{}] extent overflow: an extent leaves 64 bits", op));
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[{}] extent overflow: an extent leaves 64 bits", op));
 }
 
 Status needs_float(std::string_view op, DType type) {
   if (is_float(type)) return {};
-  return fail(ErrorCode::Unsupported, fmt::format("[{}] data type {}: use f32, f16 or bf16", op, to_string(type)));
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[{}] data type {}: use f32, f16 or bf16", op, to_string(type)));
 }
 
 Status needs_number(std::string_view op, DType type) {
@@ -42,7 +44,8 @@ Expr wide(const Expr& value) { return cast(accumulator(value.type()), value); }
 /// Results of float operators go back to their type, sums of integers stay wide.
 Expr narrow(const Expr& value, DType type) { return is_float(type) ? cast(type, value) : value; }
 
-// ---- windows: what convolutions and pooling share ---------------------------------------------------
+// ---- windows: what convolutions and pooling share
+// ---------------------------------------------------
 
 /// One spatial dimension of a sliding window.
 struct Window {
@@ -68,11 +71,13 @@ Status measure(std::string_view op, std::string_view direction, Window& window) 
   if (!reach || *reach > largest_attribute) return overflow(op);
   const int64_t span = *reach + 1;
   if (std::max(window.pad_before, window.pad_after) > span)
-    return wrong(op, fmt::format("a padding of {} in {} exceeds the kernel's reach of {}: reduce it",
-                                 std::max(window.pad_before, window.pad_after), direction, span));
+    return wrong(op,
+                 fmt::format("a padding of {} in {} exceeds the kernel's reach of {}: reduce it",
+                             std::max(window.pad_before, window.pad_after), direction, span));
   if (span > padded)
-    return wrong(op, fmt::format("a kernel that reaches over {} in {} is larger than the padded input's {}",
-                                 span, direction, padded));
+    return wrong(
+        op, fmt::format("a kernel that reaches over {} in {} is larger than the padded input's {}",
+                        span, direction, padded));
   window.output = (padded - span) / window.stride + 1;
   return {};
 }
@@ -98,13 +103,16 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
     const auto found = a.find(std::string(name));
     return found == a.end() ? 1 : found->second;
   };
-  rows = {get("h"), get(kernel_h), get("stride_h"), get("dilation_h"), get("pad_top"), get("pad_bottom")};
-  columns = {get("w"), get(kernel_w), get("stride_w"), get("dilation_w"), get("pad_left"), get("pad_right")};
+  rows = {get("h"),          get(kernel_h),  get("stride_h"),
+          get("dilation_h"), get("pad_top"), get("pad_bottom")};
+  columns = {get("w"),          get(kernel_w),   get("stride_w"),
+             get("dilation_w"), get("pad_left"), get("pad_right")};
   TW_RETURN_IF_ERROR(measure(op, "height", rows));
   return measure(op, "width", columns);
 }
 
-// ---- epilogues ------------------------------------------------------------------------------------
+// ---- epilogues
+// ------------------------------------------------------------------------------------
 
 /// Adds bias, residual and relu, and rounds to the type, in one stage "out" after the stage `name`.
 /// Where none is asked for the first stage is the output itself.
@@ -115,8 +123,8 @@ struct Epilogue {
   bool is_needed() const { return bias || residual || relu || (is_float(type) && type != Float32); }
   std::string first_stage(const std::string& name) const { return is_needed() ? name : "out"; }
 
-  Tensor finish(const Tensor& first, const std::vector<Axis>& axes, const std::vector<Axis>& channels,
-                const std::string& letters) const {
+  Tensor finish(const Tensor& first, const std::vector<Axis>& axes,
+                const std::vector<Axis>& channels, const std::string& letters) const {
     if (!is_needed()) return first;
     std::vector<Expr> at(axes.begin(), axes.end());
     Expr value = first.read_at(at);
@@ -135,7 +143,8 @@ Epilogue epilogue(const Attributes& a, DType type) {
   return {flag("bias"), flag("residual"), flag("relu"), type};
 }
 
-// ---- convolution ------------------------------------------------------------------------------------
+// ---- convolution
+// ------------------------------------------------------------------------------------
 
 struct Convolution {
   int64_t n, c, k, groups;
@@ -183,8 +192,9 @@ Result<Compute> grouped_conv(const Convolution& p) {
   const Axis y = p.y(), x = p.x(), r = p.r(), s = p.s();
   const Tensor in = input("in", p.type, {n, g, c, p.h(), p.w()}, "NGCHW");
   const Tensor w = weight("w", p.type, {g, k, c, r, s}, "GOIHW");
-  const Tensor conv = compute(p.epilogue.first_stage("conv"), {n, g, k, y, x},
-                              sum({c, r, s}, p.padded(in, {n, g, c}) * wide(w(g, k, c, r, s))), "NGCHW");
+  const Tensor conv =
+      compute(p.epilogue.first_stage("conv"), {n, g, k, y, x},
+              sum({c, r, s}, p.padded(in, {n, g, c}) * wide(w(g, k, c, r, s))), "NGCHW");
   return build(p.epilogue.finish(conv, {n, g, k, y, x}, {g, k}, "NGCHW"));
 }
 
@@ -198,36 +208,40 @@ Result<Compute> declare_conv2d(const Attributes& a, DType type) {
   return p.groups == p.c && p.groups == p.k ? depthwise_conv(p) : grouped_conv(p);
 }
 
-// ---- matrix products --------------------------------------------------------------------------------
+// ---- matrix products
+// --------------------------------------------------------------------------------
 
 Result<Compute> declare_dense(const Attributes& at, DType type) {
   TW_RETURN_IF_ERROR(needs_number("dense", type));
   const Axis m("m", at.at("m")), k("k", at.at("k")), n("n", at.at("n"));
   const Tensor a = input("a", type, {m, k}, "MK"), b = weight("b", type, {k, n}, "KN");
   const Epilogue last = epilogue(at, type);
-  const Tensor product = compute(last.first_stage("product"), {m, n},
-                                 sum(k, wide(a(m, k)) * wide(b(k, n))), "MN");
+  const Tensor product =
+      compute(last.first_stage("product"), {m, n}, sum(k, wide(a(m, k)) * wide(b(k, n))), "MN");
   return build(last.finish(product, {m, n}, {n}, "MN"));
 }
 
 Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
   TW_RETURN_IF_ERROR(needs_number("batch_matmul", type));
   const Axis batch("batch", at.at("b")), m("m", at.at("m")), k("k", at.at("k")), n("n", at.at("n"));
-  const Tensor a = input("a", type, {batch, m, k}, "BMK"), b = input("b", type, {batch, k, n}, "BKN");
+  const Tensor a = input("a", type, {batch, m, k}, "BMK"),
+               b = input("b", type, {batch, k, n}, "BKN");
   const Epilogue last = epilogue(at, type);
   const Tensor product = compute(last.first_stage("product"), {batch, m, n},
                                  sum(k, wide(a(batch, m, k)) * wide(b(batch, k, n))), "BMN");
   return build(last.finish(product, {batch, m, n}, {n}, "BMN"));
 }
 
-// ---- pooling ------------------------------------------------------------------------------------------
+// ---- pooling
+// ------------------------------------------------------------------------------------------
 
 Result<Compute> declare_max_pool2d(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_number("max_pool2d", type));
   Window rows, columns;
   TW_RETURN_IF_ERROR(read_windows("max_pool2d", a, "kernel_h", "kernel_w", rows, columns));
   const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", rows.input), w("w", columns.input);
-  const Axis y("y", rows.output), x("x", columns.output), r("r", rows.kernel), s("s", columns.kernel);
+  const Axis y("y", rows.output), x("x", columns.output), r("r", rows.kernel),
+      s("s", columns.kernel);
   const Tensor in = input("in", type, {n, c, h, w}, "NCHW");
   const Expr iy = rows.position(y, r), ix = columns.position(x, s);
   const Expr value = guarded(rows, iy, columns, ix, in(n, c, iy, ix), identity(Combine::Max, type));
@@ -243,7 +257,8 @@ Result<Compute> declare_global_avg_pool(const Attributes& a, DType type) {
   return build(compute("out", {n, c}, narrow(total(n, c) / constant(Float32, area), type), "NC"));
 }
 
-// ---- rows of a matrix -----------------------------------------------------------------------------------
+// ---- rows of a matrix
+// -----------------------------------------------------------------------------------
 
 struct Matrix {
   Axis i, j;
@@ -313,13 +328,15 @@ Result<Compute> declare_argmax(const Attributes& a, DType type) {
 Result<Compute> declare_add_relu(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_number("add_relu", type));
   const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", a.at("h")), w("w", a.at("w"));
-  const Tensor x = input("a", type, {n, c, h, w}, "NCHW"), y = input("b", type, {n, c, h, w}, "NCHW");
+  const Tensor x = input("a", type, {n, c, h, w}, "NCHW"),
+               y = input("b", type, {n, c, h, w}, "NCHW");
   const Expr total = wide(x(n, c, h, w)) + wide(y(n, c, h, w));
   const Expr positive = max(total, constant_int(total.type(), 0));
   return build(compute("out", {n, c, h, w}, narrow(positive, type), "NCHW"));
 }
 
-// ---- the table ----------------------------------------------------------------------------------------
+// ---- the table
+// ----------------------------------------------------------------------------------------
 
 Attribute extent(std::string_view name, std::string_view meaning, int64_t minimum = 1) {
   return {.name = name, .meaning = meaning, .minimum = minimum, .always = true};
@@ -332,9 +349,15 @@ Attribute batch() {
 }
 Attribute shared(std::string_view name, std::string_view meaning, int64_t minimum, int64_t value,
                  std::string_view alias) {
-  return {.name = name, .meaning = meaning, .minimum = minimum, .value = value, .alias = alias, .always = true};
+  return {.name = name,
+          .meaning = meaning,
+          .minimum = minimum,
+          .value = value,
+          .alias = alias,
+          .always = true};
 }
-Attribute part(std::string_view name, std::string_view same_as, std::string_view meaning, int64_t minimum) {
+Attribute part(std::string_view name, std::string_view same_as, std::string_view meaning,
+               int64_t minimum) {
   return {.name = name, .meaning = meaning, .minimum = minimum, .same_as = same_as};
 }
 
@@ -355,10 +378,11 @@ std::vector<Attribute> joined(std::vector<Attribute> a, const std::vector<Attrib
 }
 
 std::vector<Attribute> conv2d_attributes() {
-  std::vector<Attribute> all = joined(
-      {batch(), extent("c", "input channels"), extent("h", "input rows"), extent("w", "input columns"),
-       extent("k", "output channels", 0), extent("r", "kernel rows"), extent("s", "kernel columns")},
-      window_attributes());
+  std::vector<Attribute> all =
+      joined({batch(), extent("c", "input channels"), extent("h", "input rows"),
+              extent("w", "input columns"), extent("k", "output channels", 0),
+              extent("r", "kernel rows"), extent("s", "kernel columns")},
+             window_attributes());
   return joined(std::move(all),
                 {shared("dilation", "step between taps", 1, 1, "d"),
                  part("dilation_h", "dilation", "vertical step between taps", 1),
@@ -369,10 +393,11 @@ std::vector<Attribute> conv2d_attributes() {
 }
 
 std::vector<Attribute> max_pool2d_attributes() {
-  return joined({batch(), extent("c", "channels", 0), extent("h", "input rows"), extent("w", "input columns"),
-                 extent("kernel", "window rows and columns"),
-                 part("kernel_h", "kernel", "window rows", 1), part("kernel_w", "kernel", "window columns", 1)},
-                window_attributes());
+  return joined(
+      {batch(), extent("c", "channels", 0), extent("h", "input rows"), extent("w", "input columns"),
+       extent("kernel", "window rows and columns"), part("kernel_h", "kernel", "window rows", 1),
+       part("kernel_w", "kernel", "window columns", 1)},
+      window_attributes());
 }
 
 std::vector<Attribute> matrix_attributes(int64_t least_columns = 1) {
@@ -380,30 +405,41 @@ std::vector<Attribute> matrix_attributes(int64_t least_columns = 1) {
 }
 
 std::vector<Operator> make_table() {
-  const std::vector<Attribute> image = {batch(), extent("c", "channels", 0), extent("h", "rows"), extent("w", "columns")};
+  const std::vector<Attribute> image = {batch(), extent("c", "channels", 0), extent("h", "rows"),
+                                        extent("w", "columns")};
   const Attribute m = extent("m", "rows of the product", 0), k = extent("k", "what is summed over");
   const Attribute n = extent("n", "columns of the product", 0);
   Attribute b = extent("b", "number of products", 0);
   b.alias = "batch";
   std::vector<Operator> table = {
       {"add_relu", "max(a + b, 0) of two images", image, "c=256 h=56 w=56", declare_add_relu},
-      {"argmax", "column of the largest element of each row, i64", matrix_attributes(), "rows=128 cols=1000", declare_argmax},
-      {"batch_matmul", "products of pairs of matrices", {b, m, n, k, flag("relu", "max(x, 0) at last")},
-       "b=12 m=128 n=128 k=64", declare_batch_matmul},
+      {"argmax", "column of the largest element of each row, i64", matrix_attributes(),
+       "rows=128 cols=1000", declare_argmax},
+      {"batch_matmul",
+       "products of pairs of matrices",
+       {b, m, n, k, flag("relu", "max(x, 0) at last")},
+       "b=12 m=128 n=128 k=64",
+       declare_batch_matmul},
       {"conv2d", "2-D convolution: dense, grouped or depthwise", conv2d_attributes(),
        "n=1 c=64 h=56 w=56 k=64 r=3 s=3 pad=1", declare_conv2d},
-      {"dense", "matrix product with a weight matrix",
+      {"dense",
+       "matrix product with a weight matrix",
        {m, n, k, flag("bias", "add a bias a column"), flag("relu", "max(x, 0) at last")},
-       "m=512 n=512 k=512", declare_dense},
-      {"gelu", "x * (1 + erf(x / sqrt(2))) / 2", matrix_attributes(0), "rows=128 cols=3072", declare_gelu},
+       "m=512 n=512 k=512",
+       declare_dense},
+      {"gelu", "x * (1 + erf(x / sqrt(2))) / 2", matrix_attributes(0), "rows=128 cols=3072",
+       declare_gelu},
       {"global_avg_pool", "mean of each channel", image, "c=2048 h=7 w=7", declare_global_avg_pool},
       {"layer_norm", "rows to mean 0 and variance 1, scaled and shifted a column; epsilon 1e-5",
        matrix_attributes(), "rows=128 cols=768", declare_layer_norm},
       {"max_pool2d", "largest element of each window", max_pool2d_attributes(),
        "c=64 h=112 w=112 kernel=3 stride=2 pad=1", declare_max_pool2d},
-      {"reduce_sum", "sum of each row", matrix_attributes(), "rows=4096 cols=4096", declare_reduce_sum},
-      {"softmax", "exp(x) / sum(exp(x)) of each row", matrix_attributes(), "rows=1536 cols=128", declare_softmax},
-      {"transpose", "the matrix with rows and columns swapped", matrix_attributes(0), "rows=1024 cols=1024", declare_transpose},
+      {"reduce_sum", "sum of each row", matrix_attributes(), "rows=4096 cols=4096",
+       declare_reduce_sum},
+      {"softmax", "exp(x) / sum(exp(x)) of each row", matrix_attributes(), "rows=1536 cols=128",
+       declare_softmax},
+      {"transpose", "the matrix with rows and columns swapped", matrix_attributes(0),
+       "rows=1024 cols=1024", declare_transpose},
   };
   return table;
 }
@@ -421,8 +457,8 @@ Status check_value(const Operator& op, const Attribute& attribute, int64_t value
     return wrong(op.name, fmt::format("{}={}: expected {} or more ({})", attribute.name, value,
                                       attribute.minimum, attribute.meaning));
   if (value > largest_attribute)
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[{}] extent overflow: {}={} exceeds 2^48", op.name, attribute.name, value));
+    return fail(ErrorCode::Unsupported, fmt::format("[{}] extent overflow: {}={} exceeds 2^48",
+                                                    op.name, attribute.name, value));
   return {};
 }
 
@@ -453,9 +489,9 @@ Result<const Operator*> find_operator(std::string_view name) {
     names.emplace_back(op.name);
   }
   const auto near = nearest(name, names);
-  return fail(ErrorCode::Usage,
-              fmt::format("[operator] there is no '{}'{}; known: {}", name,
-                          near ? fmt::format(", did you mean '{}'?", *near) : "", join(names, ", ")));
+  return fail(ErrorCode::Usage, fmt::format("[operator] there is no '{}'{}; known: {}", name,
+                                            near ? fmt::format(", did you mean '{}'?", *near) : "",
+                                            join(names, ", ")));
 }
 
 Result<Attributes> resolve(const Operator& op, const Attributes& given) {
@@ -477,8 +513,8 @@ Result<Attributes> resolve(const Operator& op, const Attributes& given) {
     if (attribute.value) {
       resolved[name] = *attribute.value;
     } else if (attribute.same_as.empty()) {
-      return wrong(op.name, fmt::format("'{}' is missing ({}): give all of {}", name, attribute.meaning,
-                                        op.example));
+      return wrong(op.name, fmt::format("'{}' is missing ({}): give all of {}", name,
+                                        attribute.meaning, op.example));
     } else {
       resolved[name] = resolved.at(std::string(attribute.same_as));
     }
@@ -497,7 +533,8 @@ std::string print_attributes(const Operator& op, const Attributes& resolved) {
     const int64_t value = resolved.at(std::string(attribute.name));
     const int64_t usual = attribute.same_as.empty() ? attribute.value.value_or(-1)
                                                     : resolved.at(std::string(attribute.same_as));
-    if (attribute.always || value != usual) parts.push_back(fmt::format("{}={}", attribute.name, value));
+    if (attribute.always || value != usual)
+      parts.push_back(fmt::format("{}={}", attribute.name, value));
   }
   return join(parts, " ");
 }

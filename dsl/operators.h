@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The operators that are known by name: one row each in a sorted table, with their attributes and the
-// function that declares them as a Compute. Everything that lists operators reads this table.
+// The operators that are known by name: one row each in a sorted table, with their attributes and
+// the function that declares them as a Compute. Everything that lists operators reads this table.
 //
 //   TW_TRY(const Operator* conv, find_operator("conv2d"));
-//   TW_TRY(Attributes all, resolve(*conv, {{"c", 64}, {"h", 56}, {"w", 56}, {"k", 64}, {"r", 3}, {"s", 3}}));
-//   TW_TRY(Compute compute, declare(*conv, all, Float32));
+//   TW_TRY(Attributes all, resolve(*conv, {{"c", 64}, {"h", 56}, {"w", 56}, {"k", 64}, {"r", 3},
+//   {"s", 3}})); TW_TRY(Compute compute, declare(*conv, all, Float32));
 //
-// Reduced floats (f16, bf16) accumulate in f32 and are rounded by the last stage; i8 and u8 accumulate
-// and return i32. Thread-safe.
+// Reduced floats (f16, bf16) accumulate in f32 and are rounded by the last stage; i8 and u8
+// accumulate and return i32. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -28,18 +28,20 @@ struct Attribute {
   std::string_view name;
   std::string_view meaning;
   int64_t minimum = 0;
-  std::optional<int64_t> value = std::nullopt;  ///< the default; without one and without same_as it is required
-  std::string_view same_as = {};   ///< defaults to the value of this attribute; printed where it differs
-  std::string_view alias = {};     ///< a second name in parse_shape
-  bool is_flag = false;            ///< 0 or 1
-  bool always = false;             ///< printed even where it is the default
+  std::optional<int64_t> value =
+      std::nullopt;  ///< the default; without one and without same_as it is required
+  std::string_view same_as =
+      {};  ///< defaults to the value of this attribute; printed where it differs
+  std::string_view alias = {};  ///< a second name in parse_shape
+  bool is_flag = false;         ///< 0 or 1
+  bool always = false;          ///< printed even where it is the default
 };
 
 struct Operator {
   std::string_view name;
   std::string_view summary;
-  std::vector<Attribute> attributes;   ///< in the order of the canonical text
-  std::string_view example;            ///< attributes to tune when none are given
+  std::vector<Attribute> attributes;  ///< in the order of the canonical text
+  std::string_view example;           ///< attributes to tune when none are given
   Result<Compute> (*declare)(const Attributes& resolved, DType type);
 
   const Attribute* find(std::string_view attribute) const;
@@ -51,14 +53,15 @@ const std::vector<Operator>& operators();
 /// Usage, with the list and the nearest name, when there is none.
 Result<const Operator*> find_operator(std::string_view name);
 
-/// All attributes with defaults filled in and in canonical form (conv2d's stride_h = stride_w = 2 is
-/// stride = 2). Usage for unknown, missing and out-of-range ones; Unsupported ("extent overflow") for
-/// extents beyond 2^48.
+/// All attributes with defaults filled in and in canonical form (conv2d's stride_h = stride_w = 2
+/// is stride = 2). Usage for unknown, missing and out-of-range ones; Unsupported ("extent
+/// overflow") for extents beyond 2^48.
 Result<Attributes> resolve(const Operator& op, const Attributes& given);
 
 /// The compute of an operator. Requires attributes as resolve() returns them. Usage where the
-/// attributes contradict each other (groups that do not divide the channels, a kernel larger than the
-/// padded input), Unsupported where the data type has no meaning for the operator or extents overflow.
+/// attributes contradict each other (groups that do not divide the channels, a kernel larger than
+/// the padded input), Unsupported where the data type has no meaning for the operator or extents
+/// overflow.
 Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type);
 
 /// `n=1 c=64 h=56`: the canonical text of resolved attributes, without those at their defaults.

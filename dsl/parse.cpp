@@ -107,14 +107,16 @@ class TokenReader {
 Result<Expr> float_literal(const Token& token, std::string_view digits, DType type) {
   const auto value = parse_double(digits);
   if (!value || std::isinf(round_to(type, *value)))
-    return parse_error(token, fmt::format("'{}' does not fit into {}", token.text, to_string(type)));
+    return parse_error(token,
+                       fmt::format("'{}' does not fit into {}", token.text, to_string(type)));
   return constant(type, *value);
 }
 
 Result<Expr> int_literal(const Token& token, std::string_view digits, DType type) {
   const auto value = parse_int(digits);
   if (!value || wrap_to(type, *value) != *value)
-    return parse_error(token, fmt::format("'{}' does not fit into {}", token.text, to_string(type)));
+    return parse_error(token,
+                       fmt::format("'{}' does not fit into {}", token.text, to_string(type)));
   return constant_int(type, *value);
 }
 
@@ -127,7 +129,8 @@ Result<Expr> number(const Token& token, bool negative) {
     const bool sign = c == '+' || c == '-';
     if (sign) return true;  // the lexer takes signs into exponents only
     const char after = i + 1 < text.size() ? text[i + 1] : '\0';
-    return (c == 'e' || c == 'E') && ((after >= '0' && after <= '9') || after == '+' || after == '-');
+    return (c == 'e' || c == 'E') &&
+           ((after >= '0' && after <= '9') || after == '+' || after == '-');
   };
   while (end < text.size() && is_part(end)) ++end;
   const std::string_view digits = std::string_view(text).substr(0, end);
@@ -137,7 +140,8 @@ Result<Expr> number(const Token& token, bool negative) {
   if (!suffix.empty()) {
     const auto named = parse_dtype(suffix);
     if (!named || *named == Bool)
-      return parse_error(token, fmt::format("'{}' is no number: '{}' is no number type", token.text, suffix));
+      return parse_error(
+          token, fmt::format("'{}' is no number: '{}' is no number type", token.text, suffix));
     type = *named;
   }
   if (is_float(type)) return float_literal(token, digits, type);
@@ -163,7 +167,8 @@ std::optional<Expr> named_constant(std::string_view name) {
 class ExprParser {
  public:
   /// `variables` null: any name is a variable.
-  ExprParser(TokenReader& reader, const Signatures& tensors, const std::vector<std::string>* variables)
+  ExprParser(TokenReader& reader, const Signatures& tensors,
+             const std::vector<std::string>* variables)
       : reader_(reader), tensors_(tensors), variables_(variables) {}
 
   Result<Expr> parse() { return parse_binary(1); }
@@ -173,8 +178,9 @@ class ExprParser {
 
   static Status check_height(const Token& at, const Expr& a, const Expr& b) {
     if (std::max(a.node().height, b.node().height) < tallest_expression) return {};
-    return parse_error(at, fmt::format("an expression of more than {} levels: declare stages in between",
-                                       tallest_expression));
+    return parse_error(
+        at, fmt::format("an expression of more than {} levels: declare stages in between",
+                        tallest_expression));
   }
 
   /// Precedence climbing: operators of `lowest` precedence or above, left-associative.
@@ -206,7 +212,8 @@ class ExprParser {
     if (reader_.accept("-")) {
       if (reader_.peek().kind == Token::Number) return number(reader_.next(), true);
       if (reader_.peek().kind == Token::Name && !reader_.is_symbol("(", 1))
-        if (const auto named = named_constant(reader_.peek().text); named && is_float(named->type())) {
+        if (const auto named = named_constant(reader_.peek().text);
+            named && is_float(named->type())) {
           reader_.next();
           return constant(named->type(), -named->as<Const>()->float_value);
         }
@@ -242,8 +249,10 @@ class ExprParser {
     for (const std::string& known : *variables_)
       if (known == at.text) return var(at.text);
     if (tensors_.count(at.text))
-      return parse_error(at, fmt::format("'{}' is a tensor: read an element, as in {}[...]", at.text, at.text));
-    return parse_error(at, fmt::format("'{}' is no axis of this stage{}", at.text, hint(at.text, *variables_)));
+      return parse_error(
+          at, fmt::format("'{}' is a tensor: read an element, as in {}[...]", at.text, at.text));
+    return parse_error(
+        at, fmt::format("'{}' is no axis of this stage{}", at.text, hint(at.text, *variables_)));
   }
 
   Result<std::vector<Expr>> parse_list(std::string_view open, std::string_view close) {
@@ -266,12 +275,13 @@ class ExprParser {
     TW_TRY(std::vector<Expr> indices, parse_list("[", "]"));
     const auto [type, rank] = found->second;
     if (rank && *rank != indices.size())
-      return parse_error(at, fmt::format("'{}' has {} dimensions, here are {} indices", at.text, *rank,
-                                         indices.size()));
+      return parse_error(at, fmt::format("'{}' has {} dimensions, here are {} indices", at.text,
+                                         *rank, indices.size()));
     for (const Expr& index : indices)
       if (index.type() != Int64)
-        return parse_error(at, fmt::format("an index of '{}' is {}, expected i64: cast it with i64()",
-                                           at.text, to_string(index.type())));
+        return parse_error(
+            at, fmt::format("an index of '{}' is {}, expected i64: cast it with i64()", at.text,
+                            to_string(index.type())));
     return read(at.text, std::move(indices), type);
   }
 
@@ -279,7 +289,8 @@ class ExprParser {
     TW_TRY(const std::vector<Expr> args, parse_list("(", ")"));
     const auto takes = [&](size_t count) -> Status {
       if (args.size() == count) return {};
-      return parse_error(at, fmt::format("'{}' takes {} operands, here are {}", at.text, count, args.size()));
+      return parse_error(
+          at, fmt::format("'{}' takes {} operands, here are {}", at.text, count, args.size()));
     };
     if (const auto op = find_unary(at.text)) {
       TW_RETURN_IF_ERROR(takes(1));
@@ -302,7 +313,8 @@ class ExprParser {
       TW_RETURN_IF_ERROR(takes(1));
       return cast(*type, args[0]);
     }
-    return parse_error(at, fmt::format("'{}' is no function{}", at.text, hint(at.text, function_names())));
+    return parse_error(
+        at, fmt::format("'{}' is no function{}", at.text, hint(at.text, function_names())));
   }
 
   /// Operands of one type: an integer literal takes the type of what it meets.
@@ -311,14 +323,15 @@ class ExprParser {
     const auto literal = [](const Expr& e) { return e.type() == Int64 && as_int(e).has_value(); };
     const bool first = literal(a);
     if (!first && !literal(b))
-      return parse_error(at, fmt::format("'{}' joins {} and {}: cast one, as in {}(...)", at.text,
-                                         to_string(a.type()), to_string(b.type()), to_string(a.type())));
+      return parse_error(
+          at, fmt::format("'{}' joins {} and {}: cast one, as in {}(...)", at.text,
+                          to_string(a.type()), to_string(b.type()), to_string(a.type())));
     const Expr& adapted = first ? a : b;
     const DType type = first ? b.type() : a.type();
     const int64_t value = *as_int(adapted);
     if (!is_float(type) && wrap_to(type, value) != value)
-      return parse_error(at, fmt::format("'{}' joins {} and {}, which does not fit into it", at.text,
-                                         to_string(type), value));
+      return parse_error(at, fmt::format("'{}' joins {} and {}, which does not fit into it",
+                                         at.text, to_string(type), value));
     return first ? Pair{cast(type, a), b} : Pair{a, cast(type, b)};
   }
 
@@ -334,10 +347,11 @@ class ExprParser {
     return unary(op, a);
   }
 
-  static Result<Expr> make_select(const Token& at, const Expr& condition, const Expr& x, const Expr& y) {
+  static Result<Expr> make_select(const Token& at, const Expr& condition, const Expr& x,
+                                  const Expr& y) {
     if (condition.type() != Bool)
-      return parse_error(at, fmt::format("'select' needs a bool condition, not {}",
-                                         to_string(condition.type())));
+      return parse_error(
+          at, fmt::format("'select' needs a bool condition, not {}", to_string(condition.type())));
     TW_TRY(const Pair values, unify(at, x, y));
     return select(condition, values.first, values.second);
   }
@@ -357,11 +371,13 @@ class ComputeParser {
   Result<Compute> parse() {
     while (reader_.peek().kind != Token::End) {
       if (++declarations_ > most_declarations)
-        return parse_error(reader_.peek(), fmt::format("more than {} declarations", most_declarations));
+        return parse_error(reader_.peek(),
+                           fmt::format("more than {} declarations", most_declarations));
       TW_RETURN_IF_ERROR(parse_declaration());
       if (reader_.peek().kind != Token::EndOfDeclaration)
-        return parse_error(reader_.peek(), fmt::format("expected the end of the declaration, found {}",
-                                                       quoted(reader_.peek())));
+        return parse_error(
+            reader_.peek(),
+            fmt::format("expected the end of the declaration, found {}", quoted(reader_.peek())));
       reader_.next();
     }
     if (compute_.outputs.empty() && !compute_.stages.empty())
@@ -390,7 +406,8 @@ class ComputeParser {
     const Token at = reader_.peek();
     TW_TRY(const std::string name, reader_.expect_name("a name"));
     if (!is_valid_name(name))
-      return parse_error(at, fmt::format("'{}' is a word of the language: choose another name", name));
+      return parse_error(at,
+                         fmt::format("'{}' is a word of the language: choose another name", name));
     if (tensors_.count(name)) return parse_error(at, fmt::format("'{}' is declared twice", name));
     TW_RETURN_IF_ERROR(reader_.expect(":"));
     return name;
@@ -411,7 +428,8 @@ class ComputeParser {
       return parse_error(at, fmt::format("expected an extent, found {}", quoted(at)));
     reader_.next();
     const auto extent = parse_int(at.text);
-    if (!extent) return parse_error(at, fmt::format("'{}' is no extent of at most 2^63 - 1", at.text));
+    if (!extent)
+      return parse_error(at, fmt::format("'{}' is no extent of at most 2^63 - 1", at.text));
     return *extent;
   }
 
@@ -457,7 +475,8 @@ class ComputeParser {
   Status parse_reduction(Stage& stage) {
     const Token at = reader_.peek();
     const auto combine = find_combine(at.text);
-    if (at.kind != Token::Name || !combine || !reader_.is_symbol("(", 1) || !reader_.is_symbol("=", 3))
+    if (at.kind != Token::Name || !combine || !reader_.is_symbol("(", 1) ||
+        !reader_.is_symbol("=", 3))
       return {};
     reader_.next();
     stage.combine = *combine;
@@ -481,8 +500,8 @@ class ComputeParser {
     if (stage.body.type() == Int64 && as_int(stage.body)) stage.body = cast(stage.type, stage.body);
     if (stage.body.type() != stage.type)
       return parse_error(at, fmt::format("the expression is {}, '{}' is {}: cast it, as in {}(...)",
-                                         to_string(stage.body.type()), stage.name, to_string(stage.type),
-                                         to_string(stage.type)));
+                                         to_string(stage.body.type()), stage.name,
+                                         to_string(stage.type), to_string(stage.type)));
     tensors_[stage.name] = {stage.type, stage.axes.size()};
     compute_.stages.push_back(std::move(stage));
     return {};
@@ -558,7 +577,8 @@ Result<Expr> parse_expr(std::string_view text, const std::map<std::string, DType
   TW_TRY(Expr parsed, ExprParser(reader, signatures, nullptr).parse());
   const Token& rest = reader.peek();
   if (rest.kind == Token::Symbol || rest.kind == Token::Name || rest.kind == Token::Number)
-    return parse_error(rest, fmt::format("expected the end of the expression, found {}", quoted(rest)));
+    return parse_error(rest,
+                       fmt::format("expected the end of the expression, found {}", quoted(rest)));
   return parsed;
 }
 

@@ -8,8 +8,8 @@
 //   out: f32[m=16, n=8] = max(c[m, n], 0.0)
 //   output out                        # the last stage where it is left out
 //
-// Declarations end at a line end outside of brackets, or at ';'. docs/expressions.md is the reference.
-// Text of any origin is safe to parse: its size and nesting are bounded. Thread-safe.
+// Declarations end at a line end outside of brackets, or at ';'. docs/expressions.md is the
+// reference. Text of any origin is safe to parse: its size and nesting are bounded. Thread-safe.
 
 #include <map>
 #include <string>
@@ -20,8 +20,8 @@
 
 namespace tw::dsl {
 
-/// Errors are Invalid (Unsupported for extents that overflow) and name the line, the column, and what
-/// was expected. The result is validated.
+/// Errors are Invalid (Unsupported for extents that overflow) and name the line, the column, and
+/// what was expected. The result is validated.
 Result<Compute> parse_compute(std::string_view text);
 
 /// One declaration a line.

@@ -22,7 +22,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 /// The attribute of this name or alias.
 const Attribute* find_attribute(const Operator& op, std::string_view name) {
   for (const Attribute& attribute : op.attributes)
-    if (attribute.name == name || (!attribute.alias.empty() && attribute.alias == name)) return &attribute;
+    if (attribute.name == name || (!attribute.alias.empty() && attribute.alias == name))
+      return &attribute;
   return nullptr;
 }
 
@@ -37,7 +38,8 @@ Status add_attribute(const Operator& op, std::string_view text, std::string_view
   }
   const auto number = parse_int(value);
   if (!number)
-    return bad_shape(text, fmt::format("'{}' of '{}' is no whole number of at most 2^63 - 1", value, name));
+    return bad_shape(
+        text, fmt::format("'{}' of '{}' is no whole number of at most 2^63 - 1", value, name));
   if (*number < attribute->minimum)
     return bad_shape(text, fmt::format("{}={}: expected {} or more ({})", name, value,
                                        attribute->minimum, attribute->meaning));
@@ -54,7 +56,8 @@ Result<Attributes> parse_pairs(const Operator& op, std::string_view text) {
     const size_t equals = word.find('=');
     if (equals == std::string::npos)
       return bad_shape(text, fmt::format("'{}' is no name=value", word));
-    TW_RETURN_IF_ERROR(add_attribute(op, text, word.substr(0, equals), word.substr(equals + 1), attributes));
+    TW_RETURN_IF_ERROR(
+        add_attribute(op, text, word.substr(0, equals), word.substr(equals + 1), attributes));
   }
   return attributes;
 }
@@ -69,8 +72,9 @@ Result<Attributes> parse_compact(const Operator& op, std::string_view text) {
     if (i < text.size() && text[i] == '-') ++i;
     while (i < text.size() && is_digit(text[i])) ++i;
     if (name.empty() || i == digits)
-      return bad_shape(text, fmt::format("expected a name and a number at '{}', as in {}", text.substr(begin),
-                                         op.name == "conv2d" ? "n1c64h56w56k64r3s3p1" : op.example));
+      return bad_shape(
+          text, fmt::format("expected a name and a number at '{}', as in {}", text.substr(begin),
+                            op.name == "conv2d" ? "n1c64h56w56k64r3s3p1" : op.example));
     TW_RETURN_IF_ERROR(add_attribute(op, text, name, text.substr(digits, i - digits), attributes));
   }
   return attributes;
@@ -85,7 +89,9 @@ Result<Workload> parse_expression_workload(std::string_view rest) {
 
 }  // namespace
 
-std::string_view to_string(Accuracy accuracy) { return accuracy == Accuracy::Fast ? "fast" : "strict"; }
+std::string_view to_string(Accuracy accuracy) {
+  return accuracy == Accuracy::Fast ? "fast" : "strict";
+}
 
 Result<Accuracy> parse_accuracy(std::string_view text) {
   for (const Accuracy accuracy : {Accuracy::Fast, Accuracy::Strict})
@@ -154,7 +160,8 @@ Result<Workload> parse_workload(std::string_view key) {
 
 Result<Attributes> parse_shape(std::string_view text, std::string_view op) {
   TW_TRY(const Operator* row, find_operator(op));
-  if (trim(text).empty()) return bad_shape(text, fmt::format("it is empty, expected one such as '{}'", row->example));
+  if (trim(text).empty())
+    return bad_shape(text, fmt::format("it is empty, expected one such as '{}'", row->example));
   if (text.find('=') != std::string_view::npos) return parse_pairs(*row, text);
   return parse_compact(*row, trim(text));
 }

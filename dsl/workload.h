@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Workloads: what is tuned, as a value. An operator with its attributes, or an expression of the
-// user's; a data type; and how exact the result must be. The canonical key is what the database stores.
+// user's; a data type; and how exact the result must be. The canonical key is what the database
+// stores.
 //
 //   TW_TRY(Attributes shape, parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
 //   TW_TRY(Workload conv, make_workload("conv2d", shape));
-//   conv.key();    // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast
-//   parse_workload(conv.key());   // the same workload
+//   conv.key();    // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32
+//   fast parse_workload(conv.key());   // the same workload
 //
 // Immutable once made; thread-safe.
 
@@ -21,16 +22,17 @@
 
 namespace tw::dsl {
 
-/// How far from the exact result a kernel may be. Fast admits other algorithms (Winograd, split bf16):
-/// max |e| <= 2e-5 max |reference| on N(0, 1) inputs. Strict: no worse than a sequential f32 loop.
+/// How far from the exact result a kernel may be. Fast admits other algorithms (Winograd, split
+/// bf16): max |e| <= 2e-5 max |reference| on N(0, 1) inputs. Strict: no worse than a sequential f32
+/// loop.
 enum class Accuracy { Fast, Strict };
 std::string_view to_string(Accuracy accuracy);
 Result<Accuracy> parse_accuracy(std::string_view text);
 
 struct Workload {
-  std::string op;            ///< a name of operators(), or "expr"
-  Attributes attributes;     ///< as resolve() returns them; empty for "expr"
-  DType dtype = Float32;     ///< of the operator's inputs; for "expr" of the first output
+  std::string op;         ///< a name of operators(), or "expr"
+  Attributes attributes;  ///< as resolve() returns them; empty for "expr"
+  DType dtype = Float32;  ///< of the operator's inputs; for "expr" of the first output
   Accuracy accuracy = Accuracy::Fast;
   Compute compute;
 

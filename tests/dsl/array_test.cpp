@@ -72,7 +72,8 @@ TEST(Array, Fault08_SpecialFillHasEveryKind) {
       denormals += v != 0 && std::fabs(v) < (type == Float16 ? 0x1p-14 : 0x1p-126);
       zeros += v == 0 && std::signbit(v);
     }
-    for (const int count : {nans, plus, minus, denormals, zeros}) EXPECT_GT(count, 20) << to_string(type);
+    for (const int count : {nans, plus, minus, denormals, zeros})
+      EXPECT_GT(count, 20) << to_string(type);
   }
 }
 

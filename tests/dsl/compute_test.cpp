@@ -61,17 +61,22 @@ TEST(Compute, RefusesWhatHasNoMeaning) {
     return result ? std::string("ok") : result.error().message;
   };
   EXPECT_THAT(message(build(a)), HasSubstr("is an input"));
-  EXPECT_THAT(message(build(compute("t", {i}, a(i) + other(i)))), HasSubstr("two tensors are named 'a'"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(i) + other(i)))),
+              HasSubstr("two tensors are named 'a'"));
   EXPECT_THAT(message(build(compute("t", {i}, a(i, i)))), HasSubstr("2 indices, it has 1"));
   EXPECT_THAT(message(build(compute("t", {i}, a(j)))), HasSubstr("'j', which is no axis"));
   EXPECT_THAT(message(build(compute("t", {i, i}, a(i)))), HasSubstr("two axes 'i'"));
   EXPECT_THAT(message(build(compute("max", {i}, a(i)))), HasSubstr("no name for a tensor"));
   EXPECT_THAT(message(build(compute("a b", {i}, a(i)))), HasSubstr("no name for a tensor"));
-  EXPECT_THAT(message(build(compute("t", {Axis("a", 3)}, a(var("a"))))), HasSubstr("names a tensor too"));
-  EXPECT_THAT(message(build(compute("t", {i}, a(Expr(i) / Expr(j)), ""))), HasSubstr("positive literal"));
+  EXPECT_THAT(message(build(compute("t", {Axis("a", 3)}, a(var("a"))))),
+              HasSubstr("names a tensor too"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(Expr(i) / Expr(j)), ""))),
+              HasSubstr("positive literal"));
   EXPECT_THAT(message(build(compute("t", {i}, exp(Expr(i))))), HasSubstr("'exp' needs a float"));
-  EXPECT_THAT(message(build(compute("t", {i}, a(i), "AB"))), HasSubstr("expected 1 distinct capitals"));
-  EXPECT_THAT(message(build(compute("t", {i}, sum(std::vector<Axis>{}, a(i))))), HasSubstr("over no axis"));
+  EXPECT_THAT(message(build(compute("t", {i}, a(i), "AB"))),
+              HasSubstr("expected 1 distinct capitals"));
+  EXPECT_THAT(message(build(compute("t", {i}, sum(std::vector<Axis>{}, a(i))))),
+              HasSubstr("over no axis"));
 }
 
 TEST(Compute, RefusesReadsOfLaterStages) {
@@ -98,7 +103,8 @@ TEST(Compute, Fault05_ProductsThatLeave64BitsAreUnsupported) {
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, ErrorCode::Unsupported);
   EXPECT_THAT(tensor.error().message, HasSubstr("extent overflow"));
-  const auto iterations = build(gemm({"m", int64_t{1} << 25}, {"n", int64_t{1} << 25}, {"k", int64_t{1} << 25}));
+  const auto iterations =
+      build(gemm({"m", int64_t{1} << 25}, {"n", int64_t{1} << 25}, {"k", int64_t{1} << 25}));
   ASSERT_FALSE(iterations);
   EXPECT_THAT(iterations.error().message, HasSubstr("extent overflow"));
 }

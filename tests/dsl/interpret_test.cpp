@@ -58,7 +58,8 @@ TEST(Interpret, IntegersWrapAndDivideTowardsMinusInfinity) {
   EXPECT_EQ(run("t: i64[i=4] = (i - 2) / 2"), (Values{-1, -1, 0, 0}));
   EXPECT_EQ(run("t: i64[i=4] = (i - 2) % 3"), (Values{1, 2, 0, 1}));
   EXPECT_EQ(run("t: i8[i=1] = abs(i8(i) - 127i8 - 1)"), (Values{-128}));
-  EXPECT_EQ(run("t: i32[i=2] = sum(k=3) 2147483647i32 * (i32(i) + 0 * i32(k))"), (Values{0, 2147483645}));
+  EXPECT_EQ(run("t: i32[i=2] = sum(k=3) 2147483647i32 * (i32(i) + 0 * i32(k))"),
+            (Values{0, 2147483645}));
 }
 
 TEST(Interpret, FloatsRoundWhenStoredAndAtCasts) {
@@ -82,22 +83,26 @@ TEST(Interpret, Functions) {
 
 TEST(Interpret, SelectEvaluatesOnlyWhatItNeeds) {
   const Arrays a = {{"a", array(Float32, {1, 2})}};
-  EXPECT_EQ(run("input a: f32[2]; t: f32[i=4] = select(1 <= i && i < 3, a[i - 1], 0)", a), (Values{0, 1, 2, 0}));
+  EXPECT_EQ(run("input a: f32[2]; t: f32[i=4] = select(1 <= i && i < 3, a[i - 1], 0)", a),
+            (Values{0, 1, 2, 0}));
   EXPECT_EQ(run("input a: f32[2]; t: bool[i=3] = i < 2 && a[i] > 1.5", a), (Values{0, 1, 0}));
   EXPECT_EQ(run("input a: f32[2]; t: bool[i=3] = i >= 2 || a[i] > 1.5", a), (Values{0, 1, 1}));
 }
 
 TEST(Interpret, ReadsOutsideNameTensorAndIndex) {
   const Arrays a = {{"a", array(Float32, {1, 2})}};
-  EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i]", a), HasSubstr("a[2] is read, 'a' has the shape [2]"));
+  EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i]", a),
+              HasSubstr("a[2] is read, 'a' has the shape [2]"));
   EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i - 1]", a), HasSubstr("a[-1]"));
 }
 
 TEST(Interpret, WrongInputsAreNamed) {
   const char* text = "input a: f32[2]; t: f32[i=2] = a[i]";
   EXPECT_THAT(error_of(text), HasSubstr("'a' is missing"));
-  EXPECT_THAT(error_of(text, {{"a", array(Float32, {1})}}), HasSubstr("'a' is f32[1], expected f32[2]"));
-  EXPECT_THAT(error_of(text, {{"a", array(Int8, {1, 2})}}), HasSubstr("'a' is i8[2], expected f32[2]"));
+  EXPECT_THAT(error_of(text, {{"a", array(Float32, {1})}}),
+              HasSubstr("'a' is f32[1], expected f32[2]"));
+  EXPECT_THAT(error_of(text, {{"a", array(Int8, {1, 2})}}),
+              HasSubstr("'a' is i8[2], expected f32[2]"));
   Array cut = array(Float32, {1, 2});
   cut.data.pop_back();
   EXPECT_THAT(error_of(text, {{"a", cut}}), HasSubstr("expected f32[2]"));
@@ -105,7 +110,8 @@ TEST(Interpret, WrongInputsAreNamed) {
 
 TEST(Interpret, SamplesAgreeWithTheWhole) {
   const Compute compute = *parse_compute(
-      "input a: f32[6, 5]; peak: f32[i=6] = max(j=5) a[i, j]; e: f32[i=6, j=5] = exp(a[i, j] - peak[i]);"
+      "input a: f32[6, 5]; peak: f32[i=6] = max(j=5) a[i, j]; e: f32[i=6, j=5] = exp(a[i, j] - "
+      "peak[i]);"
       "total: f32[i=6] = sum(j=5) e[i, j]; out: f32[i=6, j=5] = e[i, j] / total[i]");
   Arrays inputs = {{"a", *Array::make(Float32, {6, 5})}};
   Random random(1);

@@ -77,10 +77,14 @@ TEST(Layout, SplitsOneDimensionTwice) {
 }
 
 TEST(Layout, EveryOffsetIsDistinctInsideAndAgreesWithTheIndices) {
-  const struct { const char *text, *letters; std::vector<int64_t> shape; } cases[] = {
-      {"NCHW4c", "NCHW", {2, 6, 3, 5}},  {"NHWC", "NCHW", {2, 3, 4, 5}},
-      {"OI4i2o4i", "OI", {5, 21}},       {"BA3a2b2a", "AB", {13, 5}},
-      {"CHWN4n3w", "NCHW", {5, 2, 2, 7}}};
+  const struct {
+    const char *text, *letters;
+    std::vector<int64_t> shape;
+  } cases[] = {{"NCHW4c", "NCHW", {2, 6, 3, 5}},
+               {"NHWC", "NCHW", {2, 3, 4, 5}},
+               {"OI4i2o4i", "OI", {5, 21}},
+               {"BA3a2b2a", "AB", {13, 5}},
+               {"CHWN4n3w", "NCHW", {5, 2, 2, 7}}};
   for (const auto& [text, letters, shape] : cases) {
     const Layout layout = *Layout::parse(text, letters);
     const std::vector<int64_t> storage = layout.storage_shape(shape);
@@ -92,7 +96,8 @@ TEST(Layout, EveryOffsetIsDistinctInsideAndAgreesWithTheIndices) {
       EXPECT_TRUE(seen.insert(offset).second) << text;
       const std::vector<Expr> symbolic = layout.storage_indices({indices.begin(), indices.end()});
       int64_t linear = 0;
-      for (size_t i = 0; i < storage.size(); ++i) linear = linear * storage[i] + *as_int(symbolic[i]);
+      for (size_t i = 0; i < storage.size(); ++i)
+        linear = linear * storage[i] + *as_int(symbolic[i]);
       EXPECT_EQ(linear, offset) << text;
     });
   }

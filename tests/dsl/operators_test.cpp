@@ -72,10 +72,21 @@ TEST(Conv2d, EqualsTheNaiveLoops) {
       {1, 1, 4, 4, 1, 1, 1, 3, 3, 0, 0, 0, 0, 1, 1}, {1, 2, 3, 3, 2, 3, 3, 1, 1, 3, 3, 3, 3, 1, 1}};
   for (const ConvCase& p : cases) {
     const Operator& op = **find_operator("conv2d");
-    const auto resolved = resolve(
-        op, {{"n", p.n}, {"c", p.c}, {"h", p.h}, {"w", p.w}, {"k", p.k}, {"r", p.r}, {"s", p.s},
-             {"stride_h", p.stride_h}, {"stride_w", p.stride_w}, {"pad_top", p.top}, {"pad_left", p.left},
-             {"pad_bottom", p.bottom}, {"pad_right", p.right}, {"dilation", p.dilation}, {"groups", p.groups}});
+    const auto resolved = resolve(op, {{"n", p.n},
+                                       {"c", p.c},
+                                       {"h", p.h},
+                                       {"w", p.w},
+                                       {"k", p.k},
+                                       {"r", p.r},
+                                       {"s", p.s},
+                                       {"stride_h", p.stride_h},
+                                       {"stride_w", p.stride_w},
+                                       {"pad_top", p.top},
+                                       {"pad_left", p.left},
+                                       {"pad_bottom", p.bottom},
+                                       {"pad_right", p.right},
+                                       {"dilation", p.dilation},
+                                       {"groups", p.groups}});
     ASSERT_TRUE(resolved) << resolved.error().message;
     const Compute compute = *declare(op, *resolved, Float32);
     const Arrays inputs = filled(compute);
@@ -85,7 +96,8 @@ TEST(Conv2d, EqualsTheNaiveLoops) {
     const std::vector<double> expected = naive_conv(p, inputs.at("in"), inputs.at("w"));
     ASSERT_EQ(static_cast<size_t>(out.size()), expected.size()) << to_text(compute);
     for (int64_t i = 0; i < out.size(); ++i)
-      ASSERT_EQ(out.get_float(i), expected[static_cast<size_t>(i)]) << print_attributes(op, *resolved);
+      ASSERT_EQ(out.get_float(i), expected[static_cast<size_t>(i)])
+          << print_attributes(op, *resolved);
   }
 }
 
@@ -105,7 +117,8 @@ TEST(Conv2d, EpilogueIsOneFurtherStage) {
   const Compute compute = *make("conv2d", "c=2 h=4 w=4 k=3 r=1 s=1 bias=1 residual=1 relu=1");
   ASSERT_EQ(compute.stages.size(), 2u);
   EXPECT_EQ(compute.stages[0].name, "conv");
-  EXPECT_EQ(to_string(compute.stages[1].body), "max(conv[n, k, y, x] + bias[k] + res[n, k, y, x], 0.0)");
+  EXPECT_EQ(to_string(compute.stages[1].body),
+            "max(conv[n, k, y, x] + bias[k] + res[n, k, y, x], 0.0)");
   EXPECT_FALSE(compute.find_input("res")->constant);
   const Arrays inputs = filled(compute);
   const Array out = interpret(compute, inputs)->at("out");
@@ -133,8 +146,9 @@ TEST(Conv2d, Fault03_ABatchOfZeroIsValidAndEmpty) {
 }
 
 TEST(Conv2d, Fault05_ExtentsThatOverflowAreUnsupported) {
-  for (const char* shape : {"c1099511627776h1099511627776w4k2r1s1", "c2h4w4k2r1099511627776s1d1099511627776",
-                            "c9223372036854775807h4w4k2r1s1", "c2h4w4k2r3s3p9223372036854775807"}) {
+  for (const char* shape :
+       {"c1099511627776h1099511627776w4k2r1s1", "c2h4w4k2r1099511627776s1d1099511627776",
+        "c9223372036854775807h4w4k2r1s1", "c2h4w4k2r3s3p9223372036854775807"}) {
     const auto compute = make("conv2d", shape);
     ASSERT_FALSE(compute) << shape;
     EXPECT_EQ(compute.error().code, ErrorCode::Unsupported) << shape;
@@ -143,22 +157,23 @@ TEST(Conv2d, Fault05_ExtentsThatOverflowAreUnsupported) {
 }
 
 TEST(Conv2d, Fault07_ContradictoryAttributesAreTypedErrors) {
-  const struct { const char *attributes, *why; } cases[] = {
-      {"c=4 h=8 w=8 k=4 r=3 s=3 stride=0", "stride=0: expected 1 or more"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 stride=-1", "stride=-1"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 stride_w=0", "stride_w=0"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 dilation=0", "dilation=0"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 pad=-1", "pad=-1"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 pad=4", "exceeds the kernel's reach of 3"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 groups=0", "groups=0"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 groups=3", "groups=3 must divide c=4 and k=4"},
-      {"c=4 h=8 w=8 k=6 r=3 s=3 groups=4", "must divide"},
-      {"c=4 h=8 w=8 k=4 r=9 s=3", "larger than the padded input's 8"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 dilation=5", "larger than the padded input's 8"},
-      {"c=4 h=8 w=8 k=4 r=0 s=3", "r=0"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 relu=2", "expected 0 or 1"},
-      {"c=4 h=8 w=8 k=4 r=3", "'s' is missing"},
-      {"c=4 h=8 w=8 k=4 r=3 s=3 paddd=1", "names no attribute"}};
+  const struct {
+    const char *attributes, *why;
+  } cases[] = {{"c=4 h=8 w=8 k=4 r=3 s=3 stride=0", "stride=0: expected 1 or more"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 stride=-1", "stride=-1"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 stride_w=0", "stride_w=0"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 dilation=0", "dilation=0"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 pad=-1", "pad=-1"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 pad=4", "exceeds the kernel's reach of 3"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 groups=0", "groups=0"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 groups=3", "groups=3 must divide c=4 and k=4"},
+               {"c=4 h=8 w=8 k=6 r=3 s=3 groups=4", "must divide"},
+               {"c=4 h=8 w=8 k=4 r=9 s=3", "larger than the padded input's 8"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 dilation=5", "larger than the padded input's 8"},
+               {"c=4 h=8 w=8 k=4 r=0 s=3", "r=0"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 relu=2", "expected 0 or 1"},
+               {"c=4 h=8 w=8 k=4 r=3", "'s' is missing"},
+               {"c=4 h=8 w=8 k=4 r=3 s=3 paddd=1", "names no attribute"}};
   for (const auto& [attributes, why] : cases) {
     const auto compute = make("conv2d", attributes);
     ASSERT_FALSE(compute) << attributes;
@@ -174,14 +189,15 @@ TEST(Conv2d, Fault07_RandomAttributesNeverTrap) {
     Attributes given;
     for (const Attribute& attribute : (*find_operator("conv2d"))->attributes)
       if (!attribute.is_flag && (attribute.always || random.chance(0.2)))
-        given[std::string(attribute.name)] = random.chance(0.02) ? INT64_MAX - random.below(3)
+        given[std::string(attribute.name)] = random.chance(0.02)   ? INT64_MAX - random.below(3)
                                              : random.chance(0.05) ? -random.below(3)
                                                                    : random.below(8);
     if (random.chance(0.7)) given["groups"] = given["dilation"] = 1;
     if (random.chance(0.7)) given["h"] = given["w"] = 9;
     const auto made = make_workload("conv2d", given);
     if (!made) {
-      EXPECT_TRUE(made.error().code == ErrorCode::Usage || made.error().code == ErrorCode::Unsupported);
+      EXPECT_TRUE(made.error().code == ErrorCode::Usage ||
+                  made.error().code == ErrorCode::Unsupported);
       continue;
     }
     ++valid;
@@ -198,7 +214,8 @@ TEST(Operators, AreSortedAndTheirExamplesDeclare) {
   for (const Operator& op : table) {
     const auto compute = make(std::string(op.name).c_str(), std::string(op.example).c_str());
     EXPECT_TRUE(compute) << op.name << compute.error().message;
-    for (const Attribute& attribute : op.attributes) EXPECT_FALSE(attribute.meaning.empty()) << attribute.name;
+    for (const Attribute& attribute : op.attributes)
+      EXPECT_FALSE(attribute.meaning.empty()) << attribute.name;
   }
 }
 
@@ -215,14 +232,16 @@ TEST(Operators, DenseAndBatchMatmulMultiply) {
   Arrays inputs = filled(dense);
   Array out = interpret(dense, inputs)->at("out");
   double expected = inputs.at("bias").get_float(3);
-  for (int64_t k = 0; k < 5; ++k) expected += inputs.at("a").get({2, k}) * inputs.at("b").get({k, 3});
+  for (int64_t k = 0; k < 5; ++k)
+    expected += inputs.at("a").get({2, k}) * inputs.at("b").get({k, 3});
   EXPECT_EQ(out.get({2, 3}), std::max(expected, 0.0));
 
   const Compute batched = *make("batch_matmul", "batch=2 m=3 n=4 k=5");
   inputs = filled(batched);
   out = interpret(batched, inputs)->at("out");
   expected = 0;
-  for (int64_t k = 0; k < 5; ++k) expected += inputs.at("a").get({1, 2, k}) * inputs.at("b").get({1, k, 3});
+  for (int64_t k = 0; k < 5; ++k)
+    expected += inputs.at("a").get({1, 2, k}) * inputs.at("b").get({1, k, 3});
   EXPECT_EQ(out.get({1, 2, 3}), expected);
   EXPECT_FALSE(batched.find_input("b")->constant);
 }

@@ -119,25 +119,33 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
             "[parse] line 2, column 21: expected an expression, found the end of the declaration");
   EXPECT_EQ(error_of("input a: f32[4]\nt: f32[i=4] = a[j]"),
             "[parse] line 2, column 17: 'j' is no axis of this stage; did you mean 'i'?");
-  EXPECT_EQ(error_of("input image: f32[4]; t: f32[i=4] = imgae[i]"),
-            "[parse] line 1, column 36: 'imgae' is no tensor declared before; did you mean 'image'?");
+  EXPECT_EQ(
+      error_of("input image: f32[4]; t: f32[i=4] = imgae[i]"),
+      "[parse] line 1, column 36: 'imgae' is no tensor declared before; did you mean 'image'?");
   EXPECT_THAT(error_of("input a: f33[4]"), HasSubstr("'f33' is no data type"));
   EXPECT_THAT(error_of("input a f32[4]"), HasSubstr("line 1, column 9: expected ':', found 'f32'"));
-  EXPECT_THAT(error_of("input a: f32[4"), HasSubstr("expected ']', found the end of the declaration"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i, i]"), HasSubstr("has 1 dimensions, here are 2"));
+  EXPECT_THAT(error_of("input a: f32[4"),
+              HasSubstr("expected ']', found the end of the declaration"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i, i]"),
+              HasSubstr("has 1 dimensions, here are 2"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[1.0]"), HasSubstr("expected i64"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = sqr(a[i])"), HasSubstr("did you mean 'sqrt'?"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i] + i"), HasSubstr("joins f32 and i64: cast one"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = sqr(a[i])"),
+              HasSubstr("did you mean 'sqrt'?"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i] + i"),
+              HasSubstr("joins f32 and i64: cast one"));
   EXPECT_THAT(error_of("input a: u8[4]; t: u8[i=4] = a[i] + 300"), HasSubstr("does not fit"));
   EXPECT_THAT(error_of("input a: f32[4]; t: u8[i=4] = a[i]"), HasSubstr("cast it, as in u8(...)"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a"), HasSubstr("is a tensor: read an element"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a"),
+              HasSubstr("is a tensor: read an element"));
   EXPECT_THAT(error_of("input a: f32[4]; a: f32[i=4] = 1"), HasSubstr("declared twice"));
   EXPECT_THAT(error_of("input exp: f32[4]"), HasSubstr("word of the language"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = select(1, a[i], 0)"), HasSubstr("bool condition"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = select(1, a[i], 0)"),
+              HasSubstr("bool condition"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = min(a[i])"), HasSubstr("takes 2 operands"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i] $ 2"), HasSubstr("'$' is no part"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i / 0]"), HasSubstr("positive literal"));
-  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i]; output u"), HasSubstr("'u' is no stage"));
+  EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i]; output u"),
+              HasSubstr("'u' is no stage"));
   EXPECT_THAT(error_of("input a: f32[4]"), HasSubstr("there is no output"));
   EXPECT_THAT(error_of(""), HasSubstr("there is no output"));
 }
@@ -154,16 +162,19 @@ TEST(ParseCompute, Fault04_NumbersThatDoNotFitAreErrors) {
 }
 
 TEST(ParseCompute, Fault05_ExtentsThatOverflowAreUnsupported) {
-  const auto compute = parse_compute("input a: f32[1099511627776, 1099511627776]; t: f32[i=4] = a[i, 0]");
+  const auto compute =
+      parse_compute("input a: f32[1099511627776, 1099511627776]; t: f32[i=4] = a[i, 0]");
   ASSERT_FALSE(compute);
   EXPECT_EQ(compute.error().code, ErrorCode::Unsupported);
   EXPECT_THAT(compute.error().message, HasSubstr("extent overflow"));
 }
 
 TEST(ParseCompute, HostileTextIsBounded) {
-  const std::string deep = "t: i64[i=4] = " + std::string(100000, '(') + "i" + std::string(100000, ')');
+  const std::string deep =
+      "t: i64[i=4] = " + std::string(100000, '(') + "i" + std::string(100000, ')');
   EXPECT_THAT(error_of(deep), HasSubstr("nested deeper"));
-  EXPECT_THAT(error_of("t: i64[i=4] = " + std::string(100000, '-') + "i"), HasSubstr("nested deeper"));
+  EXPECT_THAT(error_of("t: i64[i=4] = " + std::string(100000, '-') + "i"),
+              HasSubstr("nested deeper"));
   std::string chain = "t: i64[i=4] = i";
   for (int i = 0; i < 100000; ++i) chain += "+i";
   EXPECT_THAT(error_of(chain), HasSubstr("declare stages in between"));
@@ -178,12 +189,15 @@ TEST(ParseCompute, HostileTextIsBounded) {
 
 TEST(ParseCompute, MutatedTextNeverCrashesAndStillPrintsBack) {
   Random random(9);
-  const std::string alphabet = "abkm01 9.:;,[]()=+-*/%<>!&|@#\n\"\x01\xff" "e";
+  const std::string alphabet =
+      "abkm01 9.:;,[]()=+-*/%<>!&|@#\n\"\x01\xff"
+      "e";
   for (int round = 0; round < 3000; ++round) {
     std::string text = to_text(random_compute(random));
     for (int64_t i = 1 + random.below(4); i > 0; --i) {
       const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(text.size())));
-      const char c = alphabet[static_cast<size_t>(random.below(static_cast<int64_t>(alphabet.size())))];
+      const char c =
+          alphabet[static_cast<size_t>(random.below(static_cast<int64_t>(alphabet.size())))];
       if (random.chance(0.3)) {
         text.erase(at, 1);
       } else {
@@ -200,7 +214,8 @@ TEST(ParseCompute, MutatedTextNeverCrashesAndStillPrintsBack) {
 
 TEST(ParseCompute, EachExampleFileParses) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(TW_SOURCE_DIR "/bench/expressions")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(TW_SOURCE_DIR "/bench/expressions")) {
     if (entry.path().extension() != ".tw") continue;
     ++files;
     const auto compute = parse_compute(contents(entry.path()));

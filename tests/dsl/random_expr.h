@@ -20,10 +20,14 @@ class RandomExpr {
     if (depth == 0 || random_.chance(0.15)) return leaf(type);
     if (type == Bool) return condition(depth);
     switch (random_.below(6)) {
-      case 0: return select(make(Bool, depth - 1), make(type, depth - 1), make(type, depth - 1));
-      case 1: return cast(type, make(random_.pick(number_types()), depth - 1));
-      case 2: return unary_of(type, depth);
-      default: return binary_of(type, depth);
+      case 0:
+        return select(make(Bool, depth - 1), make(type, depth - 1), make(type, depth - 1));
+      case 1:
+        return cast(type, make(random_.pick(number_types()), depth - 1));
+      case 2:
+        return unary_of(type, depth);
+      default:
+        return binary_of(type, depth);
     }
   }
 
@@ -34,7 +38,8 @@ class RandomExpr {
 
  private:
   Expr leaf(DType type) {
-    if (type == Int64 && !variables_.empty() && random_.chance(0.6)) return var(random_.pick(variables_));
+    if (type == Int64 && !variables_.empty() && random_.chance(0.6))
+      return var(random_.pick(variables_));
     if (type == Float32 && !tensors_.empty() && random_.chance(0.6)) return read_of();
     if (type == Bool) return constant_int(Bool, random_.below(2));
     if (is_float(type)) {
@@ -56,25 +61,31 @@ class RandomExpr {
   Expr condition(int depth) {
     if (random_.chance(0.3)) return unary(UnaryOp::Not, make(Bool, depth - 1));
     if (random_.chance(0.5))
-      return binary(random_.chance(0.5) ? BinaryOp::And : BinaryOp::Or, make(Bool, depth - 1), make(Bool, depth - 1));
-    const std::vector<BinaryOp> comparisons = {BinaryOp::Lt, BinaryOp::Le, BinaryOp::Eq, BinaryOp::Ne};
+      return binary(random_.chance(0.5) ? BinaryOp::And : BinaryOp::Or, make(Bool, depth - 1),
+                    make(Bool, depth - 1));
+    const std::vector<BinaryOp> comparisons = {BinaryOp::Lt, BinaryOp::Le, BinaryOp::Eq,
+                                               BinaryOp::Ne};
     const DType type = random_.pick(number_types());
     return binary(random_.pick(comparisons), make(type, depth - 1), make(type, depth - 1));
   }
 
   Expr unary_of(DType type, int depth) {
     const std::vector<UnaryOp> integers = {UnaryOp::Neg, UnaryOp::Abs};
-    const std::vector<UnaryOp> floats = {UnaryOp::Neg,  UnaryOp::Abs,  UnaryOp::Exp, UnaryOp::Log,
-                                         UnaryOp::Sqrt, UnaryOp::Tanh, UnaryOp::Erf, UnaryOp::Floor};
+    const std::vector<UnaryOp> floats = {UnaryOp::Neg, UnaryOp::Abs,  UnaryOp::Exp,
+                                         UnaryOp::Log, UnaryOp::Sqrt, UnaryOp::Tanh,
+                                         UnaryOp::Erf, UnaryOp::Floor};
     return unary(random_.pick(is_float(type) ? floats : integers), make(type, depth - 1));
   }
 
   Expr binary_of(DType type, int depth) {
     const Expr a = make(type, depth - 1);
     if (!is_float(type) && random_.chance(0.2))
-      return binary(random_.chance(0.5) ? BinaryOp::Div : BinaryOp::Mod, a, constant_int(type, 1 + random_.below(9)));
-    const std::vector<BinaryOp> ops = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Min, BinaryOp::Max};
-    return binary(is_float(type) && random_.chance(0.2) ? BinaryOp::Div : random_.pick(ops), a, make(type, depth - 1));
+      return binary(random_.chance(0.5) ? BinaryOp::Div : BinaryOp::Mod, a,
+                    constant_int(type, 1 + random_.below(9)));
+    const std::vector<BinaryOp> ops = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Min,
+                                       BinaryOp::Max};
+    return binary(is_float(type) && random_.chance(0.2) ? BinaryOp::Div : random_.pick(ops), a,
+                  make(type, depth - 1));
   }
 
   Random& random_;
@@ -94,7 +105,8 @@ inline Compute random_compute(Random& random) {
     stage.axes = {{"i", 1 + random.below(4)}, {"j", 1 + random.below(4)}};
     std::vector<std::string> variables = {"i", "j"};
     if (random.chance(0.5)) {
-      stage.combine = random.pick(std::vector<Combine>{Combine::Sum, Combine::Prod, Combine::Min, Combine::Max});
+      stage.combine = random.pick(
+          std::vector<Combine>{Combine::Sum, Combine::Prod, Combine::Min, Combine::Max});
       stage.reduction = {{"r", 1 + random.below(4)}};
       variables.push_back("r");
     }

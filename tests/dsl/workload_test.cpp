@@ -18,13 +18,16 @@ Workload conv(const char* shape) { return *make_workload("conv2d", *parse_shape(
 TEST(Workload, HasACanonicalKey) {
   EXPECT_EQ(conv("n1c64h56w56k64r3s3p1").key(),
             "conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast");
-  EXPECT_EQ(conv("c=64 h=56 w=56 k=64 r=3 s=3 stride_h=2 stride_w=2 pad_top=1 pad_left=1 pad_bottom=1,pad_right=1").key(),
+  EXPECT_EQ(conv("c=64 h=56 w=56 k=64 r=3 s=3 stride_h=2 stride_w=2 pad_top=1 pad_left=1 "
+                 "pad_bottom=1,pad_right=1")
+                .key(),
             conv("c64h56w56k64r3s3st2p1").key());
   EXPECT_EQ(conv("c=4 h=9 w=9 k=4 r=3 s=3 stride_w=2 pad_bottom=1 relu=1").key(),
             "conv2d n=1 c=4 h=9 w=9 k=4 r=3 s=3 stride=1 stride_w=2 pad=0 pad_bottom=1 dilation=1 "
             "groups=1 relu=1 f32 fast");
-  EXPECT_EQ(make_workload("dense", {{"m", 2}, {"n", 3}, {"k", 4}}, BFloat16, Accuracy::Strict)->key(),
-            "dense m=2 n=3 k=4 bf16 strict");
+  EXPECT_EQ(
+      make_workload("dense", {{"m", 2}, {"n", 3}, {"k", 4}}, BFloat16, Accuracy::Strict)->key(),
+      "dense m=2 n=3 k=4 bf16 strict");
 }
 
 TEST(Workload, KeysParseBack) {
@@ -63,8 +66,9 @@ TEST(Workload, ExpressionsAreWorkloadsToo) {
   const Tensor a = input("a", Float32, {m, k}), b = input("b", Float32, {k, n});
   const Tensor c = compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
   const Workload made = *workload(c, {{m, 4}, {n, 5}, {k, 6}}, Accuracy::Strict);
-  EXPECT_EQ(made.key(), "expr strict input a: f32[4, 6]; input b: f32[6, 5]; "
-                        "c: f32[m=4, n=5] = sum(k=6) a[m, k] * b[k, n]");
+  EXPECT_EQ(made.key(),
+            "expr strict input a: f32[4, 6]; input b: f32[6, 5]; "
+            "c: f32[m=4, n=5] = sum(k=6) a[m, k] * b[k, n]");
   EXPECT_EQ(parse_workload(made.key())->key(), made.key());
   EXPECT_FALSE(workload(c, {{m, 4}}));
 }
@@ -83,11 +87,14 @@ TEST(Workload, RandomExpressionKeysParseBack) {
 
 TEST(Workload, StandingRowsAreExpressible) {
   const std::string columns = "n c h w k r s stride pad dilation groups";
-  const struct { const char* row; int64_t y; size_t rank; } rows[] = {
-      {"1 3 224 224 64 7 7 2 3 1 1", 112, 4},   {"1 256 56 56 512 1 1 2 0 1 1", 28, 4},
-      {"1 96 112 112 96 3 3 2 1 1 96", 56, 4},  {"1 128 56 56 128 3 3 1 1 1 32", 56, 5},
-      {"1 3 224 224 64 11 11 4 2 1 1", 55, 4},  {"1 256 33 33 256 3 3 1 6 6 1", 33, 4},
-      {"1 256 3 3 24 3 3 1 1 1 1", 3, 4}};
+  const struct {
+    const char* row;
+    int64_t y;
+    size_t rank;
+  } rows[] = {{"1 3 224 224 64 7 7 2 3 1 1", 112, 4},  {"1 256 56 56 512 1 1 2 0 1 1", 28, 4},
+              {"1 96 112 112 96 3 3 2 1 1 96", 56, 4}, {"1 128 56 56 128 3 3 1 1 1 32", 56, 5},
+              {"1 3 224 224 64 11 11 4 2 1 1", 55, 4}, {"1 256 33 33 256 3 3 1 6 6 1", 33, 4},
+              {"1 256 3 3 24 3 3 1 1 1 1", 3, 4}};
   for (const auto& [row, y, rank] : rows) {
     const std::vector<std::string> names = words(columns), values = words(row);
     std::string shape;
@@ -106,9 +113,17 @@ TEST(Workload, ShapesNameTheBadPart) {
     const auto shape = parse_shape(text);
     return shape ? std::string("ok") : shape.error().message;
   };
-  EXPECT_EQ(*parse_shape("n1c2h3w4k5r6s7st2p1d3g4"),
-            (Attributes{{"n", 1}, {"c", 2}, {"h", 3}, {"w", 4}, {"k", 5}, {"r", 6}, {"s", 7},
-                        {"stride", 2}, {"pad", 1}, {"dilation", 3}, {"groups", 4}}));
+  EXPECT_EQ(*parse_shape("n1c2h3w4k5r6s7st2p1d3g4"), (Attributes{{"n", 1},
+                                                                 {"c", 2},
+                                                                 {"h", 3},
+                                                                 {"w", 4},
+                                                                 {"k", 5},
+                                                                 {"r", 6},
+                                                                 {"s", 7},
+                                                                 {"stride", 2},
+                                                                 {"pad", 1},
+                                                                 {"dilation", 3},
+                                                                 {"groups", 4}}));
   EXPECT_EQ(parse_shape("n1stride2")->at("stride"), 2);
   EXPECT_THAT(why("n1q64"), HasSubstr("'q64' names no attribute of conv2d"));
   EXPECT_THAT(why("n1c"), HasSubstr("expected a name and a number at 'c'"));
@@ -119,8 +134,9 @@ TEST(Workload, ShapesNameTheBadPart) {
 }
 
 TEST(Workload, Fault04_BadNumbersAreUsageErrors) {
-  for (const char* shape : {"n-1c64h56w56k64r3s3", "n1c99999999999999999999h5w5k6r3s3", "n1e400", "n=1e400",
-                            "n=0x10", "n= 1", "c=1.5", "n1c64h56w56k64r3s3p-1", "64x64"}) {
+  for (const char* shape :
+       {"n-1c64h56w56k64r3s3", "n1c99999999999999999999h5w5k6r3s3", "n1e400", "n=1e400", "n=0x10",
+        "n= 1", "c=1.5", "n1c64h56w56k64r3s3p-1", "64x64"}) {
     const auto parsed = parse_shape(shape);
     ASSERT_FALSE(parsed) << shape;
     EXPECT_EQ(parsed.error().code, ErrorCode::Usage) << shape;
@@ -133,9 +149,9 @@ TEST(Workload, Fault03_EmptyOutputsAreRecognised) {
 }
 
 TEST(Workload, BadKeysAreErrors) {
-  for (const char* key : {"", "conv2d", "conv2d f32 fast", "conv3d n=1", "dense m=1 n=1 k=1 f64 fast",
-                          "dense m=1 n=1 k=1 f32 faster", "expr", "expr fast", "expr fast a b c",
-                          "dense m=1 m=2 n=1 k=1 f32 fast"})
+  for (const char* key : {"", "conv2d", "conv2d f32 fast", "conv3d n=1",
+                          "dense m=1 n=1 k=1 f64 fast", "dense m=1 n=1 k=1 f32 faster", "expr",
+                          "expr fast", "expr fast a b c", "dense m=1 m=2 n=1 k=1 f32 fast"})
     EXPECT_FALSE(parse_workload(key)) << key;
 }
 
