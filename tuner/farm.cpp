@@ -88,10 +88,10 @@ void Farm::busy(int64_t from_ns, int64_t to_ns) {
   busy_until_ns_ = to_ns;
 }
 
-Status Farm::begin_build(const std::vector<std::string>& schedules) {
+Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) {
   TW_CHECK(building_ == 0, "one batch at a time");
   if (!builder_->running()) TW_RETURN_IF_ERROR(builder_->restart());
-  BuildJob job{workload_, target_, code_generator_, directory_->path, schedules, next_artifact_};
+  BuildJob job{workload_, target_, code_generator_, directory_->path, schedules, next_artifact_, packs};
   next_artifact_ += static_cast<int64_t>(schedules.size());
   building_ = schedules.size();
   build_started_ns_ = clock_();
@@ -114,7 +114,7 @@ Result<std::vector<BuildOutcome>> Farm::finish_build() {
 }
 
 Status Farm::prepare(const std::string& schedule) {
-  TW_RETURN_IF_ERROR(begin_build({schedule}));
+  TW_RETURN_IF_ERROR(begin_build({schedule}, true));
   TW_TRY(const auto outcomes, finish_build());
   if (outcomes[0].path.empty())
     return fail(ErrorCode::Environment,

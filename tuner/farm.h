@@ -28,7 +28,7 @@ class Farm {
   ~Farm();
 
   /// Hands schedules to the builder and returns at once; finish_build() waits for the outcome.
-  Status begin_build(const std::vector<std::string>& schedules);
+  Status begin_build(const std::vector<std::string>& schedules, bool packs = false);
   Result<std::vector<BuildOutcome>> finish_build();
 
   /// Builds the reference kernel from `schedule` and readies the runner; needed once before measure().

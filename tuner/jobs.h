@@ -19,6 +19,7 @@ struct BuildJob {
   std::string workload, target, code_generator, directory;
   std::vector<std::string> schedules;
   int64_t first = 0;
+  bool packs = false;   ///< with packing kernels: for a result, not for trials
 };
 /// One a schedule, in order: a path, or why there is none.
 struct BuildOutcome {

@@ -321,7 +321,16 @@ Result<Tuned> Session::finish(Ended ended) {
                             trials_, text.empty() ? "nothing could be proposed" : text));
   }
   Tuned tuned;
-  TW_TRY(tuned.artifact, runtime::read_artifact(finalists_[0].path));
+  // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
+  TW_RETURN_IF_ERROR(farm_.begin_build({finalists_[0].record.schedule}, true));
+  TW_TRY(const auto built, farm_.finish_build());
+  if (built[0].path.empty())
+    return fail(ErrorCode::Internal, fmt::format("[tune] the winner cannot be rebuilt: {}", built[0].reason));
+  TW_TRY(const MeasureReply checked, farm_.measure({built[0].path, 0, true}));
+  if (checked.status != "ok")
+    return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}", checked.status,
+                                                 checked.reason));
+  TW_TRY(tuned.artifact, runtime::read_artifact(built[0].path));
   tuned.best = finalists_[0].record;
   tuned.ended = ended;
   tuned.failures = failures_;

@@ -85,7 +85,7 @@ struct Built {
 Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view schedule, const Target& target,
                             int threads, bool verify, const Environment& environment) {
   TW_TRY(Farm farm, Farm::start(workload, target, threads, 1, environment, 60));
-  TW_RETURN_IF_ERROR(farm.begin_build({std::string(schedule)}));
+  TW_RETURN_IF_ERROR(farm.begin_build({std::string(schedule)}, true));
   TW_TRY(const auto outcomes, farm.finish_build());
   if (outcomes[0].path.empty())
     return fail(outcomes[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,

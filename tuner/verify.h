@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "db/record.h"
+#include "dsl/layout.h"
+#include "dsl/workload.h"
 #include "runtime/kernel.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/reference.h"
@@ -20,23 +22,25 @@ struct Verdict {
   double error = 0;   ///< of the normal fill, relative to its largest element
 };
 
-/// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill.
+/// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and unpacked
+/// here, by the layout's definition: a trial has no packing kernels.
 class KernelBuffers {
  public:
-  static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Arrays& inputs,
-                                    const BufferOptions& options, runtime::ThreadPool& pool);
+  static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
+                                    const dsl::Arrays& inputs, const BufferOptions& options);
   std::vector<void*> pointers() const;
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
   /// Unpacks every output; an error names one whose canaries were touched.
-  Result<dsl::Arrays> outputs(const runtime::Kernel& kernel, runtime::ThreadPool& pool) const;
+  Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
 
  private:
+  std::vector<dsl::Layout> layouts_;
   std::vector<GuardedBuffer> buffers_;
 };
 
 /// Three runs: integers with guards before the data, N(0, 1) with guards behind it, and that again on
 /// other poison, which must agree bit by bit.
-Verdict verify(const runtime::Kernel& kernel, const Reference& reference, runtime::ThreadPool& pool,
-               int threads);
+Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload, const Reference& reference,
+               runtime::ThreadPool& pool, int threads);
 
 }  // namespace tw::tuner

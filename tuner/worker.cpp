@@ -64,6 +64,7 @@ BuildReply build(const BuildJob& job) {
     spec.workload = job.workload;
     spec.schedule = job.schedules[i];
     spec.program = std::move(*program);
+    spec.packs = job.packs;
     spec.flops = static_cast<int64_t>(dsl::count_flops(workload->compute));
     specs.push_back(std::move(spec));
     places.push_back(i);
@@ -124,9 +125,9 @@ class Runner {
   PrepareReply prepare(const PrepareJob& job) {
     threads_ = static_cast<int>(job.threads);
     const auto ready = [&]() -> Result<Reference> {
-      TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
+      TW_TRY(workload_, dsl::parse_workload(job.workload));
       TW_TRY(const runtime::Kernel plain, load(job.reference));
-      return make_reference(workload, plain, job.seed, pool(), clock_);
+      return make_reference(*workload_, plain, job.seed, pool(), clock_);
     }();
     if (!ready) return {ready.error().message};
     reference_ = std::move(*ready);
@@ -141,8 +142,8 @@ class Runner {
   };
   Result<Timed> ready_to_time(runtime::Kernel kernel) {
     TW_TRY(KernelBuffers buffers,
-           KernelBuffers::make(kernel, reference_->normal.inputs,
-                               {.align = Align::Begin, .alignment = 64, .huge_pages = true}, pool()));
+           KernelBuffers::make(kernel, *workload_, reference_->normal.inputs,
+                               {.align = Align::Begin, .alignment = 64, .huge_pages = true}));
     std::vector<void*> pointers = buffers.pointers();
     return Timed{std::move(kernel), std::move(buffers), std::move(pointers)};
   }
@@ -163,7 +164,7 @@ class Runner {
     if (!reference_) return {"crash", "[worker] measure before prepare"};
     auto kernel = load(job.path);
     if (!kernel) return {"compile_error", kernel.error().message};
-    const Verdict verdict = verify(*kernel, *reference_, pool(), threads_);
+    const Verdict verdict = verify(*kernel, *workload_, *reference_, pool(), threads_);
     MeasureReply reply;
     reply.status = db::to_string(verdict.status);
     reply.reason = verdict.reason;
@@ -215,6 +216,7 @@ class Runner {
   int threads_ = 1;
   Clock clock_ = monotonic_clock();
   std::unique_ptr<runtime::ThreadPool> pool_;
+  std::optional<dsl::Workload> workload_;
   std::optional<Reference> reference_;
 };
 
