@@ -57,6 +57,8 @@ Status check(const TrainingSet& data, const BoosterOptions& options) {
                                         data.labels.size()));
   if (!all_finite(data.labels) || !all_finite(data.weights) || !all_finite(data.rows.values()))
     return nothing_to_learn("a feature, label or weight is NaN or infinite; leave that sample out");
+  if (!data.weights.empty() && *std::max_element(data.weights.begin(), data.weights.end()) <= 0)
+    return nothing_to_learn("no row has a positive weight; give 1 where none is known");
   const auto [low, high] = std::minmax_element(data.labels.begin(), data.labels.end());
   if (*low == *high)
     return nothing_to_learn(fmt::format(
@@ -175,7 +177,9 @@ Result<std::vector<float>> Booster::predict(const Matrix& rows) const {
       XGBoosterPredictFromDense(handle_.get(), array_interface(rows).c_str(), config, nullptr, &shape,
                                 &dimensions, &values),
       "predict"));
-  return std::vector<float>(values, values + rows.rows());
+  std::vector<float> result(values, values + rows.rows());
+  if (all_finite(result)) return result;
+  return fail(ErrorCode::Internal, "[predict] XGBoost gave a score that is not finite; learn again");
 }
 
 Result<std::string> Booster::to_bytes() const {

@@ -54,14 +54,14 @@ struct TrainingSet {
 
 class Booster {
  public:
-  /// Fails on fewer than two rows, labels that are all equal, values that are not finite, and sizes
-  /// that do not match: there is nothing to learn from these, or something is wrong.
+  /// Fails on fewer than two rows, labels that are all equal, weights that are all zero, values that
+  /// are not finite, and sizes that do not match: nothing can be learned, or something is wrong.
   static Result<Booster> train(const TrainingSet& data, const BoosterOptions& options);
   /// Requires: bytes of to_bytes(), unchanged. XGBoost's parser trusts its input, so the caller checks
   /// a hash first.
   static Result<Booster> from_bytes(std::string_view bytes);
 
-  /// One value a row: a margin for Rank, otherwise in the label's unit.
+  /// One value a row: a margin for Rank, otherwise in the label's unit. All are finite.
   Result<std::vector<float>> predict(const Matrix& rows) const;
   Result<std::string> to_bytes() const;
   size_t columns() const { return columns_; }

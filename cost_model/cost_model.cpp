@@ -35,8 +35,8 @@ Status check(const Sample& sample, size_t index) {
                                sample.features.size(), feature_count()));
   const bool finite = std::all_of(sample.features.begin(), sample.features.end(),
                                   [](float v) { return std::isfinite(v); });
-  if (!finite || !std::isfinite(sample.weight) || sample.weight < 0)
-    return invalid("has a feature or weight that is NaN, infinite or negative; leave it out");
+  if (!finite || !std::isfinite(sample.weight) || sample.weight <= 0)
+    return invalid("has a feature that is no number, or a weight that is not positive; leave it out");
   if (sample.valid && (!std::isfinite(sample.throughput) || sample.throughput <= 0))
     return invalid(fmt::format("is valid with a throughput of {}; give a positive number",
                                sample.throughput));

@@ -18,7 +18,7 @@ std::vector<double> ranks(std::span<const double> values) {
                    [&](size_t a, size_t b) { return values[a] < values[b]; });
   std::vector<double> result(values.size());
   for (size_t first = 0; first < order.size();) {
-    size_t last = first;
+    size_t last = first + 1;
     while (last < order.size() && values[order[last]] == values[order[first]]) ++last;
     const double mean = 0.5 * static_cast<double>(first + last - 1);
     for (size_t i = first; i < last; ++i) result[order[i]] = mean;
@@ -66,6 +66,9 @@ size_t picks(size_t group_size) { return std::clamp<size_t>(group_size / 4, 1, 8
 
 std::optional<double> spearman(std::span<const double> a, std::span<const double> b) {
   TW_CHECK(a.size() == b.size());
+  const auto is_nan = [](double v) { return std::isnan(v); };
+  if (std::any_of(a.begin(), a.end(), is_nan) || std::any_of(b.begin(), b.end(), is_nan))
+    return std::nullopt;
   const std::vector<double> x = ranks(a), y = ranks(b);
   const double mean = 0.5 * (static_cast<double>(a.size()) - 1);
   double xy = 0, xx = 0, yy = 0;
@@ -81,7 +84,7 @@ std::optional<double> spearman(std::span<const double> a, std::span<const double
 Quality judge(const std::vector<Judged>& candidates) {
   std::map<size_t, Columns> groups;
   for (const Judged& c : candidates) {
-    groups[c.group].scores.push_back(c.score);
+    groups[c.group].scores.push_back(std::isnan(c.score) ? -INFINITY : c.score);
     groups[c.group].throughputs.push_back(c.throughput);
   }
   Quality quality{0, 0, 0, 0};

@@ -26,10 +26,12 @@ struct Judged {
 /// The k of recall and regret: a quarter of the group, at least 1 and at most 8, a usual batch.
 size_t picks(size_t group_size);
 
-/// Groups of fewer than 3, or whose throughputs are all equal, are left out.
+/// Groups of fewer than 3, or whose throughputs are all equal, are left out. A score that is NaN is the
+/// lowest.
 Quality judge(const std::vector<Judged>& candidates);
 
-/// Correlation of ranks, ties sharing their mean rank; nullopt when either side is constant.
+/// Correlation of ranks, ties sharing their mean rank; nullopt when either side is constant or
+/// holds a NaN.
 /// Requires: equal sizes.
 std::optional<double> spearman(std::span<const double> a, std::span<const double> b);
 

@@ -137,6 +137,13 @@ TEST(Booster, Fault44_ValuesThatAreNotFiniteAreRefused) {
   }
 }
 
+// Trained on these, XGBoost would give a NaN for each row.
+TEST(Booster, Fault44_WeightsOfZeroAreRefused) {
+  TrainingSet data = synthetic(2, 20, 1);
+  data.weights.assign(40, 0);
+  EXPECT_NE(refusal(data).find("no row has a positive weight"), std::string::npos);
+}
+
 TEST(Booster, Fault44_WhatXGBoostRefusesIsAnError) {
   TrainingSet data = synthetic(1, 20, 1);
   data.labels[0] = 2;   // no probability

@@ -179,13 +179,14 @@ TEST(CostModel, Fault44_GroupsOfOneSampleFallBackToTheDraft) {
 
 TEST(CostModel, Fault44_SamplesThatAreNotNumbersAreRefusedAsAWhole) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const int what : {0, 1, 2, 3, 4}) {
+  for (const int what : {0, 1, 2, 3, 4, 5}) {
     std::vector<Sample> samples = measured(1, 3, Truth::OfFeatures, 16);
     if (what == 0) samples[2].features[4] = nan;
     if (what == 1) samples[2].throughput = nan;
     if (what == 2) samples[2].throughput = 0;
     if (what == 3) samples[2].features.pop_back();
     if (what == 4) samples[2].weight = -1;
+    if (what == 5) samples[2].weight = 0;
     CostModel model;
     const Status status = model.update(samples);
     ASSERT_FALSE(status) << what;

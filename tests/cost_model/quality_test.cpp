@@ -36,6 +36,13 @@ TEST(Quality, ConstantsHaveNoCorrelation) {
   EXPECT_FALSE(correlation({}, {}));
 }
 
+TEST(Quality, Fault44_NaNIsTheLowestScore) {
+  EXPECT_FALSE(correlation({NAN, 1, NAN}, {1, 2, 3}));
+  const Quality q = judge(group(0, {NAN, NAN, 3, 4, 5, 6, 7, 8}, {80, 70, 1, 2, 3, 4, 5, 6}));
+  EXPECT_DOUBLE_EQ(q.recall, 0);
+  EXPECT_DOUBLE_EQ(q.regret, 1 - 6.0 / 80);
+}
+
 TEST(Quality, APerfectOrderLosesNothing) {
   const Quality q = judge(group(0, {1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 30, 40, 50, 60, 70, 80}));
   EXPECT_DOUBLE_EQ(q.spearman, 1);
