@@ -20,7 +20,8 @@ std::string version_script(const std::vector<std::string>& symbols) {
 }
 
 Error with_meaning(Error error) {
-  const bool is_object = error.message.find("undefined") != std::string::npos;
+  const bool is_object = error.message.find("undefined") != std::string::npos ||
+                         error.message.find("not defined") != std::string::npos;
   return is_object ? Error{ErrorCode::Invalid, error.message} : error;
 }
 
@@ -32,7 +33,7 @@ Result<std::string> link_shared(std::string_view object, const std::vector<std::
   TW_TRY(const MemoryFile script, MemoryFile::create("symbols", version_script(symbols)));
   TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
   const std::string linker = options.linker.empty() ? linker_for(target) : options.linker;
-  std::vector<std::string> argv = {linker, "-shared", "--gc-sections", "--build-id=none",
+  std::vector<std::string> argv = {linker, "-shared", "-s", "--gc-sections", "--build-id=none",
                                    "-z", "defs", "-z", "noexecstack", "-z", "noseparate-code",
                                    "--version-script", script.path()};
   for (const std::string& symbol : symbols) argv.push_back("--require-defined=" + symbol);

@@ -123,6 +123,29 @@ Result<Storage> run_c(const Program& program, const Storage& inputs) {
   return read_outputs(program, path("out"));
 }
 
+Result<Storage> run_arm(const Program& program, const Storage& inputs) {
+  TW_TRY(const Target target, parse_target("arm-64-linux"));
+  const NamedProgram named{"k", &program};
+  TW_TRY(const CompiledObjects compiled, compile_cpu({&named, 1}, target));
+  TW_RETURN_IF_ERROR(compiled.programs[0]);
+  const Folder folder;
+  const auto path = [&](const char* name) { return folder.path + "/" + name; };
+  std::ofstream(path("k.o"), std::ios::binary) << compiled.object;
+  std::ofstream main(path("main.c"));
+  main << "#include <stdint.h>\n";
+  for (size_t i = 0; i < program.phases.size(); ++i)
+    main << fmt::format("int32_t k_p{}(void* const*, void*, int32_t);\n", i);
+  main << main_for(program);
+  main.close();
+  TW_TRY(const std::string linked,
+         run_command({"aarch64-linux-gnu-gcc", "-static", path("main.c"), path("k.o"), "-o", path("k")},
+                     60'000'000'000));
+  write_inputs(program, inputs, path("in"));
+  TW_TRY(const std::string ran,
+         run_command({"qemu-aarch64", path("k"), path("in"), path("out")}, 60'000'000'000));
+  return read_outputs(program, path("out"));
+}
+
 Result<Storage> run_object(const Program& program, const Storage& inputs, const Target& target) {
   const NamedProgram named{"k", &program};
   TW_TRY(const CompiledObjects compiled, compile_cpu({&named, 1}, target));

@@ -25,6 +25,10 @@ Result<Storage> run_c(const Program& program, const Storage& inputs);
 Result<Storage> run_object(const Program& program, const Storage& inputs,
                            const Target& target = host_target());
 
+/// The object for AArch64, linked statically by the cross compiler and run by qemu-aarch64. Environment:
+/// one of these is missing.
+Result<Storage> run_arm(const Program& program, const Storage& inputs);
+
 /// Every output element of `actual` differs by at most relative * |expected| + absolute; the first that
 /// does not is described, else "".
 std::string difference(const Program& program, const Storage& expected, const Storage& actual,

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation and every conversion, on every element type, means the same on all three ways.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/codegen/kernels.h"
+#include "tests/codegen/runs.h"
+
+namespace tw::codegen {
+namespace {
+
+using dsl::BinaryOp;
+using dsl::UnaryOp;
+
+constexpr DType all_types[] = {
+#define X(enumerator, name, bytes, is_float, is_signed) enumerator,
+    TW_DTYPES(X)
+#undef X
+};
+constexpr UnaryOp unary_ops[] = {
+#define X(name, text) UnaryOp::name,
+    TW_UNARY_OPS(X)
+#undef X
+};
+constexpr BinaryOp binary_ops[] = {
+#define X(name, text, precedence) BinaryOp::name,
+    TW_BINARY_OPS(X)
+#undef X
+};
+constexpr int64_t count = 37;  // no multiple of a vector
+
+/// Element-wise: an output for each of the expressions over a[i] and b[i], stored as their own type.
+Program elementwise(DType type, const std::vector<std::pair<std::string, Expr>>& results,
+                    bool vectorized) {
+  Program program;
+  program.arguments = {argument("a", type, {count}, false), argument("b", type, {count}, false)};
+  Block body;
+  for (const auto& [name, value] : results) {
+    program.arguments.push_back(argument(name, value.type(), {count}, true));
+    const Stmt store = assign(name, {var("i")}, value);
+    body.push_back(vectorized ? vector("i", count, {store}) : serial("i", count, {store}));
+  }
+  program.phases = {{"elementwise", {}, schedules::block(std::move(body))}};
+  return program;
+}
+
+/// All that the type allows; functions with a restricted domain get operands from it.
+std::vector<std::pair<std::string, Expr>> operations(DType type) {
+  const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
+  std::vector<std::pair<std::string, Expr>> results;
+  for (const UnaryOp op : unary_ops) {
+    if (dsl::type_error(op, type)) continue;
+    const bool is_partial = op == UnaryOp::Log || op == UnaryOp::Sqrt;
+    const Expr operand = is_partial ? dsl::abs(a) + dsl::constant(type, 0.5) : a;
+    results.push_back({fmt::format("u_{}", dsl::to_string(op)), dsl::unary(op, operand)});
+  }
+  for (size_t i = 0; i < std::size(binary_ops); ++i) {
+    const BinaryOp op = binary_ops[i];
+    if (dsl::type_error(op, type)) continue;
+    Expr divisor = b;
+    if (op == BinaryOp::Div || op == BinaryOp::Mod)
+      divisor = is_float(type) ? dsl::abs(b) + dsl::constant(type, 1) : dsl::constant_int(type, 3);
+    results.push_back({fmt::format("b{}", i), dsl::binary(op, a, divisor)});
+  }
+  results.push_back({"chosen", dsl::select(dsl::eq(a, b), a, b)});
+  return results;
+}
+
+TEST(Operations, EveryTypeAndOperation) {
+  for (const DType type : all_types) {
+    const double tolerance = type == Float32 ? 2e-6 : type == Float16 ? 1e-3 : type == BFloat16 ? 8e-3 : 0;
+    for (const bool vectorized : {false, true}) {
+      const Program program = elementwise(type, operations(type), vectorized);
+      expect_agreement(program, real_inputs(program, 11), tolerance, tolerance / 10);
+    }
+  }
+}
+
+TEST(Operations, EveryConversion) {
+  for (const DType from : all_types) {
+    const Expr a = dsl::read("a", {var("i")}, from);
+    std::vector<std::pair<std::string, Expr>> results;
+    for (const DType to : all_types)
+      results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a) });
+    const Program program = elementwise(from, results, true);
+    expect_agreement(program, real_inputs(program, 12));
+  }
+}
+
+TEST(Operations, FloatsSaturateAsIntegers) {
+  const Expr a = dsl::read("a", {var("i")}, Float32);
+  std::vector<std::pair<std::string, Expr>> results;
+  for (const DType to : {Int8, UInt8, Int32, Int64})
+    results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
+  const Program program = elementwise(Float32, results, true);
+  Storage inputs = integer_inputs(program, 13);
+  const double values[] = {1e30, -1e30, 127.9, 128, -128.5, -129, 255.5, 256, -0.5, 2147483647.0,
+                           2147483648.0, -2147483648.0, -2147484000.0, 9.3e18, -9.3e18, 2147483520.0};
+  for (size_t i = 0; i < std::size(values); ++i)
+    store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
+  expect_agreement(program, inputs);
+}
+
+TEST(Operations, HalfPrecisionRoundsToNearestEven) {
+  for (const DType half : {Float16, BFloat16}) {
+    const Expr a = dsl::read("a", {var("i")}, Float32);
+    const Program program = elementwise(Float32, {{"rounded", dsl::cast(half, a)}}, true);
+    Storage inputs = integer_inputs(program, 14);
+    const double values[] = {1.0 + 1.0 / 256, 1.0 + 3.0 / 256, 1.0 + 1.0 / 2048, 1.0 + 3.0 / 2048,
+                             6.1e-5, 5.9e-8, 2.9e-8, 3.0e-8, 65504, 65519, 1e-40, -0.1, 0.3333333};
+    for (size_t i = 0; i < std::size(values); ++i)
+      store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
+    expect_agreement(program, inputs, 0, half == BFloat16 ? 1e-40 : 0);
+  }
+}
+
+TEST(Operations, EveryCombination) {
+  for (const DType type : {Float32, Float16, BFloat16, Int8, UInt8, Int32, Int64}) {
+    Program program;
+    program.arguments = {argument("a", type, {5, count}, false)};
+    Block body;
+    for (const Combine combine : {Combine::Sum, Combine::Prod, Combine::Min, Combine::Max}) {
+      const std::string name(dsl::to_string(combine));
+      program.arguments.push_back(argument(name, type, {count}, true));
+      body.push_back(vector("i", count, {assign(name, {var("i")}, dsl::identity(combine, type))}));
+      body.push_back(serial("k", 5, {vector("i", count, {assign(name, {var("i")},
+                                        dsl::read("a", {var("k"), var("i")}, type), combine)})}));
+    }
+    program.phases = {{"combine", {}, schedules::block(std::move(body))}};
+    expect_agreement(program, integer_inputs(program, 15));
+  }
+}
+
+TEST(Operations, FunctionsAreAccurateOverTheirRange) {
+  constexpr int64_t points = 4001;
+  const Expr x = f32("a", {var("i")});
+  const Program program = single_phase(
+      {argument("a", Float32, {points}, false), argument("exp", Float32, {points}, true),
+       argument("tanh", Float32, {points}, true), argument("erf", Float32, {points}, true),
+       argument("log", Float32, {points}, true), argument("sqrt", Float32, {points}, true)},
+      {}, {serial("i", points,
+                  {assign("exp", {var("i")}, dsl::exp(x)), assign("tanh", {var("i")}, dsl::tanh(x)),
+                   assign("erf", {var("i")}, dsl::erf(x)),
+                   assign("log", {var("i")}, dsl::log(dsl::abs(x))),
+                   assign("sqrt", {var("i")}, dsl::sqrt(dsl::abs(x)))})});
+  Storage inputs = integer_inputs(program, 16);
+  for (int64_t i = 0; i < points; ++i) {
+    const double t = static_cast<double>(i - points / 2) / (points / 2.0);
+    store_float(Float32, inputs["a"].data(), i, 80 * t * t * t + 1e-6);  // dense around 0
+  }
+  expect_agreement(program, inputs, 2e-6, 1e-37);
+}
+
+}  // namespace
+}  // namespace tw::codegen
