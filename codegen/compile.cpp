@@ -19,7 +19,7 @@ using runtime::PhaseInfo;
 using schedules::Argument;
 using schedules::Program;
 
-/// Symbols are named after what is compiled, so that an artifact does not depend on its batch.
+/// Symbols are named after what is compiled, so that a description does not depend on its batch.
 std::string prefix_of(const KernelSpec& spec) {
   return "tw_" + short_hash(spec.workload + "\n" + spec.schedule);
 }

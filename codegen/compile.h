@@ -6,7 +6,8 @@
 //   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
 //   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
 //
-// Thread-safe. Deterministic: the same spec gives the same bytes in every batch.
+// Thread-safe. Deterministic: the same specs give the same bytes. A kernel's description and its
+// instructions do not depend on what it is compiled with; unused constants of others may stay.
 
 #include <cstdint>
 #include <span>

@@ -452,9 +452,9 @@ class PhaseTranslator {
 };
 
 HStmt run_passes(HStmt body) {
-  body = hi::unroll_loops(body);
-  body = hi::simplify(body);
+  // Vectorized before it is unrolled: once a statement instead of once a copy.
   body = hi::vectorize_loops(body, {});
+  body = hi::unroll_loops(body);
   body = hi::simplify(body);
   body = hi::flatten_nested_ramps(body);
   body = hi::find_intrinsics(body);
