@@ -33,8 +33,10 @@ Result<std::string> link_shared(std::string_view object, const std::vector<std::
   TW_TRY(const MemoryFile script, MemoryFile::create("symbols", version_script(symbols)));
   TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
   const std::string linker = options.linker.empty() ? linker_for(target) : options.linker;
+  // LLVM turns loops into memset, memcpy and memmove, which the C library of every process has; anything
+  // else undefined is found when the artifact is loaded.
   std::vector<std::string> argv = {linker, "-shared", "-s", "--gc-sections", "--build-id=none",
-                                   "-z", "defs", "-z", "noexecstack", "-z", "noseparate-code",
+                                   "-z", "undefs", "-z", "noexecstack", "-z", "noseparate-code",
                                    "--version-script", script.path()};
   for (const std::string& symbol : symbols) argv.push_back("--require-defined=" + symbol);
   argv.insert(argv.end(), {"-o", output.path(), input.path()});

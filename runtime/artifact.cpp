@@ -59,10 +59,10 @@ Status check_argument(const ArgumentInfo& argument, const KernelInfo& info) {
       !checked_mul(argument.storage_elements, element_bytes))
     return invalid(fmt::format("[artifact] argument '{}' has a size that does not fit 64 bits",
                                argument.name));
-  if (argument.pack.empty() && argument.storage_elements != *elements)
+  if (argument.layout.empty() && argument.storage_elements != *elements)
     return invalid(
         fmt::format("[artifact] argument '{}' stores {} elements, its shape has {}: "
-                    "expected the same, or a pack",
+                    "expected the same, or a layout",
                     argument.name, argument.storage_elements, *elements));
   if (!argument.pack.empty() && !info.packs.contains(argument.pack))
     return invalid(fmt::format("[artifact] argument '{}' names the pack '{}': no such pack",

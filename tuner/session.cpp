@@ -9,6 +9,7 @@
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
+#include "schedules/legality.h"
 #include "tuner/device.h"
 
 namespace tw::tuner {
@@ -24,6 +25,8 @@ constexpr double most_plain_flops = 1e9;
 // Records of other workloads of the operator that the model learns from at the start.
 constexpr int64_t most_foreign_records = 200;
 constexpr int64_t plateau_trials = 96;
+// LLVM takes 20 ms a KiB of code: what unrolls further costs several candidates and is not faster.
+constexpr int64_t most_statements = 400;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
@@ -103,6 +106,8 @@ std::optional<Candidate> Session::candidate(const schedules::Point& point) {
   if (seen_.contains(text)) return std::nullopt;
   const auto program = schedule.program();
   if (!program) return std::nullopt;
+  for (const schedules::Phase& phase : program->phases)
+    if (schedules::unrolled_statements(*phase.body) > most_statements) return std::nullopt;
   auto features = cost_model::extract_features(*program, target_, options_.threads);
   if (!features) return std::nullopt;
   return Candidate{point, std::move(text), std::move(*features)};
@@ -202,7 +207,7 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
   const bool valid = record.status == db::TrialStatus::Ok;
   const bool timed = valid || record.status == db::TrialStatus::Hopeless;
   ++progress_.trials[std::string(db::to_string(record.status))];
-  if (!timed) ++failures_[reply.status + ": " + reply.reason.substr(0, reply.reason.find('\n'))];
+  if (!timed) ++failures_[reply.status + ": " + reply.reason];
   history_.push_back({c.point, timed ? throughput_of(reply.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = c.features;
