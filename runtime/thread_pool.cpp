@@ -60,12 +60,25 @@ struct ThreadPool::Job {
   Distribution distribution = Distribution::Dynamic;
 };
 
-// The single-place queue of one worker: the caller raises `ticket`, the worker waits for it.
+// The single-place queue of one worker. The caller posts a share of the job; the worker claims it,
+// or the caller takes it back: a worker that the system has not yet given a core holds nobody up.
+//
+//     Idle -> Posted -> Claimed -> Idle        Posted -> Idle (taken back)        Idle -> Stop
+enum SlotState : uint32_t { Idle, Posted, Claimed, Stop };
+
 struct alignas(kCacheLine) ThreadPool::Slot {
-  std::atomic<uint32_t> ticket{0};
+  std::atomic<uint32_t> state{Idle};
   ThreadPool* pool = nullptr;
   int worker = 0;
   pthread_t thread{};
+
+  bool exchange(uint32_t from, uint32_t to) {
+    return state.compare_exchange_strong(from, to, std::memory_order_acq_rel);
+  }
+  void post(uint32_t value) {
+    state.store(value, std::memory_order_seq_cst);
+    state.notify_one();
+  }
 };
 
 struct ThreadPool::Shared {
@@ -76,7 +89,6 @@ struct ThreadPool::Shared {
 
   alignas(kCacheLine) std::atomic<bool> busy{false};  // some caller has the workers
   Job job;
-  bool stop = false;  // published by the tickets, as the job is
   // Workers that exist have the slots 1 to `started`; changed only by the caller that is busy.
   int started = 0;
   bool cannot_start = false;  // the system refused one: asked once
@@ -153,15 +165,16 @@ ThreadPool::~ThreadPool() {
 }
 
 void* ThreadPool::work(void* argument) {
-  const Slot& slot = *static_cast<Slot*>(argument);
+  Slot& slot = *static_cast<Slot*>(argument);
   Shared& shared = *slot.pool->shared_;
   const int spins = slot.pool->spins_;
-  for (uint32_t seen = 0;;) {
-    seen = wait_for_change(slot.ticket, seen, spins);
-    if (shared.stop) return nullptr;
+  while (wait_for_change(slot.state, Idle, spins) != Stop) {
+    if (!slot.exchange(Posted, Claimed)) continue;
     shared.run_share(slot.worker);
+    slot.state.store(Idle, std::memory_order_relaxed);  // seen by the caller with the next line
     if (shared.running.fetch_sub(1, std::memory_order_acq_rel) == 1) shared.running.notify_one();
   }
+  return nullptr;
 }
 
 int ThreadPool::start_workers(int wanted) {
@@ -176,7 +189,7 @@ int ThreadPool::start_workers(int wanted) {
     Slot& slot = shared_->slots[static_cast<size_t>(worker)];
     slot.pool = this;
     slot.worker = worker;
-    slot.ticket.store(0, std::memory_order_relaxed);
+    slot.state.store(Idle, std::memory_order_relaxed);
     if (const int code = pthread_create(&slot.thread, nullptr, &work, &slot); code != 0) {
       spdlog::warn("[thread pool] runs with {} of {} threads: {}", worker, threads_,
                    std::strerror(code));
@@ -205,12 +218,8 @@ void ThreadPool::pin(int worker) {
 }
 
 void ThreadPool::stop_workers() {
-  shared_->stop = true;
-  for (int worker = 1; worker <= shared_->started; ++worker) {
-    Slot& slot = shared_->slots[static_cast<size_t>(worker)];
-    slot.ticket.fetch_add(1, std::memory_order_release);
-    slot.ticket.notify_one();
-  }
+  for (int worker = 1; worker <= shared_->started; ++worker)
+    shared_->slots[static_cast<size_t>(worker)].post(Stop);
   for (int worker = 1; worker <= shared_->started; ++worker)
     pthread_join(shared_->slots[static_cast<size_t>(worker)].thread, nullptr);
 }
@@ -243,12 +252,14 @@ int32_t ThreadPool::parallel_for(int64_t tasks, TaskFunction function, void* con
 
 void ThreadPool::run_together(int workers) {
   shared_->running.store(static_cast<uint32_t>(workers), std::memory_order_relaxed);
-  for (int worker = 1; worker <= workers; ++worker) {
-    Slot& slot = shared_->slots[static_cast<size_t>(worker)];
-    slot.ticket.fetch_add(1, std::memory_order_release);
-    slot.ticket.notify_one();
-  }
+  for (int worker = 1; worker <= workers; ++worker)
+    shared_->slots[static_cast<size_t>(worker)].post(Posted);
   shared_->run_share(0);
+  for (int worker = 1; worker <= workers; ++worker) {
+    if (!shared_->slots[static_cast<size_t>(worker)].exchange(Posted, Idle)) continue;
+    shared_->run_share(worker);
+    shared_->running.fetch_sub(1, std::memory_order_acq_rel);
+  }
   for (uint32_t left = shared_->running.load(std::memory_order_acquire); left != 0;)
     left = wait_for_change(shared_->running, left, spins_);
 }

@@ -64,19 +64,42 @@ TEST(ThreadPool, RunsEachTaskOnce) {
       }
 }
 
-TEST(ThreadPool, StaticDistributionGivesContiguousSharesToAllThreads) {
+/// Tasks that end only when all of them have begun: each needs a thread of its own.
+struct Rendezvous {
+  explicit Rendezvous(int tasks) : missing(tasks) {}
+  static int32_t run(void* context, int32_t) noexcept {
+    auto& missing = static_cast<Rendezvous*>(context)->missing;
+    --missing;
+    while (missing > 0) std::this_thread::yield();
+    return 0;
+  }
+  std::atomic<int> missing;
+};
+
+TEST(ThreadPool, AllThreadsTakePart) {
+  ThreadPool pool({.threads = 5});
+  for (const auto distribution : {Distribution::Dynamic, Distribution::Static})
+    for (const int threads : {2, 5}) {
+      Rendezvous rendezvous(threads);
+      EXPECT_EQ(pool.parallel_for(threads, &Rendezvous::run, &rendezvous, threads, distribution),
+                0);
+    }
+}
+
+TEST(ThreadPool, StaticDistributionGivesContiguousShares) {
   ThreadPool pool({.threads = 3});
-  Counts counts(9);
-  pool.parallel_for(9, &Counts::run, &counts, 0, Distribution::Static);
-  EXPECT_EQ(counts.threads(), 3u);
-  EXPECT_EQ(counts.thread[0], std::this_thread::get_id());
-  for (size_t task = 0; task < 9; ++task)
-    EXPECT_EQ(counts.thread[task], counts.thread[task / 3 * 3]);
+  for (int round = 0; round < 20; ++round) {
+    Counts counts(9);
+    pool.parallel_for(9, &Counts::run, &counts, 0, Distribution::Static);
+    EXPECT_EQ(counts.thread[0], std::this_thread::get_id());
+    for (size_t task = 0; task < 9; ++task)
+      EXPECT_EQ(counts.thread[task], counts.thread[task / 3 * 3]);
+  }
 }
 
 TEST(ThreadPool, PlainWritesOfTasksAreSeenByTheCaller) {
   ThreadPool pool({.threads = 4});
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 50; ++round) {
     Squares squares{std::vector<int64_t>(37)};
     pool.parallel_for(37, &Squares::run, &squares);
     for (size_t i = 0; i < 37; ++i) ASSERT_EQ(squares.values[i], static_cast<int64_t>(i * i));
@@ -223,19 +246,15 @@ int in_child(const Body& body) {
 TEST(ThreadPool, Fault63_WorksInAChildOfFork) {
   if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
   ThreadPool pool({.threads = 4});
-  Counts before(40);
-  pool.parallel_for(40, &Counts::run, &before, 0, Distribution::Static);
-  ASSERT_EQ(before.threads(), 4u);
-  const int status = in_child([&] {
+  const auto works_on_four_threads = [&] {
     Counts counts(40);
-    const bool ok = pool.parallel_for(40, &Counts::run, &counts, 0, Distribution::Static) == 0;
-    return ok && counts.each_once() && counts.threads() == 4 ? 0 : 1;
-  });
-  EXPECT_EQ(status, 0);
-  Counts after(40);
-  pool.parallel_for(40, &Counts::run, &after, 0, Distribution::Static);
-  EXPECT_TRUE(after.each_once());
-  EXPECT_EQ(after.threads(), 4u);
+    Rendezvous rendezvous(4);
+    return pool.parallel_for(40, &Counts::run, &counts) == 0 && counts.each_once() &&
+           pool.parallel_for(4, &Rendezvous::run, &rendezvous) == 0;
+  };
+  ASSERT_TRUE(works_on_four_threads());
+  EXPECT_EQ(in_child([&] { return works_on_four_threads() ? 0 : 1; }), 0);
+  EXPECT_TRUE(works_on_four_threads());
 }
 
 TEST(ThreadPool, Fault63_WorksInAChildWhileTheParentIsInACall) {
