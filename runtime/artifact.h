@@ -17,7 +17,8 @@
 // before the next phase begins. `buffers` has a pointer for each argument, inputs first, each to an
 // array in storage layout, aligned to its element. `scratch` is one arena of scratch_bytes for all
 // tasks, aligned to 64 bytes, uninitialised, or null where scratch_bytes is 0. A result other than
-// 0 is a failure. Objects import nothing.
+// 0 is a failure. Objects import
+// nothing but memcpy, memmove, memset and memcmp of the C library.
 //
 // Plain values and free functions; thread-safe.
 
