@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/link.h"
 
+#include <elf.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
 
 #include "base/text.h"
 #include "codegen/command.h"
@@ -19,9 +26,45 @@ std::string version_script(const std::vector<std::string>& symbols) {
   return fmt::format("{{ global: {}; local: *; }};\n", join(symbols, "; "));
 }
 
+template <typename T>
+std::optional<T> at(std::string_view bytes, uint64_t offset) {
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+/// Names that the dynamic symbol table leaves undefined.
+std::vector<std::string> imports_of(std::string_view shared) {
+  std::vector<std::string> names;
+  const auto header = at<Elf64_Ehdr>(shared, 0);
+  for (size_t i = 0; header && i < header->e_shnum; ++i) {
+    const auto table = at<Elf64_Shdr>(shared, header->e_shoff + i * sizeof(Elf64_Shdr));
+    if (!table || table->sh_type != SHT_DYNSYM) continue;
+    const auto strings = at<Elf64_Shdr>(shared, header->e_shoff + table->sh_link * sizeof(Elf64_Shdr));
+    for (uint64_t s = 1; strings && s < table->sh_size / sizeof(Elf64_Sym); ++s) {
+      const auto symbol = at<Elf64_Sym>(shared, table->sh_offset + s * sizeof(Elf64_Sym));
+      if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
+      const uint64_t name = strings->sh_offset + symbol->st_name;
+      if (name < shared.size()) names.emplace_back(shared.substr(name, shared.find('\0', name) - name));
+    }
+  }
+  return names;
+}
+
+/// LLVM turns loops into these, and the C library of every process has them.
+Status check_imports(std::string_view shared) {
+  constexpr std::array<std::string_view, 4> allowed = {"memset", "memcpy", "memmove", "memcmp"};
+  for (const std::string& name : imports_of(shared))
+    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end())
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[link] the object needs the symbol '{}': a kernel may call {} only",
+                              name, fmt::join(allowed, ", ")));
+  return {};
+}
+
 Error with_meaning(Error error) {
-  const bool is_object = error.message.find("undefined") != std::string::npos ||
-                         error.message.find("not defined") != std::string::npos;
+  const bool is_object = error.message.find("not defined") != std::string::npos;
   return is_object ? Error{ErrorCode::Invalid, error.message} : error;
 }
 
@@ -33,8 +76,6 @@ Result<std::string> link_shared(std::string_view object, const std::vector<std::
   TW_TRY(const MemoryFile script, MemoryFile::create("symbols", version_script(symbols)));
   TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
   const std::string linker = options.linker.empty() ? linker_for(target) : options.linker;
-  // LLVM turns loops into memset, memcpy and memmove, which the C library of every process has; anything
-  // else undefined is found when the artifact is loaded.
   std::vector<std::string> argv = {linker, "-shared", "-s", "--gc-sections", "--build-id=none",
                                    "-z", "undefs", "-z", "noexecstack", "-z", "noseparate-code",
                                    "--version-script", script.path()};
@@ -48,6 +89,7 @@ Result<std::string> link_shared(std::string_view object, const std::vector<std::
                 fmt::format("[{}] it ended well, but wrote {} bytes that are no ELF file: is it a "
                             "linker?",
                             linker, shared.size()));
+  TW_RETURN_IF_ERROR(check_imports(shared));
   return shared;
 }
 

@@ -21,7 +21,8 @@ struct LinkOptions {
 
 /// The bytes of a shared object that exports `symbols` of `object` and carries nothing that these do not
 /// need. Environment: there is no linker, or it failed, crashed, hung or wrote no ELF file; the message
-/// ends with what it printed. Invalid: the object misses a symbol or imports one.
+/// ends with what it printed. Invalid: the object misses a symbol, or imports one other than memset,
+/// memcpy, memmove and memcmp.
 Result<std::string> link_shared(std::string_view object, const std::vector<std::string>& symbols,
                                 const Target& target, const LinkOptions& options = {});
 

@@ -62,7 +62,9 @@ std::string main_for(const Program& program) {
   std::string pointers, save;
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const int64_t bytes = program.arguments[i].buffer.bytes();
-    text += fmt::format("  void* b{} = malloc({});\n", i, bytes);
+    // What a layout's rounding adds to an output need not be written: it is zero, as in the interpreter.
+    const bool is_rounded = !program.arguments[i].layout.is_row_major();
+    text += fmt::format("  void* b{} = {}{});\n", i, is_rounded ? "calloc(1, " : "malloc(", bytes);
     pointers += fmt::format("{}b{}", i ? ", " : "", i);
     if (program.arguments[i].is_output) {
       save += fmt::format("  fwrite(b{}, 1, {}, out);\n", i, bytes);
@@ -163,6 +165,8 @@ Result<Storage> run_object(const Program& program, const Storage& inputs, const 
                                                    {.alignment = element}));
     const auto input = inputs.find(argument.buffer.name);
     if (!argument.is_output) std::copy(input->second.begin(), input->second.end(), buffer.data());
+    if (argument.is_output && !argument.layout.is_row_major())
+      std::fill(buffer.data(), buffer.data() + buffer.size(), std::byte{});
     pointers.push_back(buffer.data());
     buffers.push_back(std::move(buffer));
   }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random computes x random legal schedules on small odd shapes: the interpreter of programs, the object
+// code and (for some, as it is slow to build) the C under sanitizers agree.
+
+#include <gtest/gtest.h>
+
+#include "schedules/schedule.h"
+#include "tests/codegen/runs.h"
+#include "tests/schedules/agreement.h"
+#include "tests/schedules/random_compute.h"
+#include "tests/schedules/random_schedule.h"
+
+namespace tw::codegen {
+namespace {
+
+using schedules::Schedule;
+
+Schedule random_schedule(Random& random, const dsl::Compute& compute) {
+  Schedule schedule(compute);
+  const int64_t count = 2 + random.below(14);
+  for (int64_t i = 0; i < count; ++i) {
+    const double progress = static_cast<double>(i) / static_cast<double>(count);
+    const Schedule next =
+        schedule.then(schedules::StepMaker(random, schedule.nest()).make(progress));
+    if (!next.error() && next.program()) schedule = next;
+  }
+  return schedule;
+}
+
+void run(uint64_t first_seed, int cases, int cases_a_c_run) {
+  for (int i = 0; i < cases && !testing::Test::HasFailure(); ++i) {
+    const uint64_t seed = first_seed + static_cast<uint64_t>(i);
+    Random random(seed);
+    const auto [compute, tolerance] = schedules::random_compute(random);
+    const Schedule schedule = random_schedule(random, compute);
+    const auto program = schedule.program();
+    ASSERT_TRUE(program) << program.error().message;
+    SCOPED_TRACE(fmt::format("seed {}\n{}\n{}\n{}", seed, dsl::to_text(compute), schedule.to_string(),
+                             to_string(*program)));
+    Storage inputs;
+    const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
+    for (const auto& argument : program->arguments)
+      if (!argument.is_output)
+        inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
+    Storage expected = inputs;
+    const Status evaluated = schedules::evaluate(*program, expected);
+    ASSERT_TRUE(evaluated) << evaluated.error().message;
+    const double slack = std::max(tolerance, 4e-6);
+    const auto from_object = run_object(*program, inputs);
+    ASSERT_TRUE(from_object) << from_object.error().message;
+    EXPECT_EQ(difference(*program, expected, *from_object, slack, slack), "") << "object";
+    if (i % cases_a_c_run != 0) continue;
+    const auto from_c = run_c(*program, inputs);
+    ASSERT_TRUE(from_c) << from_c.error().message;
+    EXPECT_EQ(difference(*program, expected, *from_c, slack, slack), "") << "C";
+  }
+}
+
+#ifndef TW_SLOW_TESTS
+TEST(Random, SchedulesAgreeOnAllWays) { run(1, 60, 6); }
+#else
+TEST(Random, ManySchedulesAgreeOnAllWays) { run(1000, 1500, 5); }
+#endif
+
+}  // namespace
+}  // namespace tw::codegen
