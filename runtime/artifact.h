@@ -49,7 +49,8 @@ struct ArgumentInfo {
   std::vector<int64_t> shape;  ///< logical; empty for a scalar
   std::string layout;          ///< of the storage, as text; empty: row-major, as the logical array
   int64_t storage_elements = 0;  ///< of the array in storage layout, padding included
-  std::string pack;  ///< the entry of KernelInfo::packs; empty: storage is the logical array
+  std::string
+      pack;  ///< the entry of KernelInfo::packs; empty: none is needed, or only run() serves
   friend bool operator==(const ArgumentInfo&, const ArgumentInfo&) = default;
 };
 

@@ -206,7 +206,18 @@ struct Placement {
   char* storage = nullptr;
 };
 
+// An artifact made for measuring has layouts without the code that converts to them.
+Status check_convertible(const ArgumentInfo& argument) {
+  if (argument.layout.empty() || !argument.pack.empty()) return {};
+  return fail(
+      ErrorCode::Unsupported,
+      fmt::format("[kernel] {} '{}' is stored as '{}' and the artifact has no code to convert "
+                  "it: compile it with packs, or use run() on arrays in storage layout",
+                  argument.is_output ? "output" : "input", argument.name, argument.layout));
+}
+
 Result<Placement> place(const ArgumentInfo& argument, StridedView view, ArenaPlan& plan) {
+  TW_RETURN_IF_ERROR(check_convertible(argument));
   Placement placement;
   const bool direct = is_contiguous(view) && is_aligned(view.data, view.element_bytes);
   placement.view = std::move(view);
@@ -248,6 +259,7 @@ struct Kernel::State {
 
   Status convert(int argument, const void* from, void* to, ThreadPool& pool, int threads) const {
     const ArgumentInfo& about = info.arguments[static_cast<size_t>(argument)];
+    TW_RETURN_IF_ERROR(check_convertible(about));
     if (about.pack.empty()) {
       std::memcpy(to, from, static_cast<size_t>(storage_bytes(about)));
       return {};

@@ -63,6 +63,7 @@ class Kernel {
   /// Runs on logical arrays: checks each against its argument (a message names the argument, what
   /// was expected and what was given), packs the inputs, runs, unpacks the outputs. Arrays that are
   /// strided or misaligned are copied; an output must not share memory with any other array.
+  /// Unsupported where an artifact has a layout without its pack.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
 
  private:

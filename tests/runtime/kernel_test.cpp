@@ -234,6 +234,28 @@ TEST(BlockedKernel, PackAndUnpackAreInverse) {
   EXPECT_EQ(back, logical);
 }
 
+// Such an array may be larger in storage than the caller's is: reading it as it stands would
+// overrun.
+TEST(BlockedKernel, ALayoutWithoutPackIsRefusedForLogicalArraysAndRunsOnStorage) {
+  ThreadPool pool({.threads = 2});
+  Artifact artifact = blocked_artifact();
+  artifact.info.packs.clear();
+  for (ArgumentInfo& argument : artifact.info.arguments) argument.pack.clear();
+  const Kernel kernel = Kernel::load(artifact).value();
+  std::vector<float> x = counted(24, 1), y(24, -1);
+  const std::vector<Buffer> given = {{x.data(), Float32, {3, 5}, {}},
+                                     {y.data(), Float32, {3, 5}, {}}};
+  for (const Status& status : {kernel.call(given, pool), kernel.pack(0, x.data(), y.data(), pool),
+                               kernel.unpack(1, x.data(), y.data(), pool)}) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::Unsupported);
+    EXPECT_THAT(status.error().message, HasSubstr("no code to convert"));
+  }
+  void* const storage[] = {x.data(), y.data()};
+  ASSERT_TRUE(kernel.run(storage, pool));
+  EXPECT_EQ(y[23], 48);
+}
+
 TEST(BlockedKernel, ArgumentsWithoutPackAreCopied) {
   ThreadPool pool({.threads = 1});
   const Kernel kernel = Kernel::load(copy_artifact()).value();
