@@ -82,6 +82,26 @@ bool reads_memory(const Expr& expr) {
   return found;
 }
 
+/// `b` is `!a`, and what happens under `a` cannot change that.
+bool is_negation(const Expr& a, const Expr& b) {
+  const auto* u = b.as<dsl::Unary>();
+  return u && u->op == UnaryOp::Not && dsl::equal(u->a, a) && !reads_memory(a);
+}
+
+bool is_read(const std::string& buffer, const Block& body) {
+  bool found = false;
+  schedules::for_each(body, [&](const Stmt& stmt) {
+    const Assign* assign = stmt.as<Assign>();
+    if (!assign) return;
+    const auto visit = [&](const Expr& e) {
+      if (const auto* r = e.as<dsl::Read>()) found |= r->tensor == buffer;
+    };
+    dsl::for_each(assign->value, visit);
+    for (const Expr& index : assign->indices) dsl::for_each(index, visit);
+  });
+  return found;
+}
+
 Text call(std::string_view function, const std::string& arguments) {
   return {fmt::format("{}({})", function, arguments), atom_level};
 }
@@ -202,13 +222,15 @@ class PhaseEmitter {
   }
 
   void statements(const Block& block, int indent) {
-    for (const Stmt& stmt : block) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Stmt& stmt = block[i];
       if (const Loop* loop = stmt.as<Loop>()) {
         emit_loop(*loop, indent);
       } else if (const If* branch = stmt.as<If>()) {
-        line(indent, fmt::format("if ({}) {{", value(branch->condition).text));
-        statements(*branch->body, indent + 1);
-        line(indent, "}");
+        const If* next = i + 1 < block.size() ? block[i + 1].as<If>() : nullptr;
+        const If* otherwise = next && is_negation(branch->condition, next->condition) ? next : nullptr;
+        emit_if(*branch, otherwise, indent);
+        if (otherwise) ++i;
       } else if (const Assign* assign = stmt.as<Assign>()) {
         emit_assign(*assign, indent);
       } else if (const Allocate* allocate = stmt.as<Allocate>()) {
@@ -227,11 +249,22 @@ class PhaseEmitter {
     line(indent, "}");
   }
 
+  void emit_if(const If& branch, const If* otherwise, int indent) {
+    line(indent, fmt::format("if ({}) {{", value(branch.condition).text));
+    statements(*branch.body, indent + 1);
+    if (otherwise) {
+      line(indent, "} else {");
+      statements(*otherwise->body, indent + 1);
+    }
+    line(indent, "}");
+  }
+
   void emit_allocate(const Allocate& allocate, int indent) {
     const Buffer& b = allocate.buffer;
     line(indent, "{");
     line(indent + 1, fmt::format("TW_ALIGNED {} {}[{}];", storage_type(b.type),
                                  buffer_identifier(b.name), std::max<int64_t>(1, b.elements())));
+    if (!is_read(b.name, *allocate.body)) line(indent + 1, fmt::format("(void){};", identifier(b.name)));
     statements(*allocate.body, indent + 1);
     line(indent, "}");
   }
@@ -296,7 +329,10 @@ class PhaseEmitter {
       used_variables_.insert(v->name);
       return {identifier(v->name), atom_level};
     }
-    if (const auto* r = expr.as<dsl::Read>()) return loaded(r->type, element(buffer(r->tensor), r->indices));
+    if (const auto* r = expr.as<dsl::Read>()) {
+      const Buffer& b = buffer(r->tensor);
+      return loaded(b.type, element(b, r->indices));
+    }
     if (const auto* u = expr.as<dsl::Unary>()) return unary(*u);
     if (const auto* b = expr.as<dsl::Binary>()) return binary(*b);
     if (const auto* c = expr.as<dsl::Cast>()) return converted(*c);
