@@ -5,11 +5,14 @@
 
 #include <array>
 
+#include "base/result.h"
+
 namespace tw {
 
 std::string sha256_hex(std::string_view bytes) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
+  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
+  TW_CHECK(SHA256(data, bytes.size(), digest.data()) != nullptr, "no memory for a hash");
   constexpr char digits[] = "0123456789abcdef";
   std::string hex;
   hex.reserve(2 * digest.size());

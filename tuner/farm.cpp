@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 
 #include "tuner/sandbox.h"
 
@@ -18,6 +19,14 @@ struct Farm::Directory {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
   }
+};
+
+/// One interrupt ends preparing, two end any wait. The signal cuts the wait short, this clock then says
+/// that the deadline has passed.
+struct Farm::Patience {
+  const std::atomic<int>* interrupts = nullptr;
+  bool preparing = false;
+  bool over() const { return interrupts && interrupts->load() >= (preparing ? 1 : 2); }
 };
 
 namespace {
@@ -64,7 +73,11 @@ Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, in
   farm.seed_ = seed;
   farm.timeout_s_ = timeout_s;
   farm.code_generator_ = environment.code_generator;
-  farm.clock_ = environment.clock;
+  farm.patience_ = std::make_shared<Patience>();
+  farm.patience_->interrupts = environment.interrupts;
+  farm.clock_ = [clock = environment.clock, patience = farm.patience_] {
+    return patience->over() ? std::numeric_limits<int64_t>::max() / 2 : clock();
+  };
   TW_TRY(std::string path, make_private_directory());
   farm.directory_ = std::make_shared<Directory>(std::move(path));
   const auto worker = [&](const std::string& kind) {
@@ -114,6 +127,15 @@ Result<std::vector<BuildOutcome>> Farm::finish_build() {
 }
 
 Status Farm::prepare(const std::string& schedule) {
+  patience_->preparing = true;
+  Status status = build_and_load_reference(schedule);
+  if (!status && patience_->over())
+    status = fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
+  patience_->preparing = false;
+  return status;
+}
+
+Status Farm::build_and_load_reference(const std::string& schedule) {
   TW_RETURN_IF_ERROR(begin_build({schedule}, true));
   TW_TRY(const auto outcomes, finish_build());
   if (outcomes[0].path.empty())

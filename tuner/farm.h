@@ -32,6 +32,7 @@ class Farm {
   Result<std::vector<BuildOutcome>> finish_build();
 
   /// Builds the reference kernel from `schedule` and readies the runner; needed once before measure().
+  /// Interrupted when the user stops it: a large reference takes its time.
   Status prepare(const std::string& schedule);
   /// Of one call of the reference kernel.
   double reference_ns() const { return reference_ns_; }
@@ -48,6 +49,7 @@ class Farm {
   Farm() = default;
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
   Status restart_runner();
+  Status build_and_load_reference(const std::string& schedule);
   Status load_reference();
 
   std::string workload_, target_, reference_;
@@ -56,6 +58,9 @@ class Farm {
   double timeout_s_ = 10;
   std::string code_generator_;
   Clock clock_;
+  /// Shared with the clock by which workers are waited for: an interrupt ends a wait at once.
+  struct Patience;
+  std::shared_ptr<Patience> patience_;
   std::shared_ptr<Directory> directory_;
   std::optional<Process> builder_, runner_;
   size_t building_ = 0;

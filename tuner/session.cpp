@@ -25,6 +25,8 @@ constexpr double most_plain_flops = 1e9;
 // Records of other workloads of the operator that the model learns from at the start.
 constexpr int64_t most_foreign_records = 200;
 constexpr int64_t plateau_trials = 96;
+// Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
+constexpr int64_t trials_per_peak = 32;
 // LLVM takes 20 ms a KiB of code: what unrolls further costs several candidates and is not faster.
 constexpr int64_t most_statements = 400;
 
@@ -91,8 +93,7 @@ std::string Session::reference_schedule() const {
 Status Session::prepare() {
   report();
   TW_RETURN_IF_ERROR(farm_.prepare(reference_schedule()));
-  TW_TRY(peak_gflops_, farm_.peak_gflops());
-  progress_.peak_gflops = peak_gflops_;
+  TW_RETURN_IF_ERROR(refresh_peak());
   progress_.untuned_ns = farm_.reference_ns();
   learn_from_database();
   report();
@@ -158,6 +159,7 @@ Status Session::begin_build(const std::vector<Candidate>& batch) {
 Result<std::vector<BuildOutcome>> Session::finish_build() { return farm_.finish_build(); }
 
 Status Session::measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built) {
+  TW_RETURN_IF_ERROR(refresh_peak());
   for (size_t i = 0; i < batch.size(); ++i) {
     if (environment_.interrupts && environment_.interrupts->load() > 1) break;
     MeasureReply reply{built[i].status, built[i].reason};
@@ -224,6 +226,14 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
     finalists_.push_back({"", record});
   }
   return recorder_->add(std::move(record));
+}
+
+Status Session::refresh_peak() {
+  if (trials_ < peak_due_) return {};
+  TW_TRY(peak_gflops_, farm_.peak_gflops());
+  progress_.peak_gflops = peak_gflops_;
+  peak_due_ = trials_ + trials_per_peak;
+  return {};
 }
 
 void Session::learn() {

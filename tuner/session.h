@@ -63,6 +63,7 @@ class Session {
   std::vector<double> score(const std::vector<schedules::Point>& points);
   std::optional<Candidate> candidate(const schedules::Point& point);
   void learn_from_database();
+  Status refresh_peak();
   Status choose_finalist();
   std::string reference_schedule() const;
 
@@ -89,7 +90,7 @@ class Session {
   std::vector<Finalist> finalists_;                 ///< fastest first, a few
   std::map<std::string, int64_t> failures_;
   Progress progress_;
-  int64_t trials_ = 0, since_better_ = 0;
+  int64_t trials_ = 0, since_better_ = 0, peak_due_ = 0;
 };
 
 }  // namespace tw::tuner
