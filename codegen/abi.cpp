@@ -36,10 +36,11 @@ Status check_limits(const schedules::Program& program) {
     for (const Buffer& buffer : schedules::local_buffers(*phase.body))
       bytes += round_up(buffer.bytes(), buffer_alignment);
     if (bytes > max_stack_bytes)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[codegen] phase '{}' needs {} bytes of local buffers, the limit is {}: "
-                              "choose smaller tiles or place the buffer further in",
-                              phase.name, bytes, max_stack_bytes));
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[codegen] phase '{}' needs {} bytes of local buffers, the limit is {}: "
+                      "choose smaller tiles or place the buffer further in",
+                      phase.name, bytes, max_stack_bytes));
   }
   return {};
 }
@@ -47,7 +48,8 @@ Status check_limits(const schedules::Program& program) {
 Expr linear_index(const Buffer& buffer, const std::vector<Expr>& indices) {
   TW_CHECK(indices.size() == buffer.extents.size(), "an access has an index a dimension");
   Expr linear = 0;
-  for (size_t i = 0; i < indices.size(); ++i) linear = linear * Expr(buffer.extents[i]) + indices[i];
+  for (size_t i = 0; i < indices.size(); ++i)
+    linear = linear * Expr(buffer.extents[i]) + indices[i];
   return linear;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 // What generated code and its callers agree on; runtime/artifact.h states the calling convention.
 //
-// A phase's tasks are numbered row-major over its axes, the last axis fastest. The scratch buffers of a
-// program lie in one arena, in order, each at a multiple of 64 bytes. A task's own buffers (Local,
-// Register) lie on its stack. Free functions; thread-safe.
+// A phase's tasks are numbered row-major over its axes, the last axis fastest. The scratch buffers
+// of a program lie in one arena, in order, each at a multiple of 64 bytes. A task's own buffers
+// (Local, Register) lie on its stack. Free functions; thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -31,7 +31,8 @@ ScratchLayout scratch_layout(const schedules::Program& program);
 /// "<prefix>_p<phase>".
 std::string phase_symbol(const std::string& prefix, size_t phase);
 
-/// Unsupported, naming the phase, unless task numbers fit 32 bits and each task's buffers its stack.
+/// Unsupported, naming the phase, unless task numbers fit 32 bits and each task's buffers its
+/// stack.
 Status check_limits(const schedules::Program& program);
 
 /// buffer[indices] as one index into its elements, unsimplified.

@@ -39,14 +39,20 @@ bool is_half(DType type) { return type == Float16 || type == BFloat16; }
 
 std::string_view storage_type(DType type) {
   switch (type) {
-    case Float32: return "float";
+    case Float32:
+      return "float";
     case Float16:
-    case BFloat16: return "uint16_t";
-    case Int8: return "int8_t";
+    case BFloat16:
+      return "uint16_t";
+    case Int8:
+      return "int8_t";
     case UInt8:
-    case Bool: return "uint8_t";
-    case Int32: return "int32_t";
-    case Int64: return "int64_t";
+    case Bool:
+      return "uint8_t";
+    case Int32:
+      return "int32_t";
+    case Int64:
+      return "int64_t";
   }
   TW_CHECK(false);
 }
@@ -210,8 +216,8 @@ class PhaseEmitter {
       const std::string quotient = stride == 1 ? "task" : fmt::format("task / {}", stride);
       const std::string value = i == 1 ? quotient : fmt::format("{} % {}", quotient, axis.extent);
       if (used_variables_.contains(axis.variable))
-        text.insert(0, fmt::format("  const {} {} = {};\n", index_type_, identifier(axis.variable),
-                                   value));
+        text.insert(
+            0, fmt::format("  const {} {} = {};\n", index_type_, identifier(axis.variable), value));
       stride *= axis.extent;
     }
     return text.empty() ? "  (void)task;\n" : text;
@@ -228,7 +234,8 @@ class PhaseEmitter {
         emit_loop(*loop, indent);
       } else if (const If* branch = stmt.as<If>()) {
         const If* next = i + 1 < block.size() ? block[i + 1].as<If>() : nullptr;
-        const If* otherwise = next && is_negation(branch->condition, next->condition) ? next : nullptr;
+        const If* otherwise =
+            next && is_negation(branch->condition, next->condition) ? next : nullptr;
         emit_if(*branch, otherwise, indent);
         if (otherwise) ++i;
       } else if (const Assign* assign = stmt.as<Assign>()) {
@@ -264,7 +271,8 @@ class PhaseEmitter {
     line(indent, "{");
     line(indent + 1, fmt::format("TW_ALIGNED {} {}[{}];", storage_type(b.type),
                                  buffer_identifier(b.name), std::max<int64_t>(1, b.elements())));
-    if (!is_read(b.name, *allocate.body)) line(indent + 1, fmt::format("(void){};", identifier(b.name)));
+    if (!is_read(b.name, *allocate.body))
+      line(indent + 1, fmt::format("(void){};", identifier(b.name)));
     statements(*allocate.body, indent + 1);
     line(indent, "}");
   }
@@ -281,11 +289,20 @@ class PhaseEmitter {
     const Text old = loaded(b.type, target);
     Text result = value(assign.value);
     switch (assign.combine) {
-      case Combine::None: break;
-      case Combine::Sum: result = arithmetic(BinaryOp::Add, b.type, old, result, true); break;
-      case Combine::Prod: result = arithmetic(BinaryOp::Mul, b.type, old, result, true); break;
-      case Combine::Min: result = min_max(BinaryOp::Min, b.type, old, result); break;
-      case Combine::Max: result = min_max(BinaryOp::Max, b.type, old, result); break;
+      case Combine::None:
+        break;
+      case Combine::Sum:
+        result = arithmetic(BinaryOp::Add, b.type, old, result, true);
+        break;
+      case Combine::Prod:
+        result = arithmetic(BinaryOp::Mul, b.type, old, result, true);
+        break;
+      case Combine::Min:
+        result = min_max(BinaryOp::Min, b.type, old, result);
+        break;
+      case Combine::Max:
+        result = min_max(BinaryOp::Max, b.type, old, result);
+        break;
     }
     line(indent, fmt::format("{} = {};", target, stored(b.type, result)));
   }
@@ -349,16 +366,23 @@ class PhaseEmitter {
       case UnaryOp::Neg:
         if (is_float(type)) return {"-" + at_level(a, atom_level), unary_level};
         return arithmetic(BinaryOp::Sub, type, {"0", atom_level}, a, reads_memory(u.a));
-      case UnaryOp::Not: return {"!" + at_level(a, atom_level), unary_level};
+      case UnaryOp::Not:
+        return {"!" + at_level(a, atom_level), unary_level};
       case UnaryOp::Abs:
         if (is_float(type)) return call("fabsf", a.text);
         return narrowed(type, call("tw_abs", a.text));
-      case UnaryOp::Exp: return call("expf", a.text);
-      case UnaryOp::Log: return call("logf", a.text);
-      case UnaryOp::Sqrt: return call("sqrtf", a.text);
-      case UnaryOp::Tanh: return call("tanhf", a.text);
-      case UnaryOp::Erf: return call("erff", a.text);
-      case UnaryOp::Floor: return call("floorf", a.text);
+      case UnaryOp::Exp:
+        return call("expf", a.text);
+      case UnaryOp::Log:
+        return call("logf", a.text);
+      case UnaryOp::Sqrt:
+        return call("sqrtf", a.text);
+      case UnaryOp::Tanh:
+        return call("tanhf", a.text);
+      case UnaryOp::Erf:
+        return call("erff", a.text);
+      case UnaryOp::Floor:
+        return call("floorf", a.text);
     }
     TW_CHECK(false);
   }
@@ -375,20 +399,25 @@ class PhaseEmitter {
       case BinaryOp::Mul:
         return arithmetic(b.op, type, x, y, reads_memory(b.a) || reads_memory(b.b));
       case BinaryOp::Div:
-      case BinaryOp::Mod: return division(b, x, y);
+      case BinaryOp::Mod:
+        return division(b, x, y);
       case BinaryOp::Min:
-      case BinaryOp::Max: return min_max(b.op, type, x, y);
-      case BinaryOp::Lt: return infix("<", compare_level);
-      case BinaryOp::Le: return infix("<=", compare_level);
+      case BinaryOp::Max:
+        return min_max(b.op, type, x, y);
+      case BinaryOp::Lt:
+        return infix("<", compare_level);
+      case BinaryOp::Le:
+        return infix("<=", compare_level);
       // && and || inside each other keep parentheses, as compilers advise.
-      case BinaryOp::And: return infix("&&", and_level);
+      case BinaryOp::And:
+        return infix("&&", and_level);
       case BinaryOp::Or:
         return {fmt::format("{} || {}", at_level(x, compare_level), at_level(y, compare_level)),
                 or_level};
       case BinaryOp::Eq:
       case BinaryOp::Ne:
-        return {fmt::format("{} {} {}", at_level(x, add_level), b.op == BinaryOp::Eq ? "==" : "!=",
-                            at_level(y, add_level)),
+        return {fmt::format("{} {} {}", at_level(x, add_level),
+                            b.op == BinaryOp::Eq ? "==" : "!=", at_level(y, add_level)),
                 compare_level};
     }
     TW_CHECK(false);
@@ -399,8 +428,9 @@ class PhaseEmitter {
   static Text arithmetic(BinaryOp op, DType type, const Text& x, const Text& y, bool is_value) {
     const int level = op == BinaryOp::Mul ? mul_level : add_level;
     const auto plain = [&]() -> Text {
-      return {fmt::format("{} {} {}", at_level(x, level), dsl::to_string(op), at_level(y, level + 1)),
-              level};
+      return {
+          fmt::format("{} {} {}", at_level(x, level), dsl::to_string(op), at_level(y, level + 1)),
+          level};
     };
     if (type == Int32 || (type == Int64 && is_value))
       return {fmt::format("(int{0}_t)((uint{0}_t){1} {2} (uint{0}_t){3})", type == Int32 ? 32 : 64,
@@ -469,7 +499,8 @@ Result<std::string> emit_c(const Program& program, const std::string& prefix) {
   TW_RETURN_IF_ERROR(check_limits(program));
   std::string phases;
   for (size_t i = 0; i < program.phases.size(); ++i)
-    phases += (i ? "\n" : "") + PhaseEmitter(program, program.phases[i]).emit(phase_symbol(prefix, i));
+    phases +=
+        (i ? "\n" : "") + PhaseEmitter(program, program.phases[i]).emit(phase_symbol(prefix, i));
   return std::string(c_head()) + c_functions_for(phases) + phases;
 }
 

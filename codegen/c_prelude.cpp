@@ -100,16 +100,20 @@ constexpr Function functions[] = {
 };
 
 constexpr std::string_view keywords[] = {
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "buffers", "case", "catch", "char",
-    "class", "const", "constexpr", "continue", "default", "delete", "do", "double", "else", "enum",
-    "erff", "expf", "explicit", "export", "extern", "fabsf", "false", "float", "floorf", "fmaxf",
-    "fminf", "for", "friend", "goto", "if", "inline", "int", "int16_t", "int32_t", "int64_t",
-    "int8_t", "ldexpf", "logf", "long", "memcpy", "mutable", "namespace", "new", "not", "operator",
-    "or", "private", "protected", "public", "register", "restrict", "return", "scratch", "short",
-    "signed", "sizeof", "sqrtf", "static", "struct", "switch", "tanhf", "task", "template", "this",
-    "throw", "true", "try", "typedef", "typename", "uint16_t", "uint32_t", "uint64_t", "uint8_t",
-    "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "INFINITY", "NAN",
-    "INT32_MAX", "INT32_MIN", "INT64_MAX", "INT64_MIN"};
+    "alignas",   "alignof",  "and",      "asm",      "auto",      "bool",      "break",
+    "buffers",   "case",     "catch",    "char",     "class",     "const",     "constexpr",
+    "continue",  "default",  "delete",   "do",       "double",    "else",      "enum",
+    "erff",      "expf",     "explicit", "export",   "extern",    "fabsf",     "false",
+    "float",     "floorf",   "fmaxf",    "fminf",    "for",       "friend",    "goto",
+    "if",        "inline",   "int",      "int16_t",  "int32_t",   "int64_t",   "int8_t",
+    "ldexpf",    "logf",     "long",     "memcpy",   "mutable",   "namespace", "new",
+    "not",       "operator", "or",       "private",  "protected", "public",    "register",
+    "restrict",  "return",   "scratch",  "short",    "signed",    "sizeof",    "sqrtf",
+    "static",    "struct",   "switch",   "tanhf",    "task",      "template",  "this",
+    "throw",     "true",     "try",      "typedef",  "typename",  "uint16_t",  "uint32_t",
+    "uint64_t",  "uint8_t",  "union",    "unsigned", "using",     "virtual",   "void",
+    "volatile",  "while",    "xor",      "INFINITY", "NAN",       "INT32_MAX", "INT32_MIN",
+    "INT64_MAX", "INT64_MIN"};
 
 }  // namespace
 

@@ -152,14 +152,15 @@ Result<std::string> run_command(const std::vector<std::string>& argv, int64_t ti
 Result<MemoryFile> MemoryFile::create(const char* name, std::string_view content) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
   if (descriptor < 0)
-    return environment(name, fmt::format("no file in memory can be made: {}", std::strerror(errno)));
+    return environment(name,
+                       fmt::format("no file in memory can be made: {}", std::strerror(errno)));
   MemoryFile file(descriptor, fmt::format("/proc/{}/fd/{}", getpid(), descriptor));
   while (!content.empty()) {
     const ssize_t count = write(descriptor, content.data(), content.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0)
-      return environment(name, fmt::format("a file in memory cannot be written: {}",
-                                           std::strerror(errno)));
+      return environment(
+          name, fmt::format("a file in memory cannot be written: {}", std::strerror(errno)));
     content.remove_prefix(static_cast<size_t>(count));
   }
   return file;

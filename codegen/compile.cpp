@@ -51,8 +51,13 @@ KernelInfo info_of(const KernelSpec& spec, const Target& target) {
   info.flops = spec.flops;
   for (size_t i = 0; i < spec.program.arguments.size(); ++i) {
     const Argument& argument = spec.program.arguments[i];
-    runtime::ArgumentInfo entry{argument.buffer.name, argument.buffer.type, argument.is_output,
-                                argument.shape, "", argument.buffer.elements(), ""};
+    runtime::ArgumentInfo entry{argument.buffer.name,
+                                argument.buffer.type,
+                                argument.is_output,
+                                argument.shape,
+                                "",
+                                argument.buffer.elements(),
+                                ""};
     if (!argument.layout.is_row_major()) entry.layout = argument.layout.to_string(argument.letters);
     if (needs_pack(spec, argument)) {
       entry.pack = argument.buffer.name;
@@ -87,7 +92,7 @@ Result<Artifact> make_artifact(const KernelSpec& spec, std::string_view object,
 struct Batch {
   std::vector<NamedProgram> programs;
   std::vector<size_t> owners;
-  std::deque<Program> packs;   ///< stable addresses
+  std::deque<Program> packs;  ///< stable addresses
 
   void add(const KernelSpec& spec, size_t owner) {
     programs.push_back({prefix_of(spec), &spec.program});

@@ -24,11 +24,11 @@
 namespace tw::codegen {
 
 struct KernelSpec {
-  std::string workload;   ///< text key
-  std::string schedule;   ///< text
+  std::string workload;  ///< text key
+  std::string schedule;  ///< text
   schedules::Program program;
   int64_t flops = 0;
-  bool packs = true;      ///< add a packing kernel for each argument that is not row-major
+  bool packs = true;  ///< add a packing kernel for each argument that is not row-major
 };
 
 struct CompileOptions {
@@ -36,14 +36,14 @@ struct CompileOptions {
   LinkOptions link;
   /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
   int batch = 8;
-  bool count_spills = false;   ///< costs one objdump a kernel
+  bool count_spills = false;  ///< costs one objdump a kernel
 };
 
 /// What compiled a kernel, for records: "halide-21.0.0".
 std::string toolchain();
 
-/// One result a spec, in order: a kernel that cannot be compiled fails alone. An error for all of them
-/// is one of the installation (Environment).
+/// One result a spec, in order: a kernel that cannot be compiled fails alone. An error for all of
+/// them is one of the installation (Environment).
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
                                                        const Target& target,
                                                        const CompileOptions& options = {});

@@ -22,18 +22,19 @@ Result<void*> open_plugin(const std::vector<std::string>& directories) {
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     reason = dlerror();
   }
-  return fail(ErrorCode::Environment,
-              fmt::format("[codegen] the CPU compiler {} cannot be opened ({}), looked in {}: install "
-                          "the Python package halide==21.0.0 into .venv and build again",
-                          plugin_name, reason, fmt::join(directories, ", ")));
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[codegen] the CPU compiler {} cannot be opened ({}), looked in {}: install "
+                  "the Python package halide==21.0.0 into .venv and build again",
+                  plugin_name, reason, fmt::join(directories, ", ")));
 }
 
 template <typename Function>
 Result<Function*> find_function(void* plugin, const char* name) {
   if (void* address = dlsym(plugin, name)) return reinterpret_cast<Function*>(address);
   return fail(ErrorCode::Environment,
-              fmt::format("[codegen] {} has no function {}: build it with this program", plugin_name,
-                          name));
+              fmt::format("[codegen] {} has no function {}: build it with this program",
+                          plugin_name, name));
 }
 
 Status check_version(void* plugin) {
@@ -52,7 +53,7 @@ std::vector<std::string> plugin_directories() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) {
     const auto folder = program.parent_path();
-    directories = {folder.string(), (folder.parent_path() / "lib" / "tilewright").string()};
+    directories = {folder.string(), (folder.parent_path() / TW_PLUGIN_INSTALL_DIRECTORY).string()};
   }
   directories.push_back(TW_PLUGIN_BUILD_DIRECTORY);
   return directories;

@@ -2,9 +2,9 @@
 #pragma once
 // Programs -> machine code for CPUs, through the plugin that holds Halide's back end.
 //
-// The plugin is opened when code is generated; a program that only runs kernels never needs it. It is
-// one shared object, libtw_halide.so, built with this library and of the same version. The functions
-// of the object follow runtime/artifact.h and import nothing.
+// The plugin is opened when code is generated; a program that only runs kernels never needs it. It
+// is one shared object, libtw_halide.so, built with this library and of the same version. The
+// functions of the object follow runtime/artifact.h and import nothing.
 //
 // Generated arithmetic on floats may reassociate, contract and ignore NaN. Thread-safe.
 
@@ -25,8 +25,8 @@ struct NamedProgram {
 };
 
 struct CompiledObjects {
-  std::string object;             ///< the bytes of one relocatable ELF object with all functions
-  std::vector<Status> programs;   ///< one each, in order; functions of a failed one are absent
+  std::string object;            ///< the bytes of one relocatable ELF object with all functions
+  std::vector<Status> programs;  ///< one each, in order; functions of a failed one are absent
 };
 
 struct CpuCodegenOptions {
@@ -44,8 +44,8 @@ Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, cons
 
 /// What the plugin exports, under these names and C linkage.
 inline constexpr int plugin_version = 1;
-using PluginVersion = int();                                     // tw_halide_version
+using PluginVersion = int();  // tw_halide_version
 using PluginCompile = void(const NamedProgram* programs, size_t count, const Target* target,
-                           Result<CompiledObjects>* result);     // tw_halide_compile
+                           Result<CompiledObjects>* result);  // tw_halide_compile
 
 }  // namespace tw::codegen

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one file that knows Halide: translates a Program, statement by statement, to Halide's IR, runs
-// the passes that its back end needs, and compiles. Halide::Internal is no stable interface; the wheel's
-// version is pinned. Everything here is reached through the two functions at the end.
+// The one file that knows Halide: translates a Program, statement by statement, to Halide's IR,
+// runs the passes that its back end needs, and compiles. Halide::Internal is no stable interface;
+// the wheel's version is pinned. Everything here is reached through the two functions at the end.
 //
-//   Loop Serial | Unrolled | Vector    For Serial | Unrolled, unroll_loops | Vectorized, vectorize_loops
-//   Allocate                           Allocate on the stack, promoted to registers once unrolled
-//   buffer[i, j] op= value             Store to one linear index, op written out
-//   phase                              LoweredFunc(buffers, scratch, task); pointers are lets at its top
+//   Loop Serial | Unrolled | Vector    For Serial | Unrolled, unroll_loops | Vectorized,
+//   vectorize_loops Allocate                           Allocate on the stack, promoted to registers
+//   once unrolled buffer[i, j] op= value             Store to one linear index, op written out
+//   phase                              LoweredFunc(buffers, scratch, task); pointers are lets at
+//   its top
 
 #include <Halide.h>
 
@@ -50,14 +51,21 @@ const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
 /// As elements lie in memory. Bool is a byte.
 Halide::Type storage_type(DType type) {
   switch (type) {
-    case Float32: return Halide::Float(32);
-    case Float16: return Halide::Float(16);
-    case BFloat16: return Halide::BFloat(16);
-    case Int8: return Halide::Int(8);
+    case Float32:
+      return Halide::Float(32);
+    case Float16:
+      return Halide::Float(16);
+    case BFloat16:
+      return Halide::BFloat(16);
+    case Int8:
+      return Halide::Int(8);
     case UInt8:
-    case Bool: return Halide::UInt(8);
-    case Int32: return Halide::Int(32);
-    case Int64: return Halide::Int(64);
+    case Bool:
+      return Halide::UInt(8);
+    case Int32:
+      return Halide::Int(32);
+    case Int64:
+      return Halide::Int(64);
   }
   TW_CHECK(false);
 }
@@ -72,7 +80,8 @@ HExpr handle_variable(const std::string& name) {
   return hi::Variable::make(Halide::type_of<void*>(), name);
 }
 
-// ---- arithmetic that Halide does not have ---------------------------------------------------------
+// ---- arithmetic that Halide does not have
+// ---------------------------------------------------------
 
 /// Truncated, and saturated at the type's limits. The clamp keeps the conversion itself defined.
 HExpr truncated(Halide::Type type, const HExpr& a) {
@@ -90,7 +99,11 @@ HExpr tanh_f32(const HExpr& x) {
   const HExpr z = x * x;
   const HExpr polynomial =
       ((((-5.70498872745e-3f * z + 2.06390887954e-2f) * z - 5.37397155531e-2f) * z +
-        1.33314422036e-1f) * z - 3.33332819422e-1f) * z * x + x;
+        1.33314422036e-1f) *
+           z -
+       3.33332819422e-1f) *
+          z * x +
+      x;
   const HExpr magnitude = Halide::min(Halide::abs(x), 10.0f);  // tanh(10) rounds to 1
   const HExpr large = 1.0f - 2.0f / (hi::halide_exp(magnitude * 2.0f) + 1.0f);
   return Halide::select(Halide::abs(x) < 0.625f, polynomial,
@@ -99,12 +112,14 @@ HExpr tanh_f32(const HExpr& x) {
 
 HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
 
-// ---- one phase ------------------------------------------------------------------------------------
+// ---- one phase
+// ------------------------------------------------------------------------------------
 
 struct Access {
   Buffer buffer;
-  std::string name;            ///< unique in the function
-  Halide::Parameter external;  ///< defined for arguments: no alignment beyond the element's is assumed
+  std::string name;  ///< unique in the function
+  Halide::Parameter
+      external;  ///< defined for arguments: no alignment beyond the element's is assumed
 };
 
 class PhaseTranslator {
@@ -242,11 +257,16 @@ class PhaseTranslator {
 
   static HExpr combine(Combine combine, const HExpr& old, const HExpr& value) {
     switch (combine) {
-      case Combine::None: return value;
-      case Combine::Sum: return old + value;
-      case Combine::Prod: return old * value;
-      case Combine::Min: return hi::Min::make(old, value);
-      case Combine::Max: return hi::Max::make(old, value);
+      case Combine::None:
+        return value;
+      case Combine::Sum:
+        return wrapping(BinaryOp::Add, old, value);
+      case Combine::Prod:
+        return wrapping(BinaryOp::Mul, old, value);
+      case Combine::Min:
+        return hi::Min::make(old, value);
+      case Combine::Max:
+        return hi::Max::make(old, value);
     }
     TW_CHECK(false);
   }
@@ -306,7 +326,8 @@ class PhaseTranslator {
   }
 
   /// Selects are computed on both sides, so a read that only its condition keeps inside must not
-  /// happen, or happen elsewhere: a predicated load where lanes differ, element 0 where they do not.
+  /// happen, or happen elsewhere: a predicated load where lanes differ, element 0 where they do
+  /// not.
   HExpr read(const dsl::Read& r) {
     const Access& access = accesses_.at(r.tensor);
     const HExpr index = linear(access.buffer, r.indices);
@@ -360,7 +381,8 @@ class PhaseTranslator {
   /// An Int64 expression computed in `type`, which is 32 bits only where all of it fits.
   HExpr integer(const Expr& expr, Halide::Type type) {
     if (const auto constant = dsl::as_int(expr)) return hi::make_const(type, *constant);
-    if (const auto* v = expr.as<dsl::Var>()) return Halide::cast(type, variables_.at(v->name).value);
+    if (const auto* v = expr.as<dsl::Var>())
+      return Halide::cast(type, variables_.at(v->name).value);
     if (const auto* r = expr.as<dsl::Read>()) return Halide::cast(type, read(*r));
     if (const auto* c = expr.as<dsl::Cast>())
       return is_float(c->a.type()) ? truncated(type, value(c->a)) : Halide::cast(type, value(c->a));
@@ -374,24 +396,48 @@ class PhaseTranslator {
                             Halide::cast(type, guarded(!condition, s->b)));
     }
     const auto& b = *expr.as<dsl::Binary>();
-    return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
+    const HExpr x = integer(b.a, type), y = integer(b.b, type);
+    return type == index64 && ranges_.may_overflow(b.op, b.a, b.b) ? wrapping(b.op, x, y)
+                                                                   : arithmetic(b.op, x, y);
+  }
+
+  /// Halide leaves signed overflow of 32 and 64 bits undefined; unsigned arithmetic wraps.
+  static HExpr wrapping(BinaryOp op, const HExpr& a, const HExpr& b) {
+    const Halide::Type type = a.type();
+    const bool can_wrap = op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul;
+    if (!can_wrap || !type.is_int() || type.bits() < 32) return arithmetic(op, a, b);
+    const Halide::Type modular = type.with_code(halide_type_uint);
+    return Halide::cast(type, arithmetic(op, Halide::cast(modular, a), Halide::cast(modular, b)));
   }
 
   static HExpr arithmetic(BinaryOp op, const HExpr& a, const HExpr& b) {
     switch (op) {
-      case BinaryOp::Add: return a + b;
-      case BinaryOp::Sub: return a - b;
-      case BinaryOp::Mul: return a * b;
-      case BinaryOp::Div: return a / b;
-      case BinaryOp::Mod: return a % b;
-      case BinaryOp::Min: return hi::Min::make(a, b);
-      case BinaryOp::Max: return hi::Max::make(a, b);
-      case BinaryOp::Lt: return a < b;
-      case BinaryOp::Le: return a <= b;
-      case BinaryOp::Eq: return a == b;
-      case BinaryOp::Ne: return a != b;
-      case BinaryOp::And: return a && b;
-      case BinaryOp::Or: return a || b;
+      case BinaryOp::Add:
+        return a + b;
+      case BinaryOp::Sub:
+        return a - b;
+      case BinaryOp::Mul:
+        return a * b;
+      case BinaryOp::Div:
+        return a / b;
+      case BinaryOp::Mod:
+        return a % b;
+      case BinaryOp::Min:
+        return hi::Min::make(a, b);
+      case BinaryOp::Max:
+        return hi::Max::make(a, b);
+      case BinaryOp::Lt:
+        return a < b;
+      case BinaryOp::Le:
+        return a <= b;
+      case BinaryOp::Eq:
+        return a == b;
+      case BinaryOp::Ne:
+        return a != b;
+      case BinaryOp::And:
+        return a && b;
+      case BinaryOp::Or:
+        return a || b;
     }
     TW_CHECK(false);
   }
@@ -405,21 +451,32 @@ class PhaseTranslator {
     const HExpr a = value(b.a);
     if (b.op == BinaryOp::And) return a && guarded(a, b.b);
     if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
-    return arithmetic(b.op, a, value(b.b));
+    const HExpr c = value(b.b);
+    const bool wraps = !is_float(b.a.type()) && ranges_.may_overflow(b.op, b.a, b.b);
+    return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
   }
 
   HExpr unary(const dsl::Unary& u) {
     const HExpr a = value(u.a);
     switch (u.op) {
-      case UnaryOp::Neg: return -a;
-      case UnaryOp::Not: return !a;
-      case UnaryOp::Abs: return Halide::cast(a.type(), Halide::abs(a));
-      case UnaryOp::Exp: return hi::halide_exp(a);
-      case UnaryOp::Log: return hi::halide_log(a);
-      case UnaryOp::Sqrt: return Halide::sqrt(a);
-      case UnaryOp::Tanh: return tanh_f32(a);
-      case UnaryOp::Erf: return erf_f32(a);
-      case UnaryOp::Floor: return Halide::floor(a);
+      case UnaryOp::Neg:
+        return wrapping(BinaryOp::Sub, hi::make_zero(a.type()), a);
+      case UnaryOp::Not:
+        return !a;
+      case UnaryOp::Abs:
+        return Halide::cast(a.type(), Halide::abs(a));
+      case UnaryOp::Exp:
+        return hi::halide_exp(a);
+      case UnaryOp::Log:
+        return hi::halide_log(a);
+      case UnaryOp::Sqrt:
+        return Halide::sqrt(a);
+      case UnaryOp::Tanh:
+        return tanh_f32(a);
+      case UnaryOp::Erf:
+        return erf_f32(a);
+      case UnaryOp::Floor:
+        return Halide::floor(a);
     }
     TW_CHECK(false);
   }
@@ -429,7 +486,8 @@ class PhaseTranslator {
     const HExpr a = from == Int64 ? integer(c.a, width(c.a)) : value(c.a);
     if (c.type == Bool) return a != hi::make_zero(a.type());
     if (c.type == Float16 || c.type == BFloat16)  // rounded here, computed on in 32 bits
-      return Halide::cast(Halide::Float(32), Halide::cast(storage_type(c.type), Halide::cast(Halide::Float(32), a)));
+      return Halide::cast(Halide::Float(32),
+                          Halide::cast(storage_type(c.type), Halide::cast(Halide::Float(32), a)));
     if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
     return Halide::cast(value_type(c.type), a);
   }
@@ -513,7 +571,8 @@ tl::unexpected<Error> rejected(const std::string& what, const char* message) {
               "[codegen] the compiler rejects " + what + ": " + std::string(message));
 }
 
-/// Halide warns on standard error, of which workers' parents keep the tail: nothing there is ours to fix.
+/// Halide warns on standard error, of which workers' parents keep the tail: nothing there is ours
+/// to fix.
 class QuietReporter final : public Halide::CompileTimeErrorReporter {
  public:
   void warning(const char*) override {}

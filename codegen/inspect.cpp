@@ -11,9 +11,11 @@ namespace {
 
 constexpr int64_t timeout_ns = 20'000'000'000;
 
-/// "0x40(%rsp)" on x86 (AT&T), "[sp, #64]" on AArch64; an index register makes it an array's element.
+/// "0x40(%rsp)" on x86 (AT&T), "[sp, #64]" on AArch64; an index register makes it an array's
+/// element.
 bool touches_stack(std::string_view line, Architecture architecture) {
-  return line.find(architecture == Architecture::X86_64 ? "(%rsp)" : "[sp") != std::string_view::npos;
+  return line.find(architecture == Architecture::X86_64 ? "(%rsp)" : "[sp") !=
+         std::string_view::npos;
 }
 
 bool has_vector_register(std::string_view line, Architecture architecture) {
@@ -31,8 +33,9 @@ bool has_vector_register(std::string_view line, Architecture architecture) {
 Result<std::string> disassemble(std::string_view object, const Target& target) {
   TW_TRY(const MemoryFile file, MemoryFile::create("object", object));
   const bool is_native = target.architecture == host_target().architecture;
-  const std::string prefix =
-      is_native ? "" : target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-" : "x86_64-linux-gnu-";
+  const std::string prefix = is_native                                    ? ""
+                             : target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-"
+                                                                          : "x86_64-linux-gnu-";
   return run_command({prefix + "objdump", "-d", "--no-show-raw-insn", "--wide", file.path()},
                      timeout_ns);
 }

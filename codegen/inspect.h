@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the compiler made of a kernel: its instructions as text, and how often it spilled. Thread-safe.
+// What the compiler made of a kernel: its instructions as text, and how often it spilled.
+// Thread-safe.
 
 #include <string>
 #include <string_view>
@@ -10,13 +11,13 @@
 
 namespace tw::codegen {
 
-/// The instructions of an object, by objdump; functions begin with "<name>:". Environment: there is no
-/// objdump for the target's architecture.
+/// The instructions of an object, by objdump; functions begin with "<name>:". Environment: there is
+/// no objdump for the target's architecture.
 Result<std::string> disassemble(std::string_view object, const Target& target);
 
-/// Loads and stores of vector registers at a fixed distance from the stack pointer. Stack arrays that
-/// are accessed at fixed places count as well: a Local buffer that was not promoted is one. Accesses
-/// through the frame pointer do not: it is a general register in this code.
+/// Loads and stores of vector registers at a fixed distance from the stack pointer. Stack arrays
+/// that are accessed at fixed places count as well: a Local buffer that was not promoted is one.
+/// Accesses through the frame pointer do not: it is a general register in this code.
 int count_spills(std::string_view disassembly, Architecture architecture);
 
 }  // namespace tw::codegen

@@ -18,7 +18,8 @@ namespace {
 
 std::string linker_for(const Target& target) {
   if (target.architecture == host_target().architecture) return "ld";
-  return target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-ld" : "x86_64-linux-gnu-ld";
+  return target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-ld"
+                                                    : "x86_64-linux-gnu-ld";
 }
 
 /// Only these are visible; --gc-sections then drops the sections that they do not reach.
@@ -41,12 +42,14 @@ std::vector<std::string> imports_of(std::string_view shared) {
   for (size_t i = 0; header && i < header->e_shnum; ++i) {
     const auto table = at<Elf64_Shdr>(shared, header->e_shoff + i * sizeof(Elf64_Shdr));
     if (!table || table->sh_type != SHT_DYNSYM) continue;
-    const auto strings = at<Elf64_Shdr>(shared, header->e_shoff + table->sh_link * sizeof(Elf64_Shdr));
+    const auto strings =
+        at<Elf64_Shdr>(shared, header->e_shoff + table->sh_link * sizeof(Elf64_Shdr));
     for (uint64_t s = 1; strings && s < table->sh_size / sizeof(Elf64_Sym); ++s) {
       const auto symbol = at<Elf64_Sym>(shared, table->sh_offset + s * sizeof(Elf64_Sym));
       if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
       const uint64_t name = strings->sh_offset + symbol->st_name;
-      if (name < shared.size()) names.emplace_back(shared.substr(name, shared.find('\0', name) - name));
+      if (name < shared.size())
+        names.emplace_back(shared.substr(name, shared.find('\0', name) - name));
     }
   }
   return names;
@@ -76,15 +79,17 @@ Result<std::string> link_shared(std::string_view object, const std::vector<std::
   TW_TRY(const MemoryFile script, MemoryFile::create("symbols", version_script(symbols)));
   TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
   const std::string linker = options.linker.empty() ? linker_for(target) : options.linker;
-  std::vector<std::string> argv = {linker, "-shared", "-s", "--gc-sections", "--build-id=none",
-                                   "-z", "undefs", "-z", "noexecstack", "-z", "noseparate-code",
-                                   "--version-script", script.path()};
+  std::vector<std::string> argv = {
+      linker, "-shared",     "-s", "--gc-sections",   "--build-id=none",  "-z",         "undefs",
+      "-z",   "noexecstack", "-z", "noseparate-code", "--version-script", script.path()};
   for (const std::string& symbol : symbols) argv.push_back("--require-defined=" + symbol);
   argv.insert(argv.end(), {"-o", output.path(), input.path()});
   if (auto linked = run_command(argv, options.timeout_ns); !linked)
     return tl::unexpected<Error>(with_meaning(linked.error()));
   TW_TRY(std::string shared, output.content());
-  if (shared.substr(0, 4) != "\x7f" "ELF")
+  if (shared.substr(0, 4) !=
+      "\x7f"
+      "ELF")
     return fail(ErrorCode::Environment,
                 fmt::format("[{}] it ended well, but wrote {} bytes that are no ELF file: is it a "
                             "linker?",

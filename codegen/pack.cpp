@@ -49,8 +49,12 @@ Expr inside_condition(const Argument& argument, const std::vector<Expr>& indices
 Argument row_major_argument(const std::string& name, const Argument& like,
                             const std::vector<int64_t>& extents, bool is_output) {
   const int rank = static_cast<int>(extents.size());
-  return {{name, like.buffer.type, extents, schedules::Scope::Argument}, extents,
-          dsl::Layout::row_major(rank), dsl::default_letters(rank), is_output, false};
+  return {{name, like.buffer.type, extents, schedules::Scope::Argument},
+          extents,
+          dsl::Layout::row_major(rank),
+          dsl::default_letters(rank),
+          is_output,
+          false};
 }
 
 }  // namespace
@@ -73,9 +77,9 @@ Program pack_program(const Argument& argument) {
   } else {
     program.arguments = {row_major_argument("logical", argument, argument.shape, false),
                          row_major_argument("storage", argument, extents, true)};
-    body = {Assign{"storage", storage,
-                   dsl::select(inside, dsl::read("logical", logical, type),
-                               dsl::constant_int(type, 0))}};
+    body = {Assign{
+        "storage", storage,
+        dsl::select(inside, dsl::read("logical", logical, type), dsl::constant_int(type, 0))}};
   }
   for (size_t i = extents.size(); i > 1; --i)
     body = {Loop{fmt::format("s{}", i - 1), 0, extents[i - 1], LoopKind::Serial,

@@ -6,9 +6,10 @@
 
 namespace tw::codegen {
 
-/// An input's program writes all of the storage, zeros where the layout is rounded up; its arguments
-/// are "logical", then "storage". An output's reads what the tensor has; "storage", then "logical".
-/// Tasks are the outermost storage dimension. Requires: the storage is `layout` of `shape`.
+/// An input's program writes all of the storage, zeros where the layout is rounded up; its
+/// arguments are "logical", then "storage". An output's reads what the tensor has; "storage", then
+/// "logical". Tasks are the outermost storage dimension. Requires: the storage is `layout` of
+/// `shape`.
 schedules::Program pack_program(const schedules::Argument& argument);
 
 }  // namespace tw::codegen

@@ -56,13 +56,47 @@ Range remainder(Range a, const Expr& divisor) {
 
 Range of_type(DType type) {
   switch (type) {
-    case Bool: return {0, 1};
-    case UInt8: return {0, 255};
-    case Int8: return {-128, 127};
-    case Int32: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    default: return {};
+    case Bool:
+      return {0, 1};
+    case UInt8:
+      return {0, 255};
+    case Int8:
+      return {-128, 127};
+    case Int32:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    default:
+      return {};
   }
 }
+
+Range of_binary(BinaryOp op, Range x, Range y, const Expr& divisor) {
+  switch (op) {
+    case BinaryOp::Add:
+      return {saturating_add(x.low, y.low), saturating_add(x.high, y.high)};
+    case BinaryOp::Sub:
+      return {saturating_add(x.low, negated(y.high)), saturating_add(x.high, negated(y.low))};
+    case BinaryOp::Mul:
+      return product(x, y);
+    case BinaryOp::Div:
+      return quotient(x, divisor);
+    case BinaryOp::Mod:
+      return remainder(x, divisor);
+    case BinaryOp::Min:
+      return {std::min(x.low, y.low), std::min(x.high, y.high)};
+    case BinaryOp::Max:
+      return {std::max(x.low, y.low), std::max(x.high, y.high)};
+    default:
+      return {};
+  }
+}
+
+/// What wraps may be anything.
+Range within(DType type, Range exact) {
+  const Range all = of_type(type);
+  return exact.low >= all.low && exact.high <= all.high ? exact : all;
+}
+
+bool is_number(DType type) { return !is_float(type) && type != Bool; }
 
 }  // namespace
 
@@ -83,32 +117,30 @@ Range Ranges::of(const Expr& expr) const {
     const auto found = variables_.find(v->name);
     return found == variables_.end() ? Range{} : found->second;
   }
-  if (const auto* c = expr.as<dsl::Cast>())
-    return expr.type() == Int64 && !is_float(c->a.type()) ? of(c->a) : of_type(expr.type());
-  if (const auto* s = expr.as<dsl::Select>()) {
+  const DType type = expr.type();
+  if (const auto* s = expr.as<dsl::Select>(); s && is_number(type)) {
     const Range a = of(s->a), b = of(s->b);
     return {std::min(a.low, b.low), std::max(a.high, b.high)};
   }
-  if (const auto* u = expr.as<dsl::Unary>(); u && expr.type() == Int64) {
+  if (const auto* c = expr.as<dsl::Cast>(); c && is_number(type) && !is_float(c->a.type()))
+    return within(type, of(c->a));
+  if (const auto* u = expr.as<dsl::Unary>(); u && is_number(type)) {
     const Range a = of(u->a);
     const Range minus = {negated(a.high), negated(a.low)};
-    if (u->op == dsl::UnaryOp::Neg) return minus;
-    return {std::max<int64_t>(0, std::max(a.low, minus.low)), std::max(a.high, minus.high)};
+    if (u->op == dsl::UnaryOp::Neg) return within(type, minus);
+    return within(type,
+                  {std::max<int64_t>(0, std::max(a.low, minus.low)), std::max(a.high, minus.high)});
   }
-  const auto* b = expr.as<dsl::Binary>();
-  if (!b || expr.type() != Int64) return of_type(expr.type());
-  const Range x = of(b->a), y = of(b->b);
-  switch (b->op) {
-    case BinaryOp::Add: return {saturating_add(x.low, y.low), saturating_add(x.high, y.high)};
-    case BinaryOp::Sub:
-      return {saturating_add(x.low, negated(y.high)), saturating_add(x.high, negated(y.low))};
-    case BinaryOp::Mul: return product(x, y);
-    case BinaryOp::Div: return quotient(x, b->b);
-    case BinaryOp::Mod: return remainder(x, b->b);
-    case BinaryOp::Min: return {std::min(x.low, y.low), std::min(x.high, y.high)};
-    case BinaryOp::Max: return {std::max(x.low, y.low), std::max(x.high, y.high)};
-    default: return {};
-  }
+  if (const auto* b = expr.as<dsl::Binary>(); b && is_number(type))
+    return within(type, of_binary(b->op, of(b->a), of(b->b), b->b));
+  return of_type(type);
+}
+
+bool Ranges::may_overflow(BinaryOp op, const Expr& a, const Expr& b) const {
+  const Range exact = of_binary(op, of(a), of(b), b);
+  const Range all = of_type(a.type());
+  return is_unknown(exact.low) || is_unknown(exact.high) || exact.low < all.low ||
+         exact.high > all.high;
 }
 
 bool Ranges::all_fit_int32(const Expr& expr) const {

@@ -24,12 +24,12 @@ struct Value {
 
 constexpr int never = -1;
 
-/// A buffer's elements, and for each the tasks that last wrote and read it. Tasks are numbered through
-/// all phases, so that the first number of a phase tells what happened before it.
+/// A buffer's elements, and for each the tasks that last wrote and read it. Tasks are numbered
+/// through all phases, so that the first number of a phase tells what happened before it.
 struct Memory {
   const Buffer* buffer = nullptr;
   bool is_input = false;
-  bool is_shared = false;   ///< between tasks
+  bool is_shared = false;  ///< between tasks
   std::byte* data = nullptr;
   std::vector<std::byte> own;
   std::vector<char> written;
@@ -68,31 +68,51 @@ int64_t wrapping(BinaryOp op, int64_t a, int64_t b) {
 
 int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
-    case BinaryOp::Div: return floor_div(a, b);
-    case BinaryOp::Mod: return floor_mod(a, b);
-    case BinaryOp::Min: return std::min(a, b);
-    case BinaryOp::Max: return std::max(a, b);
-    case BinaryOp::Lt: return a < b;
-    case BinaryOp::Le: return a <= b;
-    case BinaryOp::Eq: return a == b;
-    case BinaryOp::Ne: return a != b;
-    default: return wrapping(op, a, b);
+    case BinaryOp::Div:
+      return floor_div(a, b);
+    case BinaryOp::Mod:
+      return floor_mod(a, b);
+    case BinaryOp::Min:
+      return std::min(a, b);
+    case BinaryOp::Max:
+      return std::max(a, b);
+    case BinaryOp::Lt:
+      return a < b;
+    case BinaryOp::Le:
+      return a <= b;
+    case BinaryOp::Eq:
+      return a == b;
+    case BinaryOp::Ne:
+      return a != b;
+    default:
+      return wrapping(op, a, b);
   }
 }
 
 Value float_result(BinaryOp op, double a, double b) {
   switch (op) {
-    case BinaryOp::Add: return {a + b, 0};
-    case BinaryOp::Sub: return {a - b, 0};
-    case BinaryOp::Mul: return {a * b, 0};
-    case BinaryOp::Div: return {a / b, 0};
-    case BinaryOp::Min: return {std::fmin(a, b), 0};
-    case BinaryOp::Max: return {std::fmax(a, b), 0};
-    case BinaryOp::Lt: return {0, a < b};
-    case BinaryOp::Le: return {0, a <= b};
-    case BinaryOp::Eq: return {0, a == b};
-    case BinaryOp::Ne: return {0, a != b};
-    default: TW_CHECK(false, "not an operation on floats");
+    case BinaryOp::Add:
+      return {a + b, 0};
+    case BinaryOp::Sub:
+      return {a - b, 0};
+    case BinaryOp::Mul:
+      return {a * b, 0};
+    case BinaryOp::Div:
+      return {a / b, 0};
+    case BinaryOp::Min:
+      return {std::fmin(a, b), 0};
+    case BinaryOp::Max:
+      return {std::fmax(a, b), 0};
+    case BinaryOp::Lt:
+      return {0, a < b};
+    case BinaryOp::Le:
+      return {0, a <= b};
+    case BinaryOp::Eq:
+      return {0, a == b};
+    case BinaryOp::Ne:
+      return {0, a != b};
+    default:
+      TW_CHECK(false, "not an operation on floats");
   }
 }
 
@@ -103,15 +123,24 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
 
 double float_unary(UnaryOp op, double a) {
   switch (op) {
-    case UnaryOp::Neg: return -a;
-    case UnaryOp::Abs: return std::fabs(a);
-    case UnaryOp::Exp: return std::exp(a);
-    case UnaryOp::Log: return std::log(a);
-    case UnaryOp::Sqrt: return std::sqrt(a);
-    case UnaryOp::Tanh: return std::tanh(a);
-    case UnaryOp::Erf: return std::erf(a);
-    case UnaryOp::Floor: return std::floor(a);
-    case UnaryOp::Not: break;
+    case UnaryOp::Neg:
+      return -a;
+    case UnaryOp::Abs:
+      return std::fabs(a);
+    case UnaryOp::Exp:
+      return std::exp(a);
+    case UnaryOp::Log:
+      return std::log(a);
+    case UnaryOp::Sqrt:
+      return std::sqrt(a);
+    case UnaryOp::Tanh:
+      return std::tanh(a);
+    case UnaryOp::Erf:
+      return std::erf(a);
+    case UnaryOp::Floor:
+      return std::floor(a);
+    case UnaryOp::Not:
+      break;
   }
   TW_CHECK(false, "not an operation on floats");
 }
@@ -140,11 +169,16 @@ Value convert(DType from, DType to, Value a) {
 
 Value combined(Combine combine, DType type, Value old, Value value) {
   switch (combine) {
-    case Combine::None: return value;
-    case Combine::Sum: return apply(BinaryOp::Add, type, type, old, value);
-    case Combine::Prod: return apply(BinaryOp::Mul, type, type, old, value);
-    case Combine::Min: return apply(BinaryOp::Min, type, type, old, value);
-    case Combine::Max: return apply(BinaryOp::Max, type, type, old, value);
+    case Combine::None:
+      return value;
+    case Combine::Sum:
+      return apply(BinaryOp::Add, type, type, old, value);
+    case Combine::Prod:
+      return apply(BinaryOp::Mul, type, type, old, value);
+    case Combine::Min:
+      return apply(BinaryOp::Min, type, type, old, value);
+    case Combine::Max:
+      return apply(BinaryOp::Max, type, type, old, value);
   }
   TW_CHECK(false);
 }
@@ -175,10 +209,11 @@ class Evaluator {
       if (argument.is_output) storage[buffer.name].assign(bytes, std::byte{});
       const auto found = storage.find(buffer.name);
       if (found == storage.end() || found->second.size() != bytes)
-        return fail(ErrorCode::Usage,
-                    fmt::format("[evaluate] input '{}' has {} bytes, its storage needs {}: pass an "
-                                "array in storage layout",
-                                buffer.name, found == storage.end() ? 0 : found->second.size(), bytes));
+        return fail(
+            ErrorCode::Usage,
+            fmt::format("[evaluate] input '{}' has {} bytes, its storage needs {}: pass an "
+                        "array in storage layout",
+                        buffer.name, found == storage.end() ? 0 : found->second.size(), bytes));
       Memory& memory = add_memory(buffer);
       memory.is_input = !argument.is_output;
       memory.is_shared = true;
@@ -290,11 +325,15 @@ class Evaluator {
       if (error_) return;
       statement_ = command.statement;
       switch (command.kind) {
-        case Command::Kind::Loop: run_loop(command); break;
+        case Command::Kind::Loop:
+          run_loop(command);
+          break;
         case Command::Kind::If:
           if (value(command.operands[0]).i) run(command.body);
           break;
-        case Command::Kind::Assign: run_assign(command); break;
+        case Command::Kind::Assign:
+          run_assign(command);
+          break;
         case Command::Kind::Allocate:
           own_storage(memories_[command.slot]);
           run(command.body);
@@ -358,7 +397,8 @@ class Evaluator {
 
   bool note_read(Memory& memory, int64_t at) {
     const auto i = static_cast<size_t>(at);
-    if (!memory.written[i]) return report(memory, fmt::format("element {} is read before it was written", at));
+    if (!memory.written[i])
+      return report(memory, fmt::format("element {} is read before it was written", at));
     if (!memory.is_shared || memory.is_input) return true;
     if (others(memory.writer[i]))
       return report(memory, fmt::format("element {} is touched by two tasks of the phase", at));
@@ -426,6 +466,8 @@ class Evaluator {
 
 }  // namespace
 
-Status evaluate(const Program& program, Storage& storage) { return Evaluator(program).run(storage); }
+Status evaluate(const Program& program, Storage& storage) {
+  return Evaluator(program).run(storage);
+}
 
 }  // namespace tw::schedules

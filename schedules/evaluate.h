@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The interpreter of Program: what a loop program does, checked at every step. It is the oracle of the
-// code generators, as dsl/interpret.h is the oracle of lowering.
+// The interpreter of Program: what a loop program does, checked at every step. It is the oracle of
+// the code generators, as dsl/interpret.h is the oracle of lowering.
 //
-// Values follow dsl/interpret.h: floats are computed in double and rounded where they are stored and at
-// casts, integers wrap, `select`, `&&` and `||` evaluate only what they need. Thread-safe.
+// Values follow dsl/interpret.h: floats are computed in double and rounded where they are stored
+// and at casts, integers wrap, `select`, `&&` and `||` evaluate only what they need. Thread-safe.
 
 #include <cstddef>
 #include <map>
@@ -19,8 +19,8 @@ namespace tw::schedules {
 /// One array an argument, by name, in storage layout.
 using Storage = std::map<std::string, std::vector<std::byte>>;
 
-/// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created. Invalid,
-/// naming the buffer, the indices and the statement, when
+/// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created.
+/// Invalid, naming the buffer, the indices and the statement, when
 ///   - an access that is executed lies outside of its buffer,
 ///   - an element is read before it was written (anything but inputs),
 ///   - two tasks of one phase touch an element that one of them writes, or

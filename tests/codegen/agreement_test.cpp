@@ -65,9 +65,8 @@ TEST(Agreement, DirectConv) {
 TEST(Agreement, PlainTargetWithoutVectorExtensions) {
   const auto plain = parse_target("x86-64-linux");
   ASSERT_TRUE(plain);
-  for (const Program& program :
-       {direct_conv(16, 16, 2, 4, 1, 4), padded_row_conv(3, 7, BFloat16), padded_row_conv(3, 7, Float16),
-        guarded_tail(37)}) {
+  for (const Program& program : {direct_conv(16, 16, 2, 4, 1, 4), padded_row_conv(3, 7, BFloat16),
+                                 padded_row_conv(3, 7, Float16), guarded_tail(37)}) {
     const Storage inputs = integer_inputs(program, 10);
     Storage expected = inputs;
     ASSERT_TRUE(schedules::evaluate(program, expected));

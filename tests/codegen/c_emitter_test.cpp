@@ -93,12 +93,12 @@ TEST(CEmitter, NamesNeverCollide) {
 TEST(CEmitter, NegativeOperandsDivideByFloor) {
   const Expr x = var("x");
   const Expr shifted = x - 5;
-  const Program program = single_phase(
-      {argument("in", Float32, {8}, false), argument("quotient", Int64, {10}, true),
-       argument("modulo", Int64, {10}, true), argument("taken", Float32, {10}, true)},
-      {{"x", 10}},
-      {assign("quotient", {x}, shifted / 3), assign("modulo", {x}, shifted % 3),
-       assign("taken", {x}, f32("in", {(x / 3) + shifted % 4}))});
+  const Program program =
+      single_phase({argument("in", Float32, {8}, false), argument("quotient", Int64, {10}, true),
+                    argument("modulo", Int64, {10}, true), argument("taken", Float32, {10}, true)},
+                   {{"x", 10}},
+                   {assign("quotient", {x}, shifted / 3), assign("modulo", {x}, shifted % 3),
+                    assign("taken", {x}, f32("in", {(x / 3) + shifted % 4}))});
   EXPECT_THAT(text_of(program), HasSubstr("tw_floor_div(x - 5, 3)"));
   EXPECT_THAT(text_of(program), HasSubstr("x / 3"));
   expect_agreement(program, integer_inputs(program, 2));
@@ -107,10 +107,16 @@ TEST(CEmitter, NegativeOperandsDivideByFloor) {
 TEST(CEmitter, LiteralsReadBackExactly) {
   Block body;
   Program program;
-  const double values[] = {0.1, 1e-40, 3.4028234663852886e38, -0.0, 16777216, 1.0 / 3,
+  const double values[] = {0.1,
+                           1e-40,
+                           3.4028234663852886e38,
+                           -0.0,
+                           16777216,
+                           1.0 / 3,
                            std::numeric_limits<double>::infinity()};
   for (size_t i = 0; i < std::size(values); ++i)
-    body.push_back(assign("out", {Expr(static_cast<int64_t>(i))}, dsl::constant(Float32, values[i])));
+    body.push_back(
+        assign("out", {Expr(static_cast<int64_t>(i))}, dsl::constant(Float32, values[i])));
   program = single_phase({argument("out", Float32, {int64_t{std::size(values)}}, true)}, {}, body);
   expect_agreement(program, {});
 }
@@ -123,13 +129,14 @@ TEST(Ranges, DecideWhatFits) {
   EXPECT_EQ(ranges.of(x * 3 - 1).high, 2996);
   EXPECT_EQ(ranges.of(dsl::min(x, Expr(7)) % 4).high, 3);
   EXPECT_TRUE(ranges.all_fit_int32(x * 2000000));
-  EXPECT_FALSE(ranges.all_fit_int32(x * 3000000 / 3000000));   // the product does not
+  EXPECT_FALSE(ranges.all_fit_int32(x * 3000000 / 3000000));  // the product does not
   EXPECT_FALSE(ranges.all_fit_int32(var("unknown")));
 }
 
 TEST(ScratchLayout, BuffersAreAlignedAndInOrder) {
   Program program;
-  program.scratch = {{"a", Int8, {3}, Scope::Scratch}, {"b", Float32, {17}, Scope::Scratch},
+  program.scratch = {{"a", Int8, {3}, Scope::Scratch},
+                     {"b", Float32, {17}, Scope::Scratch},
                      {"c", Float32, {1}, Scope::Scratch}};
   const ScratchLayout layout = scratch_layout(program);
   EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, 64, 192}));

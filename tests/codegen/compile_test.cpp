@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "codegen/abi.h"
 #include "codegen/c_emitter.h"
@@ -51,7 +52,8 @@ KernelSpec doubling_spec() {
   const std::vector<Expr> at = {var("n"), var("c"), var("h"), var("v")};
   const Program program = single_phase(
       {in, out}, {{"n", 2}, {"c", 2}},
-      {serial("h", 3, {vector("v", 4, {assign("y", at, f32("x", at) * dsl::constant(Float32, 2))})})});
+      {serial("h", 3,
+              {vector("v", 4, {assign("y", at, f32("x", at) * dsl::constant(Float32, 2))})})});
   return {"doubling", "tw1", program, 60};
 }
 
@@ -102,8 +104,8 @@ TEST(Compile, PackingFillsTheRoundingWithZeros) {
 }
 
 TEST(Compile, TheSameBatchGivesTheSameBytes) {
-  const std::vector<KernelSpec> specs = {doubling_spec(), {"tail", "tw1", guarded_tail(37), 37},
-                                         doubling_spec()};
+  const std::vector<KernelSpec> specs = {
+      doubling_spec(), {"tail", "tw1", guarded_tail(37), 37}, doubling_spec()};
   const auto first = compile(specs, host_target()), second = compile(specs, host_target());
   ASSERT_TRUE(first && second);
   ASSERT_EQ(first->size(), 3u);
@@ -139,7 +141,9 @@ TEST(Compile, SpillsAreCounted) {
                          "  mov %rax,0x8(%rsp)\n  vmovups %zmm1,0x40(%rbp)\n",
                          Architecture::X86_64),
             1);
-  EXPECT_EQ(count_spills("  str q0, [sp, #16]\n  ldr x0, [sp]\n  ldr q1, [x2]\n", Architecture::Arm64), 1);
+  EXPECT_EQ(
+      count_spills("  str q0, [sp, #16]\n  ldr x0, [sp]\n  ldr q1, [x2]\n", Architecture::Arm64),
+      1);
 }
 
 TEST(Compile, Fault06_IndicesBeyond32BitsUse64) {
@@ -147,8 +151,9 @@ TEST(Compile, Fault06_IndicesBeyond32BitsUse64) {
   const Expr last = Expr(row - 1);
   const Program program = single_phase(
       {argument("in", Int8, {5, row}, false), argument("out", Int8, {5, 16}, true)}, {{"t", 5}},
-      {vector("v", 16, {assign("out", {var("t"), var("v")},
-                               dsl::read("in", {var("t"), last - var("v")}, Int8))})});
+      {vector("v", 16,
+              {assign("out", {var("t"), var("v")},
+                      dsl::read("in", {var("t"), last - var("v")}, Int8))})});
   const auto text = emit_c(program, "k");
   ASSERT_TRUE(text);
   EXPECT_THAT(*text, HasSubstr("const int64_t t = task;"));
@@ -159,7 +164,8 @@ TEST(Compile, Fault06_IndicesBeyond32BitsUse64) {
   const auto kernel = runtime::Kernel::load(std::move(*(*artifacts)[0]));
   ASSERT_TRUE(kernel) << kernel.error().message;
   const size_t bytes = 5 * row;
-  void* far = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* far = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(far, MAP_FAILED);
   auto* in = static_cast<int8_t*>(far);
   for (int64_t t = 0; t < 5; ++t) in[t * row + row - 1] = static_cast<int8_t>(t + 1);
@@ -176,14 +182,29 @@ TEST(Compile, Fault43_RejectedProgramsFailAlone) {
   const Expr t = var("t");
   const Program planted = single_phase(
       {argument("in", Float32, {64}, false), argument("out", Float32, {64}, true)}, {{"t", 8}},
-      {loop("v", 0, t, LoopKind::Vector, {assign("out", {t * 8 + var("v")}, f32("in", {var("v")}))})});
-  const std::vector<KernelSpec> specs = {{"bad", "tw1", planted, 1}, {"good", "tw1", guarded_tail(20), 1}};
+      {loop("v", 0, t, LoopKind::Vector,
+            {assign("out", {t * 8 + var("v")}, f32("in", {var("v")}))})});
+  const std::vector<KernelSpec> specs = {{"bad", "tw1", planted, 1},
+                                         {"good", "tw1", guarded_tail(20), 1}};
   const auto artifacts = compile(specs, host_target());
   ASSERT_TRUE(artifacts) << artifacts.error().message;
   ASSERT_FALSE((*artifacts)[0]);
   EXPECT_EQ((*artifacts)[0].error().code, ErrorCode::Unsupported);
   EXPECT_THAT((*artifacts)[0].error().message, HasSubstr("[codegen] the compiler rejects"));
   EXPECT_TRUE((*artifacts)[1]) << (*artifacts)[1].error().message;
+}
+
+TEST(Compile, ThreadsMayCompileAtOnce) {
+  const auto work = [] {
+    for (const int64_t n : {17, 37}) {
+      const KernelSpec spec{"tail" + std::to_string(n), "tw1", guarded_tail(n), 1};
+      const auto artifacts = compile({&spec, 1}, host_target());
+      EXPECT_TRUE(artifacts && (*artifacts)[0]);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
 }
 
 TEST(Compile, TooMuchStackIsUnsupported) {
@@ -206,8 +227,9 @@ TEST(Compile, AMissingPluginIsAnEnvironmentError) {
 }
 
 TEST(Compile, Arm64ObjectsRunUnderEmulation) {
-  for (const Program& program : {direct_conv(16, 16, 2, 4, 1, 4), guarded_tail(37), subtract_mean(3, 8),
-                                 padded_row_conv(3, 7, BFloat16), padded_row_conv(3, 7, Int8)}) {
+  for (const Program& program :
+       {direct_conv(16, 16, 2, 4, 1, 4), guarded_tail(37), subtract_mean(3, 8),
+        padded_row_conv(3, 7, BFloat16), padded_row_conv(3, 7, Int8)}) {
     const Storage inputs = integer_inputs(program, 17);
     Storage expected = inputs;
     ASSERT_TRUE(schedules::evaluate(program, expected));

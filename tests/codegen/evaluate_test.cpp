@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of programs refuses what must not happen; agreement_test.cpp has what it computes.
+// The interpreter of programs refuses what must not happen; agreement_test.cpp has what it
+// computes.
 
 #include "schedules/evaluate.h"
 
@@ -27,7 +28,8 @@ Program copy_of(Stmt body, std::vector<TaskAxis> axes = {}) {
 
 TEST(Evaluate, ReadsOutsideAreNamed) {
   const Expr i = var("i");
-  const std::string error = error_of(copy_of(serial("i", 8, {assign("out", {i}, f32("in", {i + 1}))})));
+  const std::string error =
+      error_of(copy_of(serial("i", 8, {assign("out", {i}, f32("in", {i + 1}))})));
   EXPECT_THAT(error, HasSubstr("buffer 'in'"));
   EXPECT_THAT(error, HasSubstr("dimension 0 at 8 is outside of [0, 8)"));
   EXPECT_THAT(error, HasSubstr("out[i] = in[i + 1]"));
@@ -38,7 +40,9 @@ TEST(Evaluate, WhatIsNotExecutedIsNotChecked) {
   const Expr i = var("i");
   const Expr guarded = dsl::select(i + 1 < Expr(8), f32("in", {i + 1}), dsl::constant(Float32, 0));
   EXPECT_EQ(error_of(copy_of(serial("i", 8, {assign("out", {i}, guarded)}))), "");
-  EXPECT_EQ(error_of(copy_of(serial("i", 9, {when(i < Expr(8), {assign("out", {i}, f32("in", {i}))})}))), "");
+  EXPECT_EQ(
+      error_of(copy_of(serial("i", 9, {when(i < Expr(8), {assign("out", {i}, f32("in", {i}))})}))),
+      "");
 }
 
 TEST(Evaluate, WritesOutsideAndOfInputsAreErrors) {
@@ -52,8 +56,9 @@ TEST(Evaluate, WritesOutsideAndOfInputsAreErrors) {
 TEST(Evaluate, UnwrittenElementsAreNotRead) {
   const Expr i = var("i");
   const Stmt use = assign("out", {i}, f32("tmp", {i}));
-  EXPECT_THAT(error_of(copy_of(serial("i", 8, {allocate("tmp", Float32, {8}, Scope::Local, {use})}))),
-              HasSubstr("buffer 'tmp': element 0 is read before it was written"));
+  EXPECT_THAT(
+      error_of(copy_of(serial("i", 8, {allocate("tmp", Float32, {8}, Scope::Local, {use})}))),
+      HasSubstr("buffer 'tmp': element 0 is read before it was written"));
   EXPECT_THAT(error_of(copy_of(assign("out", {0}, dsl::constant(Float32, 1), Combine::Sum))),
               HasSubstr("combined before it was written"));
 }
@@ -62,7 +67,8 @@ TEST(Evaluate, AnAllocationForgetsEachTime) {
   const Expr i = var("i");
   const Stmt first = when(dsl::eq(i, 0), {assign("tmp", {0}, dsl::constant(Float32, 1))});
   const Stmt use = assign("out", {i}, f32("tmp", {0}));
-  EXPECT_THAT(error_of(copy_of(serial("i", 8, {allocate("tmp", Float32, {1}, Scope::Local, {first, use})}))),
+  EXPECT_THAT(error_of(copy_of(
+                  serial("i", 8, {allocate("tmp", Float32, {1}, Scope::Local, {first, use})}))),
               HasSubstr("at i = 1"));
 }
 
@@ -75,7 +81,7 @@ TEST(Evaluate, TasksThatMeetAreErrors) {
   EXPECT_THAT(error_of(reads), HasSubstr("two tasks"));
   reads.phases = {{"write", {{"t", 8}}, schedules::block({write})},
                   {"read", {}, schedules::block({assign("out", {0}, f32("out", {7}))})}};
-  EXPECT_EQ(error_of(reads), "");   // a barrier lies between phases
+  EXPECT_EQ(error_of(reads), "");  // a barrier lies between phases
 }
 
 TEST(Evaluate, MissingInputsAreUsageErrors) {

@@ -6,15 +6,19 @@
 namespace tw::codegen {
 
 using schedules::Allocate;
+using schedules::block;
 using schedules::Loop;
 using schedules::Phase;
-using schedules::block;
 
 Argument argument(const std::string& name, DType type, std::vector<int64_t> extents,
                   bool is_output) {
   const int rank = static_cast<int>(extents.size());
-  return {{name, type, extents, Scope::Argument}, extents, dsl::Layout::row_major(rank),
-          dsl::default_letters(rank), is_output, false};
+  return {{name, type, extents, Scope::Argument},
+          extents,
+          dsl::Layout::row_major(rank),
+          dsl::default_letters(rank),
+          is_output,
+          false};
 }
 
 Stmt loop(const std::string& variable, Expr begin, Expr end, LoopKind kind, Block body) {
@@ -51,29 +55,29 @@ Program blocked_gemm(int64_t m, int64_t n, int64_t k, int64_t block_size) {
   const auto tile = [&](Stmt inner) {
     return unrolled("m.1", 6, {unrolled("r", 2, {vector("v", 16, {std::move(inner)})})});
   };
-  const Expr product = f32("a", {row, ko * block_size + ki}) * f32("b", {ko * block_size + ki, column});
+  const Expr product =
+      f32("a", {row, ko * block_size + ki}) * f32("b", {ko * block_size + ki, column});
   const Block body = {
       when(dsl::eq(ko, 0), {tile(assign("acc", {mi, r, v}, dsl::constant(Float32, 0)))}),
       when(ko >= Expr(1), {tile(assign("acc", {mi, r, v}, f32("c", {row, column})))}),
       loop("k.1", 0, dsl::min(Expr(block_size), Expr(k) - ko * block_size), LoopKind::Serial,
            {tile(assign("acc", {mi, r, v}, product, Combine::Sum))}),
       tile(assign("c", {row, column}, f32("acc", {mi, r, v})))};
-  return single_phase(
-      {argument("a", Float32, {m, k}, false), argument("b", Float32, {k, n}, false),
-       argument("c", Float32, {m, n}, true)},
-      {{"m.0", m / 6}, {"n.0", n / 32}},
-      {serial("k.0", ceil_div(k, block_size),
-              {allocate("acc", Float32, {6, 2, 16}, Scope::Register, body)})});
+  return single_phase({argument("a", Float32, {m, k}, false), argument("b", Float32, {k, n}, false),
+                       argument("c", Float32, {m, n}, true)},
+                      {{"m.0", m / 6}, {"n.0", n / 32}},
+                      {serial("k.0", ceil_div(k, block_size),
+                              {allocate("acc", Float32, {6, 2, 16}, Scope::Register, body)})});
 }
 
 Program guarded_tail(int64_t n) {
   const Expr o = var("o"), v = var("v"), i = o * 16 + v;
   const Stmt store = assign("out", {i}, f32("in", {i}) * dsl::constant(Float32, 2));
-  return single_phase({argument("in", Float32, {n}, false), argument("out", Float32, {n}, true)},
-                      {{"o", ceil_div(n, 16)}},
-                      {when(o * 16 + Expr(16) <= Expr(n), {vector("v", 16, {store})}),
-                       when(Expr(n) < o * 16 + Expr(16),
-                            {vector("v", 16, {when(i < Expr(n), {store})})})});
+  return single_phase(
+      {argument("in", Float32, {n}, false), argument("out", Float32, {n}, true)},
+      {{"o", ceil_div(n, 16)}},
+      {when(o * 16 + Expr(16) <= Expr(n), {vector("v", 16, {store})}),
+       when(Expr(n) < o * 16 + Expr(16), {vector("v", 16, {when(i < Expr(n), {store})})})});
 }
 
 Program padded_row_conv(int64_t height, int64_t width, DType type) {
@@ -88,7 +92,8 @@ Program padded_row_conv(int64_t height, int64_t width, DType type) {
       {{"y", height}},
       {vector("x", width, {assign("out", {y, x}, dsl::constant(type, 0))}),
        serial("ky", 3,
-              {unrolled("kx", 3, {vector("x", width, {assign("out", {y, x}, term, Combine::Sum)})})})});
+              {unrolled("kx", 3,
+                        {vector("x", width, {assign("out", {y, x}, term, Combine::Sum)})})})});
 }
 
 Program subtract_mean(int64_t rows, int64_t columns) {
@@ -96,7 +101,8 @@ Program subtract_mean(int64_t rows, int64_t columns) {
   Program program;
   program.arguments = {argument("in", Float32, {rows, columns}, false),
                        argument("out", Float32, {rows, columns}, true)};
-  program.scratch = {{"count", Int32, {rows}, Scope::Scratch}, {"mean", Float32, {rows}, Scope::Scratch}};
+  program.scratch = {{"count", Int32, {rows}, Scope::Scratch},
+                     {"mean", Float32, {rows}, Scope::Scratch}};
   program.phases = {
       {"mean",
        {{"r", rows}},
@@ -116,12 +122,12 @@ Program subtract_mean(int64_t rows, int64_t columns) {
 Program gather(int64_t count, int64_t size, DType index_type) {
   const Expr i = var("i");
   const Expr at = dsl::cast(Int64, dsl::read("index", {i}, index_type));
-  const Expr value = dsl::select(at >= Expr(0) && at < Expr(size), f32("table", {at}),
-                                 dsl::constant(Float32, -1));
-  return single_phase({argument("index", index_type, {count}, false),
-                       argument("table", Float32, {size}, false),
-                       argument("out", Float32, {count}, true)},
-                      {}, {vector("i", count, {assign("out", {i}, value)})});
+  const Expr value =
+      dsl::select(at >= Expr(0) && at < Expr(size), f32("table", {at}), dsl::constant(Float32, -1));
+  return single_phase(
+      {argument("index", index_type, {count}, false), argument("table", Float32, {size}, false),
+       argument("out", Float32, {count}, true)},
+      {}, {vector("i", count, {assign("out", {i}, value)})});
 }
 
 Program max_pool(int64_t width) {
@@ -140,20 +146,21 @@ Program large_local(int64_t n) {
   return single_phase(
       {argument("in", Float32, {2, n, n}, false), argument("out", Float32, {2, n, n}, true)},
       {{"t", 2}},
-      {allocate("copy", Float32, {n, n}, Scope::Local,
-                {serial("i", n, {vector("j", n, {assign("copy", {j, i}, f32("in", {t, i, j}))})}),
-                 serial("i", n, {vector("j", n, {assign("out", {t, i, j}, f32("copy", {i, j}))})})})});
+      {allocate(
+          "copy", Float32, {n, n}, Scope::Local,
+          {serial("i", n, {vector("j", n, {assign("copy", {j, i}, f32("in", {t, i, j}))})}),
+           serial("i", n, {vector("j", n, {assign("out", {t, i, j}, f32("copy", {i, j}))})})})});
 }
 
-Program direct_conv(int64_t channels, int64_t outputs, int64_t height, int64_t width, int64_t vectors,
-                    int64_t pixels) {
+Program direct_conv(int64_t channels, int64_t outputs, int64_t height, int64_t width,
+                    int64_t vectors, int64_t pixels) {
   const Expr oc = var("oc"), y = var("y"), xo = var("xo"), x = var("x"), r = var("r"), v = var("v");
   const Expr cc = var("cc"), ky = var("ky"), kx = var("kx"), ci = var("ci");
   const auto tile = [&](Stmt inner) {
     return unrolled("x", pixels, {unrolled("r", vectors, {vector("v", 16, {std::move(inner)})})});
   };
-  const Expr term = f32("in", {cc, y + ky, xo * pixels + x + kx, ci}) *
-                    f32("w", {oc, cc, ky, kx, ci, r, v});
+  const Expr term =
+      f32("in", {cc, y + ky, xo * pixels + x + kx, ci}) * f32("w", {oc, cc, ky, kx, ci, r, v});
   const Stmt reduction = serial(
       "cc", channels / 16,
       {serial("ky", 3,
@@ -161,7 +168,8 @@ Program direct_conv(int64_t channels, int64_t outputs, int64_t height, int64_t w
                       {serial("ci", 16, {tile(assign("acc", {x, r, v}, term, Combine::Sum))})})})});
   return single_phase(
       {argument("in", Float32, {channels / 16, height + 2, width + 2, 16}, false),
-       argument("w", Float32, {outputs / (16 * vectors), channels / 16, 3, 3, 16, vectors, 16}, false),
+       argument("w", Float32, {outputs / (16 * vectors), channels / 16, 3, 3, 16, vectors, 16},
+                false),
        argument("out", Float32, {outputs / 16, height, width, 16}, true)},
       {{"oc", outputs / (16 * vectors)}, {"y", height}},
       {serial("xo", width / pixels,

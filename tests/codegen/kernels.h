@@ -25,13 +25,15 @@ using schedules::TaskAxis;
 
 // ---- building -----------------------------------------------------------------------------------
 
-Argument argument(const std::string& name, DType type, std::vector<int64_t> extents, bool is_output);
+Argument argument(const std::string& name, DType type, std::vector<int64_t> extents,
+                  bool is_output);
 Stmt loop(const std::string& variable, Expr begin, Expr end, LoopKind kind, Block body);
 Stmt serial(const std::string& variable, int64_t extent, Block body);
 Stmt unrolled(const std::string& variable, int64_t extent, Block body);
 Stmt vector(const std::string& variable, int64_t extent, Block body);
 Stmt when(Expr condition, Block body);
-Stmt allocate(const std::string& name, DType type, std::vector<int64_t> extents, Scope scope, Block body);
+Stmt allocate(const std::string& name, DType type, std::vector<int64_t> extents, Scope scope,
+              Block body);
 Stmt assign(const std::string& buffer, std::vector<Expr> indices, Expr value,
             Combine combine = Combine::None);
 Expr f32(const std::string& buffer, std::vector<Expr> indices);
@@ -54,9 +56,9 @@ Program gather(int64_t count, int64_t size, DType index_type);
 Program max_pool(int64_t width);
 /// The transposed rows of a large Local buffer.
 Program large_local(int64_t n);
-/// 3x3, 16-channel blocks, padded input, `vectors` of 16 output channels times `pixels` accumulators:
-/// 2 * channels * outputs * 9 * height * width operations.
-Program direct_conv(int64_t channels, int64_t outputs, int64_t height, int64_t width, int64_t vectors,
-                    int64_t pixels);
+/// 3x3, 16-channel blocks, padded input, `vectors` of 16 output channels times `pixels`
+/// accumulators: 2 * channels * outputs * 9 * height * width operations.
+Program direct_conv(int64_t channels, int64_t outputs, int64_t height, int64_t width,
+                    int64_t vectors, int64_t pixels);
 
 }  // namespace tw::codegen

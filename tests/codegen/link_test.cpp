@@ -25,8 +25,9 @@ class Link : public testing::Test {
 
   std::string object_of(const std::string& source) {
     std::ofstream(folder_ + "/x.c") << source;
-    const auto compiled = run_command({"cc", "-O1", "-fPIC", "-ffunction-sections", "-c", folder_ + "/x.c",
-                                       "-o", folder_ + "/x.o"}, 60'000'000'000);
+    const auto compiled = run_command({"cc", "-O1", "-fPIC", "-ffunction-sections", "-c",
+                                       folder_ + "/x.c", "-o", folder_ + "/x.o"},
+                                      60'000'000'000);
     EXPECT_TRUE(compiled) << compiled.error().message;
     std::ifstream file(folder_ + "/x.o", std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -59,9 +60,10 @@ TEST_F(Link, ObjectsImportMemoryFunctionsOnly) {
   ASSERT_FALSE(shared);
   EXPECT_EQ(shared.error().code, ErrorCode::Invalid);
   EXPECT_THAT(shared.error().message, HasSubstr("needs the symbol 'log'"));
-  const std::string clears = object_of("void f(char* p, unsigned long n) { while (n--) *p++ = 0; }\n"
-                                       "void* memset(void*, int, unsigned long);\n"
-                                       "void* g(void* p) { return memset(p, 0, 4096); }");
+  const std::string clears = object_of(
+      "void f(char* p, unsigned long n) { while (n--) *p++ = 0; }\n"
+      "void* memset(void*, int, unsigned long);\n"
+      "void* g(void* p) { return memset(p, 0, 4096); }");
   EXPECT_TRUE(link_shared(clears, {"g"}, host_target()));
 }
 
@@ -78,8 +80,9 @@ TEST_F(Link, Fault42_LinkerThatFails) {
     std::string linker, expected;
   };
   const std::string missing = folder_ + "/none";
-  for (const Case& c : {Case{missing, "cannot be started"},
-                        Case{fake_linker("echo disk full >&2; exit 1"), "exited with 1: disk full"}}) {
+  for (const Case& c :
+       {Case{missing, "cannot be started"},
+        Case{fake_linker("echo disk full >&2; exit 1"), "exited with 1: disk full"}}) {
     const auto shared = link_shared(object, {"f"}, host_target(), {.linker = c.linker});
     ASSERT_FALSE(shared);
     EXPECT_EQ(shared.error().code, ErrorCode::Environment);

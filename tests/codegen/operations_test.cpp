@@ -33,7 +33,8 @@ constexpr BinaryOp binary_ops[] = {
 };
 constexpr int64_t count = 37;  // no multiple of a vector
 
-/// Element-wise: an output for each of the expressions over a[i] and b[i], stored as their own type.
+/// Element-wise: an output for each of the expressions over a[i] and b[i], stored as their own
+/// type.
 Program elementwise(DType type, const std::vector<std::pair<std::string, Expr>>& results,
                     bool vectorized) {
   Program program;
@@ -72,7 +73,10 @@ std::vector<std::pair<std::string, Expr>> operations(DType type) {
 
 TEST(Operations, EveryTypeAndOperation) {
   for (const DType type : all_types) {
-    const double tolerance = type == Float32 ? 2e-6 : type == Float16 ? 1e-3 : type == BFloat16 ? 8e-3 : 0;
+    const double tolerance = type == Float32    ? 2e-6
+                             : type == Float16  ? 1e-3
+                             : type == BFloat16 ? 8e-3
+                                                : 0;
     for (const bool vectorized : {false, true}) {
       const Program program = elementwise(type, operations(type), vectorized);
       expect_agreement(program, real_inputs(program, 11), tolerance, tolerance / 10);
@@ -85,7 +89,7 @@ TEST(Operations, EveryConversion) {
     const Expr a = dsl::read("a", {var("i")}, from);
     std::vector<std::pair<std::string, Expr>> results;
     for (const DType to : all_types)
-      results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a) });
+      results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
     const Program program = elementwise(from, results, true);
     expect_agreement(program, real_inputs(program, 12));
   }
@@ -98,11 +102,37 @@ TEST(Operations, FloatsSaturateAsIntegers) {
     results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
   const Program program = elementwise(Float32, results, true);
   Storage inputs = integer_inputs(program, 13);
-  const double values[] = {1e30, -1e30, 127.9, 128, -128.5, -129, 255.5, 256, -0.5, 2147483647.0,
-                           2147483648.0, -2147483648.0, -2147484000.0, 9.3e18, -9.3e18, 2147483520.0};
+  const double values[] = {1e30,          -1e30,        127.9,        128,
+                           -128.5,        -129,         255.5,        256,
+                           -0.5,          2147483647.0, 2147483648.0, -2147483648.0,
+                           -2147484000.0, 9.3e18,       -9.3e18,      2147483520.0};
   for (size_t i = 0; i < std::size(values); ++i)
     store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
   expect_agreement(program, inputs);
+}
+
+TEST(Operations, IntegersWrap) {
+  for (const DType type : {Int8, UInt8, Int32, Int64}) {
+    const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
+    std::vector<std::pair<std::string, Expr>> results = {{"sum", a + b},
+                                                         {"difference", a - b},
+                                                         {"product", a * b},
+                                                         {"negated", -a},
+                                                         {"magnitude", dsl::abs(a)}};
+    // What an optimizer that ignores overflow would fold.
+    results.push_back({"grows", dsl::cast(Int32, a < a + dsl::constant_int(type, 1))});
+    results.push_back({"halved", a * dsl::constant_int(type, 2) / dsl::constant_int(type, 2)});
+    const Program program = elementwise(type, results, true);
+    Storage inputs = integer_inputs(program, 18);
+    const int64_t least = *dsl::as_int(dsl::identity(Combine::Max, type));
+    const int64_t largest = *dsl::as_int(dsl::identity(Combine::Min, type));
+    const int64_t values[] = {least, largest, least + 1, largest - 1, largest / 2 + 1};
+    for (int64_t i = 0; i < 25; ++i) {
+      store_int(type, inputs["a"].data(), i, values[i / 5]);
+      store_int(type, inputs["b"].data(), i, values[i % 5]);
+    }
+    expect_agreement(program, inputs);
+  }
 }
 
 TEST(Operations, HalfPrecisionRoundsToNearestEven) {
@@ -110,8 +140,19 @@ TEST(Operations, HalfPrecisionRoundsToNearestEven) {
     const Expr a = dsl::read("a", {var("i")}, Float32);
     const Program program = elementwise(Float32, {{"rounded", dsl::cast(half, a)}}, true);
     Storage inputs = integer_inputs(program, 14);
-    const double values[] = {1.0 + 1.0 / 256, 1.0 + 3.0 / 256, 1.0 + 1.0 / 2048, 1.0 + 3.0 / 2048,
-                             6.1e-5, 5.9e-8, 2.9e-8, 3.0e-8, 65504, 65519, 1e-40, -0.1, 0.3333333};
+    const double values[] = {1.0 + 1.0 / 256,
+                             1.0 + 3.0 / 256,
+                             1.0 + 1.0 / 2048,
+                             1.0 + 3.0 / 2048,
+                             6.1e-5,
+                             5.9e-8,
+                             2.9e-8,
+                             3.0e-8,
+                             65504,
+                             65519,
+                             1e-40,
+                             -0.1,
+                             0.3333333};
     for (size_t i = 0; i < std::size(values); ++i)
       store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
     expect_agreement(program, inputs, 0, half == BFloat16 ? 1e-40 : 0);
@@ -127,8 +168,11 @@ TEST(Operations, EveryCombination) {
       const std::string name(dsl::to_string(combine));
       program.arguments.push_back(argument(name, type, {count}, true));
       body.push_back(vector("i", count, {assign(name, {var("i")}, dsl::identity(combine, type))}));
-      body.push_back(serial("k", 5, {vector("i", count, {assign(name, {var("i")},
-                                        dsl::read("a", {var("k"), var("i")}, type), combine)})}));
+      body.push_back(serial(
+          "k", 5,
+          {vector(
+              "i", count,
+              {assign(name, {var("i")}, dsl::read("a", {var("k"), var("i")}, type), combine)})}));
     }
     program.phases = {{"combine", {}, schedules::block(std::move(body))}};
     expect_agreement(program, integer_inputs(program, 15));
@@ -142,11 +186,12 @@ TEST(Operations, FunctionsAreAccurateOverTheirRange) {
       {argument("a", Float32, {points}, false), argument("exp", Float32, {points}, true),
        argument("tanh", Float32, {points}, true), argument("erf", Float32, {points}, true),
        argument("log", Float32, {points}, true), argument("sqrt", Float32, {points}, true)},
-      {}, {serial("i", points,
-                  {assign("exp", {var("i")}, dsl::exp(x)), assign("tanh", {var("i")}, dsl::tanh(x)),
-                   assign("erf", {var("i")}, dsl::erf(x)),
-                   assign("log", {var("i")}, dsl::log(dsl::abs(x))),
-                   assign("sqrt", {var("i")}, dsl::sqrt(dsl::abs(x)))})});
+      {},
+      {serial(
+          "i", points,
+          {assign("exp", {var("i")}, dsl::exp(x)), assign("tanh", {var("i")}, dsl::tanh(x)),
+           assign("erf", {var("i")}, dsl::erf(x)), assign("log", {var("i")}, dsl::log(dsl::abs(x))),
+           assign("sqrt", {var("i")}, dsl::sqrt(dsl::abs(x)))})});
   Storage inputs = integer_inputs(program, 16);
   for (int64_t i = 0; i < points; ++i) {
     const double t = static_cast<double>(i - points / 2) / (points / 2.0);

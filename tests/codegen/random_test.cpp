@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random computes x random legal schedules on small odd shapes: the interpreter of programs, the object
-// code and (for some, as it is slow to build) the C under sanitizers agree.
+// Random computes x random legal schedules on small odd shapes: the interpreter of programs, the
+// object code and (for some, as it is slow to build) the C under sanitizers agree.
 
 #include <gtest/gtest.h>
 
@@ -35,15 +35,16 @@ void run(uint64_t first_seed, int cases, int cases_a_c_run) {
     const Schedule schedule = random_schedule(random, compute);
     const auto program = schedule.program();
     ASSERT_TRUE(program) << program.error().message;
-    SCOPED_TRACE(fmt::format("seed {}\n{}\n{}\n{}", seed, dsl::to_text(compute), schedule.to_string(),
-                             to_string(*program)));
+    SCOPED_TRACE(fmt::format("seed {}\n{}\n{}\n{}", seed, dsl::to_text(compute),
+                             schedule.to_string(), to_string(*program)));
     Storage inputs;
     const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
     for (const auto& argument : program->arguments)
       if (!argument.is_output)
         inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
     Storage expected = inputs;
-    if (!schedules::evaluate(*program, expected)) continue;  // lowering's fault: tests/schedules finds it
+    if (!schedules::evaluate(*program, expected))
+      continue;  // lowering's fault: tests/schedules finds it
     const double slack = std::max(tolerance, 4e-6);
     const auto from_object = run_object(*program, inputs);
     ASSERT_TRUE(from_object) << from_object.error().message;

@@ -43,9 +43,11 @@ Storage inputs_from(const Program& program, uint64_t seed, bool reals) {
     auto& bytes = storage[b.name];
     bytes.resize(static_cast<size_t>(b.bytes()));
     for (int64_t i = 0; i < b.elements(); ++i) {
-      const int64_t whole = b.type == UInt8 || b.type == Bool ? random.below(4) : random.below(7) - 3;
+      const int64_t whole =
+          b.type == UInt8 || b.type == Bool ? random.below(4) : random.below(7) - 3;
       if (is_float(b.type)) {
-        store_float(b.type, bytes.data(), i, reals ? 4 * random.unit() - 2 : static_cast<double>(whole));
+        store_float(b.type, bytes.data(), i,
+                    reals ? 4 * random.unit() - 2 : static_cast<double>(whole));
       } else {
         store_int(b.type, bytes.data(), i, whole);
       }
@@ -54,15 +56,18 @@ Storage inputs_from(const Program& program, uint64_t seed, bool reals) {
   return storage;
 }
 
-/// Reads each input from a file, runs all tasks, writes each output: everything in exact allocations.
+/// Reads each input from a file, runs all tasks, writes each output: everything in exact
+/// allocations.
 std::string main_for(const Program& program) {
-  std::string text = "#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char** argv) {\n"
-                     "  FILE* in = fopen(argv[1], \"rb\");\n  FILE* out = fopen(argv[2], \"wb\");\n"
-                     "  int32_t task;\n";
+  std::string text =
+      "#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char** argv) {\n"
+      "  FILE* in = fopen(argv[1], \"rb\");\n  FILE* out = fopen(argv[2], \"wb\");\n"
+      "  int32_t task;\n";
   std::string pointers, save;
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const int64_t bytes = program.arguments[i].buffer.bytes();
-    // What a layout's rounding adds to an output need not be written: it is zero, as in the interpreter.
+    // What a layout's rounding adds to an output need not be written: it is zero, as in the
+    // interpreter.
     const bool is_rounded = !program.arguments[i].layout.is_row_major();
     text += fmt::format("  void* b{} = {}{});\n", i, is_rounded ? "calloc(1, " : "malloc(", bytes);
     pointers += fmt::format("{}b{}", i ? ", " : "", i);
@@ -72,11 +77,12 @@ std::string main_for(const Program& program) {
       text += fmt::format("  if (fread(b{0}, 1, {1}, in) != {1}) return 2;\n", i, bytes);
     }
   }
-  text += fmt::format("  void* buffers[] = {{{}}};\n  void* scratch = aligned_alloc(64, {});\n", pointers,
-                      std::max<int64_t>(64, scratch_layout(program).bytes));
+  text += fmt::format("  void* buffers[] = {{{}}};\n  void* scratch = aligned_alloc(64, {});\n",
+                      pointers, std::max<int64_t>(64, scratch_layout(program).bytes));
   for (size_t i = 0; i < program.phases.size(); ++i)
-    text += fmt::format("  for (task = 0; task < {}; ++task) if (k_p{}(buffers, scratch, task)) return 3;\n",
-                        program.phases[i].tasks(), i);
+    text += fmt::format(
+        "  for (task = 0; task < {}; ++task) if (k_p{}(buffers, scratch, task)) return 3;\n",
+        program.phases[i].tasks(), i);
   text += save;
   for (size_t i = 0; i < program.arguments.size(); ++i) text += fmt::format("  free(b{});\n", i);
   return text + "  free(scratch);\n  fclose(in);\n  return fclose(out) || argc != 3;\n}\n";
@@ -87,7 +93,8 @@ void write_inputs(const Program& program, const Storage& inputs, const std::stri
   for (const Argument& argument : program.arguments) {
     if (argument.is_output) continue;
     const auto& bytes = inputs.at(argument.buffer.name);
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
   }
 }
 
@@ -108,19 +115,22 @@ Storage read_outputs(const Program& program, const std::string& path) {
 Storage integer_inputs(const Program& program, uint64_t seed) {
   return inputs_from(program, seed, false);
 }
-Storage real_inputs(const Program& program, uint64_t seed) { return inputs_from(program, seed, true); }
+Storage real_inputs(const Program& program, uint64_t seed) {
+  return inputs_from(program, seed, true);
+}
 
 Result<Storage> run_c(const Program& program, const Storage& inputs) {
   TW_TRY(const std::string source, emit_c(program, "k"));
   const Folder folder;
   const auto path = [&](const char* name) { return folder.path + "/" + name; };
   std::ofstream(path("k.c")) << source << main_for(program);
-  TW_TRY(const std::string compiled,
-         // gcc's guess at uninitialized elements does not see that two conditions exclude each other.
-         run_command({"cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-maybe-uninitialized", "-O1",
-                      "-fsanitize=address,undefined", "-fno-sanitize-recover=all", path("k.c"), "-o",
-                      path("k"), "-lm"},
-                     60'000'000'000));
+  TW_TRY(
+      const std::string compiled,
+      // gcc's guess at uninitialized elements does not see that two conditions exclude each other.
+      run_command({"cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-maybe-uninitialized",
+                   "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", path("k.c"),
+                   "-o", path("k"), "-lm"},
+                  60'000'000'000));
   write_inputs(program, inputs, path("in"));
   TW_TRY(const std::string ran, run_command({path("k"), path("in"), path("out")}, 60'000'000'000));
   return read_outputs(program, path("out"));
@@ -140,9 +150,9 @@ Result<Storage> run_arm(const Program& program, const Storage& inputs) {
     main << fmt::format("int32_t k_p{}(void* const*, void*, int32_t);\n", i);
   main << main_for(program);
   main.close();
-  TW_TRY(const std::string linked,
-         run_command({"aarch64-linux-gnu-gcc", "-static", path("main.c"), path("k.o"), "-o", path("k")},
-                     60'000'000'000));
+  TW_TRY(const std::string linked, run_command({"aarch64-linux-gnu-gcc", "-static", path("main.c"),
+                                                path("k.o"), "-o", path("k")},
+                                               60'000'000'000));
   write_inputs(program, inputs, path("in"));
   TW_TRY(const std::string ran,
          run_command({"qemu-aarch64", path("k"), path("in"), path("out")}, 60'000'000'000));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ways to run one Program, and the check that all of them agree: the interpreter, the emitted C under
-// sanitizers in a process of its own, and the compiled object between guard pages.
+// Ways to run one Program, and the check that all of them agree: the interpreter, the emitted C
+// under sanitizers in a process of its own, and the compiled object between guard pages.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,8 @@ namespace tw::codegen {
 using schedules::Program;
 using schedules::Storage;
 
-/// Small whole numbers, so that sums are exact in every type and order; bf16, f16 and i8 get the smallest.
+/// Small whole numbers, so that sums are exact in every type and order; bf16, f16 and i8 get the
+/// smallest.
 Storage integer_inputs(const Program& program, uint64_t seed);
 /// Reals in [-2, 2); whole numbers for integer types.
 Storage real_inputs(const Program& program, uint64_t seed);
@@ -25,12 +26,12 @@ Result<Storage> run_c(const Program& program, const Storage& inputs);
 Result<Storage> run_object(const Program& program, const Storage& inputs,
                            const Target& target = host_target());
 
-/// The object for AArch64, linked statically by the cross compiler and run by qemu-aarch64. Environment:
-/// one of these is missing.
+/// The object for AArch64, linked statically by the cross compiler and run by qemu-aarch64.
+/// Environment: one of these is missing.
 Result<Storage> run_arm(const Program& program, const Storage& inputs);
 
-/// Every output element of `actual` differs by at most relative * |expected| + absolute; the first that
-/// does not is described, else "".
+/// Every output element of `actual` differs by at most relative * |expected| + absolute; the first
+/// that does not is described, else "".
 std::string difference(const Program& program, const Storage& expected, const Storage& actual,
                        double relative, double absolute);
 
