@@ -81,47 +81,29 @@ void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
   }
 }
 
-/// v >= bound as an affine fact, also when bound is floor(e / k) + affine.
-Affine at_least(const Expr& variable, const Expr& bound) {
-  Affine fact;
-  fact.add(variable, 1);
-  fact.add(to_affine(bound), -1);
-  for (const Affine::Term& term : fact.terms) {
-    const Binary* division = binary_of(term.atom, BinaryOp::Div);
-    if (!division || term.coefficient != -1) continue;
-    const auto k = dsl::as_int(division->b);
-    if (!k || *k <= 0) continue;
-    // v + r - floor(e/k) >= 0  <=>  k (v + r) - e + k - 1 >= 0
-    Affine scaled;
-    Affine rest = fact;
-    rest.add(term.atom, 1);
-    scaled.add(rest, *k);
-    scaled.add(to_affine(division->a), -1);
-    scaled.constant += *k - 1;
-    return scaled;
-  }
-  return fact;
+/// floor(e / k), k > 0
+struct FloorDivision {
+  Expr numerator;
+  int64_t divisor;
+};
+std::optional<FloorDivision> floor_division(const Expr& atom) {
+  const Binary* division = binary_of(atom, BinaryOp::Div);
+  if (!division || is_float(atom.type())) return std::nullopt;
+  const auto k = dsl::as_int(division->b);
+  return k && *k > 0 ? std::optional(FloorDivision{division->a, *k}) : std::nullopt;
 }
 
-/// v <= bound - 1, likewise.
-Affine below(const Expr& variable, const Expr& bound) {
-  Affine fact = to_affine(bound);
-  fact.add(variable, -1);
-  fact.constant -= 1;
-  for (const Affine::Term& term : fact.terms) {
-    const Binary* division = binary_of(term.atom, BinaryOp::Div);
-    if (!division || term.coefficient != 1) continue;
-    const auto k = dsl::as_int(division->b);
-    if (!k || *k <= 0) continue;
-    // floor(e/k) + r >= 0  <=>  e + k r >= 0
-    Affine scaled;
-    Affine rest = fact;
-    rest.add(term.atom, -1);
-    scaled.add(rest, *k);
-    scaled.add(to_affine(division->a), 1);
-    return scaled;
-  }
-  return fact;
+/// k * affine without the floor of its term +-floor(e / k): affine >= 0 exactly where the result is,
+/// and affine is the result divided by k, rounded down.
+///   floor(e/k) + r  ->  e + k r
+///   r - floor(e/k)  ->  k r - e + k - 1
+Affine without_floor(const Affine& affine, const Affine::Term& term, const FloorDivision& division) {
+  Affine rest = affine, scaled;
+  rest.add(term.atom, -term.coefficient);
+  scaled.add(rest, division.divisor);
+  scaled.add(to_affine(division.numerator), term.coefficient);
+  if (term.coefficient < 0) scaled.constant += division.divisor - 1;
+  return scaled;
 }
 
 std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
@@ -162,20 +144,22 @@ Affine to_affine(const Expr& expr) {
 
 Expr to_expr(const Affine& affine) {
   Expr sum;
+  bool constant_first = false;
   const auto append = [&](const Expr& magnitude, bool positive) {
     if (!sum.defined()) {
-      sum = positive ? magnitude : Expr(0) - magnitude;
+      sum = positive ? magnitude : Expr(affine.constant) - magnitude;
+      constant_first = !positive;
     } else {
       sum = positive ? sum + magnitude : sum - magnitude;
     }
   };
-  // Positive terms first: `x - y` rather than `0 - y + x`.
+  // Positive terms first, `x - y` rather than `0 - y + x`; without any the constant, `1 - y`.
   for (const bool positive : {true, false})
     for (const Affine::Term& term : affine.terms)
       if ((term.coefficient > 0) == positive)
         append(term.atom * Expr(std::abs(term.coefficient)), positive);
   if (!sum.defined()) return Expr(affine.constant);
-  if (affine.constant == 0) return sum;
+  if (affine.constant == 0 || constant_first) return sum;
   return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(-affine.constant);
 }
 
@@ -205,9 +189,9 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
   alternatives(begin, BinaryOp::Max, begins);
   alternatives(end, BinaryOp::Min, ends);
   for (const Expr& e : begins)
-    if (!dsl::as_int(e)) add_fact(at_least(v, e));
+    if (!dsl::as_int(e)) add_fact(to_affine(v - e));
   for (const Expr& e : ends)
-    if (!dsl::as_int(e)) add_fact(below(v, e));
+    if (!dsl::as_int(e)) add_fact(to_affine(e - v - Expr(1)));
 }
 
 void Bounds::push_condition(const Expr& condition) {
@@ -217,6 +201,9 @@ void Bounds::push_condition(const Expr& condition) {
 void Bounds::add_fact(Affine at_least_zero) {
   int depth = -1;
   for (const Affine::Term& term : at_least_zero.terms) depth = std::max(depth, depth_of(term.atom));
+  for (const Affine::Term& term : at_least_zero.terms)
+    if (const auto division = floor_division(term.atom); division && std::abs(term.coefficient) == 1)
+      add_fact(without_floor(at_least_zero, term, *division));
   facts_.push_back({std::move(at_least_zero), depth});
 }
 
@@ -297,6 +284,16 @@ std::optional<int64_t> Bounds::bound_below(const Affine& affine, int budget) con
       innermost = &term;
       depth = d;
     }
+  // c * max(a, b) with c > 0 is at least either; in the other case both must be tried, and first, so
+  // that the choice of the one may depend on them.
+  const auto needs_both = [](const Affine::Term& term) {
+    const Binary* b = term.atom.as<Binary>();
+    return b && ((b->op == BinaryOp::Max && term.coefficient < 0) ||
+                 (b->op == BinaryOp::Min && term.coefficient > 0));
+  };
+  if (const Binary* b = innermost->atom.as<Binary>(); b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max))
+    for (const Affine::Term& term : affine.terms)
+      if (needs_both(term) && !needs_both(*innermost)) innermost = &term;
   const Expr atom = innermost->atom;
   const int64_t c = innermost->coefficient;
   Affine rest = affine;
@@ -307,7 +304,6 @@ std::optional<int64_t> Bounds::bound_below(const Affine& affine, int budget) con
     with_a.add(to_affine(b->a), c);
     with_b.add(to_affine(b->b), c);
     const auto x = bound_below(with_a, budget - 1), y = bound_below(with_b, budget - 1);
-    // c * max(a, b) with c > 0 is at least either; otherwise only the smaller one is certain.
     if ((b->op == BinaryOp::Max) == (c > 0)) return best(x, y);
     return x && y ? std::optional(std::min(*x, *y)) : std::nullopt;
   }
@@ -317,6 +313,9 @@ std::optional<int64_t> Bounds::bound_below(const Affine& affine, int budget) con
     replaced.constant += c * *bound;
     result = bound_below(replaced, budget - 1);
   }
+  if (const auto division = floor_division(atom); division && std::abs(c) == 1)
+    if (const auto bound = bound_below(without_floor(affine, *innermost, *division), budget - 1))
+      result = best(result, floor_div(*bound, division->divisor));
   for (const Fact& fact : facts_) {
     if (fact.depth != depth) continue;
     const int64_t a = fact.at_least_zero.coefficient(atom);

@@ -86,6 +86,10 @@ class Checker {
   Status check_access(const std::string& name, const std::vector<Expr>& indices, const Stmt& stmt) {
     const auto buffer = buffers_.find(name);
     if (buffer == buffers_.end()) return illegal(fmt::format("there is no buffer '{}'", name), stmt);
+    if (indices.size() != buffer->second.extents.size())
+      return illegal(fmt::format("'{}' has {} dimensions, not {}", name, buffer->second.extents.size(),
+                                 indices.size()),
+                     stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
       const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
       if (low && *low >= 0 && high && *high < buffer->second.extents[d]) continue;

@@ -291,9 +291,9 @@ class Finisher {
         }
       } else if (const Allocate* a = stmt.as<Allocate>()) {
         result.push_back({Allocate{a->buffer, block(finish(*a->body))}});
-      } else if (const Assign* a = stmt.as<Assign>()) {
-        result.push_back({Assign{a->buffer, stored(a->buffer, a->indices, false), rewrite(a->value),
-                                 a->combine}});
+      } else if (const Assign* assign = stmt.as<Assign>()) {
+        result.push_back({Assign{assign->buffer, stored(assign->buffer, assign->indices, false),
+                                 rewrite(assign->value), assign->combine}});
       }
       bounds_.restore(mark);
     }

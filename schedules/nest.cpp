@@ -117,12 +117,22 @@ void insert_before(Nest& nest, const std::string& name, const Stage& stage) {
   nest.stages.insert(place, make_stage_nest(stage, false));
 }
 
-bool is_fresh(const StageNest& stage) {
-  return !stage.at && !stage.cache && !stage.epilogue &&
-         std::all_of(stage.loops.begin(), stage.loops.end(), [](const NestLoop& loop) {
-           return loop.kind == LoopKind::Serial && !loop.parallel && loop.name.find('.') == std::string::npos &&
-                  loop.name.find('*') == std::string::npos;
-         });
+bool has_axis(const Stage& stage, const std::string& name) {
+  const auto is_it = [&](const Axis& axis) { return axis.name == name; };
+  return std::any_of(stage.axes.begin(), stage.axes.end(), is_it) ||
+         std::any_of(stage.reduction.begin(), stage.reduction.end(), is_it);
+}
+
+/// Whether the stage is as default_nest() made it, and nothing is computed inside it.
+bool is_fresh(const Nest& nest, const StageNest& stage) {
+  if (stage.at || stage.cache || stage.epilogue) return false;
+  for (const StageNest& other : nest.stages)
+    if (other.at && other.at->consumer == stage.stage.name) return false;
+  const auto untouched = default_loops(stage.stage, "", stage.stage.shape());
+  return std::equal(stage.loops.begin(), stage.loops.end(), untouched.begin(), untouched.end(),
+                    [](const NestLoop& a, const NestLoop& b) {
+                      return a.name == b.name && a.kind == b.kind && a.parallel == b.parallel;
+                    });
 }
 
 // ---- the steps ----------------------------------------------------------------------------------
@@ -136,6 +146,7 @@ Status run(Nest& nest, const Split& s) {
     return illegal(s.name, fmt::format("loop '{}' is already unrolled, vectorized or parallel", s.loop));
   if (stage->cache && stage->cache->loop == s.loop)
     return illegal(s.name, fmt::format("loop '{}' carries the accumulator of '{}'", s.loop, s.stage));
+  if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
   const bool divides = loop.extent % s.factor == 0;
   if (!divides && s.tail == Tail::Exact)
     return illegal(s.name, fmt::format("{} does not divide the extent {} of '{}' and its tail is exact",
@@ -150,7 +161,10 @@ Status run(Nest& nest, const Split& s) {
   inner.name += ".1", inner.variable += ".1", inner.extent = s.factor;
   const Expr outer_var = dsl::var(outer.variable), inner_var = dsl::var(inner.variable);
   Expr start = outer_var * Expr(s.factor);
-  if (!divides && s.tail == Tail::Shift) start = dsl::min(start, Expr(loop.extent - s.factor));
+  if (!divides && s.tail == Tail::Shift) {
+    start = dsl::min(start, Expr(loop.extent - s.factor));
+    outer.overlaps = inner.overlaps = true;
+  }
   replace_variable(*stage, loop.variable, start + inner_var);
   if (!divides && s.tail == Tail::Guard)
     stage->guards.push_back(start + inner_var < Expr(loop.extent));
@@ -178,6 +192,7 @@ Status run(Nest& nest, const Fuse& s) {
   fused.name = outer.name + "*" + inner.name;
   fused.variable = outer.variable + "*" + inner.name;
   fused.extent = outer.extent * inner.extent;
+  fused.overlaps = outer.overlaps || inner.overlaps;
   const Expr v = dsl::var(fused.variable);
   replace_variable(*stage, outer.variable, v / Expr(inner.extent));
   replace_variable(*stage, inner.variable, v % Expr(inner.extent));
@@ -188,6 +203,7 @@ Status run(Nest& nest, const Fuse& s) {
 
 Status run(Nest& nest, const Reorder& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (s.loops.empty()) return illegal(s.name, "no loop is named");
   std::vector<int> places;
   for (const std::string& name : s.loops) {
     TW_TRY(const int index, loop_index(*stage, s.name, name));
@@ -245,6 +261,9 @@ Status run(Nest& nest, const Parallel& s) {
     return illegal(s.name, fmt::format("loop '{}' reduces: two tasks would write one element", s.loop));
   if (loop.kind != LoopKind::Serial)
     return illegal(s.name, fmt::format("loop '{}' is unrolled or vectorized", s.loop));
+  if (loop.overlaps)
+    return illegal(s.name, fmt::format("loop '{}' has a shifted tail: two tasks would write one element",
+                                       s.loop));
   if (stage->at) return illegal(s.name, fmt::format("stage '{}' is computed inside another", s.stage));
   loop.parallel = true;
   return {};
@@ -305,8 +324,10 @@ Status run(Nest& nest, const ComputeAt& s) {
   if (stage == consumer) return illegal(s.name, "a stage cannot be computed inside itself");
   if (nest.compute.is_output(stage->result()))
     return illegal(s.name, fmt::format("'{}' is an output: it has a nest of its own", s.stage));
-  if (!is_fresh(*stage))
+  if (!is_fresh(nest, *stage))
     return illegal(s.name, fmt::format("'{}' has steps already: place it first, then schedule it", s.stage));
+  if (nest.layouts.contains(stage->result()))
+    return illegal(s.name, fmt::format("'{}' has a layout: a box of it has none", s.stage));
   if (!reads(*consumer, stage->result())) {
     bool inside = false;
     for (const StageNest& other : nest.stages)
@@ -341,7 +362,7 @@ Status run(Nest& nest, const Inline& s) {
   if (stage->stage.combine != Combine::None)
     return illegal(s.name, fmt::format("'{}' is a reduction", s.stage));
   if (nest.compute.is_output(s.stage)) return illegal(s.name, fmt::format("'{}' is an output", s.stage));
-  if (!is_fresh(*stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  if (!is_fresh(nest, *stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   const Stage producer = stage->stage;
   const auto expand = [&](const dsl::Read& r) {
     dsl::Substitution arguments;
@@ -361,8 +382,11 @@ Status run(Nest& nest, const Inline& s) {
 Status run(Nest& nest, const Epilogue& s) {
   TW_TRY(StageNest * into, stage_of(nest, s.name, s.into));
   TW_TRY(const StageNest* stage, stage_of(nest, s.name, s.stage));
+  if (into->stage.combine == Combine::None)
+    return illegal(s.name, fmt::format("'{}' is no reduction: inline it instead", s.into));
+  if (into->at) return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.into));
   if (into->epilogue) return illegal(s.name, fmt::format("'{}' has an epilogue already", s.into));
-  if (stage->stage.combine != Combine::None || !is_fresh(*stage))
+  if (stage->stage.combine != Combine::None || !is_fresh(nest, *stage))
     return illegal(s.name, fmt::format("'{}' must be elementwise and have no steps yet", s.stage));
   if (nest.compute.is_output(s.into)) return illegal(s.name, fmt::format("'{}' is an output", s.into));
   for (const StageNest& other : nest.stages)
@@ -380,7 +404,11 @@ Status run(Nest& nest, const Epilogue& s) {
   });
   if (!elementwise)
     return illegal(s.name, fmt::format("'{}' does not read '{}' at its own indices", s.stage, s.into));
+  // What else the epilogue reads may be computed after `into`: that takes the place of the epilogue.
   into->epilogue = stage->stage;
+  const auto from = nest.stages.begin() + (into - nest.stages.data());
+  const auto to = nest.stages.begin() + (stage - nest.stages.data());
+  std::rotate(from, from + 1, to + 1);
   erase_stage(nest, s.stage);
   return {};
 }
@@ -393,6 +421,8 @@ Status run(Nest& nest, const CacheWrite& s) {
     return illegal(s.name, fmt::format("'{}' accumulates nothing: it is no reduction", s.stage));
   const NestLoop& loop = stage->loops[static_cast<size_t>(index)];
   if (loop.kind != LoopKind::Serial) return illegal(s.name, "the loop is unrolled or vectorized");
+  if (s.scope != Scope::Register && s.scope != Scope::Local)
+    return illegal(s.name, fmt::format("an accumulator is register or local, not {}", to_string(s.scope)));
   stage->cache = StageNest::Cache{s.loop, s.scope};
   return {};
 }
@@ -422,20 +452,24 @@ Status run(Nest& nest, const CacheRead& s) {
 
 Status run(Nest& nest, const Rfactor& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  if (!is_fresh(*stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  if (!is_fresh(nest, *stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
   Stage partial = stage->stage;
+  partial.name += ".rf";
+  if (nest.find(partial.name)) return illegal(s.name, fmt::format("'{}' exists already", partial.name));
   const auto axis = std::find_if(partial.reduction.begin(), partial.reduction.end(),
                                  [&](const Axis& a) { return a.name == s.axis; });
   if (axis == partial.reduction.end())
     return illegal(s.name, fmt::format("'{}' does not reduce over '{}'", s.stage, s.axis));
   const Axis lane(s.axis + "_rf", s.factor);
+  if (has_axis(partial, lane.name))
+    return illegal(s.name, fmt::format("'{}' has an axis '{}' already", s.stage, lane.name));
   const int64_t extent = axis->extent;
   axis->extent = ceil_div(extent, s.factor);
   const Expr index = dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
   partial.body = dsl::substitute(partial.body, {{s.axis, index}});
   if (extent % s.factor != 0)
     partial.body = dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
-  partial.name += ".rf";
   partial.axes.push_back(lane);
   partial.letters = "";
 
@@ -454,9 +488,16 @@ Status run(Nest& nest, const Rfactor& s) {
 Status run(Nest& nest, const SetLayout& s) {
   const bool known = nest.compute.find_input(s.tensor) || nest.compute.find_stage(s.tensor);
   if (!known) return illegal(s.name, fmt::format("there is no tensor '{}'", s.tensor));
+  if (nest.compute.shape_of(s.tensor).empty())
+    return illegal(s.name, fmt::format("'{}' is a single number", s.tensor));
   TW_TRY(dsl::Layout layout, dsl::Layout::parse(s.layout, nest.compute.letters_of(s.tensor)));
-  if (const StageNest* stage = nest.find(s.tensor); stage && stage->at)
-    return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.tensor));
+  for (const StageNest& stage : nest.stages) {
+    if (stage.at && stage.result() == s.tensor)
+      return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.tensor));
+    if (stage.epilogue && stage.stage.name == s.tensor)
+      return illegal(s.name, fmt::format("'{}' is not in memory, '{}' takes its place", s.tensor,
+                                         stage.result()));
+  }
   nest.layouts.insert_or_assign(s.tensor, std::move(layout));
   return {};
 }

@@ -22,6 +22,7 @@ struct NestLoop {
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
   bool reduction = false;
+  bool overlaps = false;      ///< of a split with a shifted tail: iterations may share elements
 };
 
 /// One stage. `axis` expressions are over the variables of its loops and, when the stage is placed in

@@ -28,7 +28,7 @@ constexpr int64_t plateau_trials = 96;
 // Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
 constexpr int64_t trials_per_peak = 32;
 // LLVM takes 20 ms a KiB of code: what unrolls further costs several candidates and is not faster.
-constexpr int64_t most_statements = 400;
+constexpr int64_t most_statements = 256;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
