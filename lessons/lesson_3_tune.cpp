@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lesson 3: let the tuner find the schedule, keep it in a database, and run the kernel.
+//
+// Only what is the same on every machine is printed: no timings, and not which schedule won.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "codegen/abi.h"
+#include "db/store.h"
+#include "dsl/interpret.h"
+#include "dsl/workload.h"
+#include "lessons/lesson.h"
+#include "runtime/session.h"
+#include "tuner/device.h"
+#include "tuner/reference.h"
+#include "tuner/tune.h"
+
+using namespace tw;
+using lessons::must;
+
+// max(a b, 0) on a small shape, so that the lesson is short and the interpreter can check all of
+// it.
+dsl::Workload declare() {
+  using namespace dsl;
+  const Axis m("m", 48), n("n", 64), k("k", 40);
+  const Tensor a = input("a", Float32, {m, k}), b = weight("b", Float32, {k, n});
+  const Tensor c = compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
+  return must(workload(compute("out", {m, n}, max(c(m, n), constant(Float32, 0)))));
+}
+
+// The library reads no clock, no environment and no host name: a program passes in what it wants
+// used.
+tuner::Environment surroundings() {
+  tuner::Environment environment;
+  // Candidates are built and run in processes of their own, which may crash without harm. Here they
+  // are this very program: see main().
+  environment.worker = {std::filesystem::canonical("/proc/self/exe").string(), "worker"};
+  environment.clock = tuner::monotonic_clock();
+  environment.now_ms = [] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return int64_t{std::chrono::duration_cast<std::chrono::milliseconds>(now).count()};
+  };
+  environment.host = environment.session = environment.program_version = "lesson";
+  return environment;
+}
+
+// Runs the kernel on ordinary arrays. It packs what it stores in another layout.
+dsl::Array run(const runtime::Kernel& kernel, runtime::ThreadPool& pool, dsl::Arrays& inputs) {
+  dsl::Array out = must(dsl::Array::make(Float32, {48, 64}));
+  const std::vector<runtime::Buffer> buffers = {{inputs.at("a").data.data(), Float32, {48, 40}, {}},
+                                                {inputs.at("b").data.data(), Float32, {40, 64}, {}},
+                                                {out.data.data(), Float32, {48, 64}, {}}};
+  must(kernel.call(buffers, pool));
+  return out;
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "worker")
+    return tuner::worker_main({argv + 2, argv + argc});
+
+  const dsl::Workload workload = declare();
+  const Target target = host_target();
+  const tuner::Environment environment = surroundings();
+  fmt::print("workload: {}\n", workload.key());
+
+  // Tune. Each candidate is compiled, verified against a reference and only then timed; each is
+  // stored as an immutable record, the failed ones too: a later run learns from all of them.
+  std::filesystem::create_directory("cache");
+  db::Store store = must(db::Store::open("lesson.db", db::OpenMode::ReadWrite));
+  const tuner::TuneOptions options = {.budget_s = 60, .trials = 16};
+  const tuner::Tuned tuned =
+      must(tuner::tune(workload, target, options, store, environment, nullptr));
+  fmt::print("ended: {}\n", tuner::to_string(tuned.ended));
+  fmt::print("records: {}\n", must(store.info()).records);
+  fmt::print("the best is correct: {}, its schedule begins with '{}'\n",
+             tuned.best.status == db::TrialStatus::Ok, tuned.best.schedule.substr(0, 3));
+
+  // Ask again: with no effort, the answer comes from the database and is only compiled.
+  const tuner::Tuned known = must(
+      tuner::tune(workload, target, {.effort = tuner::Effort::None}, store, environment, nullptr));
+  fmt::print("again: {}, records: {}\n", tuner::to_string(known.ended), must(store.info()).records);
+
+  // A session finds kernels by workload. It has no compiler: without an artifact in its cache
+  // directory it can only say what to do, and with one it loads it.
+  const db::Record& best = known.best;
+  runtime::Session session = must(runtime::Session::open({.database = "lesson.db",
+                                                          .cache = "cache",
+                                                          .threads = 1,
+                                                          .device = tuner::device_text(target),
+                                                          .codegen_abi = codegen::codegen_abi}));
+  fmt::print(
+      "before it is in the cache: {}\n",
+      session.kernel(workload.key()).error().code == ErrorCode::NotCompiled ? "not compiled" : "?");
+  const std::string name = runtime::artifact_name(workload.key(), best.schedule, target.to_string(),
+                                                  codegen::codegen_abi);
+  must(runtime::write_artifact("cache/" + name, known.artifact));
+  const runtime::Kernel kernel = must(session.kernel(workload.key()));
+
+  // Compare with the definition.
+  Random random(7);
+  dsl::Arrays inputs = {{"a", must(dsl::Array::make(Float32, {48, 40}))},
+                        {"b", must(dsl::Array::make(Float32, {40, 64}))}};
+  for (auto& [input, array] : inputs) dsl::fill_normal(array, random);
+  const dsl::Array got = run(kernel, session.pool(), inputs);
+  const dsl::Arrays expected = must(dsl::interpret(workload.compute, inputs));
+  const double error = tuner::relative_error(got, expected.at("out"));
+  fmt::print("agrees with the interpreter: {}\n", error <= tuner::tolerance_of(workload));
+}
