@@ -78,7 +78,10 @@ class Bounds {
   };
   int depth_of(const std::string& name) const;
   int depth_of(const Expr& atom) const;
-  std::optional<int64_t> bound_below(const Affine& affine, int budget) const;
+  /// A search for the best bound, or for one of at least `enough`.
+  std::optional<int64_t> search_below(const Affine& affine, std::optional<int64_t> enough) const;
+  std::optional<int64_t> bound_below(const Affine& affine, int budget,
+                                     std::optional<int64_t> enough = std::nullopt) const;
   std::optional<int64_t> rounded_bound(const Expr& atom, int64_t coefficient, const Affine& rest,
                                        int budget) const;
   std::optional<int64_t> atom_bound(const Expr& atom, bool below, int budget) const;
@@ -86,6 +89,7 @@ class Bounds {
 
   std::vector<Variable> variables_;
   std::vector<Fact> facts_;
+  mutable int steps_ = 0;   ///< left of the present search
 };
 
 /// An equivalent expression within the scope: affine parts normalised, divisions and modulos by
