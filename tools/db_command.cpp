@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright db: looks at, joins, copies and repairs tuning databases.
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "db/store.h"
+#include "tools/quote.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+
+namespace tw::tools {
+namespace {
+
+/// Each verb of `db` uses some of these.
+struct DbFlags {
+  PlaceFlags place;
+  std::string file, output;  ///< operands
+  std::vector<std::string> files;
+  std::string format = "table";
+  std::string workload, op, status, session;
+  std::string order = "newest";
+  int64_t limit = 20;
+};
+using DbFlagsPtr = std::shared_ptr<DbFlags>;
+
+/// The operand FILE stands for --db, as messages of the store suggest.
+Result<db::Store> open_named(const DbFlags& f, const Surroundings& here, db::OpenMode mode) {
+  PlaceFlags place = f.place;
+  if (!f.file.empty()) place.database = f.file;
+  return open_database(place, here, mode);
+}
+
+std::string show_summary(const db::AppendSummary& s) {
+  return fmt::format("{} new, {} known already, {} quarantined", s.inserted, s.duplicates, s.quarantined);
+}
+
+nlohmann::json json_of(const db::AppendSummary& s) {
+  return {{"inserted", s.inserted}, {"duplicates", s.duplicates}, {"quarantined", s.quarantined}};
+}
+
+Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary& summary) {
+  if (f.format == "json") return print_json(verb, json_of(summary));
+  return print(show_summary(summary) + "\n");
+}
+
+Result<int> info(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
+  TW_TRY(const db::StoreInfo i, store.info());
+  if (f.format == "json") {
+    TW_RETURN_IF_ERROR(print_json("db info", {{"path", i.path},
+                                              {"schema", i.schema_version},
+                                              {"sqlite", i.sqlite},
+                                              {"journal_mode", i.journal_mode},
+                                              {"file_bytes", i.file_bytes},
+                                              {"records", i.records},
+                                              {"workloads", i.workloads},
+                                              {"best", i.best},
+                                              {"quarantined", i.quarantined},
+                                              {"by_status", i.by_status}}));
+    return 0;
+  }
+  TW_RETURN_IF_ERROR(print(as_text({{"database", shell_quoted(i.path)},
+                                    {{"schema", std::to_string(i.schema_version)},
+                                     {"size", show_bytes(i.file_bytes)},
+                                     {"records", std::to_string(i.records)},
+                                     {"by status", show_counts(i.by_status)},
+                                     {"workloads", std::to_string(i.workloads)},
+                                     {"best", std::to_string(i.best) + " groups"},
+                                     {"quarantined", std::to_string(i.quarantined)},
+                                     {"journal", i.journal_mode},
+                                     {"sqlite", i.sqlite}}})));
+  return 0;
+}
+
+Result<db::Filter> filter_of(const DbFlags& f) {
+  db::Filter filter;
+  const auto set = [](std::optional<std::string>& member, const std::string& text) {
+    if (!text.empty()) member = text;
+  };
+  set(filter.workload, f.workload);
+  set(filter.op, f.op);
+  set(filter.session, f.session);
+  if (!f.status.empty()) filter.status = db::parse_trial_status(f.status);
+  filter.order = f.order == "oldest"   ? db::Order::Oldest
+                 : f.order == "newest" ? db::Order::Newest
+                                       : db::Order::Fastest;
+  filter.limit = f.limit;
+  return filter;
+}
+
+Result<int> query(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
+  TW_TRY(const db::Filter filter, filter_of(f));
+  TW_TRY(const std::vector<db::Record> records, store.query(filter));
+  if (f.format == "json") {
+    nlohmann::json list = nlohmann::json::array();
+    for (const db::Record& record : records) list.push_back(as_json(record));
+    TW_RETURN_IF_ERROR(print_json("db query", {{"path", store.path()}, {"records", list}}));
+    return 0;
+  }
+  Table table{{"record", "status", "latency", "GFLOP/s", "% of peak", "threads", "session", "workload"}, {}};
+  for (const db::Record& r : records)
+    table.rows.push_back({r.hash.substr(0, 16), std::string(db::to_string(r.status)),
+                          show_time(r.latency_ns), fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
+                          fmt::format("{:.1f}", 100 * db::efficiency(r)), std::to_string(r.threads),
+                          r.session, r.workload});
+  TW_RETURN_IF_ERROR(print(f.format == "csv" ? as_csv(table) : as_text(table, here.color)));
+  return 0;
+}
+
+Result<int> merge(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
+  db::AppendSummary all;
+  for (const std::string& file : f.files) {
+    TW_TRY(const db::AppendSummary one, store.merge_from(file));
+    all += one;
+  }
+  TW_RETURN_IF_ERROR(print_summary(f, "db merge", all));
+  return 0;
+}
+
+Result<int> import(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
+  db::AppendSummary all;
+  for (const std::string& file : f.files) {
+    TW_TRY(const db::AppendSummary one,
+           file == "-" ? store.import_jsonl(std::cin) : store.import_jsonl(file));
+    all += one;
+  }
+  TW_RETURN_IF_ERROR(print_summary(f, "db import", all));
+  return 0;
+}
+
+Result<int> export_records(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadOnly));
+  if (f.output == "-") {
+    TW_RETURN_IF_ERROR(store.export_jsonl(std::cout));
+    std::cout.flush();
+    if (std::cout) return 0;
+    return fail(ErrorCode::Environment, "[export] standard output cannot be written: check the disk");
+  }
+  TW_RETURN_IF_ERROR(store.export_to(f.output));
+  return 0;
+}
+
+Result<int> verify(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
+  TW_TRY(const db::VerifyReport r, store.verify());
+  if (f.format == "json")
+    TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()},
+                                                {"ok", r.ok()},
+                                                {"records", r.records},
+                                                {"damaged", r.damaged},
+                                                {"wrong_best", r.wrong_best},
+                                                {"integrity", r.integrity}}));
+  else
+    TW_RETURN_IF_ERROR(print(fmt::format("{} records, {} damaged, {} wrong rows of the best table{}\n",
+                                         r.records, r.damaged, r.wrong_best,
+                                         r.ok() ? ": all is well" : "")));
+  if (r.ok()) return 0;
+  for (const std::string& line : r.integrity) note(line);
+  return fail(ErrorCode::Database,
+              fmt::format("[verify] {} is damaged: save what is readable with `tilewright db recover {} NEW`",
+                          store.path(), shell_quoted(store.path())));
+}
+
+Result<int> recover(const DbFlags& f, const Surroundings&) {
+  TW_TRY(const db::AppendSummary summary, db::recover(f.file, f.output));
+  TW_RETURN_IF_ERROR(print_summary(f, "db recover", summary));
+  return 0;
+}
+
+/// Opening a database for writing brings it up to date.
+Result<int> upgrade(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadWrite));
+  TW_TRY(const db::StoreInfo i, store.info());
+  TW_RETURN_IF_ERROR(print(fmt::format("{} has schema {}\n", i.path, i.schema_version)));
+  return 0;
+}
+
+std::vector<std::string> statuses() {
+  return {
+#define X(enumerator, text, meaning, proves_wrong) text,
+      TW_TRIAL_STATUSES(X)
+#undef X
+  };
+}
+
+using Command = Result<int> (*)(const DbFlags&, const Surroundings&);
+
+Verb make_verb(const char* name, const char* summary, const DbFlagsPtr& f, std::vector<Flag> flags,
+               std::vector<Flag> operands, Command command) {
+  return {.name = name,
+          .summary = summary,
+          .flags = std::move(flags),
+          .operands = std::move(operands),
+          .run = [f, command](const Surroundings& here) { return command(*f, here); }};
+}
+
+}  // namespace
+
+Verb db_verb() {
+  auto f = std::make_shared<DbFlags>();
+  const Flag db = database_flag(f->place);
+  const Flag json = {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"};
+  const Flag file = {"FILE", Path{&f->file}, "database; default: that of --db", {}, false};
+  const Flag files = {"FILES", Paths{&f->files}, "databases to take records from", {}, true};
+  Flag lines = files;
+  lines.help = "files of JSON lines; - is standard input";
+  Flag damaged = file;
+  damaged.help = "the damaged database, which is only read";
+  damaged.required = true;
+  const Flag fresh = {"NEW", Path{&f->output}, "the database to make", {}, true};
+  const Flag output = {"FILE", Path{&f->output}, "NAME.db, NAME.jsonl, or - for JSON lines", {}, true};
+  const std::vector<Flag> filters = {
+      db,
+      {"workload", Text{&f->workload}, "key"},
+      {"op", Text{&f->op}, "operator"},
+      {"status", Choice{&f->status, statuses()}, "of the trial"},
+      {"session", Text{&f->session}, "that measured"},
+      {"order", Choice{&f->order, {"oldest", "newest", "fastest"}}, "of the records"},
+      {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"},
+      format_flag(f->format)};
+  Verb verb{.name = "db", .summary = "look at, join, copy and repair tuning databases"};
+  verb.verbs = {
+      make_verb("info", "what a database holds", f, {db, json}, {file}, info),
+      make_verb("query", "records by workload, operator, status or session", f, filters, {file}, query),
+      make_verb("merge", "take the records of other databases over", f, {db, json}, {files}, merge),
+      make_verb("export", "a consistent copy, while others write", f, {db}, {output}, export_records),
+      make_verb("import", "records from JSON lines", f, {db, json}, {lines}, import),
+      make_verb("verify", "check every record and the file", f, {db, json}, {file}, verify),
+      make_verb("recover", "save what is readable of a damaged database", f, {json}, {damaged, fresh},
+                recover),
+      make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file}, upgrade),
+  };
+  return verb;
+}
+
+}  // namespace tw::tools

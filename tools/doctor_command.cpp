@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright doctor: what this machine offers, and whether a kernel can be made on it.
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "codegen/command.h"
+#include "codegen/cpu_codegen.h"
+#include "db/filesystem.h"
+#include "tools/quote.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+#include "tuner/device.h"
+#include "tuner/peak.h"
+#include "tuner/sandbox.h"
+
+namespace tw::tools {
+namespace {
+
+constexpr int64_t command_timeout_ns = 10'000'000'000;
+
+struct DoctorFlags {
+  PlaceFlags place;
+  std::string format = "table";
+  bool probe_sandbox = false;
+};
+
+/// One examined thing. A failure carries the exit code that it means for tuning.
+struct Finding {
+  std::string name, text;
+  std::optional<ErrorCode> failure = std::nullopt;
+};
+
+Finding failed(std::string name, const Error& error) { return {std::move(name), error.message, error.code}; }
+
+// ---- the machine -------------------------------------------------------------------------------------
+
+Finding peak(const Target& host, const Surroundings& here) {
+  const auto one = tuner::measure_f32_peak(1, here.clock);
+  if (!one) return failed("peak", one.error());
+  std::string text = fmt::format("{:.1f} GFLOP/s on one thread ({})", one->gflops, one->isa);
+  if (host.cores > 1) {
+    const auto all = tuner::measure_f32_peak(host.cores, here.clock);
+    if (!all) return failed("peak", all.error());
+    text += fmt::format(", {:.1f} on {}", all->gflops, host.cores);
+  }
+  return {"peak", text + ", right now"};
+}
+
+Finding limits() {
+  const auto show = [](int resource) -> std::string {
+    rlimit limit = {};
+    if (getrlimit(resource, &limit) != 0) return "unknown";
+    return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
+  };
+  return {"limits", fmt::format("{} open files, {} processes, {} bytes of stack", show(RLIMIT_NOFILE),
+                                show(RLIMIT_NPROC), show(RLIMIT_STACK))};
+}
+
+// ---- what tuning needs ---------------------------------------------------------------------------------
+
+Finding plugin(const DoctorFlags& flags) {
+  const std::vector<std::string> directories = flags.place.code_generator.empty()
+                                                   ? codegen::plugin_directories()
+                                                   : std::vector{flags.place.code_generator};
+  std::error_code ignored;
+  for (const std::string& directory : directories) {
+    const std::string path = directory + "/libtw_halide.so";
+    if (std::filesystem::exists(path, ignored)) return {"code generator", path};
+  }
+  return {"code generator",
+          "libtw_halide.so is not in " + join(directories, ", ") +
+              ": install halide==21.0.0 into .venv and build again",
+          ErrorCode::Environment};
+}
+
+/// What a tool prints first about its version.
+Finding tool(const std::string& name, const char* purpose, bool needed) {
+  const auto output = codegen::run_command({name, "--version"}, command_timeout_ns);
+  if (output) return {name, output->substr(0, output->find('\n'))};
+  Finding finding = failed(name, output.error());
+  finding.text = fmt::format("missing, {}: install binutils", purpose);
+  if (!needed) finding.failure.reset();
+  return finding;
+}
+
+/// The limits are irrevocable, so another process tries them.
+Finding sandbox(const Surroundings& here) {
+  const auto output =
+      codegen::run_command({here.program, "doctor", "--probe-sandbox"}, command_timeout_ns);
+  if (!output) return failed("sandbox", output.error());
+  return {"sandbox", std::string(trim(*output))};
+}
+
+int probe_sandbox() {
+  const auto done = tuner::restrict_self({});
+  if (!done) {
+    fmt::print("{}\n", done.error().message);
+    return static_cast<int>(ErrorCode::Environment);
+  }
+  fmt::print("Landlock {}, seccomp {}{}\n",
+             done->landlock_abi > 0 ? fmt::format("version {}", done->landlock_abi) : "absent",
+             done->seccomp ? "on" : "absent",
+             done->missing.empty() ? "" : "; missing: " + join(done->missing, ", "));
+  return 0;
+}
+
+/// Compiles, links, loads, runs and verifies a small kernel, as tuning does.
+Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings& here) {
+  const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
+  if (!workload) return failed("a kernel", workload.error());
+  const int64_t began = here.clock();
+  const auto artifact =
+      tuner::build_schedule(*workload, default_schedule(*workload, host, 1), host, 1, true,
+                            tuning_environment(flags.place, here));
+  if (!artifact) return failed("a kernel", artifact.error());
+  return {"a kernel", fmt::format("compiled, linked and verified in {}",
+                                  show_time(static_cast<double>(here.clock() - began)))};
+}
+
+Finding database(const DoctorFlags& flags, const Surroundings& here) {
+  auto store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+  if (!store) return failed("database", store.error());
+  const auto info = store->info();
+  if (!info) return failed("database", info.error());
+  return {"database", fmt::format("{}, writable, {} records", shell_quoted(store->path()), info->records)};
+}
+
+Finding cache(const DoctorFlags& flags, const Surroundings& here) {
+  const std::string path = flags.place.cache.empty() ? here.cache : flags.place.cache;
+  if (const Status made = make_private_directory(path); !made) return failed("cache", made.error());
+  return {"cache", shell_quoted(path)};
+}
+
+std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here) {
+  const Target host = host_target();
+  return {
+      {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
+      {"machine", tuner::device_text(host)},
+      {"target", host.to_string()},
+      {"vectors", fmt::format("{} registers of {} bytes", host.vector_registers, host.vector_bytes)},
+      {"cores", fmt::format("{} usable, by affinity and quota", host.cores)},
+      peak(host, here),
+      limits(),
+      {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
+      database(flags, here),
+      cache(flags, here),
+      plugin(flags),
+      tool("ld", "needed to link kernels", true),
+      tool("objdump", "needed by `show --asm` only", false),
+      sandbox(here),
+      kernel(flags, host, here),
+  };
+}
+
+Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
+  if (flags.probe_sandbox) return probe_sandbox();
+  const std::vector<Finding> findings = examine(flags, here);
+  int code = 0;
+  nlohmann::json list = nlohmann::json::array();
+  Table table{{"", "found", ""}, {}};
+  for (const Finding& finding : findings) {
+    if (finding.failure && code == 0) code = static_cast<int>(*finding.failure);
+    list.push_back({{"name", finding.name}, {"text", finding.text}, {"ok", !finding.failure}});
+    table.rows.push_back({finding.failure ? "!!" : "ok", finding.name, finding.text});
+  }
+  const std::string verdict =
+      code == 0 ? "everything that tuning needs is here" : "tuning will not work: see the lines with !!";
+  if (flags.format == "json")
+    TW_RETURN_IF_ERROR(print_json("doctor", {{"ok", code == 0}, {"findings", list}}));
+  else
+    TW_RETURN_IF_ERROR(print(as_text(table, here.color) + verdict + "\n"));
+  return code;
+}
+
+}  // namespace
+
+Verb doctor_verb() {
+  auto f = std::make_shared<DoctorFlags>();
+  std::vector<Flag> own = {
+      {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"},
+      {"probe-sandbox", Switch{&f->probe_sandbox}, "put the limits of a worker on and say what they are"}};
+  return {.name = "doctor",
+          .summary = "examine this machine and what tuning needs",
+          .flags = together({flags_of(f->place), own}),
+          .run = [f](const Surroundings& here) { return doctor_command(*f, here); }};
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/interrupts.h"
+
+#include <csignal>
+#include <unistd.h>
+
+namespace tw::tools {
+namespace {
+
+std::atomic<int> interrupts{0};
+static_assert(std::atomic<int>::is_always_lock_free, "the handler stores to it");
+
+void on_interrupt(int) {
+  if (interrupts.fetch_add(1) == 0) return;
+  alarm(1);
+}
+
+void on_alarm(int) { _exit(130); }
+
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+const std::atomic<int>& watch_interrupts() {
+  handle(SIGALRM, on_alarm);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt);
+  return interrupts;
+}
+
+}  // namespace tw::tools

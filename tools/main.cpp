@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright: the list of verbs, and the one place where errors become a line and an exit code.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "tools/command_line.h"
+#include "tools/surroundings.h"
+#include "tools/verbs.h"
+#include "tuner/tune.h"
+
+namespace tw::tools {
+namespace {
+
+std::vector<Verb> verbs() {
+  return {tune_verb(),    list_verb(),  show_verb(), run_verb(),    compile_verb(),
+          replay_verb(),  bench_verb(), db_verb(),   doctor_verb(), completion_verb(verbs),
+          version_verb()};
+}
+
+/// A message is one line whatever it quotes, and shows no control characters to a terminal.
+std::string on_one_line(const std::string& message) {
+  std::string line;
+  for (const char c : message)
+    if (c == '\n')
+      line += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      line += c;
+  return line;
+}
+
+int report(const Error& error) {
+  fmt::print(stderr, "tilewright: {}\n", on_one_line(error.message));
+  return static_cast<int>(error.code);
+}
+
+Result<int> run(const std::vector<std::string>& arguments, const Surroundings& here) {
+  const std::vector<Verb> all = verbs();
+  TW_TRY(CommandLine line, parse_command_line(all, arguments, here));
+  if (line.version) line.verb = &all.back();
+  if (line.verb) return line.verb->run(here);
+  fmt::print("{}", line.help);
+  return 0;
+}
+
+/// `tune` is installed as another name of the program.
+bool is_called_tune(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  return (slash == std::string_view::npos ? name : name.substr(slash + 1)).ends_with("tune");
+}
+
+int main_of(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (!arguments.empty() && arguments[0] == "worker")
+    return tuner::worker_main({arguments.begin() + 1, arguments.end()});
+  if (const Status stack = ensure_stack(); !stack) return report(stack.error());
+  Surroundings here = look_around(argc > 0 ? argv[0] : nullptr);
+  if (argc > 0 && is_called_tune(argv[0])) arguments.insert(arguments.begin(), "tune");
+  here.arguments = arguments;
+  const auto code = run(arguments, here);
+  return code ? *code : report(code.error());
+}
+
+}  // namespace
+}  // namespace tw::tools
+
+int main(int argc, char** argv) {
+  try {
+    return tw::tools::main_of(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "tilewright: [memory] there is not enough: free some, or raise ulimit -v\n");
+    return static_cast<int>(tw::ErrorCode::Environment);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tilewright: [internal] {}: please report it\n", error.what());
+    return static_cast<int>(tw::ErrorCode::Internal);
+  }
+}

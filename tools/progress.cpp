@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+#include <vector>
+
+#include "base/text.h"
+#include "tools/report.h"
+
+namespace tw::tools {
+namespace {
+
+std::string best_text(const tuner::Progress& p) {
+  if (p.best_ns <= 0) return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
+  const double speed = gflops(p.flops, p.best_ns);
+  std::string text = fmt::format("best {}, {:.1f} GFLOP/s", show_time(p.best_ns), speed);
+  if (p.peak_gflops > 0) text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
+  if (p.untuned_ns > 0) text += fmt::format(", {:.1f}x untuned", p.untuned_ns / p.best_ns);
+  return text;
+}
+
+std::string trials_text(const tuner::Progress& p) {
+  int64_t total = 0;
+  for (const auto& [status, count] : p.trials) total += count;
+  std::string text = fmt::format("{} trials", total);
+  if (total > 0) text += fmt::format(" ({})", show_counts(p.trials));
+  if (p.known_trials > 0) text += fmt::format(", {} known", p.known_trials);
+  return text;
+}
+
+/// The first `columns` characters: a line that wraps cannot be redrawn.
+std::string cut(const std::string& text, size_t columns) {
+  size_t seen = 0, end = 0;
+  while (end < text.size()) {
+    const bool starts = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (starts && ++seen > columns) break;
+    ++end;
+  }
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+std::string progress_text(const tuner::Progress& p) {
+  std::vector<std::string> parts = {best_text(p), trials_text(p)};
+  parts.push_back(fmt::format("{:.0f} s left", std::max(0.0, p.budget_s - p.elapsed_s)));
+  if (!p.model.empty()) parts.push_back("model " + p.model);
+  return join(parts, " | ");
+}
+
+ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
+    : here_(&here), title_(std::move(title)), updated_ns_(here.clock()) {
+  fmt::print(stderr, "{}\n", title_);
+  // Signals are the main thread's: they cut its waits short.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  try {
+    ticker_ = std::thread([this] { tick(); });
+  } catch (const std::system_error&) {
+    // No thread is to be had: the lines come with the updates then.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ProgressDisplay::~ProgressDisplay() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopping_.notify_all();
+  if (ticker_.joinable()) ticker_.join();
+  if (drawn_ && here_->errors_are_terminal) fmt::print(stderr, "\n");
+}
+
+void ProgressDisplay::update(const tuner::Progress& progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = progress;
+  updated_ns_ = here_->clock();
+  if (!ticker_.joinable()) draw();
+}
+
+void ProgressDisplay::tick() {
+  const auto pause = std::chrono::milliseconds(here_->errors_are_terminal ? 500 : 5000);
+  std::unique_lock lock(mutex_);
+  while (!stopping_.wait_for(lock, pause, [this] { return stop_; })) draw();
+}
+
+void ProgressDisplay::draw() {
+  tuner::Progress now = progress_;
+  now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
+  const std::string text = progress_text(now);
+  if (here_->errors_are_terminal)
+    fmt::print(stderr, "\r{}\033[K", cut(text, static_cast<size_t>(std::max(20, here_->columns - 1))));
+  else
+    fmt::print(stderr, "  {}\n", text);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How a tuning run is watched: on a terminal one line that is redrawn, elsewhere a line every five
+// seconds, always on standard error. A thread keeps it alive while the run is busy with one thing.
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tools/surroundings.h"
+#include "tuner/tune.h"
+
+namespace tw::tools {
+
+/// "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 48 trials (45 ok, 3 hopeless) | 12 s left |
+/// model draft"
+std::string progress_text(const tuner::Progress& progress);
+
+class ProgressDisplay {
+ public:
+  /// `title` names what is tuned.
+  ProgressDisplay(const Surroundings& here, std::string title);
+  /// Ends the line, so that what follows begins a new one.
+  ~ProgressDisplay();
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  /// Any thread; cheap.
+  void update(const tuner::Progress& progress);
+
+ private:
+  void tick();
+  void draw();
+
+  const Surroundings* here_;
+  std::string title_;
+  std::mutex mutex_;  // of the members below
+  std::condition_variable stopping_;
+  bool stop_ = false;
+  bool drawn_ = false;
+  tuner::Progress progress_;
+  int64_t updated_ns_ = 0;
+  std::thread ticker_;
+};
+
+}  // namespace tw::tools

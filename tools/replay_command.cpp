@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright replay: builds, verifies and measures a stored schedule again.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+
+namespace tw::tools {
+namespace {
+
+struct ReplayFlags {
+  SelectionFlags selection;
+  std::string format = "table";
+};
+
+Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
+  TW_TRY(const Selection s, select(flags.selection, here));
+  if (!s.runs_here)
+    return fail(ErrorCode::Unsupported, fmt::format("[replay] the record is of {}, which cannot run here: "
+                                                    "use `compile` or `show`",
+                                                    s.target.to_string()));
+  TW_TRY(const db::Record again,
+         tuner::measure_schedule(s.workload, s.record->schedule, s.target, s.threads,
+                                 tuning_environment(flags.selection.place, here)));
+  const db::Record& stored = *s.record;
+  const double ratio = stored.latency_ns > 0 ? again.latency_ns / stored.latency_ns : 0;
+  const auto row = [](const char* name, const db::Record& r) {
+    return std::vector<std::string>{
+        name, show_time(r.latency_ns),
+        fmt::format("[{}, {}]", show_time(r.latency_low_ns), show_time(r.latency_high_ns)),
+        fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
+        fmt::format("{:.1f}", 100 * db::efficiency(r))};
+  };
+  const Table table{{"", "latency", "interval", "GFLOP/s", "% of peak"},
+                    {row("stored", stored), row("now", again)}};
+  if (flags.format == "json")
+    TW_RETURN_IF_ERROR(print_json("replay", {{"stored", as_json(stored)},
+                                             {"now", as_json(again)},
+                                             {"ratio", ratio},
+                                             {"verified_error", again.verified_error}}));
+  else if (flags.format == "csv")
+    TW_RETURN_IF_ERROR(print(as_csv(table)));
+  else
+    TW_RETURN_IF_ERROR(print(fmt::format("{}\nnow / stored: {:.3f}\n", as_text(table, here.color), ratio)));
+  return 0;
+}
+
+}  // namespace
+
+Verb replay_verb() {
+  auto f = std::make_shared<ReplayFlags>();
+  Flag hash = hash_operand(f->selection);
+  hash.help = "the beginning of a record's hash";
+  hash.required = true;
+  return {.name = "replay",
+          .summary = "build, verify and measure a stored schedule again",
+          .flags = together({flags_of(f->selection.place), {format_flag(f->format)}}),
+          .operands = {hash},
+          .run = [f](const Surroundings& here) { return replay_command(*f, here); }};
+}
+
+}  // namespace tw::tools

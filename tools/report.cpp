@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace tw::tools {
+namespace {
+
+size_t width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+bool begins_with_digit(std::string_view text) {
+  return !text.empty() && text[0] >= '0' && text[0] <= '9';
+}
+
+std::string line_of(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+                    const std::vector<bool>& right) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string gap(widths[i] - std::min(widths[i], width(cells[i])), ' ');
+    const bool last = i + 1 == cells.size();
+    line += right[i] ? gap + cells[i] : last ? cells[i] : cells[i] + gap;
+    if (!last) line += "  ";
+  }
+  return line;
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::vector<std::string> quoted;
+  for (const std::string& cell : cells) quoted.push_back(csv_cell(cell));
+  return join(quoted, ",") + "\n";
+}
+
+}  // namespace
+
+std::string as_text(const Table& table, bool color) {
+  const size_t columns = table.header.size();
+  std::vector<size_t> widths(columns, 0);
+  std::vector<bool> right(columns, !table.rows.empty());
+  for (size_t i = 0; i < columns; ++i) {
+    widths[i] = width(table.header[i]);
+    for (const auto& row : table.rows) {
+      widths[i] = std::max(widths[i], width(row[i]));
+      right[i] = right[i] && begins_with_digit(row[i]);
+    }
+  }
+  const std::string header = line_of(table.header, widths, right);
+  std::string text = (color ? "\033[1m" + header + "\033[0m" : header) + "\n";
+  for (const auto& row : table.rows) text += line_of(row, widths, right) + "\n";
+  return text;
+}
+
+std::string as_csv(const Table& table) {
+  std::string text = csv_line(table.header);
+  for (const auto& row : table.rows) text += csv_line(row);
+  return text;
+}
+
+Flag format_flag(std::string& format) {
+  return {"format", Choice{&format, {"table", "json", "csv"}}, "of what is printed"};
+}
+
+Status print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[output] standard output cannot be written ({}): check the disk or the pipe",
+                          std::strerror(errno)));
+}
+
+Status print_json(std::string_view verb, const nlohmann::json& document) {
+  nlohmann::ordered_json whole;
+  whole["schema_version"] = json_schema_version;
+  whole["verb"] = verb;
+  for (const auto& [key, value] : document.items()) whole[key] = value;
+  return print(whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::string show_time(double ns) {
+  if (!(ns > 0)) return "-";
+  if (ns < 1e3) return fmt::format("{:.1f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.1f} µs", ns * 1e-3);
+  if (ns < 1e9) return fmt::format("{:.2f} ms", ns * 1e-6);
+  return fmt::format("{:.2f} s", ns * 1e-9);
+}
+
+std::string show_bytes(int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (bytes < 1 << 10) return fmt::format("{} B", bytes);
+  if (bytes < 1 << 20) return fmt::format("{:.1f} KiB", size / (1 << 10));
+  if (bytes < 1 << 30) return fmt::format("{:.1f} MiB", size / (1 << 20));
+  return fmt::format("{:.1f} GiB", size / (1 << 30));
+}
+
+double gflops(double flops, double ns) { return ns > 0 ? flops / ns : 0; }
+
+nlohmann::json as_json(const db::Record& record, bool full) {
+  nlohmann::json json = {
+      {"record", record.hash},          {"workload", record.workload},
+      {"op", record.op},                {"target", record.target},
+      {"device", record.device},        {"threads", record.threads},
+      {"status", db::to_string(record.status)}, {"reason", record.reason},
+      {"latency_ns", record.latency_ns}, {"latency_low_ns", record.latency_low_ns},
+      {"latency_high_ns", record.latency_high_ns},
+      {"gflops", gflops(record.flops, record.latency_ns)},
+      {"peak_gflops", record.peak_gflops}, {"efficiency", db::efficiency(record)},
+      {"schedule", record.schedule},    {"session", record.session},
+  };
+  if (!full) return json;
+  db::visit_fields(record, [&](const char* name, const auto& member) {
+    using Member = std::decay_t<decltype(member)>;
+    if constexpr (std::is_same_v<Member, db::TrialStatus>)
+      json[name] = db::to_string(member);
+    else
+      json[name] = member;
+  });
+  return json;
+}
+
+std::string show_counts(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::pair<int64_t, std::string>> sorted;
+  for (const auto& [name, count] : counts) sorted.emplace_back(-count, name);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> parts;
+  for (const auto& [count, name] : sorted) parts.push_back(fmt::format("{} {}", -count, name));
+  return join(parts, ", ");
+}
+
+void note(std::string_view text) { fmt::print(stderr, "tilewright: {}\n", text); }
+
+}  // namespace tw::tools

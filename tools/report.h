@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How results look: tables for people, CSV and JSON for programs. Locale-independent; thread-safe.
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "db/record.h"
+#include "tools/surroundings.h"
+#include "tools/verb.h"
+
+namespace tw::tools {
+
+/// Of everything that `--format json` prints. Fields are added without a new version; a change of what
+/// one means needs one.
+inline constexpr int json_schema_version = 1;
+
+struct Table {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+/// Columns side by side, the last one unpadded; numbers to the right.
+std::string as_text(const Table& table, bool color = false);
+/// RFC 4180.
+std::string as_csv(const Table& table);
+
+Flag format_flag(std::string& format);
+
+/// To standard output, whole or with an error (Environment): a full disk must not look like success.
+Status print(std::string_view text);
+/// {"schema_version": 1, "verb": verb, ...document}, indented; bytes that are not UTF-8 are replaced.
+Status print_json(std::string_view verb, const nlohmann::json& document);
+
+/// "235.1 µs"
+std::string show_time(double ns);
+std::string show_bytes(int64_t bytes);
+double gflops(double flops, double ns);
+
+/// Numbers of a record that people want, and everything that it holds with `full`.
+nlohmann::json as_json(const db::Record& record, bool full = false);
+
+/// "45 ok, 3 hopeless"
+std::string show_counts(const std::map<std::string, int64_t>& counts);
+
+/// A note on standard error: "tilewright: text".
+void note(std::string_view text);
+
+}  // namespace tw::tools

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright run: the best kernel on random data, its result checked against the definition.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/random.h"
+#include "dsl/interpret.h"
+#include "runtime/kernel.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+#include "tuner/reference.h"
+#include "tuner/sampling.h"
+#include "tuner/verify.h"
+
+namespace tw::tools {
+namespace {
+
+// The interpreter evaluates an element in microseconds to seconds: as many as fit the time.
+constexpr int most_checked = 64, least_checked = 2;
+constexpr int64_t checking_ns = 2'000'000'000;
+
+struct RunFlags {
+  SelectionFlags selection;
+  int64_t seed = 1;
+  std::string format = "table";
+};
+
+struct Checked {
+  int elements = 0;
+  double error = 0;  ///< largest, relative to the largest magnitude of the output
+};
+
+std::vector<int64_t> random_position(const std::vector<int64_t>& shape, Random& random) {
+  std::vector<int64_t> at;
+  for (const int64_t extent : shape) at.push_back(random.below(extent));
+  return at;
+}
+
+double largest_magnitude(const dsl::Array& array) {
+  double largest = 0;
+  for (int64_t i = 0; i < array.size(); ++i)
+    largest = std::max(largest, std::abs(array.get_float(i)));
+  return largest;
+}
+
+/// Elements chosen at random against the interpreter of the definition.
+Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& inputs,
+                              const dsl::Arrays& outputs, Random& random, const tuner::Clock& clock) {
+  Checked checked;
+  const double tolerance = tuner::tolerance_of(workload);
+  const int64_t deadline = clock() + checking_ns;
+  for (const std::string& name : workload.compute.outputs) {
+    const dsl::Array& got = outputs.at(name);
+    const double scale = std::max(largest_magnitude(got), 1e-30);
+    for (int i = 0; i < most_checked && (i < least_checked || clock() < deadline); ++i) {
+      const std::vector<int64_t> at = random_position(got.shape, random);
+      TW_TRY(const double expected, dsl::evaluate_at(workload.compute, inputs, name, at));
+      const double error = std::abs(got.get(at) - expected) / scale;
+      checked.error = std::max(checked.error, error);
+      ++checked.elements;
+      if (!(error <= tolerance))
+        return fail(ErrorCode::Invalid,
+                    fmt::format("[run] {} is {} where the definition gives {}: this kernel is wrong; please "
+                                "report the record",
+                                name, got.get(at), expected));
+    }
+  }
+  return checked;
+}
+
+Result<dsl::Arrays> random_inputs(const dsl::Compute& compute, Random& random) {
+  dsl::Arrays inputs;
+  for (const dsl::Input& input : compute.inputs) {
+    TW_TRY(dsl::Array array, dsl::Array::make(input.type, input.shape));
+    dsl::fill_normal(array, random);
+    inputs.emplace(input.name, std::move(array));
+  }
+  return inputs;
+}
+
+/// As a caller's program would: logical arrays in and out.
+Result<dsl::Arrays> call(const runtime::Kernel& kernel, const dsl::Compute& compute,
+                         const dsl::Arrays& inputs, runtime::ThreadPool& pool) {
+  dsl::Arrays outputs;
+  std::vector<runtime::Buffer> buffers;
+  for (const dsl::Input& input : compute.inputs) {
+    const dsl::Array& array = inputs.at(input.name);
+    buffers.push_back({const_cast<std::byte*>(array.data.data()), array.type, array.shape, {}});
+  }
+  for (const std::string& name : compute.outputs) {
+    TW_TRY(dsl::Array array, dsl::Array::make(compute.type_of(name), compute.shape_of(name)));
+    dsl::Array& kept = outputs[name] = std::move(array);
+    buffers.push_back({kept.data.data(), kept.type, kept.shape, {}});
+  }
+  TW_RETURN_IF_ERROR(kernel.call(buffers, pool));
+  return outputs;
+}
+
+/// From the cache of compiled kernels, else compiled, verified and put there.
+Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here, const Selection& s) {
+  const PlaceFlags& place = flags.selection.place;
+  runtime::KernelInfo wanted;
+  wanted.workload = s.workload.key();
+  wanted.schedule = schedule_of(s);
+  wanted.target = s.target.to_string();
+  wanted.codegen_abi = s.record ? s.record->codegen_abi : 1;
+  auto cached = runtime::read_artifact(cached_artifact(place, here, wanted));
+  if (cached && cached->info.workload == wanted.workload && cached->info.schedule == wanted.schedule)
+    return cached;
+  TW_TRY(runtime::Artifact artifact,
+         tuner::build_schedule(s.workload, wanted.schedule, s.target, s.threads, true,
+                               tuning_environment(place, here)));
+  if (const auto stored = store_in_cache(place, here, artifact); !stored) note(stored.error().message);
+  return artifact;
+}
+
+Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
+  TW_TRY(const Selection s, select(flags.selection, here));
+  if (!s.runs_here)
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
+  if (!s.record) note("nothing is known about the workload: this is the default schedule");
+  TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
+  TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
+  runtime::PoolOptions pool_options;
+  pool_options.threads = s.threads;
+  runtime::ThreadPool pool(pool_options);
+  Random random(static_cast<uint64_t>(flags.seed));
+  TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
+  TW_TRY(const dsl::Arrays outputs, call(kernel, s.workload.compute, inputs, pool));
+  TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random, here.clock));
+
+  // Timed on packed arrays, as a caller who keeps weights packed has it.
+  TW_TRY(const tuner::KernelBuffers buffers,
+         tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin}));
+  const std::vector<void*> pointers = buffers.pointers();
+  const tuner::Run once = [&] { (void)kernel.run(pointers, pool, s.threads); };
+  const tuner::Estimate time = tuner::sample(once, {}, here.clock).estimate;
+  const auto flops = static_cast<double>(kernel.info().flops);
+  if (flags.format == "json") {
+    TW_RETURN_IF_ERROR(print_json("run", {{"workload", s.workload.key()},
+                                          {"record", s.record ? s.record->hash : ""},
+                                          {"threads", s.threads},
+                                          {"checked_elements", checked.elements},
+                                          {"largest_error", checked.error},
+                                          {"latency_ns", time.latency_ns},
+                                          {"latency_low_ns", time.low_ns},
+                                          {"latency_high_ns", time.high_ns},
+                                          {"gflops", gflops(flops, time.latency_ns)}}));
+    return 0;
+  }
+  const Table table{{"workload", s.workload.key()},
+                    {{"checked", fmt::format("{} elements, largest error {:.1e} of the largest element",
+                                             checked.elements, checked.error)},
+                     {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns),
+                                             show_time(time.low_ns), show_time(time.high_ns))},
+                     {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},
+                     {"threads", std::to_string(s.threads)}}};
+  TW_RETURN_IF_ERROR(print(as_text(table)));
+  return 0;
+}
+
+}  // namespace
+
+Verb run_verb() {
+  auto f = std::make_shared<RunFlags>();
+  std::vector<Flag> own = {{"seed", Whole{&f->seed, 0, INT64_MAX}, "of the random data"},
+                           {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
+  return {.name = "run",
+          .summary = "run the best known kernel on random data, check and time it",
+          .flags = together({flags_of(f->selection), own}),
+          .operands = {hash_operand(f->selection)},
+          .run = [f](const Surroundings& here) { return run_command(*f, here); }};
+}
+
+}  // namespace tw::tools

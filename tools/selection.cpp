@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/selection.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/text.h"
+#include "codegen/abi.h"
+#include "schedules/space.h"
+#include "tools/quote.h"
+#include "tools/report.h"
+
+namespace tw::tools {
+
+Flag database_flag(PlaceFlags& flags) {
+  return {"db", Path{&flags.database}, "tuning database; default: ~/.local/share/tilewright/tilewright.db"};
+}
+
+std::vector<Flag> flags_of(PlaceFlags& flags) {
+  return {database_flag(flags),
+          {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
+          {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"}};
+}
+
+std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
+  return flags.database.empty() ? here.database : flags.database;
+}
+
+namespace {
+
+std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
+  return flags.cache.empty() ? here.cache : flags.cache;
+}
+
+db::StoreOptions store_options() {
+  db::StoreOptions options;
+  options.waiting.on_message = [](std::string_view text) { note(text); };
+  return options;
+}
+
+}  // namespace
+
+Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here, db::OpenMode mode) {
+  if (flags.database.empty() && !here.fallback.empty()) {
+    note(here.fallback);
+    TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
+  }
+  return db::Store::open(database_path(flags, here), mode, store_options());
+}
+
+Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
+  std::error_code error;
+  if (!std::filesystem::exists(database_path(flags, here), error) && !error)
+    return std::optional<db::Store>();
+  TW_TRY(db::Store store, open_database(flags, here, db::OpenMode::ReadOnly));
+  return std::optional<db::Store>(std::move(store));
+}
+
+tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here) {
+  tuner::Environment environment;
+  environment.worker = {here.program, "worker"};
+  environment.code_generator = flags.code_generator;
+  environment.clock = here.clock;
+  environment.now_ms = here.now_ms;
+  environment.host = here.host;
+  environment.session = here.session;
+  environment.program_version = here.version;
+  return environment;
+}
+
+Flag hash_operand(SelectionFlags& flags) {
+  return {"HASH", Text{&flags.hash}, "the beginning of a record's hash; or use --op, --expr, --workload"};
+}
+
+std::vector<Flag> flags_of(SelectionFlags& flags) {
+  return together({flags_of(flags.workload), flags_of(flags.target), flags_of(flags.place)});
+}
+
+Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
+  const bool is_hex = prefix.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_hex || prefix.size() < 4 || prefix.size() > 64)
+    return fail(ErrorCode::Usage,
+                fmt::format("[record] '{}': expected 4 to 64 hex digits of a hash, as `db query` prints "
+                            "them",
+                            prefix));
+  std::vector<db::Record> found;
+  TW_RETURN_IF_ERROR(store.for_each({}, [&](const db::Record& record) {
+    if (record.hash.starts_with(prefix)) found.push_back(record);
+    return found.size() < 2;
+  }));
+  if (found.size() == 1) return found.front();
+  return fail(ErrorCode::Usage,
+              found.empty()
+                  ? fmt::format("[record] no record of {} begins with {}: look with `db query`",
+                                shell_quoted(store.path()), prefix)
+                  : fmt::format("[record] {} and {} both begin with {}: give more digits",
+                                found[0].hash.substr(0, 16), found[1].hash.substr(0, 16), prefix));
+}
+
+Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
+  Selection selection;
+  if (!flags.hash.empty()) {
+    if (flags.workload.is_given())
+      return fail(ErrorCode::Usage, "[record] a hash and a workload contradict each other: give one");
+    TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
+    TW_TRY(db::Record record, find_record(store, flags.hash));
+    TW_TRY(selection.workload, dsl::parse_workload(record.workload));
+    TW_TRY(const ChosenTarget chosen, chosen_target(record.target));
+    selection.target = chosen.target;
+    selection.runs_here = chosen.missing.empty();
+    selection.threads = static_cast<int>(record.threads);
+    selection.record = std::move(record);
+    return selection;
+  }
+  TW_TRY(selection.workload, chosen_workload(flags.workload));
+  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target));
+  selection.target = chosen.target;
+  selection.runs_here = chosen.missing.empty();
+  selection.threads = static_cast<int>(flags.target.threads);
+  TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
+  if (!store) return selection;
+  TW_TRY(selection.record,
+         tuner::best_known(*store, selection.workload, selection.target, selection.threads));
+  return selection;
+}
+
+std::string default_schedule(const dsl::Workload& workload, const Target& target, int threads) {
+  const schedules::Space space = schedules::Space::derive(workload.compute, target, threads);
+  const schedules::Schedule first = space.schedule(space.default_point());
+  if (first.program()) return first.to_string();
+  return schedules::Schedule(workload.compute).to_string();
+}
+
+std::string schedule_of(const Selection& selection) {
+  if (selection.record) return selection.record->schedule;
+  return default_schedule(selection.workload, selection.target, selection.threads);
+}
+
+std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
+                            const runtime::KernelInfo& info) {
+  return (std::filesystem::path(cache_directory(flags, here)) /
+          runtime::artifact_name(info.workload, info.schedule, info.target, info.codegen_abi))
+      .string();
+}
+
+Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
+                                   const runtime::Artifact& artifact) {
+  if (flags.cache.empty() && !here.fallback.empty())
+    TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.cache).parent_path()));
+  TW_RETURN_IF_ERROR(make_private_directory(cache_directory(flags, here)));
+  std::string path = cached_artifact(flags, here, artifact.info);
+  TW_RETURN_IF_ERROR(runtime::write_artifact(path, artifact));
+  return path;
+}
+
+std::string replay_line(const PlaceFlags& flags, const Surroundings& here, const std::string& hash) {
+  std::error_code error;
+  const std::string given = database_path(flags, here);
+  const std::string path = std::filesystem::absolute(given, error).string();
+  return fmt::format("{} replay --db {} {}", here.invoked_as, shell_quoted(error ? given : path),
+                     hash.substr(0, 16));
+}
+
+}  // namespace tw::tools

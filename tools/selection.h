@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Which kernel a verb is about: a record by the beginning of its hash, or the best one known for a
+// workload, a target and a number of threads; and where databases and compiled kernels lie.
+// Not thread-safe.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "db/record.h"
+#include "db/store.h"
+#include "dsl/workload.h"
+#include "runtime/artifact.h"
+#include "tools/surroundings.h"
+#include "tools/verb.h"
+#include "tools/workload_flags.h"
+#include "tuner/tune.h"
+
+namespace tw::tools {
+
+struct PlaceFlags {
+  std::string database, cache;  ///< empty: those of the surroundings
+  std::string code_generator;
+};
+Flag database_flag(PlaceFlags& flags);
+std::vector<Flag> flags_of(PlaceFlags& flags);
+
+std::string database_path(const PlaceFlags& flags, const Surroundings& here);
+/// Says on standard error what a person should know about a default path.
+Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here, db::OpenMode mode);
+/// Without a database file, none; damaged or foreign ones are errors.
+Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
+
+/// What tune() and its like take from outside.
+tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here);
+
+struct SelectionFlags {
+  std::string hash;  ///< an operand
+  WorkloadFlags workload;
+  TargetFlags target;
+  PlaceFlags place;
+};
+Flag hash_operand(SelectionFlags& flags);
+std::vector<Flag> flags_of(SelectionFlags& flags);
+
+struct Selection {
+  dsl::Workload workload;
+  Target target;
+  bool runs_here = true;
+  int threads = 1;
+  std::optional<db::Record> record;  ///< none: nothing is known about the workload
+};
+/// Usage where the hash is of no record, or of several.
+Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
+
+/// The record whose hash begins with `prefix`.
+Result<db::Record> find_record(db::Store& store, const std::string& prefix);
+
+/// The selected record's schedule, else the default one of the workload's space.
+std::string schedule_of(const Selection& selection);
+std::string default_schedule(const dsl::Workload& workload, const Target& target, int threads);
+
+/// Where a Session of the runtime looks for the kernel.
+std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
+                            const runtime::KernelInfo& info);
+Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
+                                   const runtime::Artifact& artifact);
+
+/// "tilewright replay --db PATH HASH" as a person can paste it.
+std::string replay_line(const PlaceFlags& flags, const Surroundings& here, const std::string& hash);
+
+}  // namespace tw::tools

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright tune: searches for fast kernels and stores every trial.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "base/text.h"
+#include "tools/interrupts.h"
+#include "tools/progress.h"
+#include "tools/quote.h"
+#include "tools/report.h"
+#include "tools/suites.h"
+#include "tools/tuning.h"
+#include "tools/verbs.h"
+#include "tuner/search.h"
+
+namespace tw::tools {
+namespace {
+
+Result<std::vector<Job>> chosen_jobs(const TuneFlags& flags) {
+  std::vector<Job> jobs;
+  if (flags.suite.empty()) {
+    TW_TRY(dsl::Workload workload, chosen_workload(flags.workload));
+    jobs.push_back({"", std::move(workload)});
+    return jobs;
+  }
+  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
+  TW_TRY(const std::vector<SuiteItem> items, suite(flags.suite, accuracy));
+  for (const SuiteItem& item : items) jobs.push_back({item.name, item.workload});
+  return jobs;
+}
+
+tuner::Effort effort_of(const std::string& text) {
+  if (text == "none") return tuner::Effort::None;
+  return text == "quick" ? tuner::Effort::Quick : tuner::Effort::Full;
+}
+
+tuner::TuneOptions options_of(const TuneFlags& flags) {
+  tuner::TuneOptions options;
+  options.budget_s = flags.budget_s;
+  options.timeout_s = flags.timeout_s;
+  options.trials = flags.trials;
+  options.effort = effort_of(flags.effort);
+  options.search = flags.search;
+  options.seed = static_cast<uint64_t>(flags.seed);
+  options.threads = static_cast<int>(flags.target.threads);
+  return options;
+}
+
+/// The line that was typed, which goes on from what is known.
+std::string resume_line(const Surroundings& here) {
+  std::string line = here.invoked_as;
+  for (const std::string& argument : here.arguments) line.append(" ").append(shell_quoted(argument));
+  return line;
+}
+
+/// --resume promises to go on from something.
+Status check_resume(const TuneFlags& flags, db::Store& store, const std::vector<Job>& jobs,
+                    const Target& target) {
+  if (!flags.resume) return {};
+  for (const Job& job : jobs) {
+    db::Filter filter = trials_of(job.workload, target, flags.target.threads);
+    filter.limit = 1;
+    TW_TRY(const std::vector<db::Record> known, store.query(filter));
+    if (!known.empty()) return {};
+  }
+  return fail(ErrorCode::Usage,
+              fmt::format("[tune] --resume: {} has no trials of {} for this target and {} threads; leave "
+                          "the flag out to begin",
+                          shell_quoted(store.path()), jobs.front().workload.key(), flags.target.threads));
+}
+
+Result<Outcome> tune_one(const TuneFlags& flags, const Surroundings& here, const Job& job,
+                         const Target& target, db::Store& store, const std::atomic<int>& interrupts) {
+  tuner::Environment environment = tuning_environment(flags.place, here);
+  environment.interrupts = &interrupts;
+  const tuner::TuneOptions options = options_of(flags);
+  Outcome outcome;
+  outcome.job = &job;
+  {
+    ProgressDisplay display(here, fmt::format("tuning {}{} for {} on {} threads, {:.0f} s, seed {}",
+                                              job.name.empty() ? "" : job.name + ": ", job.workload.key(),
+                                              flags.target.target, options.threads, options.budget_s,
+                                              options.seed));
+    tuner::Progress start;
+    start.budget_s = options.budget_s;
+    display.update(start);
+    TW_TRY(outcome.tuned, tuner::tune(job.workload, target, options, store, environment,
+                                      [&](const tuner::Progress& p) { display.update(p); }));
+  }
+  TW_TRY(outcome.artifact, keep_artifact(flags, here, outcome.tuned.artifact));
+  return outcome;
+}
+
+Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+                      const std::vector<std::string>& empty, const Target& target) {
+  const bool reads = flags.effort == "none";
+  TW_TRY(db::Store store, open_database(flags.place, here,
+                                        reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
+  TW_RETURN_IF_ERROR(check_resume(flags, store, jobs, target));
+  const std::atomic<int>& interrupts = watch_interrupts();
+  std::vector<Outcome> outcomes;
+  std::optional<Error> failure;
+  for (const Job& job : jobs) {
+    auto outcome = tune_one(flags, here, job, target, store, interrupts);
+    if (outcome) {
+      outcomes.push_back(std::move(*outcome));
+    } else {
+      // One workload of a suite that cannot be tuned leaves the others alone.
+      if (failure || jobs.size() > 1) note(outcome.error().message);
+      failure = outcome.error();
+    }
+    if (interrupts.load() > 0) break;
+  }
+  if (!outcomes.empty() || jobs.size() > 1)
+    TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, empty));
+  if (interrupts.load() > 0) {
+    note("interrupted; to go on: " + resume_line(here));
+    return static_cast<int>(ErrorCode::Interrupted);
+  }
+  if (failure) return tl::unexpected<Error>(*failure);
+  return 0;
+}
+
+Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
+  TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
+  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target));
+  std::vector<Job> jobs;
+  std::vector<std::string> empty;
+  for (const Job& job : all) {
+    if (!job.workload.is_empty()) {
+      jobs.push_back(job);
+      continue;
+    }
+    empty.push_back(job.workload.key());
+    note(fmt::format("{} is empty: there is nothing to tune", job.workload.key()));
+  }
+  if (jobs.empty()) {
+    TW_RETURN_IF_ERROR(flags.format == "json" ? print_outcomes(flags, here, {}, empty) : Status());
+    return 0;
+  }
+  if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
+  if (flags.compile_only) return compile_only(flags, here, jobs, target);
+  if (!target.missing.empty())
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
+                            "--compile-only, or tune on such a machine",
+                            target.target.to_string(), join(target.missing, ", ")));
+  return tune_jobs(flags, here, jobs, empty, target.target);
+}
+
+std::vector<std::string> search_names() {
+  std::vector<std::string> names;
+  for (const auto& info : tuner::searches()) names.emplace_back(info.name);
+  return names;
+}
+
+}  // namespace
+
+Verb tune_verb() {
+  auto f = std::make_shared<TuneFlags>();
+  std::vector<Flag> own = {
+      {"suite", Text{&f->suite}, "tune a list of workloads, see `list suites`",
+       {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
+      {"budget", Seconds{&f->budget_s}, "time for each workload: 500ms, 60s, 5m"},
+      {"trials", Whole{&f->trials, 0, 1'000'000'000}, "at most so many new ones; 0: as time allows"},
+      {"effort", Choice{&f->effort, {"none", "quick", "full"}},
+       "none: only what the database knows; quick: stop at the first plateau"},
+      {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
+      {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices and data"},
+      {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},
+      {"resume", Switch{&f->resume}, "insist that the database has trials to go on from"},
+      {"dry-run", Switch{&f->dry_run}, "show the search space and what is known; measure nothing", {"compile-only"}},
+      {"compile-only", Switch{&f->compile_only}, "compile what is known best, or the default; measure nothing", {"resume"}},
+      {"output", Path{&f->output}, "write the compiled kernel there"},
+      format_flag(f->format),
+  };
+  return {.name = "tune",
+          .summary = "find a fast kernel by searching and measuring",
+          .flags = together({flags_of(f->workload), flags_of(f->target), flags_of(f->place), own}),
+          .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
+}
+
+}  // namespace tw::tools

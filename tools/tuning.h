@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the parts of the verb `tune` share: its flags, the workloads that they mean, and what is printed
+// of the results. Not thread-safe.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "dsl/workload.h"
+#include "tools/selection.h"
+#include "tools/surroundings.h"
+#include "tools/workload_flags.h"
+#include "tuner/tune.h"
+
+namespace tw::tools {
+
+struct TuneFlags {
+  WorkloadFlags workload;
+  TargetFlags target;
+  PlaceFlags place;
+  std::string suite, output;
+  double budget_s = 60, timeout_s = 10;
+  int64_t trials = 0, seed = 1;
+  std::string effort = "full", search = "evolution", format = "table";
+  bool resume = false, dry_run = false, compile_only = false;
+};
+
+struct Job {
+  std::string name;  ///< in the suite; empty: the only one
+  dsl::Workload workload;
+};
+
+/// What became of a job.
+struct Outcome {
+  const Job* job = nullptr;
+  tuner::Tuned tuned;
+  std::string artifact;  ///< path
+};
+
+/// The records that a run of `tune` goes on from.
+db::Filter trials_of(const dsl::Workload& workload, const Target& target, int64_t threads);
+
+/// Writes a compiled kernel to --output, else where a session of the runtime looks for it.
+Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
+                                  const runtime::Artifact& artifact);
+
+/// To standard output in the format asked for. `empty` are the keys of workloads without elements.
+Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
+                      const std::vector<Outcome>& outcomes, const std::vector<std::string>& empty);
+
+/// --dry-run: prints the space, the default schedule and what is known.
+Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+                    const Target& target);
+
+/// --compile-only: the best schedule that is known, else the default one, as an artifact.
+Result<int> compile_only(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+                         const ChosenTarget& target);
+
+}  // namespace tw::tools

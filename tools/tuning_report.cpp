@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `tune` prints of its results.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "tools/quote.h"
+#include "tools/report.h"
+#include "tools/tuning.h"
+
+namespace tw::tools {
+namespace {
+
+int64_t total(const std::map<std::string, int64_t>& counts) {
+  int64_t sum = 0;
+  for (const auto& [name, count] : counts) sum += count;
+  return sum;
+}
+
+double speed_up(const Outcome& o) {
+  const double untuned = o.tuned.progress.untuned_ns, best = o.tuned.best.latency_ns;
+  return untuned > 0 && best > 0 ? untuned / best : 0;
+}
+
+/// What is said of one result, a row each: the same facts for people and for spreadsheets.
+Table details(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
+  const db::Record& best = o.tuned.best;
+  Table table{{"result", std::string(tuner::to_string(o.tuned.ended))}, {}};
+  const auto row = [&](const char* name, std::string text) {
+    table.rows.push_back({name, std::move(text)});
+  };
+  row("workload", best.workload);
+  row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns), show_time(best.latency_low_ns),
+                             show_time(best.latency_high_ns)));
+  row("speed", fmt::format("{:.1f} GFLOP/s", gflops(best.flops, best.latency_ns)));
+  if (best.peak_gflops > 0)
+    row("of the peak", fmt::format("{:.1f} % of {:.1f} GFLOP/s", 100 * db::efficiency(best),
+                                   best.peak_gflops));
+  if (speed_up(o) > 0)
+    row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
+                               speed_up(o)));
+  row("trials", fmt::format("{} new{}, {} known before", total(o.tuned.progress.trials),
+                            o.tuned.progress.trials.empty()
+                                ? ""
+                                : fmt::format(" ({})", show_counts(o.tuned.progress.trials)),
+                            o.tuned.progress.known_trials));
+  row("threads", std::to_string(best.threads));
+  row("target", best.target);
+  row("session", best.session);
+  row("artifact", shell_quoted(o.artifact));
+  row("record", best.hash);
+  row("database", shell_quoted(database_path(flags.place, here)));
+  row("replay", replay_line(flags.place, here, best.hash));
+  return table;
+}
+
+Table overview(const std::vector<Outcome>& outcomes) {
+  Table table{{"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record", "workload"}, {}};
+  for (const Outcome& o : outcomes) {
+    const db::Record& best = o.tuned.best;
+    table.rows.push_back({o.job->name, show_time(best.latency_ns),
+                          fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
+                          fmt::format("{:.1f}", 100 * db::efficiency(best)),
+                          fmt::format("{:.1f}", speed_up(o)),
+                          std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16),
+                          best.workload});
+  }
+  return table;
+}
+
+Table as_sheet(const std::vector<Outcome>& outcomes) {
+  Table table{{"name", "workload", "target", "threads", "latency_ns", "latency_low_ns", "latency_high_ns",
+               "gflops", "peak_gflops", "speed_up", "trials", "known_trials", "ended", "record",
+               "artifact"},
+              {}};
+  for (const Outcome& o : outcomes) {
+    const db::Record& best = o.tuned.best;
+    table.rows.push_back({o.job->name, best.workload, best.target, std::to_string(best.threads),
+                          format_double(best.latency_ns), format_double(best.latency_low_ns),
+                          format_double(best.latency_high_ns),
+                          format_double(gflops(best.flops, best.latency_ns)),
+                          format_double(best.peak_gflops), format_double(speed_up(o)),
+                          std::to_string(total(o.tuned.progress.trials)),
+                          std::to_string(o.tuned.progress.known_trials),
+                          std::string(tuner::to_string(o.tuned.ended)), best.hash, o.artifact});
+  }
+  return table;
+}
+
+nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
+  nlohmann::json json = as_json(o.tuned.best);
+  json["name"] = o.job->name;
+  json["ended"] = tuner::to_string(o.tuned.ended);
+  json["untuned_ns"] = o.tuned.progress.untuned_ns;
+  json["speed_up"] = speed_up(o);
+  json["trials"] = o.tuned.progress.trials;
+  json["known_trials"] = o.tuned.progress.known_trials;
+  json["elapsed_s"] = o.tuned.progress.elapsed_s;
+  json["working_s"] = o.tuned.progress.working_s;
+  json["model"] = o.tuned.progress.model;
+  json["failures"] = o.tuned.failures;
+  json["artifact"] = o.artifact;
+  json["replay"] = replay_line(flags.place, here, o.tuned.best.hash);
+  return json;
+}
+
+}  // namespace
+
+Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
+                      const std::vector<Outcome>& outcomes, const std::vector<std::string>& empty) {
+  if (flags.format == "csv") return print(as_csv(as_sheet(outcomes)));
+  if (flags.format == "json") {
+    nlohmann::json results = nlohmann::json::array();
+    for (const Outcome& o : outcomes) results.push_back(json_of(flags, here, o));
+    return print_json("tune", {{"database", database_path(flags.place, here)},
+                               {"session", here.session},
+                               {"seed", flags.seed},
+                               {"search", flags.search},
+                               {"budget_s", flags.budget_s},
+                               {"empty", empty},
+                               {"results", results}});
+  }
+  if (!flags.suite.empty()) return print(as_text(overview(outcomes), here.color));
+  std::string text;
+  for (const Outcome& o : outcomes)
+    text += as_text(details(flags, here, o), here.color) + "\n" + o.tuned.best.schedule;
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  return print(text);
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms of `tune` that measure nothing: --dry-run and --compile-only.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "schedules/space.h"
+#include "tools/report.h"
+#include "tools/tuning.h"
+
+namespace tw::tools {
+
+db::Filter trials_of(const dsl::Workload& workload, const Target& target, int64_t threads) {
+  db::Filter filter;
+  filter.workload = workload.key();
+  filter.target = target.to_string();
+  filter.threads = threads;
+  return filter;
+}
+
+Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
+                         const runtime::Artifact& artifact) {
+  if (!flags.output.empty()) {
+    TW_RETURN_IF_ERROR(runtime::write_artifact(flags.output, artifact));
+    return flags.output;
+  }
+  return store_in_cache(flags.place, here, artifact);
+}
+
+namespace {
+
+struct DryRun {
+  double space_size = 0;
+  std::string schedule;
+  int64_t known = 0;
+  std::optional<db::Record> best;
+};
+
+Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& target,
+                       std::optional<db::Store>& store) {
+  const auto threads = static_cast<int>(flags.target.threads);
+  DryRun found;
+  found.space_size = schedules::Space::derive(job.workload.compute, target, threads).size();
+  found.schedule = default_schedule(job.workload, target, threads);
+  if (!store) return found;
+  TW_RETURN_IF_ERROR(
+      store->for_each(trials_of(job.workload, target, threads), [&](const db::Record&) {
+        ++found.known;
+        return true;
+      }));
+  TW_TRY(found.best, tuner::best_known(*store, job.workload, target, threads));
+  return found;
+}
+
+}  // namespace
+
+Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+                    const Target& target) {
+  TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
+  nlohmann::json results = nlohmann::json::array();
+  Table table{{"name", "space", "known trials", "best known", "workload"}, {}};
+  std::string text;
+  for (const Job& job : jobs) {
+    TW_TRY(const DryRun found, look_at(flags, job, target, store));
+    const std::string best = found.best ? show_time(found.best->latency_ns) : "-";
+    const std::string size = fmt::format("{:.3g}", found.space_size);
+    table.rows.push_back({job.name, size, std::to_string(found.known), best, job.workload.key()});
+    nlohmann::json result = {{"workload", job.workload.key()},
+                             {"workload_hash", job.workload.hash()},
+                             {"name", job.name},
+                             {"target", target.to_string()},
+                             {"threads", flags.target.threads},
+                             {"space_size", found.space_size},
+                             {"default_schedule", found.schedule},
+                             {"known_trials", found.known}};
+    if (found.best) result["best"] = as_json(*found.best);
+    results.push_back(std::move(result));
+    text = as_text({{"workload", job.workload.key()},
+                    {{"hash", job.workload.hash()},
+                     {"target", target.to_string()},
+                     {"threads", std::to_string(flags.target.threads)},
+                     {"space", size + " points"},
+                     {"known trials", std::to_string(found.known)},
+                     {"best known", best}}}) +
+           "\ndefault schedule\n" + found.schedule;
+  }
+  if (flags.format == "json")
+    TW_RETURN_IF_ERROR(print_json(
+        "tune", {{"dry_run", true}, {"database", database_path(flags.place, here)}, {"results", results}}));
+  else if (flags.format == "csv")
+    TW_RETURN_IF_ERROR(print(as_csv(table)));
+  else
+    TW_RETURN_IF_ERROR(print(flags.suite.empty() ? text + (text.ends_with('\n') ? "" : "\n")
+                                                 : as_text(table, here.color)));
+  return 0;
+}
+
+Result<int> compile_only(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
+                         const ChosenTarget& target) {
+  const auto threads = static_cast<int>(flags.target.threads);
+  TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
+  nlohmann::json results = nlohmann::json::array();
+  Table table{{"artifact", "schedule from", "workload"}, {}};
+  for (const Job& job : jobs) {
+    std::optional<db::Record> best;
+    if (store) {
+      TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));
+    }
+    const std::string schedule =
+        best ? best->schedule : default_schedule(job.workload, target.target, threads);
+    TW_TRY(const runtime::Artifact artifact,
+           tuner::build_schedule(job.workload, schedule, target.target, threads, target.missing.empty(),
+                                 tuning_environment(flags.place, here)));
+    TW_TRY(const std::string path, keep_artifact(flags, here, artifact));
+    const std::string source = best ? best->hash.substr(0, 16) : "default";
+    table.rows.push_back({path, source, job.workload.key()});
+    results.push_back({{"workload", job.workload.key()}, {"name", job.name},
+                       {"target", target.target.to_string()}, {"artifact", path},
+                       {"schedule_from", source}, {"schedule", schedule},
+                       {"verified", target.missing.empty()}});
+  }
+  if (flags.format == "json")
+    TW_RETURN_IF_ERROR(print_json("tune", {{"compile_only", true}, {"results", results}}));
+  else
+    TW_RETURN_IF_ERROR(print(flags.format == "csv" ? as_csv(table) : as_text(table, here.color)));
+  return 0;
+}
+
+}  // namespace tw::tools

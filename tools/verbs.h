@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The verbs of the program, one a file; main.cpp lists them. Each call gives a verb with flags of its
+// own at their defaults.
+
+#include <vector>
+
+#include "tools/verb.h"
+
+namespace tw::tools {
+
+Verb tune_verb();
+Verb list_verb();
+Verb show_verb();
+Verb run_verb();
+Verb compile_verb();
+Verb replay_verb();
+Verb bench_verb();
+Verb db_verb();
+Verb doctor_verb();
+Verb version_verb();
+/// `all` gives the verbs whose flags are completed.
+Verb completion_verb(std::function<std::vector<Verb>()> all);
+
+}  // namespace tw::tools

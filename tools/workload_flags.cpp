@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/workload_flags.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/text.h"
+#include "dsl/parse.h"
+#include "tools/quote.h"
+
+namespace tw::tools {
+namespace {
+
+// No expression that the parser takes is longer.
+constexpr std::streamsize most_expression_bytes = 1 << 20;
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most_expression_bytes, '\0');
+  file.read(text.data(), most_expression_bytes);
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (!text.empty()) return text;
+  return fail(ErrorCode::Invalid, fmt::format("[expr] {} cannot be read or is empty: name a file with an "
+                                              "expression as in docs/expressions.md",
+                                              shell_quoted(path)));
+}
+
+Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
+  TW_TRY(const dsl::Operator* op, dsl::find_operator(flags.op));
+  TW_TRY(const DType dtype, parse_dtype(flags.dtype));
+  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
+  TW_TRY(dsl::Attributes attributes,
+         dsl::parse_shape(flags.shape.empty() ? op->example : std::string_view(flags.shape), flags.op));
+  if (!flags.attributes.empty()) {
+    TW_TRY(const dsl::Attributes more, dsl::parse_shape(join(flags.attributes, " "), flags.op));
+    for (const auto& [name, value] : more) attributes[name] = value;
+  }
+  return dsl::make_workload(flags.op, attributes, dtype, accuracy);
+}
+
+}  // namespace
+
+std::vector<Flag> flags_of(WorkloadFlags& flags) {
+  return {
+      {"op", Text{&flags.op}, "operator, see `list`", {"expr", "workload"}},
+      {"shape", Text{&flags.shape}, "n1c64h56w56k64r3s3p1, or name=value ...; default: an example of it",
+       {"expr", "workload"}},
+      {"attr", Texts{&flags.attributes}, "one more attribute, name=value; may be repeated",
+       {"expr", "workload"}},
+      {"expr", Path{&flags.expression}, "file with an expression", {"workload"}},
+      {"workload", Text{&flags.key}, "key, as records have it"},
+      {"dtype", Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
+       "data type of the inputs", {"expr", "workload"}},
+      {"accuracy", Choice{&flags.accuracy, {"fast", "strict"}}, "strict: no worse than a sequential loop",
+       {"workload"}},
+  };
+}
+
+Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
+  if (!flags.key.empty()) return dsl::parse_workload(flags.key);
+  if (!flags.expression.empty()) {
+    TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
+    TW_TRY(const std::string text, read_text(flags.expression));
+    TW_TRY(const dsl::Compute compute, dsl::parse_compute(text));
+    return dsl::workload(compute, accuracy);
+  }
+  if (!flags.op.empty()) return operator_workload(flags);
+  return fail(ErrorCode::Usage, "[workload] nothing to work on is given: use --op NAME (see "
+                                "`tilewright list`), --expr FILE or --workload KEY");
+}
+
+std::vector<Flag> flags_of(TargetFlags& flags) {
+  return {{"target", Text{&flags.target}, "host, x86-64-v3, x86-64-v4, arm-64-linux, ..., see `list`"},
+          {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
+}
+
+Result<ChosenTarget> chosen_target(const std::string& text) {
+  if (text == "cuda" || text == "opencl" || text.starts_with("sm_"))
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[target] '{}': this version generates code for CPUs only; use host, or a "
+                            "target of `tilewright list targets`",
+                            text));
+  TW_TRY(Target target, parse_target(text));
+  const Target host = host_target();
+  ChosenTarget chosen{std::move(target), {}};
+  chosen.missing = missing_features(chosen.target, host);
+  if (!chosen.missing.empty()) return chosen;
+  chosen.target.cpu = host.cpu;
+  chosen.target.cores = host.cores;
+  chosen.target.l1_bytes = host.l1_bytes;
+  chosen.target.l2_bytes = host.l2_bytes;
+  chosen.target.l3_bytes = host.l3_bytes;
+  return chosen;
+}
+
+std::vector<Flag> together(std::vector<std::vector<Flag>> lists) {
+  std::vector<Flag> all;
+  for (auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+}  // namespace tw::tools

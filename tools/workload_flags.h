@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The flags by which verbs are told what to work on: an operator and its shape, an expression, or a
+// workload's key; the target and the threads of its kernel. Not thread-safe.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "dsl/workload.h"
+#include "tools/verb.h"
+
+namespace tw::tools {
+
+struct WorkloadFlags {
+  std::string op, shape, expression, key;
+  std::vector<std::string> attributes;
+  std::string dtype = "f32";
+  std::string accuracy = "fast";
+
+  bool is_given() const { return !op.empty() || !expression.empty() || !key.empty(); }
+};
+std::vector<Flag> flags_of(WorkloadFlags& flags);
+/// The operator's own example where no shape is given.
+Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
+
+struct TargetFlags {
+  std::string target = "host";
+  int64_t threads = 1;
+};
+std::vector<Flag> flags_of(TargetFlags& flags);
+
+struct ChosenTarget {
+  Target target;
+  std::vector<std::string> missing;  ///< features that this machine lacks: kernels cannot run here
+};
+/// Caches and cores are this machine's where its kernels can run here.
+Result<ChosenTarget> chosen_target(const std::string& text);
+
+/// One list of flags after the other.
+std::vector<Flag> together(std::vector<std::vector<Flag>> lists);
+
+}  // namespace tw::tools
