@@ -66,8 +66,8 @@ int main() {
   fmt::print("parses back to the same compute: {}\n", to_line(again) == to_line(product));
   fmt::print("{} floating-point operations\n", count_flops(product));
 
-  // The interpreter is the definition of what a compute means: slow, obvious, and every kernel is
-  // checked against it.
+  // The interpreter is the definition of what a compute means: slow and obvious. Every kernel
+  // is checked against it.
   const Arrays inputs = {{"a", counting({2, 4})}, {"b", counting({4, 3})}};
   print_array("a", inputs.at("a"));
   print_array("b", inputs.at("b"));
@@ -85,8 +85,7 @@ int main() {
 
   fmt::print("\n-- a workload: what is tuned and stored --\n");
   // A workload adds the accuracy that a kernel must have. Its key is the identity under which
-  // results are stored. Frequent operators are known by name, with a short form for the command
-  // line.
+  // results are stored. Frequent operators have names, and a short form for the command line.
   fmt::print("{}\n", must(workload(product)).key());
   const Attributes shape = must(parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
   fmt::print("{}\n", must(make_workload("conv2d", shape)).key());

@@ -83,8 +83,7 @@ void show_padding() {
 }
 
 void show_mistakes(const Schedule& good) {
-  // A step that makes no sense says so; later steps are ignored, and program() reports the first
-  // error.
+  // A step that makes no sense says so; steps after it are ignored, and program() fails likewise.
   const Schedule twice = good.split("c", "m", 2).parallel("c", "n.0");
   fmt::print("{}\n", twice.error()->message);
   // k is a reduction: its iterations add to the same element and cannot be lanes of one vector.

@@ -21,8 +21,7 @@
 using namespace tw;
 using lessons::must;
 
-// max(a b, 0) on a small shape, so that the lesson is short and the interpreter can check all of
-// it.
+// max(a b, 0) on a small shape: the lesson stays short, and the interpreter can check all of it.
 dsl::Workload declare() {
   using namespace dsl;
   const Axis m("m", 48), n("n", 64), k("k", 40);
@@ -31,8 +30,7 @@ dsl::Workload declare() {
   return must(workload(compute("out", {m, n}, max(c(m, n), constant(Float32, 0)))));
 }
 
-// The library reads no clock, no environment and no host name: a program passes in what it wants
-// used.
+// The library reads no clock, environment or host name: a program passes in what is to be used.
 tuner::Environment surroundings() {
   tuner::Environment environment;
   // Candidates are built and run in processes of their own, which may crash without harm. Here they
