@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "base/integer.h"
 
@@ -14,10 +15,10 @@ using dsl::Var;
 
 namespace {
 
-// Elimination steps along one proof, and in the whole search for one: they bound the work on adversarial
-// inputs. Proofs about loops that exist take 5 to 50 steps.
-constexpr int proof_budget = 24;
-constexpr int search_budget = 400;
+// Rules other than ranges that one proof may use, and rules tried in the whole search for it. Proofs
+// about the loops of schedules use 0 to 3; the second bounds the work where there is no proof.
+constexpr int most_rules = 6;
+constexpr int search_steps = 400;
 
 Affine negated(const Affine& affine) {
   Affine result;
@@ -83,6 +84,20 @@ void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
   }
 }
 
+bool is_min_or_max(const Expr& atom) {
+  return binary_of(atom, BinaryOp::Min) || binary_of(atom, BinaryOp::Max);
+}
+
+/// c * min(a, b) with c > 0 is at least x only where both c a and c b are; likewise the negated maximum.
+bool needs_both(const Affine::Term& term) {
+  return binary_of(term.atom, term.coefficient > 0 ? BinaryOp::Min : BinaryOp::Max) != nullptr;
+}
+
+Affine without(Affine affine, const Affine::Term& term) {
+  affine.add(term.atom, -term.coefficient);
+  return affine;
+}
+
 /// floor(e / k), k > 0
 struct FloorDivision {
   Expr numerator;
@@ -100,12 +115,20 @@ std::optional<FloorDivision> floor_division(const Expr& atom) {
 ///   floor(e/k) + r  ->  e + k r
 ///   r - floor(e/k)  ->  k r - e + k - 1
 Affine without_floor(const Affine& affine, const Affine::Term& term, const FloorDivision& division) {
-  Affine rest = affine, scaled;
-  rest.add(term.atom, -term.coefficient);
-  scaled.add(rest, division.divisor);
+  Affine scaled;
+  scaled.add(without(affine, term), division.divisor);
   scaled.add(to_affine(division.numerator), term.coefficient);
   if (term.coefficient < 0) scaled.constant += division.divisor - 1;
   return scaled;
+}
+
+/// 2 x - 3 >= 0 over the integers is x - 2 >= 0.
+void tighten(Affine& at_least_zero) {
+  int64_t divisor = 0;
+  for (const Affine::Term& term : at_least_zero.terms) divisor = std::gcd(divisor, term.coefficient);
+  if (divisor <= 1) return;
+  for (Affine::Term& term : at_least_zero.terms) term.coefficient /= divisor;
+  at_least_zero.constant = floor_div(at_least_zero.constant, divisor);
 }
 
 std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
@@ -201,12 +224,26 @@ void Bounds::push_condition(const Expr& condition) {
 }
 
 void Bounds::add_fact(Affine at_least_zero) {
+  tighten(at_least_zero);
   int depth = -1;
   for (const Affine::Term& term : at_least_zero.terms) depth = std::max(depth, depth_of(term.atom));
-  for (const Affine::Term& term : at_least_zero.terms)
-    if (const auto division = floor_division(term.atom); division && std::abs(term.coefficient) == 1)
-      add_fact(without_floor(at_least_zero, term, *division));
+  derive_facts(at_least_zero);
   facts_.push_back({std::move(at_least_zero), depth});
+}
+
+void Bounds::derive_facts(const Affine& at_least_zero) {
+  for (const Affine::Term& term : at_least_zero.terms) {
+    if (const auto division = floor_division(term.atom); division && std::abs(term.coefficient) == 1)
+      return add_fact(without_floor(at_least_zero, term, *division));
+    if (!needs_both(term)) continue;
+    const Binary& choice = *term.atom.as<Binary>();
+    for (const Expr& side : {choice.a, choice.b}) {
+      Affine fact = without(at_least_zero, term);
+      fact.add(to_affine(side), term.coefficient);
+      add_fact(std::move(fact));
+    }
+    return;
+  }
 }
 
 void Bounds::restore(Mark mark) {
@@ -238,10 +275,10 @@ std::optional<int64_t> Bounds::upper(const Affine& affine) const {
 std::optional<int64_t> Bounds::lower(const Expr& expr) const { return lower(to_affine(expr)); }
 std::optional<int64_t> Bounds::upper(const Expr& expr) const { return upper(to_affine(expr)); }
 
-std::optional<int64_t> Bounds::atom_bound(const Expr& atom, bool below, int budget) const {
+std::optional<int64_t> Bounds::atom_bound(const Expr& atom, bool below, int rules) const {
   const auto bound = [&](const Expr& e, bool low) -> std::optional<int64_t> {
-    if (low) return bound_below(to_affine(e), budget);
-    const auto b = bound_below(negated(to_affine(e)), budget);
+    if (low) return bound_below(to_affine(e), rules);
+    const auto b = bound_below(negated(to_affine(e)), rules);
     return b ? std::optional(-*b) : std::nullopt;
   };
   if (const Var* v = atom.as<Var>()) {
@@ -277,88 +314,117 @@ std::optional<int64_t> Bounds::atom_bound(const Expr& atom, bool below, int budg
 }
 
 std::optional<int64_t> Bounds::search_below(const Affine& affine, std::optional<int64_t> enough) const {
-  steps_ = search_budget;
-  return bound_below(affine, proof_budget, enough);
+  steps_ = search_steps;
+  std::optional<int64_t> result;
+  for (int rules = 0; rules <= most_rules && (rules == 0 || steps_ > 0); ++rules) {
+    result = best(result, bound_below(affine, rules, enough));
+    if (enough && result && *result >= *enough) break;
+  }
+  return result;
 }
 
-std::optional<int64_t> Bounds::bound_below(const Affine& affine, int budget,
+// Range by range, innermost first; other rules may be taken at any point, `rules` times in all. The search
+// tries few before many, as the proofs that exist are short.
+std::optional<int64_t> Bounds::bound_below(const Affine& affine, int rules,
                                            std::optional<int64_t> enough) const {
   if (affine.is_constant()) return affine.constant;
-  if (budget == 0 || steps_ == 0) return std::nullopt;
-  --steps_;
-  const auto suffices = [&](std::optional<int64_t> bound) { return enough && bound && *bound >= *enough; };
-  const Affine::Term* innermost = &affine.terms[0];
-  int depth = depth_of(innermost->atom);
-  for (const Affine::Term& term : affine.terms)
-    if (const int d = depth_of(term.atom); d > depth) {
-      innermost = &term;
-      depth = d;
-    }
-  // c * max(a, b) with c > 0 is at least either; in the other case both must be tried, and first, so
-  // that the choice of the one may depend on them.
-  const auto needs_both = [](const Affine::Term& term) {
-    const Binary* b = term.atom.as<Binary>();
-    return b && ((b->op == BinaryOp::Max && term.coefficient < 0) ||
-                 (b->op == BinaryOp::Min && term.coefficient > 0));
-  };
-  if (const Binary* b = innermost->atom.as<Binary>(); b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max))
-    for (const Affine::Term& term : affine.terms)
-      if (needs_both(term) && !needs_both(*innermost)) innermost = &term;
-  const Expr atom = innermost->atom;
-  const int64_t c = innermost->coefficient;
-  Affine rest = affine;
-  rest.add(atom, -c);
-
-  if (const Binary* b = atom.as<Binary>(); b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max)) {
-    Affine with_a = rest, with_b = rest;
-    with_a.add(to_affine(b->a), c);
-    with_b.add(to_affine(b->b), c);
-    const bool either = (b->op == BinaryOp::Max) == (c > 0);
-    const auto x = bound_below(with_a, budget - 1, enough);
-    if (either ? suffices(x) : !x) return x;
-    const auto y = bound_below(with_b, budget - 1, enough);
-    if (either) return best(x, y);
-    return x && y ? std::optional(std::min(*x, *y)) : std::nullopt;
-  }
   std::optional<int64_t> result;
-  if (const auto bound = atom_bound(atom, c > 0, budget - 1)) {
-    Affine replaced = rest;
-    replaced.constant += c * *bound;
-    result = bound_below(replaced, budget - 1, enough);
-    if (suffices(result)) return result;
+  const auto suffices = [&](std::optional<int64_t> bound) {
+    result = best(result, bound);
+    return enough && result && *result >= *enough;
+  };
+  const Affine::Term term = next_to_eliminate(affine);
+  if (is_min_or_max(term.atom)) {
+    if (suffices(bound_of_choice(affine, term, rules, enough))) return result;
+  } else if (const auto bound = atom_bound(term.atom, term.coefficient > 0, rules)) {
+    Affine replaced = without(affine, term);
+    replaced.constant += term.coefficient * *bound;
+    if (suffices(bound_below(replaced, rules, enough))) return result;
   }
-  if (const auto division = floor_division(atom); division && std::abs(c) == 1)
-    if (const auto bound = bound_below(without_floor(affine, *innermost, *division), budget - 1))
-      result = best(result, floor_div(*bound, division->divisor));
+  if (rules == 0 || steps_ <= 0) return result;
+  --steps_;
+  const int depth = depth_of(term.atom);
   for (const Fact& fact : facts_) {
     if (fact.depth != depth) continue;
-    const int64_t a = fact.at_least_zero.coefficient(atom);
+    const int64_t a = fact.at_least_zero.coefficient(term.atom), c = term.coefficient;
     if (a == 0 || (a > 0) != (c > 0) || c % a != 0) continue;
     // affine = (affine - k fact) + k fact >= affine - k fact, for k = c / a > 0.
     Affine eliminated = affine;
     eliminated.add(fact.at_least_zero, -(c / a));
-    result = best(result, bound_below(eliminated, budget - 1, enough));
-    if (suffices(result)) return result;
+    if (suffices(bound_below(eliminated, rules - 1, enough))) return result;
   }
-  return best(result, rounded_bound(atom, c, rest, budget / 2));
+  if (suffices(bound_of_floors(affine, rules - 1, enough))) return result;
+  suffices(rounded_bound(term.atom, term.coefficient, without(affine, term), rules - 1, enough));
+  return result;
+}
+
+// The innermost atom; of several the one that is no variable, which may contain the others. Where a
+// minimum or maximum may be replaced by either side, those of which both sides must hold come first, so
+// that the choice may depend on them.
+Affine::Term Bounds::next_to_eliminate(const Affine& affine) const {
+  const Affine::Term* next = &affine.terms[0];
+  for (const Affine::Term& term : affine.terms) {
+    const int d = depth_of(term.atom), best_depth = depth_of(next->atom);
+    if (d > best_depth || (d == best_depth && next->atom.as<Var>())) next = &term;
+  }
+  if (!is_min_or_max(next->atom) || needs_both(*next)) return *next;
+  for (const Affine::Term& term : affine.terms)
+    if (needs_both(term)) return term;
+  return *next;
+}
+
+std::optional<int64_t> Bounds::bound_of_choice(const Affine& affine, const Affine::Term& term, int rules,
+                                               std::optional<int64_t> enough) const {
+  const Binary& choice = *term.atom.as<Binary>();
+  Affine with_a = without(affine, term), with_b = with_a;
+  with_a.add(to_affine(choice.a), term.coefficient);
+  with_b.add(to_affine(choice.b), term.coefficient);
+  const bool both = needs_both(term);
+  const auto x = bound_below(with_a, rules, enough);
+  if (both && !x) return std::nullopt;
+  if (!both && enough && x && *x >= *enough) return x;
+  const auto y = bound_below(with_b, rules, enough);
+  if (!both) return best(x, y);
+  return y ? std::optional(std::min(*x, *y)) : std::nullopt;
+}
+
+std::optional<int64_t> Bounds::bound_of_floors(const Affine& affine, int rules,
+                                               std::optional<int64_t> enough) const {
+  for (const Affine::Term& term : affine.terms) {
+    const auto division = floor_division(term.atom);
+    if (!division) continue;
+    const int64_t k = division->divisor, c = term.coefficient;
+    if (std::abs(c) == 1) {
+      const auto scaled = bound_below(without_floor(affine, term, *division), rules,
+                                      enough ? std::optional(*enough * k) : std::nullopt);
+      return scaled ? std::optional(floor_div(*scaled, k)) : std::nullopt;
+    }
+    if (c % k == 0) {
+      // e - k + 1 <= k floor(e/k) <= e
+      Affine replaced = without(affine, term);
+      replaced.add(to_affine(division->numerator), c / k);
+      if (c > 0) replaced.constant -= c / k * (k - 1);
+      return bound_below(replaced, rules, enough);
+    }
+  }
+  return std::nullopt;
 }
 
 // A fact a v + r >= 0 bounds v itself by an integer: v <= floor(max r / -a). This sees what elimination
 // over the rationals does not: 48 x + v < 56 leaves x = 0 only.
-std::optional<int64_t> Bounds::rounded_bound(const Expr& atom, int64_t c, const Affine& rest,
-                                             int budget) const {
-  if (budget == 0) return std::nullopt;
+std::optional<int64_t> Bounds::rounded_bound(const Expr& atom, int64_t c, const Affine& rest, int rules,
+                                             std::optional<int64_t> enough) const {
   std::optional<int64_t> result;
   for (const Fact& fact : facts_) {
     const int64_t a = fact.at_least_zero.coefficient(atom);
     if (a == 0 || (a > 0) != (c > 0)) continue;
     Affine others = fact.at_least_zero;
     others.add(atom, -a);
-    const auto low = bound_below(negated(others), budget);
+    const auto low = bound_below(negated(others), rules);
     if (!low) continue;
     Affine replaced = rest;
     replaced.constant += c * (a > 0 ? ceil_div(*low, a) : floor_div(-*low, -a));
-    result = best(result, bound_below(replaced, budget));
+    result = best(result, bound_below(replaced, rules, enough));
   }
   return result;
 }

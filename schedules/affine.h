@@ -80,12 +80,18 @@ class Bounds {
   int depth_of(const Expr& atom) const;
   /// A search for the best bound, or for one of at least `enough`.
   std::optional<int64_t> search_below(const Affine& affine, std::optional<int64_t> enough) const;
-  std::optional<int64_t> bound_below(const Affine& affine, int budget,
+  std::optional<int64_t> bound_below(const Affine& affine, int rules,
                                      std::optional<int64_t> enough = std::nullopt) const;
+  Affine::Term next_to_eliminate(const Affine& affine) const;
+  std::optional<int64_t> bound_of_choice(const Affine& affine, const Affine::Term& min_or_max, int rules,
+                                         std::optional<int64_t> enough) const;
+  std::optional<int64_t> bound_of_floors(const Affine& affine, int rules,
+                                         std::optional<int64_t> enough) const;
   std::optional<int64_t> rounded_bound(const Expr& atom, int64_t coefficient, const Affine& rest,
-                                       int budget) const;
-  std::optional<int64_t> atom_bound(const Expr& atom, bool below, int budget) const;
+                                       int rules, std::optional<int64_t> enough) const;
+  std::optional<int64_t> atom_bound(const Expr& atom, bool below, int rules) const;
   void add_fact(Affine at_least_zero);
+  void derive_facts(const Affine& at_least_zero);
 
   std::vector<Variable> variables_;
   std::vector<Fact> facts_;

@@ -91,8 +91,9 @@ class Checker {
                                  indices.size()),
                      stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
+      const Expr extent(buffer->second.extents[d]);
+      if (bounds_.proves(Expr(0) <= indices[d] && indices[d] < extent)) continue;
       const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
-      if (low && *low >= 0 && high && *high < buffer->second.extents[d]) continue;
       return illegal(fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
                                  name, dsl::to_string(indices[d]), buffer->second.extents[d],
                                  low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),

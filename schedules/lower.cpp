@@ -95,6 +95,7 @@ class Emitter {
 
   Block from(const StageNest& s, size_t i) {
     if (s.stage.combine == Combine::None) return elementwise(s, i);
+    if (reduces_nothing(s)) return neutral(s, i);
     if (i >= core_start(s)) return reduction(s, i);
     return loop(s.loops[i], with_placed(s, s.loops[i], from(s, i + 1)));
   }
@@ -178,15 +179,43 @@ class Emitter {
     return loops(s, i, true, [&] { return guard(inside, assign(s.stage.body)); });
   }
 
-  Block reduction(const StageNest& s, size_t start) {
-    std::vector<Expr> spatial_guards;
+  /// The guards that do not depend on reduction loops.
+  static Expr spatial_guard(const StageNest& s) {
+    std::vector<Expr> guards;
     for (const Expr& g : s.guards) {
       const bool reduces = std::any_of(s.loops.begin(), s.loops.end(), [&](const NestLoop& l) {
         return l.reduction && dsl::uses_var(g, l.variable);
       });
-      if (!reduces) spatial_guards.push_back(g);
+      if (!reduces) guards.push_back(g);
     }
-    const Expr inside = conjunction(spatial_guards);
+    return conjunction(guards);
+  }
+
+  static bool reduces_nothing(const StageNest& s) {
+    return std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
+                       [](const dsl::Axis& axis) { return axis.extent == 0; });
+  }
+
+  /// Without anything to reduce no reduction loop runs, and what hangs on one would not happen.
+  Block neutral(const StageNest& s, size_t i) {
+    const Expr value = identity(s.stage.combine, s.stage.type);
+    const Expr result = s.epilogue ? epilogue_of(s, value) : value;
+    return loops(s, i, false, [&] {
+      return guard(spatial_guard(s), Block{Stmt{Assign{s.result(), result_indices(s), result, {}}}});
+    });
+  }
+
+  /// The epilogue's expression with the reduction's result given.
+  Expr epilogue_of(const StageNest& s, const Expr& reduced) const {
+    return dsl::transform(over_loops(s, *s.epilogue, s.epilogue->body),
+                          [&](const Expr& e) -> std::optional<Expr> {
+                            const dsl::Read* r = e.as<dsl::Read>();
+                            return r && r->tensor == s.stage.name ? std::optional(reduced) : std::nullopt;
+                          });
+  }
+
+  Block reduction(const StageNest& s, size_t start) {
+    const Expr inside = spatial_guard(s);
     const std::string& result = s.result();
     const std::vector<Expr> result_at = result_indices(s);
 
@@ -238,11 +267,7 @@ class Emitter {
       return guard(taken, Block{Stmt{Assign{into, into_at, value, s.stage.combine}}});
     }));
     if (s.epilogue) {
-      const Expr finished = dsl::transform(
-          over_loops(s, *s.epilogue, s.epilogue->body), [&](const Expr& e) -> std::optional<Expr> {
-            const dsl::Read* r = e.as<dsl::Read>();
-            return r && r->tensor == s.stage.name ? std::optional(into_value) : std::nullopt;
-          });
+      const Expr finished = epilogue_of(s, into_value);
       append(guard(is_last, spatial(inside, result, result_at, finished)));
       if (partial) append(guard(!is_last, spatial(inside, result, result_at, into_value)));
     } else if (s.cache) {
