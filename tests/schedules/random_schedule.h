@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Random steps: mostly sensible, so that many are legal, and of all kinds, in any order.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "schedules/nest.h"
+#include "schedules/schedule.h"
+
+namespace tw::schedules {
+
+class StepMaker {
+ public:
+  StepMaker(Random& random, const Nest& nest) : random_(random), nest_(nest) {}
+
+  /// `progress` goes from 0 to 1: stages are arranged first, then loops split, then marked.
+  Step make(double progress) {
+    const double turn = progress + (random_.unit() - 0.5) * 0.6;
+    if (turn < 0.2) return structural();
+    if (turn < 0.75) return arranging();
+    return marking();
+  }
+
+ private:
+  Step structural() {
+    switch (random_.below(6)) {
+      case 0: return Inline{stage().stage.name};
+      case 1: return epilogue();
+      case 2: return rfactor();
+      case 3:
+      case 4: return layout();
+      default: return split();
+    }
+  }
+  Step arranging() {
+    switch (random_.below(12)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3: return split();
+      case 4: return fuse();
+      case 5:
+      case 6:
+      case 7: return reorder();
+      case 8:
+      case 9: return compute_at();
+      case 10: return cache_read();
+      default: return cache_write();
+    }
+  }
+  Step marking() {
+    switch (random_.below(8)) {
+      case 0:
+      case 1: return Unroll{stage().stage.name, loop()};
+      case 2:
+      case 3: return vectorize();
+      case 4:
+      case 5: return parallel();
+      case 6: return cache_write();
+      default: return split();
+    }
+  }
+
+  const StageNest& stage() {
+    current_ = &nest_.stages[static_cast<size_t>(random_.below(static_cast<int64_t>(nest_.stages.size())))];
+    return *current_;
+  }
+  const StageNest& reduction_stage() {
+    for (int attempt = 0; attempt < 4; ++attempt)
+      if (stage().stage.combine != dsl::Combine::None) break;
+    return *current_;
+  }
+  /// A loop of the stage that was picked last.
+  std::string loop() {
+    if (current_->loops.empty()) return "none";
+    return current_->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))].name;
+  }
+  std::string tensor() {
+    std::vector<std::string> names;
+    for (const dsl::Input& input : nest_.compute.inputs) names.push_back(input.name);
+    for (const StageNest& s : nest_.stages) names.push_back(s.result());
+    return random_.pick(names);
+  }
+  int64_t factor() { return random_.pick(std::vector<int64_t>{1, 2, 2, 3, 4, 4, 5, 8}); }
+
+  Step split() {
+    const std::string name = stage().stage.name;
+    return Split{name, loop(), factor(),
+                 random_.pick(std::vector<Tail>{Tail::Guard, Tail::Guard, Tail::Exact, Tail::Shift})};
+  }
+  Step fuse() {
+    const StageNest& s = stage();
+    if (s.loops.size() < 2) return Fuse{s.stage.name, "i", "j"};
+    const auto at = static_cast<size_t>(random_.below(static_cast<int64_t>(s.loops.size()) - 1));
+    return Fuse{s.stage.name, s.loops[at].name, s.loops[at + 1].name};
+  }
+  Step reorder() {
+    const StageNest& s = stage();
+    std::vector<std::string> loops;
+    for (const NestLoop& l : s.loops)
+      if (random_.chance(0.8)) loops.push_back(l.name);
+    random_.shuffle(loops);
+    return Reorder{s.stage.name, loops};
+  }
+  Step vectorize() {
+    const StageNest& s = stage();
+    for (size_t i = s.loops.size(); i > 0; --i)
+      if (!s.loops[i - 1].reduction) return Vectorize{s.stage.name, s.loops[i - 1].name};
+    return Vectorize{s.stage.name, "none"};
+  }
+  Step parallel() {
+    const StageNest& s = stage();
+    for (const NestLoop& l : s.loops)
+      if (!l.parallel) return Parallel{s.stage.name, l.name};
+    return Parallel{s.stage.name, "none"};
+  }
+  Step compute_at() {
+    const std::string producer = stage().stage.name;
+    for (int attempt = 0; attempt < 4 && stage().stage.name == producer; ++attempt) {}
+    return ComputeAt{producer, current_->stage.name, loop()};
+  }
+  Step cache_read() {
+    const std::string name = stage().stage.name;
+    return CacheRead{tensor(), name, loop()};
+  }
+  Step cache_write() {
+    const std::string name = reduction_stage().stage.name;
+    return CacheWrite{name, loop(), random_.chance(0.7) ? Scope::Register : Scope::Local};
+  }
+  Step epilogue() {
+    const std::string into = reduction_stage().stage.name;
+    return Epilogue{stage().stage.name, into};
+  }
+  Step rfactor() {
+    const StageNest& s = reduction_stage();
+    if (s.stage.reduction.empty()) return Rfactor{s.stage.name, "none", 2};
+    return Rfactor{s.stage.name, random_.pick(s.stage.reduction).name, factor()};
+  }
+  /// A permutation with a split or two.
+  Step layout() {
+    const std::string name = tensor();
+    std::string letters = nest_.compute.letters_of(name);
+    std::vector<char> order(letters.begin(), letters.end());
+    if (random_.chance(0.5)) random_.shuffle(order);
+    std::string text(order.begin(), order.end());
+    for (int64_t n = random_.below(3); n > 0 && !letters.empty(); --n) {
+      const char c = letters[static_cast<size_t>(random_.below(static_cast<int64_t>(letters.size())))];
+      text += std::to_string(2 + random_.below(3)) + static_cast<char>(c - 'A' + 'a');
+    }
+    return SetLayout{name, text};
+  }
+
+  Random& random_;
+  const Nest& nest_;
+  const StageNest* current_ = nullptr;
+};
+
+}  // namespace tw::schedules
