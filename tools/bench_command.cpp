@@ -18,7 +18,8 @@ namespace {
 std::string benchmark_program(const Surroundings& here) {
   const auto folder = std::filesystem::path(here.program).parent_path();
   std::error_code ignored;
-  for (const auto& path : {folder / "tilewright-bench", folder.parent_path() / "bench" / "tilewright-bench"})
+  for (const auto& path :
+       {folder / "tilewright-bench", folder.parent_path() / "bench" / "tilewright-bench"})
     if (std::filesystem::exists(path, ignored)) return path.string();
   return "";
 }
@@ -26,8 +27,9 @@ std::string benchmark_program(const Surroundings& here) {
 Result<int> bench_command(const std::vector<std::string>& arguments, const Surroundings& here) {
   const std::string program = benchmark_program(here);
   if (program.empty())
-    return fail(ErrorCode::Environment, "[bench] tilewright-bench is not beside this program: build it with "
-                                        "`ninja tilewright-bench` in the build tree");
+    return fail(ErrorCode::Environment,
+                "[bench] tilewright-bench is not beside this program: build it with "
+                "`ninja tilewright-bench` in the build tree");
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -69,7 +69,8 @@ bool is_repeatable(const Value& value) {
   return std::holds_alternative<Texts>(value) || std::holds_alternative<Paths>(value);
 }
 
-// ---- what a text means -----------------------------------------------------------------------------
+// ---- what a text means
+// -----------------------------------------------------------------------------
 
 Status set_path(std::string_view verb, const std::string& name, const std::string& text) {
   if (!text.empty() && text.find('\0') == std::string::npos) return {};
@@ -131,7 +132,8 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
       value);
 }
 
-// ---- the configuration file ------------------------------------------------------------------------
+// ---- the configuration file
+// ------------------------------------------------------------------------
 
 /// A key with nothing wrong about it: the verbs that it is for.
 struct Placement {
@@ -169,8 +171,8 @@ Placement place(const std::vector<Verb>& verbs, const CLI::ConfigItem& item) {
   return result;
 }
 
-/// CLI11 lets the file win over the environment; keys that the environment has are left out here, so
-/// that it is the other way round.
+/// CLI11 lets the file win over the environment; keys that the environment has are left out here,
+/// so that it is the other way round.
 class ConfigurationFile : public CLI::ConfigTOML {
  public:
   explicit ConfigurationFile(const std::vector<Verb>* verbs) : verbs_(verbs) {}
@@ -195,7 +197,8 @@ class ConfigurationFile : public CLI::ConfigTOML {
   const std::vector<Verb>* verbs_;
 };
 
-// ---- verbs as CLI11 sees them ----------------------------------------------------------------------
+// ---- verbs as CLI11 sees them
+// ----------------------------------------------------------------------
 
 struct Bound {
   const Flag* flag;
@@ -230,9 +233,8 @@ CLI::Option* declare_operand(CLI::App& app, const Flag& flag) {
   CLI::Option* option = app.add_option(flag.name, CLI::callback_t(accept), flag.help);
   option->type_name(" ");
   if (!is_repeatable(flag.value)) return option;
-  option->expected(0, CLI::detail::expected_max_vector_size);
-  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  return option->allow_extra_args(false);
+  option->expected(1, CLI::detail::expected_max_vector_size);
+  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void declare(CLI::App& parent, const std::vector<Verb>& verbs, const std::string& path,
@@ -273,8 +275,9 @@ Status check_contradictions(const Declared& declared) {
   for (const Bound& bound : declared.flags)
     for (const std::string& other : bound.flag->excludes)
       if (bound.option->count() > 0 && given(other))
-        return usage(declared.path, fmt::format("{} and --{} contradict each other: give one of them",
-                                                bound.name, other));
+        return usage(
+            declared.path,
+            fmt::format("{} and --{} contradict each other: give one of them", bound.name, other));
   return {};
 }
 
@@ -286,14 +289,14 @@ Status fill(const Declared& declared) {
         TW_RETURN_IF_ERROR(
             set_value(declared.path, bound.name, bound.flag->value, bound.option->results()));
       else if (bound.flag->required)
-        return usage(declared.path, fmt::format("{} is missing: {}; see tilewright {} --help", bound.name,
-                                                bound.flag->help, declared.path));
+        return usage(declared.path, fmt::format("{} is missing: {}; see tilewright {} --help",
+                                                bound.name, bound.flag->help, declared.path));
     }
   return {};
 }
 
-tl::unexpected<Error> unexpected_words(const std::vector<std::string>& extras, const Declared* where,
-                                       const std::vector<Verb>& verbs) {
+tl::unexpected<Error> unexpected_words(const std::vector<std::string>& extras,
+                                       const Declared* where, const std::vector<Verb>& verbs) {
   const std::string& word = extras.front();
   if (!where)
     return usage("", word[0] == '-' ? fmt::format("{} is no flag here: flags follow a verb", word)
@@ -307,12 +310,11 @@ tl::unexpected<Error> unexpected_words(const std::vector<std::string>& extras, c
                                           where->path, suggestion(name, known), where->path));
   }
   if (!where->verb->verbs.empty())
-    return usage(where->path,
-                 fmt::format("'{}' is none of its verbs: use one of {}{}", word,
-                             join(names_of(where->verb->verbs), ", "),
-                             suggestion(word, names_of(where->verb->verbs))));
-  return usage(where->path, fmt::format("'{}' was not expected: see tilewright {} --help", word,
-                                        where->path));
+    return usage(where->path, fmt::format("'{}' is none of its verbs: use one of {}{}", word,
+                                          join(names_of(where->verb->verbs), ", "),
+                                          suggestion(word, names_of(where->verb->verbs))));
+  return usage(where->path,
+               fmt::format("'{}' was not expected: see tilewright {} --help", word, where->path));
 }
 
 tl::unexpected<Error> explain(const CLI::ParseError& error, const Declared* where) {
@@ -321,7 +323,8 @@ tl::unexpected<Error> explain(const CLI::ParseError& error, const Declared* wher
   if (error.get_name() == "ArgumentMismatch")
     text = fmt::format("{}: a value has to follow", text.substr(0, text.find(": ")));
   if (error.get_name() == "ConfigError") text = "configuration file: " + text;
-  return usage(path, fmt::format("{}; see tilewright {}--help", text, path.empty() ? "" : path + " "));
+  return usage(path,
+               fmt::format("{}; see tilewright {}--help", text, path.empty() ? "" : path + " "));
 }
 
 }  // namespace
@@ -332,16 +335,18 @@ Result<double> parse_seconds(std::string_view text) {
     double seconds;
   };
   // "ms" stands before "s", which it ends with.
-  for (const Unit unit : {Unit{"ms", 1e-3}, Unit{"s", 1}, Unit{"m", 60}, Unit{"h", 3600}, Unit{"", 1}}) {
+  for (const Unit unit :
+       {Unit{"ms", 1e-3}, Unit{"s", 1}, Unit{"m", 60}, Unit{"h", 3600}, Unit{"", 1}}) {
     if (text.size() < unit.name.size() || !text.ends_with(unit.name)) continue;
     const auto number = parse_double(text.substr(0, text.size() - unit.name.size()));
     const double seconds = number.value_or(-1) * unit.seconds;
     if (number && seconds > 0 && seconds <= 1e7) return seconds;
     break;
   }
-  return fail(ErrorCode::Usage,
-              fmt::format("'{}': expected a time such as 500ms, 60s, 5m or 2h, of at most 1e7 seconds",
-                          text));
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("'{}': expected a time such as 500ms, 60s, 5m or 2h, of at most 1e7 seconds",
+                  text));
 }
 
 Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
@@ -351,10 +356,11 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                "tilewright");
   app.require_subcommand(0, 1);
   app.fallthrough();
-  app.footer("Each flag may also be given as TILEWRIGHT_<FLAG> in the environment, or in the\n"
-             "configuration file. Exit codes: 0 ok, 1 internal, 2 usage, 3 unsupported, 4 database,\n"
-             "5 invalid file, 6 no valid candidate, 7 environment, 8 not compiled, 75 try later,\n"
-             "130 interrupted.");
+  app.footer(
+      "Each flag may also be given as TILEWRIGHT_<FLAG> in the environment, or in the\n"
+      "configuration file. Exit codes: 0 ok, 1 internal, 2 usage, 3 unsupported, 4 database,\n"
+      "5 invalid file, 6 no valid candidate, 7 environment, 8 not compiled, 75 try later,\n"
+      "130 interrupted.");
   app.config_formatter(std::make_shared<ConfigurationFile>(&verbs));
   app.set_config("--config", here.configuration, "TOML file of defaults")
       ->envname(environment_name("config"));
@@ -368,7 +374,8 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
     return CommandLine{nullptr, app.help(), false};
   } catch (const CLI::ExtrasError& error) {
     const auto extras = app.remaining(true);
-    return extras.empty() ? explain(error, chosen(all)) : unexpected_words(extras, chosen(all), verbs);
+    return extras.empty() ? explain(error, chosen(all))
+                          : unexpected_words(extras, chosen(all), verbs);
   } catch (const CLI::ParseError& error) {
     return explain(error, chosen(all));
   }

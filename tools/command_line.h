@@ -3,8 +3,8 @@
 // From arguments to a verb with its flags filled in. A value comes from the command line, else from
 // TILEWRIGHT_<FLAG> in the environment, else from the configuration file, else it is the default.
 //
-// The configuration file is TOML: a section a verb, `[tune]` or `[db.query]`, with its flags as keys;
-// keys before the first section are for every verb that has the flag. Not thread-safe.
+// The configuration file is TOML: a section a verb, `[tune]` or `[db.query]`, with its flags as
+// keys; keys before the first section are for every verb that has the flag. Not thread-safe.
 
 #include <string>
 #include <vector>
@@ -21,8 +21,8 @@ struct CommandLine {
   bool version = false;
 };
 
-/// `arguments` without the program's name. Every error is Usage, names the verb and the flag, and the
-/// nearest flag or verb where one is unknown. The verbs must outlive the result.
+/// `arguments` without the program's name. Every error is Usage, names the verb and the flag, and
+/// the nearest flag or verb where one is unknown. The verbs must outlive the result.
 Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                                        const std::vector<std::string>& arguments,
                                        const Surroundings& here);

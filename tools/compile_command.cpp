@@ -23,10 +23,12 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
   const PlaceFlags& place = flags.selection.place;
   TW_TRY(const Selection s, select(flags.selection, here));
   if (!s.record)
-    return fail(ErrorCode::NoCandidate,
-                fmt::format("[compile] {} has no kernel of '{}' for this target and {} threads: tune it, or "
-                            "compile the default schedule with `tilewright tune --compile-only`",
-                            shell_quoted(database_path(place, here)), s.workload.key(), s.threads));
+    return fail(
+        ErrorCode::NoCandidate,
+        fmt::format("[compile] {} has no kernel of '{}' for this target and {}: tune it, or "
+                    "compile the default schedule with `tilewright tune --compile-only`",
+                    shell_quoted(database_path(place, here)), s.workload.key(),
+                    show_count(s.threads, "thread")));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, s.record->schedule, s.target, s.threads, s.runs_here,
                                tuning_environment(place, here)));

@@ -89,9 +89,10 @@ std::string cases(const std::vector<Verb>& verbs) {
     }
   text += "  esac\n  case \"$verb\" in\n";
   for (const Reached& r : reached(verbs))
-    text += fmt::format("    '{}') choices='{}'; files={} ;;\n", r.path, join(words_after(*r.verb), " "),
-                        takes_path(*r.verb) ? 1 : 0);
-  text += fmt::format("    *) choices='{} --help --version'; files=0 ;;\n  esac\n", join(names(verbs), " "));
+    text += fmt::format("    '{}') choices='{}'; files={} ;;\n", r.path,
+                        join(words_after(*r.verb), " "), takes_path(*r.verb) ? 1 : 0);
+  text += fmt::format("    *) choices='{} --help --version'; files=0 ;;\n  esac\n",
+                      join(names(verbs), " "));
   return text;
 }
 
@@ -100,10 +101,11 @@ std::string verb_finder(const std::vector<Verb>& verbs) {
   std::string nested;
   for (const Verb& verb : verbs)
     if (!verb.verbs.empty()) nested += (nested.empty() ? "" : "|") + verb.name;
-  return fmt::format("  verb=''\n  for word in \"$@\"; do\n    case \"$word\" in -*) continue ;; esac\n"
-                     "    case \"$verb\" in\n      '') verb=$word ;;\n      {}) verb=\"$verb $word\" ;;\n"
-                     "    esac\n  done\n",
-                     nested.empty() ? "''" : nested);
+  return fmt::format(
+      "  verb=''\n  for word in \"$@\"; do\n    case \"$word\" in -*) continue ;; esac\n"
+      "    case \"$verb\" in\n      '') verb=$word ;;\n      {}) verb=\"$verb $word\" ;;\n"
+      "    esac\n  done\n",
+      nested.empty() ? "''" : nested);
 }
 
 }  // namespace
@@ -120,7 +122,8 @@ std::string bash_completion(const std::vector<Verb>& verbs) {
          "  [ \"${COMP_WORDS[0]##*/}\" = tune ] && typed=(tune \"${typed[@]}\")\n"
          "  _tilewright_choices \"${COMP_WORDS[COMP_CWORD-1]}\" \"${typed[@]}\"\n"
          "  COMPREPLY=($(compgen -W \"$choices\" -- \"$current\"))\n"
-         "  [ \"$files\" = 1 ] && compopt -o filenames && COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+         "  [ \"$files\" = 1 ] && compopt -o filenames && COMPREPLY+=($(compgen -f -- "
+         "\"$current\"))\n"
          "  return 0\n"
          "}\n"
          "complete -F _tilewright tilewright tune\n";
@@ -151,8 +154,9 @@ std::string fish_completion(const std::vector<Verb>& verbs) {
   const std::string all = join(names(verbs), " ");
   for (const Verb& verb : verbs)
     if (!verb.hidden)
-      text += fmt::format("complete -c tilewright -n 'not __fish_seen_subcommand_from {}' -a {} -d {}\n",
-                          all, verb.name, shell_quoted(verb.summary));
+      text += fmt::format(
+          "complete -c tilewright -n 'not __fish_seen_subcommand_from {}' -a {} -d {}\n", all,
+          verb.name, shell_quoted(verb.summary));
   for (const Reached& r : reached(verbs)) {
     const std::vector<std::string> path = split(r.path, ' ');
     std::string condition = "__fish_seen_subcommand_from " + path[0];
@@ -163,7 +167,9 @@ std::string fish_completion(const std::vector<Verb>& verbs) {
     for (const Flag& flag : r.verb->flags) {
       const Following f = following(flag);
       text += fmt::format("complete -c tilewright -n '{}' -l {}{}{} -d {}\n", condition, flag.name,
-                          f.is_switch ? "" : f.is_path ? " -r -F" : " -x",
+                          f.is_switch ? ""
+                          : f.is_path ? " -r -F"
+                                      : " -x",
                           f.words.empty() ? "" : fmt::format(" -a '{}'", join(f.words, " ")),
                           shell_quoted(flag.help));
     }

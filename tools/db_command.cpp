@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "db/store.h"
 #include "tools/quote.h"
 #include "tools/report.h"
@@ -37,7 +38,8 @@ Result<db::Store> open_named(const DbFlags& f, const Surroundings& here, db::Ope
 }
 
 std::string show_summary(const db::AppendSummary& s) {
-  return fmt::format("{} new, {} known already, {} quarantined", s.inserted, s.duplicates, s.quarantined);
+  return fmt::format("{} new, {} known already, {} quarantined", s.inserted, s.duplicates,
+                     s.quarantined);
 }
 
 nlohmann::json json_of(const db::AppendSummary& s) {
@@ -65,16 +67,16 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
                                               {"by_status", i.by_status}}));
     return 0;
   }
-  TW_RETURN_IF_ERROR(print(as_text({{"database", shell_quoted(i.path)},
-                                    {{"schema", std::to_string(i.schema_version)},
-                                     {"size", show_bytes(i.file_bytes)},
-                                     {"records", std::to_string(i.records)},
-                                     {"by status", show_counts(i.by_status)},
-                                     {"workloads", std::to_string(i.workloads)},
-                                     {"best", std::to_string(i.best) + " groups"},
-                                     {"quarantined", std::to_string(i.quarantined)},
-                                     {"journal", i.journal_mode},
-                                     {"sqlite", i.sqlite}}})));
+  TW_RETURN_IF_ERROR(print(as_text(Facts{{"database", shell_quoted(i.path)},
+                                         {"schema", std::to_string(i.schema_version)},
+                                         {"size", show_bytes(i.file_bytes)},
+                                         {"records", std::to_string(i.records)},
+                                         {"by status", show_counts(i.by_status)},
+                                         {"workloads", std::to_string(i.workloads)},
+                                         {"best", std::to_string(i.best) + " groups"},
+                                         {"quarantined", std::to_string(i.quarantined)},
+                                         {"journal", i.journal_mode},
+                                         {"sqlite", i.sqlite}})));
   return 0;
 }
 
@@ -94,6 +96,18 @@ Result<db::Filter> filter_of(const DbFlags& f) {
   return filter;
 }
 
+Table as_sheet(const std::vector<db::Record>& records) {
+  Table table{{"record", "status", "latency_ns", "latency_low_ns", "latency_high_ns", "flops",
+               "peak_gflops", "threads", "session", "target", "device", "workload"},
+              {}};
+  for (const db::Record& r : records)
+    table.rows.push_back({r.hash, std::string(db::to_string(r.status)), format_double(r.latency_ns),
+                          format_double(r.latency_low_ns), format_double(r.latency_high_ns),
+                          format_double(r.flops), format_double(r.peak_gflops),
+                          std::to_string(r.threads), r.session, r.target, r.device, r.workload});
+  return table;
+}
+
 Result<int> query(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Filter filter, filter_of(f));
@@ -104,13 +118,20 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print_json("db query", {{"path", store.path()}, {"records", list}}));
     return 0;
   }
-  Table table{{"record", "status", "latency", "GFLOP/s", "% of peak", "threads", "session", "workload"}, {}};
+  if (f.format == "csv") {
+    TW_RETURN_IF_ERROR(print(as_csv(as_sheet(records))));
+    return 0;
+  }
+  Table table{
+      {"record", "status", "latency", "GFLOP/s", "% of peak", "threads", "session", "workload"},
+      {}};
   for (const db::Record& r : records)
     table.rows.push_back({r.hash.substr(0, 16), std::string(db::to_string(r.status)),
-                          show_time(r.latency_ns), fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
+                          show_time(r.latency_ns),
+                          fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(r)), std::to_string(r.threads),
                           r.session, r.workload});
-  TW_RETURN_IF_ERROR(print(f.format == "csv" ? as_csv(table) : as_text(table, here.color)));
+  TW_RETURN_IF_ERROR(print(as_text(table, here.color)));
   return 0;
 }
 
@@ -143,7 +164,8 @@ Result<int> export_records(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(store.export_jsonl(std::cout));
     std::cout.flush();
     if (std::cout) return 0;
-    return fail(ErrorCode::Environment, "[export] standard output cannot be written: check the disk");
+    return fail(ErrorCode::Environment,
+                "[export] standard output cannot be written: check the disk");
   }
   TW_RETURN_IF_ERROR(store.export_to(f.output));
   return 0;
@@ -160,14 +182,16 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
                                                 {"wrong_best", r.wrong_best},
                                                 {"integrity", r.integrity}}));
   else
-    TW_RETURN_IF_ERROR(print(fmt::format("{} records, {} damaged, {} wrong rows of the best table{}\n",
-                                         r.records, r.damaged, r.wrong_best,
-                                         r.ok() ? ": all is well" : "")));
+    TW_RETURN_IF_ERROR(
+        print(fmt::format("{} records, {} damaged, {} wrong rows of the best table{}\n", r.records,
+                          r.damaged, r.wrong_best, r.ok() ? ": all is well" : "")));
   if (r.ok()) return 0;
   for (const std::string& line : r.integrity) note(line);
-  return fail(ErrorCode::Database,
-              fmt::format("[verify] {} is damaged: save what is readable with `tilewright db recover {} NEW`",
-                          store.path(), shell_quoted(store.path())));
+  return fail(
+      ErrorCode::Database,
+      fmt::format(
+          "[verify] {} is damaged: save what is readable with `tilewright db recover {} NEW`",
+          store.path(), shell_quoted(store.path())));
 }
 
 Result<int> recover(const DbFlags& f, const Surroundings&) {
@@ -217,7 +241,8 @@ Verb db_verb() {
   damaged.help = "the damaged database, which is only read";
   damaged.required = true;
   const Flag fresh = {"NEW", Path{&f->output}, "the database to make", {}, true};
-  const Flag output = {"FILE", Path{&f->output}, "NAME.db, NAME.jsonl, or - for JSON lines", {}, true};
+  const Flag output = {
+      "FILE", Path{&f->output}, "NAME.db, NAME.jsonl, or - for JSON lines", {}, true};
   const std::vector<Flag> filters = {
       db,
       {"workload", Text{&f->workload}, "key"},
@@ -230,14 +255,17 @@ Verb db_verb() {
   Verb verb{.name = "db", .summary = "look at, join, copy and repair tuning databases"};
   verb.verbs = {
       make_verb("info", "what a database holds", f, {db, json}, {file}, info),
-      make_verb("query", "records by workload, operator, status or session", f, filters, {file}, query),
+      make_verb("query", "records by workload, operator, status or session", f, filters, {file},
+                query),
       make_verb("merge", "take the records of other databases over", f, {db, json}, {files}, merge),
-      make_verb("export", "a consistent copy, while others write", f, {db}, {output}, export_records),
+      make_verb("export", "a consistent copy, while others write", f, {db}, {output},
+                export_records),
       make_verb("import", "records from JSON lines", f, {db, json}, {lines}, import),
       make_verb("verify", "check every record and the file", f, {db, json}, {file}, verify),
-      make_verb("recover", "save what is readable of a damaged database", f, {json}, {damaged, fresh},
-                recover),
-      make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file}, upgrade),
+      make_verb("recover", "save what is readable of a damaged database", f, {json},
+                {damaged, fresh}, recover),
+      make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file},
+                upgrade),
   };
   return verb;
 }

@@ -37,9 +37,12 @@ struct Finding {
   std::optional<ErrorCode> failure = std::nullopt;
 };
 
-Finding failed(std::string name, const Error& error) { return {std::move(name), error.message, error.code}; }
+Finding failed(std::string name, const Error& error) {
+  return {std::move(name), error.message, error.code};
+}
 
-// ---- the machine -------------------------------------------------------------------------------------
+// ---- the machine
+// -------------------------------------------------------------------------------------
 
 Finding peak(const Target& host, const Surroundings& here) {
   const auto one = tuner::measure_f32_peak(1, here.clock);
@@ -59,11 +62,12 @@ Finding limits() {
     if (getrlimit(resource, &limit) != 0) return "unknown";
     return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
   };
-  return {"limits", fmt::format("{} open files, {} processes, {} bytes of stack", show(RLIMIT_NOFILE),
-                                show(RLIMIT_NPROC), show(RLIMIT_STACK))};
+  return {"limits", fmt::format("{} open files, {} processes, {} bytes of stack",
+                                show(RLIMIT_NOFILE), show(RLIMIT_NPROC), show(RLIMIT_STACK))};
 }
 
-// ---- what tuning needs ---------------------------------------------------------------------------------
+// ---- what tuning needs
+// ---------------------------------------------------------------------------------
 
 Finding plugin(const DoctorFlags& flags) {
   const std::vector<std::string> directories = flags.place.code_generator.empty()
@@ -116,9 +120,8 @@ Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings&
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
   const int64_t began = here.clock();
-  const auto artifact =
-      tuner::build_schedule(*workload, default_schedule(*workload, host, 1), host, 1, true,
-                            tuning_environment(flags.place, here));
+  const auto artifact = tuner::build_schedule(*workload, default_schedule(*workload, host, 1), host,
+                                              1, true, tuning_environment(flags.place, here));
   if (!artifact) return failed("a kernel", artifact.error());
   return {"a kernel", fmt::format("compiled, linked and verified in {}",
                                   show_time(static_cast<double>(here.clock() - began)))};
@@ -129,7 +132,8 @@ Finding database(const DoctorFlags& flags, const Surroundings& here) {
   if (!store) return failed("database", store.error());
   const auto info = store->info();
   if (!info) return failed("database", info.error());
-  return {"database", fmt::format("{}, writable, {} records", shell_quoted(store->path()), info->records)};
+  return {"database",
+          fmt::format("{}, writable, {} records", shell_quoted(store->path()), info->records)};
 }
 
 Finding cache(const DoctorFlags& flags, const Surroundings& here) {
@@ -144,7 +148,8 @@ std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here)
       {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
       {"machine", tuner::device_text(host)},
       {"target", host.to_string()},
-      {"vectors", fmt::format("{} registers of {} bytes", host.vector_registers, host.vector_bytes)},
+      {"vectors",
+       fmt::format("{} registers of {} bytes", host.vector_registers, host.vector_bytes)},
       {"cores", fmt::format("{} usable, by affinity and quota", host.cores)},
       peak(host, here),
       limits(),
@@ -170,8 +175,8 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
     list.push_back({{"name", finding.name}, {"text", finding.text}, {"ok", !finding.failure}});
     table.rows.push_back({finding.failure ? "!!" : "ok", finding.name, finding.text});
   }
-  const std::string verdict =
-      code == 0 ? "everything that tuning needs is here" : "tuning will not work: see the lines with !!";
+  const std::string verdict = code == 0 ? "everything that tuning needs is here"
+                                        : "tuning will not work: see the lines with !!";
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("doctor", {{"ok", code == 0}, {"findings", list}}));
   else
@@ -183,9 +188,9 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
 
 Verb doctor_verb() {
   auto f = std::make_shared<DoctorFlags>();
-  std::vector<Flag> own = {
-      {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"},
-      {"probe-sandbox", Switch{&f->probe_sandbox}, "put the limits of a worker on and say what they are"}};
+  std::vector<Flag> own = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"},
+                           {"probe-sandbox", Switch{&f->probe_sandbox},
+                            "put the limits of a worker on and say what they are"}};
   return {.name = "doctor",
           .summary = "examine this machine and what tuning needs",
           .flags = together({flags_of(f->place), own}),

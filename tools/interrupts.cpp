@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/interrupts.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace tw::tools {
 namespace {
@@ -12,7 +13,7 @@ static_assert(std::atomic<int>::is_always_lock_free, "the handler stores to it")
 
 void on_interrupt(int) {
   if (interrupts.fetch_add(1) == 0) return;
-  alarm(1);
+  alarm(3);
 }
 
 void on_alarm(int) { _exit(130); }

@@ -50,13 +50,17 @@ nlohmann::json operators_json() {
   for (const dsl::Operator& op : dsl::operators()) {
     nlohmann::json attributes = nlohmann::json::array();
     for (const dsl::Attribute& a : op.attributes) {
-      nlohmann::json attribute = {{"name", a.name}, {"meaning", a.meaning}, {"minimum", a.minimum},
+      nlohmann::json attribute = {{"name", a.name},
+                                  {"meaning", a.meaning},
+                                  {"minimum", a.minimum},
                                   {"required", !a.value && a.same_as.empty()}};
       if (a.value) attribute["default"] = *a.value;
       if (!a.same_as.empty()) attribute["same_as"] = a.same_as;
       attributes.push_back(std::move(attribute));
     }
-    all.push_back({{"name", op.name}, {"summary", op.summary}, {"example", op.example},
+    all.push_back({{"name", op.name},
+                   {"summary", op.summary},
+                   {"example", op.example},
                    {"attributes", attributes}});
   }
   return all;
@@ -97,7 +101,9 @@ std::string text_of(const std::vector<Named>& list) {
 }
 
 Result<int> list_command(const ListFlags& flags) {
-  const auto wanted = [&](std::string_view what) { return flags.what == "all" || flags.what == what; };
+  const auto wanted = [&](std::string_view what) {
+    return flags.what == "all" || flags.what == what;
+  };
   struct Section {
     std::string name, text;
     nlohmann::json json;
@@ -108,7 +114,8 @@ Result<int> list_command(const ListFlags& flags) {
   if (wanted("targets")) sections.push_back({"targets", text_of(targets()), json_of(targets())});
   if (wanted("searches"))
     sections.push_back({"searches", text_of(search_list()), json_of(search_list())});
-  if (wanted("suites")) sections.push_back({"suites", text_of(suite_list()), json_of(suite_list())});
+  if (wanted("suites"))
+    sections.push_back({"suites", text_of(suite_list()), json_of(suite_list())});
   std::string text;
   nlohmann::json json;
   for (const Section& section : sections) {
@@ -123,12 +130,13 @@ Result<int> list_command(const ListFlags& flags) {
 
 Verb list_verb() {
   auto f = std::make_shared<ListFlags>();
-  return {.name = "list",
-          .summary = "operators, targets, searches and suites",
-          .flags = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}},
-          .operands = {{"WHAT", Choice{&f->what, {"all", "operators", "targets", "searches", "suites"}},
-                        "operators (with attributes), targets, searches or suites"}},
-          .run = [f](const Surroundings&) { return list_command(*f); }};
+  return {
+      .name = "list",
+      .summary = "operators, targets, searches and suites",
+      .flags = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}},
+      .operands = {{"WHAT", Choice{&f->what, {"all", "operators", "targets", "searches", "suites"}},
+                    "operators (with attributes), targets, searches or suites"}},
+      .run = [f](const Surroundings&) { return list_command(*f); }};
 }
 
 }  // namespace tw::tools

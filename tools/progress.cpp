@@ -17,7 +17,8 @@ namespace tw::tools {
 namespace {
 
 std::string best_text(const tuner::Progress& p) {
-  if (p.best_ns <= 0) return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
+  if (p.best_ns <= 0)
+    return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
   const double speed = gflops(p.flops, p.best_ns);
   std::string text = fmt::format("best {}, {:.1f} GFLOP/s", show_time(p.best_ns), speed);
   if (p.peak_gflops > 0) text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
@@ -48,8 +49,9 @@ std::string cut(const std::string& text, size_t columns) {
 }  // namespace
 
 std::string progress_text(const tuner::Progress& p) {
-  std::vector<std::string> parts = {best_text(p), trials_text(p)};
+  std::vector<std::string> parts = {best_text(p)};
   parts.push_back(fmt::format("{:.0f} s left", std::max(0.0, p.budget_s - p.elapsed_s)));
+  parts.push_back(trials_text(p));
   if (!p.model.empty()) parts.push_back("model " + p.model);
   return join(parts, " | ");
 }
@@ -97,7 +99,8 @@ void ProgressDisplay::draw() {
   now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
   const std::string text = progress_text(now);
   if (here_->errors_are_terminal)
-    fmt::print(stderr, "\r{}\033[K", cut(text, static_cast<size_t>(std::max(20, here_->columns - 1))));
+    fmt::print(stderr, "\r{}\033[K",
+               cut(text, static_cast<size_t>(std::max(20, here_->columns - 1))));
   else
     fmt::print(stderr, "  {}\n", text);
   std::fflush(stderr);

@@ -13,7 +13,7 @@
 
 namespace tw::tools {
 
-/// "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 48 trials (45 ok, 3 hopeless) | 12 s left |
+/// "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 12 s left | 48 trials (45 ok, 3 hopeless) |
 /// model draft"
 std::string progress_text(const tuner::Progress& progress);
 

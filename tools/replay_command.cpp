@@ -22,9 +22,10 @@ struct ReplayFlags {
 Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (!s.runs_here)
-    return fail(ErrorCode::Unsupported, fmt::format("[replay] the record is of {}, which cannot run here: "
-                                                    "use `compile` or `show`",
-                                                    s.target.to_string()));
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[replay] the record is of {}, which cannot run here: "
+                            "use `compile` or `show`",
+                            s.target.to_string()));
   TW_TRY(const db::Record again,
          tuner::measure_schedule(s.workload, s.record->schedule, s.target, s.threads,
                                  tuning_environment(flags.selection.place, here)));
@@ -47,7 +48,8 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print(as_csv(table)));
   else
-    TW_RETURN_IF_ERROR(print(fmt::format("{}\nnow / stored: {:.3f}\n", as_text(table, here.color), ratio)));
+    TW_RETURN_IF_ERROR(
+        print(fmt::format("{}\nnow / stored: {:.3f}\n", as_text(table, here.color), ratio)));
   return 0;
 }
 

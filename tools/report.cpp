@@ -15,8 +15,9 @@ namespace tw::tools {
 namespace {
 
 size_t width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
 }
 
 bool begins_with_digit(std::string_view text) {
@@ -67,6 +68,15 @@ std::string as_text(const Table& table, bool color) {
   return text;
 }
 
+std::string as_text(const Facts& facts) {
+  size_t widest = 0;
+  for (const auto& [name, text] : facts) widest = std::max(widest, width(name));
+  std::string lines;
+  for (const auto& [name, text] : facts)
+    lines += fmt::format("{}{}  {}\n", name, std::string(widest - width(name), ' '), text);
+  return lines;
+}
+
 std::string as_csv(const Table& table) {
   std::string text = csv_line(table.header);
   for (const auto& row : table.rows) text += csv_line(row);
@@ -80,9 +90,10 @@ Flag format_flag(std::string& format) {
 Status print(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return {};
-  return fail(ErrorCode::Environment,
-              fmt::format("[output] standard output cannot be written ({}): check the disk or the pipe",
-                          std::strerror(errno)));
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[output] standard output cannot be written ({}): check the disk or the pipe",
+                  std::strerror(errno)));
 }
 
 Status print_json(std::string_view verb, const nlohmann::json& document) {
@@ -113,15 +124,22 @@ double gflops(double flops, double ns) { return ns > 0 ? flops / ns : 0; }
 
 nlohmann::json as_json(const db::Record& record, bool full) {
   nlohmann::json json = {
-      {"record", record.hash},          {"workload", record.workload},
-      {"op", record.op},                {"target", record.target},
-      {"device", record.device},        {"threads", record.threads},
-      {"status", db::to_string(record.status)}, {"reason", record.reason},
-      {"latency_ns", record.latency_ns}, {"latency_low_ns", record.latency_low_ns},
+      {"record", record.hash},
+      {"workload", record.workload},
+      {"op", record.op},
+      {"target", record.target},
+      {"device", record.device},
+      {"threads", record.threads},
+      {"status", db::to_string(record.status)},
+      {"reason", record.reason},
+      {"latency_ns", record.latency_ns},
+      {"latency_low_ns", record.latency_low_ns},
       {"latency_high_ns", record.latency_high_ns},
       {"gflops", gflops(record.flops, record.latency_ns)},
-      {"peak_gflops", record.peak_gflops}, {"efficiency", db::efficiency(record)},
-      {"schedule", record.schedule},    {"session", record.session},
+      {"peak_gflops", record.peak_gflops},
+      {"efficiency", db::efficiency(record)},
+      {"schedule", record.schedule},
+      {"session", record.session},
   };
   if (!full) return json;
   db::visit_fields(record, [&](const char* name, const auto& member) {
@@ -132,6 +150,10 @@ nlohmann::json as_json(const db::Record& record, bool full) {
       json[name] = member;
   });
   return json;
+}
+
+std::string show_count(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string show_counts(const std::map<std::string, int64_t>& counts) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/record.h"
@@ -14,8 +15,8 @@
 
 namespace tw::tools {
 
-/// Of everything that `--format json` prints. Fields are added without a new version; a change of what
-/// one means needs one.
+/// Of everything that `--format json` prints. Fields are added without a new version; a change of
+/// what one means needs one.
 inline constexpr int json_schema_version = 1;
 
 struct Table {
@@ -24,14 +25,19 @@ struct Table {
 };
 /// Columns side by side, the last one unpadded; numbers to the right.
 std::string as_text(const Table& table, bool color = false);
+/// A name and what is to be said of it a line, names first.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+std::string as_text(const Facts& facts);
 /// RFC 4180.
 std::string as_csv(const Table& table);
 
 Flag format_flag(std::string& format);
 
-/// To standard output, whole or with an error (Environment): a full disk must not look like success.
+/// To standard output, whole or with an error (Environment): a full disk must not look like
+/// success.
 Status print(std::string_view text);
-/// {"schema_version": 1, "verb": verb, ...document}, indented; bytes that are not UTF-8 are replaced.
+/// {"schema_version": 1, "verb": verb, ...document}, indented; bytes that are not UTF-8 are
+/// replaced.
 Status print_json(std::string_view verb, const nlohmann::json& document);
 
 /// "235.1 µs"
@@ -41,6 +47,9 @@ double gflops(double flops, double ns);
 
 /// Numbers of a record that people want, and everything that it holds with `full`.
 nlohmann::json as_json(const db::Record& record, bool full = false);
+
+/// "1 thread", "2 threads"
+std::string show_count(int64_t count, std::string_view noun);
 
 /// "45 ok, 3 hopeless"
 std::string show_counts(const std::map<std::string, int64_t>& counts);

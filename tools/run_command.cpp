@@ -51,7 +51,8 @@ double largest_magnitude(const dsl::Array& array) {
 
 /// Elements chosen at random against the interpreter of the definition.
 Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& inputs,
-                              const dsl::Arrays& outputs, Random& random, const tuner::Clock& clock) {
+                              const dsl::Arrays& outputs, Random& random,
+                              const tuner::Clock& clock) {
   Checked checked;
   const double tolerance = tuner::tolerance_of(workload);
   const int64_t deadline = clock() + checking_ns;
@@ -65,10 +66,12 @@ Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& 
       checked.error = std::max(checked.error, error);
       ++checked.elements;
       if (!(error <= tolerance))
-        return fail(ErrorCode::Invalid,
-                    fmt::format("[run] {} is {} where the definition gives {}: this kernel is wrong; please "
-                                "report the record",
-                                name, got.get(at), expected));
+        return fail(
+            ErrorCode::Invalid,
+            fmt::format(
+                "[run] {} is {} where the definition gives {}: this kernel is wrong; please "
+                "report the record",
+                name, got.get(at), expected));
     }
   }
   return checked;
@@ -103,7 +106,8 @@ Result<dsl::Arrays> call(const runtime::Kernel& kernel, const dsl::Compute& comp
 }
 
 /// From the cache of compiled kernels, else compiled, verified and put there.
-Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here, const Selection& s) {
+Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here,
+                                      const Selection& s) {
   const PlaceFlags& place = flags.selection.place;
   runtime::KernelInfo wanted;
   wanted.workload = s.workload.key();
@@ -111,20 +115,23 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
   wanted.target = s.target.to_string();
   wanted.codegen_abi = s.record ? s.record->codegen_abi : 1;
   auto cached = runtime::read_artifact(cached_artifact(place, here, wanted));
-  if (cached && cached->info.workload == wanted.workload && cached->info.schedule == wanted.schedule)
+  if (cached && cached->info.workload == wanted.workload &&
+      cached->info.schedule == wanted.schedule)
     return cached;
   TW_TRY(runtime::Artifact artifact,
          tuner::build_schedule(s.workload, wanted.schedule, s.target, s.threads, true,
                                tuning_environment(place, here)));
-  if (const auto stored = store_in_cache(place, here, artifact); !stored) note(stored.error().message);
+  if (const auto stored = store_in_cache(place, here, artifact); !stored)
+    note(stored.error().message);
   return artifact;
 }
 
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (!s.runs_here)
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
+    return fail(
+        ErrorCode::Unsupported,
+        fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
   if (!s.record) note("nothing is known about the workload: this is the default schedule");
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
   TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
@@ -155,14 +162,15 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
                                           {"gflops", gflops(flops, time.latency_ns)}}));
     return 0;
   }
-  const Table table{{"workload", s.workload.key()},
-                    {{"checked", fmt::format("{} elements, largest error {:.1e} of the largest element",
-                                             checked.elements, checked.error)},
-                     {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns),
-                                             show_time(time.low_ns), show_time(time.high_ns))},
-                     {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},
-                     {"threads", std::to_string(s.threads)}}};
-  TW_RETURN_IF_ERROR(print(as_text(table)));
+  const Facts facts = {
+      {"workload", s.workload.key()},
+      {"checked", fmt::format("{} elements, largest error {:.1e} of the largest element",
+                              checked.elements, checked.error)},
+      {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
+                              show_time(time.high_ns))},
+      {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},
+      {"threads", std::to_string(s.threads)}};
+  TW_RETURN_IF_ERROR(print(as_text(facts)));
   return 0;
 }
 

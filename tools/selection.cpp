@@ -14,13 +14,15 @@
 namespace tw::tools {
 
 Flag database_flag(PlaceFlags& flags) {
-  return {"db", Path{&flags.database}, "tuning database; default: ~/.local/share/tilewright/tilewright.db"};
+  return {"db", Path{&flags.database},
+          "tuning database; default: ~/.local/share/tilewright/tilewright.db"};
 }
 
 std::vector<Flag> flags_of(PlaceFlags& flags) {
-  return {database_flag(flags),
-          {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
-          {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"}};
+  return {
+      database_flag(flags),
+      {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
+      {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"}};
 }
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
@@ -41,7 +43,8 @@ db::StoreOptions store_options() {
 
 }  // namespace
 
-Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here, db::OpenMode mode) {
+Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
+                                db::OpenMode mode) {
   if (flags.database.empty() && !here.fallback.empty()) {
     note(here.fallback);
     TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
@@ -70,7 +73,8 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
 }
 
 Flag hash_operand(SelectionFlags& flags) {
-  return {"HASH", Text{&flags.hash}, "the beginning of a record's hash; or use --op, --expr, --workload"};
+  return {"HASH", Text{&flags.hash},
+          "the beginning of a record's hash; or use --op, --expr, --workload"};
 }
 
 std::vector<Flag> flags_of(SelectionFlags& flags) {
@@ -80,10 +84,11 @@ std::vector<Flag> flags_of(SelectionFlags& flags) {
 Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
   const bool is_hex = prefix.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!is_hex || prefix.size() < 4 || prefix.size() > 64)
-    return fail(ErrorCode::Usage,
-                fmt::format("[record] '{}': expected 4 to 64 hex digits of a hash, as `db query` prints "
-                            "them",
-                            prefix));
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[record] '{}': expected 4 to 64 hex digits of a hash, as `db query` prints "
+                    "them",
+                    prefix));
   std::vector<db::Record> found;
   TW_RETURN_IF_ERROR(store.for_each({}, [&](const db::Record& record) {
     if (record.hash.starts_with(prefix)) found.push_back(record);
@@ -102,7 +107,8 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   Selection selection;
   if (!flags.hash.empty()) {
     if (flags.workload.is_given())
-      return fail(ErrorCode::Usage, "[record] a hash and a workload contradict each other: give one");
+      return fail(ErrorCode::Usage,
+                  "[record] a hash and a workload contradict each other: give one");
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
     TW_TRY(selection.workload, dsl::parse_workload(record.workload));
@@ -154,7 +160,8 @@ Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& 
   return path;
 }
 
-std::string replay_line(const PlaceFlags& flags, const Surroundings& here, const std::string& hash) {
+std::string replay_line(const PlaceFlags& flags, const Surroundings& here,
+                        const std::string& hash) {
   std::error_code error;
   const std::string given = database_path(flags, here);
   const std::string path = std::filesystem::absolute(given, error).string();

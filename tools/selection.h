@@ -30,7 +30,8 @@ std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
-Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here, db::OpenMode mode);
+Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
+                                db::OpenMode mode);
 /// Without a database file, none; damaged or foreign ones are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 

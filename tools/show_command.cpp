@@ -28,22 +28,23 @@ std::string with_newline(std::string text) {
 
 std::string facts(const Selection& s) {
   if (!s.record)
-    return as_text({{"workload", s.workload.key()},
-                    {{"target", s.target.to_string()}, {"known", "nothing: this is the default schedule"}}});
+    return as_text(Facts{{"workload", s.workload.key()},
+                         {"target", s.target.to_string()},
+                         {"known", "nothing: this is the default schedule"}});
   const db::Record& r = *s.record;
-  Table table{{"workload", r.workload}, {}};
-  table.rows = {{"record", r.hash},
-                {"status", std::string(db::to_string(r.status)) + (r.reason.empty() ? "" : ": " + r.reason)},
-                {"target", r.target},
-                {"device", r.device},
-                {"threads", std::to_string(r.threads)},
-                {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
-                                        show_time(r.latency_high_ns))},
-                {"speed", fmt::format("{:.1f} GFLOP/s, {:.1f} % of the peak", gflops(r.flops, r.latency_ns),
-                                      100 * db::efficiency(r))},
-                {"toolchain", r.toolchain},
-                {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
-  return as_text(table);
+  return as_text(Facts{
+      {"workload", r.workload},
+      {"record", r.hash},
+      {"status", std::string(db::to_string(r.status)) + (r.reason.empty() ? "" : ": " + r.reason)},
+      {"target", r.target},
+      {"device", r.device},
+      {"threads", std::to_string(r.threads)},
+      {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
+                              show_time(r.latency_high_ns))},
+      {"speed", fmt::format("{:.1f} GFLOP/s, {:.1f} % of the peak", gflops(r.flops, r.latency_ns),
+                            100 * db::efficiency(r))},
+      {"toolchain", r.toolchain},
+      {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
 }
 
 Status show_json(const Selection& s) {
@@ -59,7 +60,8 @@ Status show_json(const Selection& s) {
   return print_json("show", json);
 }
 
-Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here, const Selection& s) {
+Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,
+                                 const Selection& s) {
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false,
                                tuning_environment(flags.selection.place, here)));

@@ -26,7 +26,8 @@ constexpr Row table[] = {
 const std::vector<SuiteInfo>& suites() {
   static const std::vector<SuiteInfo> all = {
       {"gemm", "matrix products: square, skinny, of transformers, with a vector"},
-      {"odd_conv", "convolutions that libraries neglect: depthwise, grouped, dilated, odd channels"},
+      {"odd_conv",
+       "convolutions that libraries neglect: depthwise, grouped, dilated, odd channels"},
       {"other", "pooling, softmax, normalisation, reductions, elementwise, transposition"},
       {"resnet50", "the 23 distinct convolutions of ResNet-50 v1.5"},
   };

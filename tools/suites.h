@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Named lists of workloads (suites.def), so that tuning, benchmarks and reports speak of the same work.
-// Thread-safe.
+// Named lists of workloads (suites.def), so that tuning, benchmarks and reports speak of the same
+// work. Thread-safe.
 
 #include <string>
 #include <string_view>

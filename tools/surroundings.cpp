@@ -71,9 +71,10 @@ void choose_directories(Surroundings& here) {
   here.cache = cache.empty() ? temporary + "/cache" : cache + "/tilewright";
   if (!config.empty()) here.configuration = config + "/tilewright.toml";
   if (data.empty())
-    here.fallback = fmt::format("HOME is not set: the database lies in {} and may not outlive a "
-                                "restart; name one with --db or set HOME",
-                                temporary);
+    here.fallback = fmt::format(
+        "HOME is not set: the database lies in {} and may not outlive a "
+        "restart; name one with --db or set HOME",
+        temporary);
 }
 
 }  // namespace
@@ -105,8 +106,8 @@ Surroundings look_around(const char* argv0) {
     return int64_t{std::chrono::duration_cast<std::chrono::milliseconds>(now).count()};
   };
   here.output_is_terminal = isatty(STDOUT_FILENO) == 1;
-  here.errors_are_terminal = isatty(STDERR_FILENO) == 1 && variable("TERM") != "dumb" &&
-                             variable("CI").empty();
+  here.errors_are_terminal =
+      isatty(STDERR_FILENO) == 1 && variable("TERM") != "dumb" && variable("CI").empty();
   here.color = here.output_is_terminal && variable("NO_COLOR").empty();
   here.columns = terminal_columns();
   return here;
@@ -117,17 +118,19 @@ Status make_private_directory(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail(ErrorCode::Environment, fmt::format("[directory] {} cannot be made ({}): name another",
-                                                    shell_quoted(path), std::strerror(errno)));
+    return fail(ErrorCode::Environment,
+                fmt::format("[directory] {} cannot be made ({}): name another", shell_quoted(path),
+                            std::strerror(errno)));
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
     return fail(ErrorCode::Environment,
                 fmt::format("[directory] {} is no directory: name another", shell_quoted(path)));
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)))
-    return fail(ErrorCode::Invalid,
-                fmt::format("[directory] {} is another user's or writable by others: name another, or "
-                            "chmod go-w it",
-                            shell_quoted(path)));
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format("[directory] {} is another user's or writable by others: name another, or "
+                    "chmod go-w it",
+                    shell_quoted(path)));
   return {};
 }
 

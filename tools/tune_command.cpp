@@ -52,38 +52,49 @@ tuner::TuneOptions options_of(const TuneFlags& flags) {
 /// The line that was typed, which goes on from what is known.
 std::string resume_line(const Surroundings& here) {
   std::string line = here.invoked_as;
-  for (const std::string& argument : here.arguments) line.append(" ").append(shell_quoted(argument));
+  for (const std::string& argument : here.arguments)
+    line.append(" ").append(shell_quoted(argument));
   return line;
 }
 
 /// --resume promises to go on from something.
-Status check_resume(const TuneFlags& flags, db::Store& store, const std::vector<Job>& jobs,
+Status check_resume(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target) {
   if (!flags.resume) return {};
+  TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   for (const Job& job : jobs) {
+    if (!store) break;
     db::Filter filter = trials_of(job.workload, target, flags.target.threads);
     filter.limit = 1;
-    TW_TRY(const std::vector<db::Record> known, store.query(filter));
+    TW_TRY(const std::vector<db::Record> known, store->query(filter));
     if (!known.empty()) return {};
   }
-  return fail(ErrorCode::Usage,
-              fmt::format("[tune] --resume: {} has no trials of {} for this target and {} threads; leave "
-                          "the flag out to begin",
-                          shell_quoted(store.path()), jobs.front().workload.key(), flags.target.threads));
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[tune] --resume: {} has no trials of {} for this target and {}; leave the "
+                  "flag out to begin",
+                  shell_quoted(database_path(flags.place, here)), jobs.front().workload.key(),
+                  show_count(flags.target.threads, "thread")));
+}
+
+std::string title_of(const TuneFlags& flags, const Job& job) {
+  const std::string what =
+      fmt::format("{}{} for {} on {}", job.name.empty() ? "" : job.name + ": ", job.workload.key(),
+                  flags.target.target, show_count(flags.target.threads, "thread"));
+  if (flags.effort == "none") return "looking up " + what;
+  return fmt::format("tuning {}, {} s, seed {}", what, format_double(flags.budget_s), flags.seed);
 }
 
 Result<Outcome> tune_one(const TuneFlags& flags, const Surroundings& here, const Job& job,
-                         const Target& target, db::Store& store, const std::atomic<int>& interrupts) {
+                         const Target& target, db::Store& store,
+                         const std::atomic<int>& interrupts) {
   tuner::Environment environment = tuning_environment(flags.place, here);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
   Outcome outcome;
   outcome.job = &job;
   {
-    ProgressDisplay display(here, fmt::format("tuning {}{} for {} on {} threads, {:.0f} s, seed {}",
-                                              job.name.empty() ? "" : job.name + ": ", job.workload.key(),
-                                              flags.target.target, options.threads, options.budget_s,
-                                              options.seed));
+    ProgressDisplay display(here, title_of(flags, job));
     tuner::Progress start;
     start.budget_s = options.budget_s;
     display.update(start);
@@ -94,12 +105,13 @@ Result<Outcome> tune_one(const TuneFlags& flags, const Surroundings& here, const
   return outcome;
 }
 
-Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
-                      const std::vector<std::string>& empty, const Target& target) {
+Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
+                      const std::vector<Job>& jobs, const std::vector<std::string>& empty,
+                      const Target& target) {
+  TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target));
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store, open_database(flags.place, here,
                                         reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
-  TW_RETURN_IF_ERROR(check_resume(flags, store, jobs, target));
   const std::atomic<int>& interrupts = watch_interrupts();
   std::vector<Outcome> outcomes;
   std::optional<Error> failure;
@@ -144,10 +156,11 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
   if (flags.compile_only) return compile_only(flags, here, jobs, target);
   if (!target.missing.empty())
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
-                            "--compile-only, or tune on such a machine",
-                            target.target.to_string(), join(target.missing, ", ")));
+    return fail(
+        ErrorCode::Unsupported,
+        fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
+                    "--compile-only, or tune on such a machine",
+                    target.target.to_string(), join(target.missing, ", ")));
   return tune_jobs(flags, here, jobs, empty, target.target);
 }
 
@@ -162,18 +175,27 @@ std::vector<std::string> search_names() {
 Verb tune_verb() {
   auto f = std::make_shared<TuneFlags>();
   std::vector<Flag> own = {
-      {"suite", Text{&f->suite}, "tune a list of workloads, see `list suites`",
+      {"suite",
+       Text{&f->suite},
+       "tune a list of workloads, see `list suites`",
        {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
       {"budget", Seconds{&f->budget_s}, "time for each workload: 500ms, 60s, 5m"},
-      {"trials", Whole{&f->trials, 0, 1'000'000'000}, "at most so many new ones; 0: as time allows"},
+      {"trials", Whole{&f->trials, 0, 1'000'000'000},
+       "at most so many new ones; 0: as time allows"},
       {"effort", Choice{&f->effort, {"none", "quick", "full"}},
        "none: only what the database knows; quick: stop at the first plateau"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
       {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices and data"},
       {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},
       {"resume", Switch{&f->resume}, "insist that the database has trials to go on from"},
-      {"dry-run", Switch{&f->dry_run}, "show the search space and what is known; measure nothing", {"compile-only"}},
-      {"compile-only", Switch{&f->compile_only}, "compile what is known best, or the default; measure nothing", {"resume"}},
+      {"dry-run",
+       Switch{&f->dry_run},
+       "show the search space and what is known; measure nothing",
+       {"compile-only"}},
+      {"compile-only",
+       Switch{&f->compile_only},
+       "compile what is known best, or the default; measure nothing",
+       {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel there"},
       format_flag(f->format),
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the parts of the verb `tune` share: its flags, the workloads that they mean, and what is printed
-// of the results. Not thread-safe.
+// What the parts of the verb `tune` share: its flags, the workloads that they mean, and what is
+// printed of the results. Not thread-safe.
 
 #include <string>
 #include <vector>
@@ -54,7 +54,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                     const Target& target);
 
 /// --compile-only: the best schedule that is known, else the default one, as an artifact.
-Result<int> compile_only(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
-                         const ChosenTarget& target);
+Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
+                         const std::vector<Job>& jobs, const ChosenTarget& target);
 
 }  // namespace tw::tools

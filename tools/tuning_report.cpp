@@ -24,20 +24,20 @@ double speed_up(const Outcome& o) {
   return untuned > 0 && best > 0 ? untuned / best : 0;
 }
 
-/// What is said of one result, a row each: the same facts for people and for spreadsheets.
-Table details(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
+/// What is said of one result.
+Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
   const db::Record& best = o.tuned.best;
-  Table table{{"result", std::string(tuner::to_string(o.tuned.ended))}, {}};
+  Facts facts = {{"result", std::string(tuner::to_string(o.tuned.ended))}};
   const auto row = [&](const char* name, std::string text) {
-    table.rows.push_back({name, std::move(text)});
+    facts.emplace_back(name, std::move(text));
   };
   row("workload", best.workload);
-  row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns), show_time(best.latency_low_ns),
-                             show_time(best.latency_high_ns)));
+  row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
+                             show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
   row("speed", fmt::format("{:.1f} GFLOP/s", gflops(best.flops, best.latency_ns)));
   if (best.peak_gflops > 0)
-    row("of the peak", fmt::format("{:.1f} % of {:.1f} GFLOP/s", 100 * db::efficiency(best),
-                                   best.peak_gflops));
+    row("of the peak",
+        fmt::format("{:.1f} % of {:.1f} GFLOP/s", 100 * db::efficiency(best), best.peak_gflops));
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
@@ -53,27 +53,27 @@ Table details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("record", best.hash);
   row("database", shell_quoted(database_path(flags.place, here)));
   row("replay", replay_line(flags.place, here, best.hash));
-  return table;
+  return facts;
 }
 
 Table overview(const std::vector<Outcome>& outcomes) {
-  Table table{{"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record", "workload"}, {}};
+  Table table{
+      {"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record", "workload"}, {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
-    table.rows.push_back({o.job->name, show_time(best.latency_ns),
-                          fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
-                          fmt::format("{:.1f}", 100 * db::efficiency(best)),
-                          fmt::format("{:.1f}", speed_up(o)),
-                          std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16),
-                          best.workload});
+    table.rows.push_back(
+        {o.job->name, show_time(best.latency_ns),
+         fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
+         fmt::format("{:.1f}", 100 * db::efficiency(best)), fmt::format("{:.1f}", speed_up(o)),
+         std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16), best.workload});
   }
   return table;
 }
 
 Table as_sheet(const std::vector<Outcome>& outcomes) {
-  Table table{{"name", "workload", "target", "threads", "latency_ns", "latency_low_ns", "latency_high_ns",
-               "gflops", "peak_gflops", "speed_up", "trials", "known_trials", "ended", "record",
-               "artifact"},
+  Table table{{"name", "workload", "target", "threads", "latency_ns", "latency_low_ns",
+               "latency_high_ns", "gflops", "peak_gflops", "speed_up", "trials", "known_trials",
+               "ended", "record", "artifact"},
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
@@ -125,7 +125,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
   if (!flags.suite.empty()) return print(as_text(overview(outcomes), here.color));
   std::string text;
   for (const Outcome& o : outcomes)
-    text += as_text(details(flags, here, o), here.color) + "\n" + o.tuned.best.schedule;
+    text += as_text(details(flags, here, o)) + "\n" + o.tuned.best.schedule;
   if (!text.empty() && text.back() != '\n') text += '\n';
   return print(text);
 }

@@ -21,7 +21,7 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int64_
 }
 
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
-                         const runtime::Artifact& artifact) {
+                                  const runtime::Artifact& artifact) {
   if (!flags.output.empty()) {
     TW_RETURN_IF_ERROR(runtime::write_artifact(flags.output, artifact));
     return flags.output;
@@ -77,18 +77,19 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                              {"known_trials", found.known}};
     if (found.best) result["best"] = as_json(*found.best);
     results.push_back(std::move(result));
-    text = as_text({{"workload", job.workload.key()},
-                    {{"hash", job.workload.hash()},
-                     {"target", target.to_string()},
-                     {"threads", std::to_string(flags.target.threads)},
-                     {"space", size + " points"},
-                     {"known trials", std::to_string(found.known)},
-                     {"best known", best}}}) +
+    text = as_text(Facts{{"workload", job.workload.key()},
+                         {"hash", job.workload.hash()},
+                         {"target", target.to_string()},
+                         {"threads", std::to_string(flags.target.threads)},
+                         {"space", size + " points"},
+                         {"known trials", std::to_string(found.known)},
+                         {"best known", best}}) +
            "\ndefault schedule\n" + found.schedule;
   }
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json(
-        "tune", {{"dry_run", true}, {"database", database_path(flags.place, here)}, {"results", results}}));
+        "tune",
+        {{"dry_run", true}, {"database", database_path(flags.place, here)}, {"results", results}}));
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print(as_csv(table)));
   else
@@ -97,8 +98,8 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   return 0;
 }
 
-Result<int> compile_only(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
-                         const ChosenTarget& target) {
+Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
+                         const std::vector<Job>& jobs, const ChosenTarget& target) {
   const auto threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   nlohmann::json results = nlohmann::json::array();
@@ -111,14 +112,17 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here, const
     const std::string schedule =
         best ? best->schedule : default_schedule(job.workload, target.target, threads);
     TW_TRY(const runtime::Artifact artifact,
-           tuner::build_schedule(job.workload, schedule, target.target, threads, target.missing.empty(),
-                                 tuning_environment(flags.place, here)));
+           tuner::build_schedule(job.workload, schedule, target.target, threads,
+                                 target.missing.empty(), tuning_environment(flags.place, here)));
     TW_TRY(const std::string path, keep_artifact(flags, here, artifact));
     const std::string source = best ? best->hash.substr(0, 16) : "default";
     table.rows.push_back({path, source, job.workload.key()});
-    results.push_back({{"workload", job.workload.key()}, {"name", job.name},
-                       {"target", target.target.to_string()}, {"artifact", path},
-                       {"schedule_from", source}, {"schedule", schedule},
+    results.push_back({{"workload", job.workload.key()},
+                       {"name", job.name},
+                       {"target", target.target.to_string()},
+                       {"artifact", path},
+                       {"schedule_from", source},
+                       {"schedule", schedule},
                        {"verified", target.missing.empty()}});
   }
   if (flags.format == "json")

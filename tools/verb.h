@@ -69,7 +69,7 @@ struct Verb {
   std::string summary;
   std::vector<Flag> flags = {};
   std::vector<Flag> operands = {};
-  std::vector<Verb> verbs = {};  ///< instead of flags: `db info`
+  std::vector<Verb> verbs = {};                              ///< instead of flags: `db info`
   std::function<Result<int>(const Surroundings&)> run = {};  ///< returns the exit code
   bool hidden = false;
   /// Takes all arguments as they stand, --help included.

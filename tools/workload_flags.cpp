@@ -22,9 +22,10 @@ Result<std::string> read_text(const std::string& path) {
   file.read(text.data(), most_expression_bytes);
   text.resize(static_cast<size_t>(file.gcount()));
   if (!text.empty()) return text;
-  return fail(ErrorCode::Invalid, fmt::format("[expr] {} cannot be read or is empty: name a file with an "
-                                              "expression as in docs/expressions.md",
-                                              shell_quoted(path)));
+  return fail(ErrorCode::Invalid,
+              fmt::format("[expr] {} cannot be read or is empty: name a file with an "
+                          "expression as in docs/expressions.md",
+                          shell_quoted(path)));
 }
 
 Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
@@ -32,7 +33,8 @@ Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
   TW_TRY(const DType dtype, parse_dtype(flags.dtype));
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
   TW_TRY(dsl::Attributes attributes,
-         dsl::parse_shape(flags.shape.empty() ? op->example : std::string_view(flags.shape), flags.op));
+         dsl::parse_shape(flags.shape.empty() ? op->example : std::string_view(flags.shape),
+                          flags.op));
   if (!flags.attributes.empty()) {
     TW_TRY(const dsl::Attributes more, dsl::parse_shape(join(flags.attributes, " "), flags.op));
     for (const auto& [name, value] : more) attributes[name] = value;
@@ -45,15 +47,23 @@ Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
 std::vector<Flag> flags_of(WorkloadFlags& flags) {
   return {
       {"op", Text{&flags.op}, "operator, see `list`", {"expr", "workload"}},
-      {"shape", Text{&flags.shape}, "n1c64h56w56k64r3s3p1, or name=value ...; default: an example of it",
+      {"shape",
+       Text{&flags.shape},
+       "n1c64h56w56k64r3s3p1, or name=value ...; default: an example of it",
        {"expr", "workload"}},
-      {"attr", Texts{&flags.attributes}, "one more attribute, name=value; may be repeated",
+      {"attr",
+       Texts{&flags.attributes},
+       "one more attribute, name=value; may be repeated",
        {"expr", "workload"}},
       {"expr", Path{&flags.expression}, "file with an expression", {"workload"}},
       {"workload", Text{&flags.key}, "key, as records have it"},
-      {"dtype", Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
-       "data type of the inputs", {"expr", "workload"}},
-      {"accuracy", Choice{&flags.accuracy, {"fast", "strict"}}, "strict: no worse than a sequential loop",
+      {"dtype",
+       Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
+       "data type of the inputs",
+       {"expr", "workload"}},
+      {"accuracy",
+       Choice{&flags.accuracy, {"fast", "strict"}},
+       "strict: no worse than a sequential loop",
        {"workload"}},
   };
 }
@@ -67,21 +77,24 @@ Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
     return dsl::workload(compute, accuracy);
   }
   if (!flags.op.empty()) return operator_workload(flags);
-  return fail(ErrorCode::Usage, "[workload] nothing to work on is given: use --op NAME (see "
-                                "`tilewright list`), --expr FILE or --workload KEY");
+  return fail(ErrorCode::Usage,
+              "[workload] nothing to work on is given: use --op NAME (see "
+              "`tilewright list`), --expr FILE or --workload KEY");
 }
 
 std::vector<Flag> flags_of(TargetFlags& flags) {
-  return {{"target", Text{&flags.target}, "host, x86-64-v3, x86-64-v4, arm-64-linux, ..., see `list`"},
-          {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
+  return {
+      {"target", Text{&flags.target}, "host, x86-64-v3, x86-64-v4, arm-64-linux, ..., see `list`"},
+      {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
 }
 
 Result<ChosenTarget> chosen_target(const std::string& text) {
   if (text == "cuda" || text == "opencl" || text.starts_with("sm_"))
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[target] '{}': this version generates code for CPUs only; use host, or a "
-                            "target of `tilewright list targets`",
-                            text));
+    return fail(
+        ErrorCode::Unsupported,
+        fmt::format("[target] '{}': this version generates code for CPUs only; use host, or a "
+                    "target of `tilewright list targets`",
+                    text));
   TW_TRY(Target target, parse_target(text));
   const Target host = host_target();
   ChosenTarget chosen{std::move(target), {}};
