@@ -23,6 +23,12 @@ Expr conjunction(const std::vector<Expr>& conditions) {
   return all;
 }
 
+Expr disjunction(const std::vector<Expr>& conditions) {
+  Expr any = dsl::constant_int(Bool, 0);
+  for (const Expr& condition : conditions) any = any || condition;
+  return any;
+}
+
 Block guard(const Expr& condition, Block body) {
   if (dsl::is_int(condition, 1)) return body;
   return {Stmt{If{condition, block(std::move(body))}}};
@@ -235,14 +241,18 @@ class Emitter {
     const Expr into_value = dsl::read(into, into_at, s.stage.type);
 
     // Blocks of the reduction outside of the accumulator: it continues from what is stored.
-    std::vector<Expr> first, last;
+    std::vector<Expr> first, later, last, earlier;
     for (size_t i = 0; i < start; ++i)
       if (s.loops[i].reduction) {
         const Expr v = dsl::var(s.loops[i].variable);
+        const Expr end(s.loops[i].extent - 1);
         first.push_back(v <= Expr(0));
-        last.push_back(Expr(s.loops[i].extent - 1) <= v);
+        later.push_back(Expr(1) <= v);
+        last.push_back(end <= v);
+        earlier.push_back(v < end);
       }
     const Expr is_first = conjunction(first), is_last = conjunction(last);
+    const Expr is_later = disjunction(later), is_earlier = disjunction(earlier);
     const bool partial = !first.empty();
 
     const Expr neutral = identity(s.stage.combine, s.stage.type);
@@ -262,14 +272,14 @@ class Emitter {
     const Expr init_guard = s.cache ? dsl::constant_int(Bool, 1) : inside;
     append(guard(is_first, spatial(init_guard, into, into_at, neutral)));
     if (partial)
-      append(guard(!is_first, spatial(inside, into, into_at, dsl::read(result, result_at, s.stage.type))));
+      append(guard(is_later, spatial(inside, into, into_at, dsl::read(result, result_at, s.stage.type))));
     append(loops(s, start, true, [&] {
       return guard(taken, Block{Stmt{Assign{into, into_at, value, s.stage.combine}}});
     }));
     if (s.epilogue) {
       const Expr finished = epilogue_of(s, into_value);
       append(guard(is_last, spatial(inside, result, result_at, finished)));
-      if (partial) append(guard(!is_last, spatial(inside, result, result_at, into_value)));
+      if (partial) append(guard(is_earlier, spatial(inside, result, result_at, into_value)));
     } else if (s.cache) {
       append(spatial(inside, result, result_at, into_value));
     }

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/affine.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/integer.h"
+#include "base/random.h"
+#include "dsl/parse.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::BinaryOp;
+using Point = std::map<std::string, int64_t>;
+
+Expr parsed(const std::string& text) { return dsl::parse_expr(text).value(); }
+std::string normal(const std::string& text) { return dsl::to_string(to_expr(to_affine(parsed(text)))); }
+
+int64_t value_of(const Expr& expr, const Point& point) {
+  if (const auto literal = dsl::as_int(expr)) return *literal;
+  if (const auto* v = expr.as<dsl::Var>()) return point.at(v->name);
+  if (const auto* s = expr.as<dsl::Select>())
+    return value_of(value_of(s->condition, point) ? s->a : s->b, point);
+  if (const auto* u = expr.as<dsl::Unary>()) {
+    const int64_t a = value_of(u->a, point);
+    return u->op == dsl::UnaryOp::Not ? !a : u->op == dsl::UnaryOp::Abs ? std::abs(a) : -a;
+  }
+  const auto* b = expr.as<dsl::Binary>();
+  const int64_t x = value_of(b->a, point), y = value_of(b->b, point);
+  switch (b->op) {
+    case BinaryOp::Add: return x + y;
+    case BinaryOp::Sub: return x - y;
+    case BinaryOp::Mul: return x * y;
+    case BinaryOp::Div: return floor_div(x, y);
+    case BinaryOp::Mod: return floor_mod(x, y);
+    case BinaryOp::Min: return std::min(x, y);
+    case BinaryOp::Max: return std::max(x, y);
+    case BinaryOp::Lt: return x < y;
+    case BinaryOp::Le: return x <= y;
+    case BinaryOp::Eq: return x == y;
+    case BinaryOp::Ne: return x != y;
+    case BinaryOp::And: return x && y;
+    case BinaryOp::Or: return x || y;
+  }
+  return 0;
+}
+
+/// Loops and conditions, and every point that they admit.
+struct Scope {
+  struct Level {
+    std::string variable;   ///< a condition where it is empty
+    Expr begin, end, condition;
+  };
+  std::vector<Level> levels;
+
+  Bounds bounds() const {
+    Bounds result;
+    for (const Level& level : levels)
+      level.variable.empty() ? result.push_condition(level.condition)
+                             : result.push_loop(level.variable, level.begin, level.end);
+    return result;
+  }
+  std::vector<Point> points() const {
+    std::vector<Point> result = {{}};
+    for (const Level& level : levels) {
+      std::vector<Point> next;
+      for (const Point& point : result) {
+        if (level.variable.empty()) {
+          if (value_of(level.condition, point)) next.push_back(point);
+          continue;
+        }
+        for (int64_t i = value_of(level.begin, point); i < value_of(level.end, point); ++i) {
+          next.push_back(point);
+          next.back()[level.variable] = i;
+        }
+      }
+      result = std::move(next);
+    }
+    return result;
+  }
+  std::string text() const {
+    std::string out;
+    for (const Level& l : levels)
+      out += l.variable.empty() ? "if " + dsl::to_string(l.condition) + "\n"
+                                : "for " + l.variable + " in " + dsl::to_string(l.begin) + ".." +
+                                      dsl::to_string(l.end) + "\n";
+    return out;
+  }
+};
+
+class Maker {
+ public:
+  explicit Maker(Random& random) : random_(random) {}
+
+  Scope scope() {
+    Scope scope;
+    const int64_t count = 1 + random_.below(3);
+    for (int64_t i = 0; i < count; ++i) {
+      const std::string variable(1, static_cast<char>('x' + i));
+      Expr begin(random_.below(4) - 1), end = Expr(2 + random_.below(6));
+      if (!variables_.empty() && random_.chance(0.4)) begin = dsl::max(begin, affine());
+      if (!variables_.empty() && random_.chance(0.4)) end = dsl::min(end, index(1));
+      scope.levels.push_back({variable, begin, end, {}});
+      variables_.push_back(variable);
+      if (random_.chance(0.4)) scope.levels.push_back({"", {}, {}, condition(1)});
+    }
+    return scope;
+  }
+
+  Expr condition(int depth) {
+    const Expr a = index(depth), b = random_.chance(0.5) ? Expr(random_.below(9) - 2) : index(depth);
+    switch (random_.below(6)) {
+      case 0: return a < b;
+      case 1: return dsl::eq(a, b);
+      case 2: return dsl::ne(a, b);
+      case 3: return a <= b && affine() < Expr(random_.below(9));
+      default: return a <= b;
+    }
+  }
+
+  Expr index(int depth) {
+    if (depth == 0 || random_.chance(0.2)) return affine();
+    const Expr a = index(depth - 1);
+    switch (random_.below(7)) {
+      case 0: return a / Expr(1 + random_.below(5));
+      case 1: return a % Expr(1 + random_.below(5));
+      case 2: return dsl::min(a, index(depth - 1));
+      case 3: return dsl::max(a, index(depth - 1));
+      case 4: return dsl::select(condition(depth - 1), a, index(depth - 1));
+      case 5: return a * Expr(random_.below(7) - 3);
+      default: return random_.chance(0.5) ? a + index(depth - 1) : a - index(depth - 1);
+    }
+  }
+
+ private:
+  Expr affine() {
+    Expr sum(random_.below(9) - 3);
+    for (const std::string& v : variables_)
+      if (random_.chance(0.6)) sum = sum + dsl::var(v) * Expr(random_.below(7) - 2);
+    return sum;
+  }
+
+  Random& random_;
+  std::vector<std::string> variables_;
+};
+
+TEST(Affine, NormalFormMergesTerms) {
+  EXPECT_EQ(normal("x + 2 * (y - x) + 3 - y"), "y - x + 3");
+  EXPECT_EQ(normal("x - x"), "0");
+  EXPECT_EQ(normal("(x / 2) * 4 - x / 2"), "x / 2 * 3");
+}
+
+TEST(Affine, PrintsPositiveTermsFirstElseTheConstant) {
+  EXPECT_EQ(normal("0 - y + x"), "x - y");
+  EXPECT_EQ(normal("1 - y"), "1 - y");
+  EXPECT_EQ(normal("0 - y + 1 - 2 * x"), "1 - y - x * 2");
+  EXPECT_EQ(normal("0 - y"), "0 - y");
+}
+
+TEST(Affine, ConditionsSplitAndPrintBack) {
+  const Constraints c = split_condition(parsed("x < 4 && 0 <= x - y && x != 3"));
+  ASSERT_EQ(c.affine.size(), 2u);
+  EXPECT_EQ(dsl::to_string(to_condition(c.affine[0])), "x <= 3");
+  EXPECT_EQ(dsl::to_string(to_condition(c.affine[1])), "y <= x");
+  ASSERT_EQ(c.opaque.size(), 1u);
+  EXPECT_EQ(dsl::to_string(c.opaque[0]), "x != 3");
+}
+
+struct Proof {
+  std::vector<std::string> scope;   ///< "x 0 8" or a condition
+  std::string condition;
+};
+
+// Proofs that lowering depends on; each failed once.
+TEST(Affine, ProvesWhatLoopsOfSchedulesNeed) {
+  const std::vector<Proof> proofs = {
+      {{"x;0;8", "y;max(0, 1 - x);min(3, 9 - x)"}, "0 <= x + y - 1 && x + y - 1 < 8"},
+      {{"x.0;0;4", "x.1;0;min(4, 14 - x.0 * 4)"}, "x.0 * 4 + x.1 < 14"},
+      // A fused loop under the guard of a split below it.
+      {{"a;0;3", "f;0;6", "a * 2 + f / 3 < 5"}, "a * 6 + f < 15"},
+      // A strided window in a blocked layout.
+      {{"y;0;3", "r;0;3", "0 <= y * 2 + r - 1"}, "0 <= y + (r - 1) / 2"},
+      {{"x;0;9", "s;0;2", "0 <= s * 2 + x - 2"}, "0 <= s + (x - 2) / 2"},
+      {{"y;0;3", "r;0;3", "0 <= y * 2 + r * 2 - 2"}, "0 <= y + r - 1"},
+      // The difference of two clamped reads.
+      {{"a;0;3", "b;0;2", "t;0;2"},
+       "min(min(a * 4, 7) + b * 2 + t + 2, 10) - min(min(a * 4, 7) + b * 2 + 2, 10) < 2"},
+      {{"i;0;9", "0 <= min(i + 1, 3) - 3"}, "0 <= min(i + 1, 3) - 3"},
+      {{"i;0;9", "b;0;2", "i * 3 + min(b * 2, 1) < 19"}, "i * 3 + min(b * 2, 1) < 19"},
+      // Integers between rationals.
+      {{"x;0;2", "v;0;48", "x * 48 + v < 56"}, "x * 48 + v < 56"},
+      {{"x;0;9", "48 * x < 56"}, "x <= 1"},
+      // A box that a blocked loop needs.
+      {{"m;0;3", "i;0;4"}, "0 <= (m + i + 1) / 3 - (i + 1) / 3"},
+  };
+  for (const Proof& proof : proofs) {
+    Bounds bounds;
+    for (const std::string& level : proof.scope) {
+      const size_t a = level.find(';'), b = level.find(';', a + 1);
+      if (a == std::string::npos) {
+        bounds.push_condition(parsed(level));
+      } else {
+        bounds.push_loop(level.substr(0, a), parsed(level.substr(a + 1, b - a - 1)),
+                         parsed(level.substr(b + 1)));
+      }
+    }
+    EXPECT_TRUE(bounds.proves(parsed(proof.condition))) << proof.condition;
+  }
+}
+
+TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
+  Bounds bounds;
+  bounds.push_loop("k.0", Expr(0), Expr(4));
+  bounds.push_loop("k.1", Expr(0), Expr(16));
+  bounds.push_loop("f", Expr(0), Expr(12));
+  const auto simple = [&](const char* text) { return dsl::to_string(simplify(parsed(text), bounds)); };
+  EXPECT_EQ(simple("(k.0 * 16 + k.1) / 16"), "k.0");
+  EXPECT_EQ(simple("(k.0 * 16 + k.1) % 16"), "k.1");
+  EXPECT_EQ(simple("(k.0 * 16 + k.1) / 4"), "k.0 * 4 + k.1 / 4");
+  EXPECT_EQ(simple("f / 3 * 3 + f % 3"), "f");
+  EXPECT_EQ(simple("f / 12"), "0");
+  EXPECT_EQ(simple("min(f, 11)"), "f");
+  EXPECT_EQ(simple("f < 12 && k.0 < 2"), "k.0 < 2");
+}
+
+TEST(Affine, RestoreForgetsAScope) {
+  Bounds bounds;
+  bounds.push_loop("x", Expr(0), Expr(8));
+  const auto mark = bounds.mark();
+  bounds.push_condition(parsed("x < 3"));
+  EXPECT_TRUE(bounds.proves(parsed("x <= 2")));
+  bounds.restore(mark);
+  EXPECT_FALSE(bounds.proves(parsed("x <= 2")));
+}
+
+// Whatever is claimed holds at every point, and most of what could be claimed is.
+TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
+  Random random(11);
+  int64_t judged = 0, exact = 0, held = 0, proved = 0;
+  for (int round = 0; round < 4000; ++round) {
+    Maker maker(random);
+    const Scope scope = maker.scope();
+    const std::vector<Point> points = scope.points();
+    const Bounds bounds = scope.bounds();
+    const Expr index = maker.index(2), condition = maker.condition(1);
+    SCOPED_TRACE(scope.text() + dsl::to_string(index) + "\n" + dsl::to_string(condition));
+    const Expr simple = simplify(index, bounds), decided = simplify(condition, bounds);
+    const bool proves = bounds.proves(condition), refutes = bounds.refutes(condition);
+    const auto low = bounds.lower(index), high = bounds.upper(index);
+    int64_t least = INT64_MAX, most = INT64_MIN, holds = 0;
+    for (const Point& point : points) {
+      const int64_t v = value_of(index, point), c = value_of(condition, point);
+      least = std::min(least, v), most = std::max(most, v), holds += c;
+      ASSERT_EQ(value_of(simple, point), v) << dsl::to_string(simple);
+      ASSERT_EQ(value_of(decided, point), c) << dsl::to_string(decided);
+      ASSERT_TRUE(!proves || c);
+      ASSERT_TRUE(!refutes || !c);
+    }
+    if (points.empty()) continue;
+    ASSERT_TRUE(!low || *low <= least) << *low << " " << least;
+    ASSERT_TRUE(!high || *high >= most) << *high << " " << most;
+    ++judged;
+    exact += low == least && high == most;
+    if (holds == static_cast<int64_t>(points.size())) ++held, proved += proves;
+  }
+  EXPECT_GT(judged, 2000);
+  EXPECT_GT(exact * 10, judged * 6) << exact << " of " << judged;
+  EXPECT_GT(proved * 10, held * 6) << proved << " of " << held;
+}
+
+TEST(Affine, RoundTripsThroughConditions) {
+  Random random(12);
+  for (int round = 0; round < 500; ++round) {
+    Maker maker(random);
+    const Scope scope = maker.scope();
+    const Expr condition = maker.condition(1);
+    const Constraints split = split_condition(condition);
+    for (const Point& point : scope.points()) {
+      bool all = true;
+      for (const Affine& a : split.affine) all &= value_of(to_condition(a), point) != 0;
+      for (const Expr& e : split.opaque) all &= value_of(e, point) != 0;
+      ASSERT_EQ(all, value_of(condition, point) != 0) << dsl::to_string(condition);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tw::schedules
