@@ -318,6 +318,19 @@ Status Session::choose_finalist() {
   return {};
 }
 
+/// The winner of the finals is measured once more, alone, and stored. What the database then calls the
+/// best is the result, so that every later question has the same answer.
+Result<db::Record> Session::confirm_winner() {
+  const Finalist winner = finalists_[0];
+  if (!interrupted()) {
+    TW_TRY(const MeasureReply again, farm_.measure({winner.path, 0, false}));
+    TW_RETURN_IF_ERROR(record(Candidate{{}, winner.record.schedule, {}}, again));
+  }
+  TW_RETURN_IF_ERROR(recorder_->flush());
+  TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
+  return known.value_or(winner.record);
+}
+
 Result<Tuned> Session::finish(Ended ended) {
   TW_RETURN_IF_ERROR(recorder_->flush());
   const bool interrupted_before = finalists_.empty() && ended == Ended::Interrupted;
@@ -335,9 +348,10 @@ Result<Tuned> Session::finish(Ended ended) {
                 fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
                             trials_, text.empty() ? "nothing could be proposed" : text));
   }
+  TW_TRY(const db::Record best, confirm_winner());
   Tuned tuned;
   // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
-  TW_RETURN_IF_ERROR(farm_.begin_build({finalists_[0].record.schedule}, true));
+  TW_RETURN_IF_ERROR(farm_.begin_build({best.schedule}, true));
   TW_TRY(const auto built, farm_.finish_build());
   if (built[0].path.empty())
     return fail(ErrorCode::Internal, fmt::format("[tune] the winner cannot be rebuilt: {}", built[0].reason));
@@ -346,7 +360,7 @@ Result<Tuned> Session::finish(Ended ended) {
     return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}", checked.status,
                                                  checked.reason));
   TW_TRY(tuned.artifact, runtime::read_artifact(built[0].path));
-  tuned.best = finalists_[0].record;
+  tuned.best = best;
   tuned.ended = ended;
   tuned.failures = failures_;
   progress_.best_ns = tuned.best.latency_ns;

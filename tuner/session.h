@@ -65,6 +65,7 @@ class Session {
   void learn_from_database();
   Status refresh_peak();
   Status choose_finalist();
+  Result<db::Record> confirm_winner();
   std::string reference_schedule() const;
 
   const dsl::Workload* workload_;
