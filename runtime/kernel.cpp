@@ -39,6 +39,13 @@ int32_t run_task(void* context, int32_t task) noexcept {
   return function(buffers, scratch, task);
 }
 
+tl::unexpected<Error> failed_phase(const std::string& symbol, int32_t code) {
+  return fail(ErrorCode::Internal,
+              fmt::format("[kernel] phase '{}' failed with {}: expected 0; "
+                          "compile the kernel again and report this",
+                          symbol, code));
+}
+
 Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* scratch,
                   ThreadPool& pool, int threads) {
   for (const Phase& phase : phases) {
@@ -47,11 +54,7 @@ Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* 
     const int limit = threads > 0 ? std::min(threads, pool.threads()) : pool.threads();
     const auto distribution = phase.tasks <= limit ? Distribution::Static : Distribution::Dynamic;
     const int32_t code = pool.parallel_for(phase.tasks, &run_task, &context, threads, distribution);
-    if (code != 0)
-      return fail(ErrorCode::Internal,
-                  fmt::format("[kernel] phase '{}' failed with {}: expected 0; "
-                              "compile the kernel again and report this",
-                              phase.symbol, code));
+    if (code != 0) return failed_phase(phase.symbol, code);
   }
   return {};
 }
@@ -288,12 +291,27 @@ Result<Kernel> Kernel::load(Artifact artifact, const KernelOptions& options) {
 const KernelInfo& Kernel::info() const { return state_->info; }
 
 Status Kernel::run(std::span<void* const> buffers, ThreadPool& pool, int threads) const {
-  TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
-  if (state_->info.scratch_bytes == 0)
-    return run_phases(state_->phases, buffers.data(), nullptr, pool, threads);
+  if (state_->info.scratch_bytes == 0) return run_on(buffers, nullptr, pool, threads);
   TW_TRY(auto arena, state_->arenas->take(state_->info.scratch_bytes));
   const BorrowedArena scratch(*state_->arenas, std::move(arena));
-  return run_phases(state_->phases, buffers.data(), scratch.data(), pool, threads);
+  return run_on(buffers, scratch.data(), pool, threads);
+}
+
+Status Kernel::run_on(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
+                      int threads) const {
+  TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
+  return run_phases(state_->phases, buffers.data(), scratch, pool, threads);
+}
+
+Status Kernel::run_backwards(std::span<void* const> buffers, void* scratch) const {
+  TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
+  for (const Phase& phase : state_->phases)
+    for (int64_t task = phase.tasks - 1; task >= 0; --task)
+      if (const int32_t code =
+              phase.function(buffers.data(), scratch, static_cast<int32_t>(task));
+          code != 0)
+        return failed_phase(phase.symbol, code);
+  return {};
 }
 
 Status Kernel::pack(int argument, const void* logical, void* storage, ThreadPool& pool,

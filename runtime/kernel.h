@@ -52,6 +52,13 @@ class Kernel {
   /// unspecified after an error.
   Status run(std::span<void* const> buffers, ThreadPool& pool, int threads = 0) const;
 
+  /// As run(), on scratch of the caller's: scratch_bytes, aligned to 64 bytes.
+  Status run_on(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
+                int threads = 0) const;
+  /// As run_on(), on the calling thread, the tasks of each phase last to first: where their order
+  /// matters, the outputs differ.
+  Status run_backwards(std::span<void* const> buffers, void* scratch) const;
+
   /// Converts an input from logical to storage layout, or (unpack) an output back. Arguments
   /// without a pack are copied. Requires: 0 <= argument < count, arrays of logical_bytes and
   /// storage_bytes.

@@ -35,8 +35,9 @@ struct BufferOptions {
 };
 
 /// Two different patterns, each a NaN as f16, bf16, f32 and f64: a result that depends on stale
-/// output differs between a run on the one and a run on the other.
-enum class Poison : uint16_t { First = 0x7ff1, Second = 0x7ff2 };
+/// output differs between a run on the one and a run on the other. And two of large magnitude as
+/// bf16, f32, f64 and integers, since a maximum with a NaN may ignore it.
+enum class Poison : uint16_t { First = 0x7ff1, Second = 0x7ff2, Most = 0x7f7f, Least = 0xff7f };
 
 enum class Slack { Intact, TouchedBefore, TouchedAfter };
 

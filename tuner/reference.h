@@ -4,7 +4,8 @@
 //
 // The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled, and
 // that kernel is itself checked against the interpreter, in double, on sampled elements. Integer fills
-// make every correct order of an exact operator agree bit by bit; N(0, 1) fills measure the error.
+// make every correct order of an exact operator agree bit by bit; N(0, 1) fills measure the error (bytes
+// take all their values there, and operators without floats must stay exact).
 
 #include <cstdint>
 

@@ -27,7 +27,7 @@ struct Verdict {
 class KernelBuffers {
  public:
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
-                                    const dsl::Arrays& inputs, const BufferOptions& options);
+                                    const dsl::Arrays& inputs, BufferOptions options);
   std::vector<void*> pointers() const;
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
   /// Unpacks every output; an error names one whose canaries were touched.
@@ -38,8 +38,12 @@ class KernelBuffers {
   std::vector<GuardedBuffer> buffers_;
 };
 
-/// Three runs: integers with guards before the data, N(0, 1) with guards behind it, and that again on
-/// other poison, which must agree bit by bit.
+/// Outputs of the normal fill against the reference's.
+Verdict compare(const dsl::Arrays& outputs, const Reference& reference);
+
+/// Three runs: integers on one thread, guards before the data; N(0, 1) on all threads, guards behind
+/// them; and that again, bit by bit the same, with the tasks in reverse on one thread. Outputs, scratch
+/// memory and the stack hold other poison before each.
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload, const Reference& reference,
                runtime::ThreadPool& pool, int threads);
 

@@ -192,6 +192,11 @@ class Runner {
       return job.incumbent_ns > 0 ? sample_until(run, job.incumbent_ns, sampling(), clock_)
                                   : sample(run, sampling(), clock_);
     });
+    // What thousands of runs left behind: a fault that is rare, or late, shows here.
+    const auto outputs = timed->buffers.outputs(timed->kernel);
+    if (!outputs) return {"oob", outputs.error().message};
+    if (const Verdict after = tuner::compare(*outputs, *reference_); after.status != db::TrialStatus::Ok)
+      return {std::string(db::to_string(after.status)), "after it was timed, it " + after.reason};
     reply.samples_ns = samples.raw_ns;
     reply.latency_ns = samples.estimate.latency_ns;
     reply.low_ns = samples.estimate.low_ns;
