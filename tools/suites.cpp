@@ -29,7 +29,7 @@ const std::vector<SuiteInfo>& suites() {
       {"odd_conv",
        "convolutions that libraries neglect: depthwise, grouped, dilated, odd channels"},
       {"other", "pooling, softmax, normalisation, reductions, elementwise, transposition"},
-      {"resnet50", "the 23 distinct convolutions of ResNet-50 v1.5"},
+      {"resnet50_conv", "the 23 distinct convolutions of ResNet-50 v1.5"},
   };
   return all;
 }
