@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program says to wrong command lines: one line that names the thing and the fix, and the
+exit code of docs/cli.md. No database is touched by any of them."""
+
+import os
+import pathlib
+
+import program
+
+CONV = ["tune", "--op", "conv2d"]
+
+# name, exit code, arguments, words of the message
+TABLE = [
+    ("no_verb", 2, [], ["no verb is given", "tune"]),
+    ("Fault01_unknown_verb", 2, ["tuen"], ["'tuen'", "did you mean 'tune'"]),
+    ("Fault01_unknown_inner_verb", 2, ["db", "qeury"], ["'qeury'", "did you mean 'query'"]),
+    ("Fault01_unknown_flag", 2, [*CONV, "--trails", "3"], ["--trails", "did you mean '--trials'"]),
+    ("Fault01_unknown_flag_with_value", 2, [*CONV, "--buget=3s"], ["--buget", "--budget"]),
+    ("Fault01_unknown_flag_before_the_verb", 2, ["--trials", "3", "tune"], ["--trials"]),
+    ("Fault01_missing_value", 2, [*CONV, "--trials"], ["--trials", "value"]),
+    ("Fault01_stray_operand", 2, [*CONV, "conv3d"], ["'conv3d'", "--help"]),
+    ("Fault01_missing_operand", 2, ["replay"], ["HASH"]),
+    ("Fault01_dry_run_and_compile_only", 2, [*CONV, "--dry-run", "--compile-only"],
+     ["--dry-run", "--compile-only", "contradict"]),
+    ("Fault01_op_and_expression", 2, [*CONV, "--expr", "x.tw"], ["--op", "--expr"]),
+    ("Fault01_op_and_suite", 2, [*CONV, "--suite", "gemm"], ["--op", "--suite"]),
+    ("Fault01_two_views", 2, ["show", "--op", "dense", "--c", "--asm"], ["--c", "--asm"]),
+    ("Fault01_hash_and_workload", 2, ["show", "abcdef", "--op", "dense"], ["contradict"]),
+    ("nothing_to_work_on", 2, ["tune"], ["--op"]),
+    ("Fault02_operator", 2, ["tune", "--op", "conv2s"], ["conv2d", "softmax"]),
+    ("Fault02_target", 2, [*CONV, "--target", "x86-64-v5"], ["x86-64-v5", "x86-64-v4", "host"]),
+    ("Fault02_target_feature", 2, [*CONV, "--target", "x86-64-linux-avx1"], ["avx1", "avx2"]),
+    ("Fault02_suite", 2, ["tune", "--suite", "resnet50_cnv"], ["did you mean 'resnet50_conv'"]),
+    ("Fault02_dtype", 2, [*CONV, "--dtype", "f33"], ["f32", "bf16"]),
+    ("Fault04_negative", 2, [*CONV, "--shape", "n1c-64h56w56k64r3s3"], ["c=-64"]),
+    ("Fault04_not_a_number", 2, [*CONV, "--shape", "n=1,c=x"], ["'x'", "'c'"]),
+    ("Fault04_beyond_63_bits", 2, [*CONV, "--shape", "n=9223372036854775808"], ["9223372036854775808"]),
+    ("Fault04_float", 2, [*CONV, "--shape", "n=1e400"], ["1e400"]),
+    ("Fault04_trials", 2, [*CONV, "--trials", "-1"], ["--trials '-1'", "whole number from 0"]),
+    ("Fault04_trials_float", 2, [*CONV, "--trials", "1e3"], ["'1e3'"]),
+    ("Fault04_threads", 2, [*CONV, "--threads", "0"], ["--threads '0'", "from 1"]),
+    ("Fault04_budget", 2, [*CONV, "--budget", "1e400"], ["1e400", "5m"]),
+    ("Fault04_budget_negative", 2, [*CONV, "--budget", "-5s"], ["-5s"]),
+    ("Fault04_budget_unit", 2, [*CONV, "--budget", "5d"], ["5d", "500ms"]),
+    ("Fault05_overflow", 3, ["tune", "--op", "dense", "--shape",
+                             "m=1099511627776,n=1099511627776,k=1"], ["extent overflow"]),
+    ("Fault07_stride_zero", 2, [*CONV, "--attr", "stride=0"], ["stride=0"]),
+    ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
+    ("Fault50_cuda", 3, [*CONV, "--target", "cuda"], ["cuda", "host"]),
+    ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, full", "did you mean 'full'"]),
+    ("empty_path", 2, [*CONV, "--db", ""], ["--db", "empty path"]),
+    ("expression_file", 5, ["tune", "--expr", "absent.tw"], ["absent.tw"]),
+    ("workload_key", 2, ["tune", "--workload", "conv9 n=1"], ["conv9"]),
+    ("hash_too_short", 4, ["show", "abc"], ["does not exist"]),
+    ("shell", 2, ["completion", "csh"], ["csh", "bash, zsh, fish"]),
+    ("measuring_for_another_machine", 3, [*CONV, "--target", "arm-64-linux"], ["--compile-only"]),
+    ("resume_without_trials", 2, [*CONV, "--resume"], ["--resume", "no trials"]),
+    ("effort_none_without_database", 4, [*CONV, "--effort", "none"], ["does not exist"]),
+    ("config_file", 2, ["list", "--config", "absent.toml"], ["absent.toml"]),
+]
+
+
+class Errors(program.ProgramTest):
+    def check(self, code, arguments, words):
+        self.fail_with(code, *arguments, saying=words)
+        self.assertEqual(os.listdir(self.home), [])  # no database, no cache
+
+    def test_Fault03_an_empty_batch_is_nothing_to_tune(self):
+        done = self.succeed(*CONV, "--attr", "n=0")
+        self.assertIn("nothing to tune", done.err)
+        self.assertEqual(os.listdir(self.home), [])
+        document = self.json(*CONV, "--attr", "n=0", "--format", "json")
+        self.assertEqual((document["results"], len(document["empty"])), ([], 1))
+
+    def test_a_message_is_one_line_whatever_it_quotes(self):
+        self.fail_with(2, "tune", "--op", "a\nb\x1b[31m", saying=["a\\nb\\x1b[31m"])
+
+
+class Configuration(program.ProgramTest):
+    """The command line wins over the environment, which wins over the file."""
+
+    def setUp(self):
+        super().setUp()
+        self.file = self.home / "t.toml"
+
+    def threads(self, *arguments, **environment):
+        document = self.json("tune", *program.SMALL, "--dry-run", "--format", "json", "--config",
+                             str(self.file), *arguments, environment=environment)
+        return document["results"][0]["threads"]
+
+    def test_order_of_precedence(self):
+        self.file.write_text("[tune]\nthreads = 3\n")
+        self.assertEqual(self.threads(), 3)
+        self.assertEqual(self.threads(TILEWRIGHT_THREADS="4"), 4)
+        self.assertEqual(self.threads("--threads", "5", TILEWRIGHT_THREADS="4"), 5)
+
+    def test_keys_before_the_first_section_are_for_every_verb(self):
+        self.file.write_text("threads = 3\n[list]\nformat = 'json'\n")
+        self.assertEqual(self.threads(), 3)
+        self.assertEqual(self.json("list", "--config", str(self.file))["verb"], "list")
+
+    def test_unknown_keys_and_sections(self):
+        self.file.write_text("[tune]\ntrails = 3\n")
+        self.fail_with(2, "list", "--config", str(self.file), saying=["trails", "did you mean '--trials'"])
+        self.file.write_text("[tuna]\ntrials = 3\n")
+        self.fail_with(2, "list", "--config", str(self.file), saying=["tuna", "did you mean 'tune'"])
+
+    def test_values_of_the_file_are_checked(self):
+        self.file.write_text("[tune]\nthreads = 'many'\n")
+        self.fail_with(2, "tune", *program.SMALL, "--config", str(self.file), saying=["'many'"])
+
+    def test_the_file_of_the_user(self):
+        folder = self.home / ".config"
+        folder.mkdir()
+        (folder / "tilewright.toml").write_text("[tune]\nthreads = 6\n")
+        document = self.json("tune", *program.SMALL, "--dry-run", "--format", "json")
+        self.assertEqual(document["results"][0]["threads"], 6)
+
+
+def add(name, code, arguments, words):
+    setattr(Errors, "test_" + name, lambda self: self.check(code, arguments, words))
+
+
+for row in TABLE:
+    add(*row)
+
+if __name__ == "__main__":
+    program.main()

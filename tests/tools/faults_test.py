@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile surroundings: no home, odd paths, tight limits, missing tools, read-only folders."""
+
+import os
+import pathlib
+import resource
+import subprocess
+import unittest
+
+import program
+
+NOBODY = 65534
+
+
+class Surroundings(program.ProgramTest):
+    def short(self, **options):
+        return self.succeed("tune", *program.SMALL, "--trials", "1", "--budget", "30s", **options)
+
+    def test_Fault19_read_only_folder_is_named_at_the_start(self):
+        folder = self.home / "ro"
+        folder.mkdir(mode=0o555)
+        options = {"cwd": "/"}
+        if os.geteuid() == 0:  # permissions do not bind root
+            options["user"] = NOBODY
+            self.home.chmod(0o755)
+            try:
+                subprocess.run([program.PROGRAM, "version"], user=NOBODY, capture_output=True, check=True)
+            except (PermissionError, subprocess.CalledProcessError):
+                self.skipTest("[SKIP] another user cannot run the program here")
+        done = self.fail_with(4, "tune", *program.SMALL, "--db", str(folder / "x.db"),
+                              saying=["cannot be written", "--db"], **options)
+        self.assertNotIn("tuning", done.err)
+
+    def test_Fault19_a_read_only_database_still_answers(self):
+        self.tune()
+        os.chmod(self.db, 0o444)
+        self.succeed("tune", *program.SMALL, "--db", self.db, "--effort", "none")
+        self.succeed("db", "info", "--db", self.db)
+
+    def test_Fault42_linker_that_fails(self):
+        folder = self.home / "bin"
+        folder.mkdir()
+        (folder / "ld").write_text("#!/bin/sh\necho planted >&2\nexit 1\n")
+        (folder / "ld").chmod(0o755)
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", saying=["planted"],
+                       environment={"PATH": f"{folder}:{self.environment['PATH']}"})
+
+    def test_Fault42_code_generator_that_is_missing(self):
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", "--code-generator",
+                       str(self.home), saying=["libtw_halide.so", "halide"])
+
+    def test_Fault56_without_home(self):
+        folder = pathlib.Path(f"/tmp/tilewright-{os.geteuid()}")
+        if folder.exists():
+            self.skipTest("[SKIP] the fallback folder is in use")
+        del self.environment["HOME"]
+        try:
+            done = self.short()
+            self.assertIn("HOME is not set", done.err)
+            self.assertEqual(folder.stat().st_mode & 0o777, 0o700)
+            self.assertIn("all is well", self.succeed("db", "verify").out)
+        finally:
+            subprocess.run(["rm", "-rf", folder], check=True)
+
+    def test_Fault56_home_of_somebody_else(self):
+        folder = pathlib.Path(f"/tmp/tilewright-{os.geteuid()}")
+        if folder.exists():
+            self.skipTest("[SKIP] the fallback folder is in use")
+        del self.environment["HOME"]
+        folder.mkdir()
+        folder.chmod(0o777)
+        try:
+            self.fail_with(5, "tune", *program.SMALL, saying=["writable by others"])
+        finally:
+            folder.rmdir()
+
+    def test_Fault70_decimal_comma(self):
+        for name in ("de_DE.UTF-8", "de_DE", "no_such_locale"):
+            document = self.tune("--effort", "full", environment={"LC_ALL": name, "LANG": name})
+            self.assertGreater(document["results"][0]["latency_ns"], 0)
+
+    def test_Fault70_paths(self):
+        for name in ("with space", "quote'\"", "line\nbreak", "-leading", "$(touch x)", "bytes\udcff"):
+            folder = self.home / name
+            folder.mkdir()
+            db = os.path.join(folder, "t.db")
+            self.short(environment={"TILEWRIGHT_DB": db})
+            self.assertIn("all is well", self.succeed("db", "verify", "--db", db).out)
+            self.json("tune", *program.SMALL, "--db", db, "--effort", "none", "--format", "json",
+                      "--output", os.path.join(folder, "kernel.twart"))
+            self.assertTrue(os.path.exists(os.path.join(folder, "kernel.twart")))
+        self.assertFalse((self.home / "x").exists())
+
+    def test_Fault70_leading_dash(self):
+        self.short(environment={"TILEWRIGHT_DB": "-x.db"})
+        self.succeed("db", "info", "--db=-x.db")
+        self.succeed("db", "info", "--db", "-x.db")
+        self.assertIn("all is well", self.succeed("db", "verify", "--", "-x.db").out)
+
+    def limited(self, what, amount, **options):
+        """Either works or says why not; never a signal, never a trace."""
+        done = self.run_program(
+            "tune", *program.SMALL, "--db", self.db, "--trials", "1", "--budget", "30s",
+            preexec_fn=lambda: resource.setrlimit(what, (amount, amount)), **options)
+        self.assertIn(done.returncode, (0, 7), done.err)
+        if done.returncode != 0:
+            self.assertRegex(done.err[done.err.rfind("tilewright: ["):], program.ONE_ERROR)
+        return done
+
+    def test_Fault71_open_files(self):
+        self.limited(resource.RLIMIT_NOFILE, 32)
+        self.limited(resource.RLIMIT_NOFILE, 12)
+
+    def test_Fault71_core_files(self):
+        self.assertEqual(self.limited(resource.RLIMIT_CORE, 0).returncode, 0)
+
+    @unittest.skipIf(program.SANITIZED, "[SKIP] sanitizers need a stack")
+    def test_Fault71_small_stack(self):
+        done = self.limited(resource.RLIMIT_STACK, 64 << 10)
+        if done.returncode:
+            self.assertIn("ulimit -s", done.err)
+
+    @unittest.skipIf(program.SANITIZED, "[SKIP] sanitizers need address space")
+    def test_Fault71_address_space(self):
+        self.limited(resource.RLIMIT_AS, 300 << 20)
+
+    @unittest.skipIf(os.geteuid() != 0, "[SKIP] needs a user without processes of its own")
+    def test_Fault71_processes(self):
+        self.home.chmod(0o777)
+        try:
+            subprocess.run([program.PROGRAM, "version"], user=NOBODY, capture_output=True, check=True)
+        except (PermissionError, subprocess.CalledProcessError):
+            self.skipTest("[SKIP] another user cannot run the program here")
+        self.limited(resource.RLIMIT_NPROC, 1, user=NOBODY)
+
+    def test_Fault72_no_temporary_folder(self):
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, saying=["TMPDIR"],
+                       environment={"TMPDIR": str(self.home / "absent")})
+
+    def test_full_standard_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([program.PROGRAM, "list"], env=self.environment, stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 7)
+        self.assertIn("standard output", done.stderr)
+
+
+if __name__ == "__main__":
+    program.main()

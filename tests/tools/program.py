@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the built program as a person would, in a home of its own. TILEWRIGHT_PROGRAM names it."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+PROGRAM = os.environ.get("TW_TEST_PROGRAM", "")
+SANITIZED = os.environ.get("TW_TEST_SANITIZE", "") != ""
+SMALL = ["--op", "dense", "--shape", "m=64,n=64,k=64"]
+ONE_ERROR = re.compile(r"\Atilewright: \[[^\]]+\] [^\n]+\n\Z")
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.home = pathlib.Path(folder.name)
+        self.db = str(self.home / "test.db")
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("TILEWRIGHT_", "XDG_"))}
+        self.environment["HOME"] = folder.name
+        temporary = tempfile.TemporaryDirectory()  # what killed runs leave behind
+        self.addCleanup(temporary.cleanup)
+        os.chmod(temporary.name, 0o777)
+        self.environment["TMPDIR"] = temporary.name
+
+    def start(self, *arguments, environment=None, **options):
+        options.setdefault("cwd", self.home)
+        return subprocess.Popen([PROGRAM, *arguments], env={**self.environment, **(environment or {})},
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, errors="surrogateescape", **options)
+
+    def run_program(self, *arguments, **options):
+        """A finished process; every run must end by itself and not by a signal."""
+        process = self.start(*arguments, **options)
+        process.out, process.err = process.communicate(timeout=300)
+        self.assertGreaterEqual(process.returncode, 0, process.err)
+        return process
+
+    def succeed(self, *arguments, **options):
+        process = self.run_program(*arguments, **options)
+        self.assertEqual(process.returncode, 0, process.err)
+        return process
+
+    def fail_with(self, code, *arguments, saying=(), **options):
+        """One line on stderr that has the words, nothing on stdout, that exit code."""
+        process = self.run_program(*arguments, **options)
+        self.assertEqual(process.returncode, code, process.err)
+        self.assertEqual(process.out, "")
+        last = process.err[process.err.rfind("tilewright: ["):]
+        self.assertRegex(last, ONE_ERROR)
+        for words in saying:
+            self.assertIn(words, last)
+        return process
+
+    def json(self, *arguments, **options):
+        document = json.loads(self.succeed(*arguments, **options).out)
+        self.assertEqual(document["schema_version"], 1)
+        return document
+
+    def tune(self, *arguments, **options):
+        """A short real run; the document of its results."""
+        return self.json("tune", *SMALL, "--db", self.db, "--trials", "4", "--budget", "30s",
+                         "--format", "json", *arguments, **options)
+
+
+def main():
+    if not PROGRAM:
+        sys.exit("TW_TEST_PROGRAM has to name the program")
+    unittest.main(module="__main__")

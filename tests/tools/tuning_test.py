@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short real runs: tune, use the results, interrupt, go on."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import program
+
+
+class Tuning(program.ProgramTest):
+    def records(self):
+        return [json.loads(line) for line in
+                self.succeed("db", "export", "-", "--db", self.db).out.splitlines()]
+
+    def test_a_run_and_what_can_be_done_with_it(self):
+        document = self.tune()
+        result = document["results"][0]
+        for field in ("workload", "target", "threads", "latency_ns", "latency_low_ns", "latency_high_ns",
+                      "gflops", "peak_gflops", "efficiency", "untuned_ns", "speed_up", "trials", "ended",
+                      "record", "session", "schedule", "artifact", "replay"):
+            self.assertIn(field, result)
+        trials = sum(result["trials"].values())
+        self.assertIn(trials, (4, 5))  # the winner is measured once more
+        self.assertEqual(result["ended"], "trials done")
+        self.assertLessEqual(result["latency_low_ns"], result["latency_ns"])
+        self.assertTrue(pathlib.Path(result["artifact"]).is_file())
+        measured = self.records()
+        self.assertEqual(len(measured), trials)
+        self.assertEqual(len({record["schedule"] for record in measured}), 4)
+
+        # --effort none answers from the database and measures nothing.
+        again = self.tune("--effort", "none")["results"][0]
+        self.assertEqual((again["record"], again["ended"]), (result["record"], "from the database"))
+        self.assertEqual(self.records(), measured)
+
+        # Fault33: a second run goes on; no schedule is tried twice.
+        more = self.tune("--resume", "--seed", "2")["results"][0]
+        self.assertEqual(more["known_trials"], 4)
+        records = self.records()
+        self.assertEqual(len({record["schedule"] for record in records}), 8)
+
+        short = result["record"][:12]
+        self.assertEqual(self.succeed("show", short, "--schedule", "--db", self.db).out.strip(),
+                         result["schedule"])
+        self.assertIn("phase 0", self.succeed("show", short, "--program", "--db", self.db).out)
+        self.assertIn("_p0(", self.succeed("show", short, "--c", "--db", self.db).out)
+        self.assertIn("vfmadd" if "fma" in result["target"] else "ret",
+                      self.succeed("show", short, "--asm", "--db", self.db).out)
+        replayed = self.json("replay", short, "--db", self.db, "--format", "json")
+        self.assertGreater(replayed["ratio"], 0)
+        self.assertEqual(self.json("db", "info", "--db", self.db, "--format", "json")["records"],
+                         len(records))
+
+        path = str(self.home / "kernel one.twart")
+        self.assertEqual(self.succeed("compile", short, "--db", self.db, "--output", path).out, path + "\n")
+        self.assertEqual(pathlib.Path(path).read_bytes()[:8], b"TWARTF01")
+        compiled = self.json("compile", "--workload", result["workload"], "--db", self.db,
+                             "--format", "json")
+        self.assertTrue(compiled["verified"])
+        ran = self.json("run", *program.SMALL, "--db", self.db, "--format", "json")
+        self.assertGreater(ran["checked_elements"], 0)
+        self.assertLess(ran["largest_error"], 2e-5)
+
+        self.assertIn("all is well", self.succeed("db", "verify", self.db).out)
+        rows = list(csv.DictReader(io.StringIO(
+            self.succeed("db", "query", "--db", self.db, "--format", "csv").out)))
+        self.assertEqual(len(rows), len(records))
+
+    def test_the_printed_line_replays(self):
+        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s")
+        line = next(l for l in done.out.splitlines() if l.startswith("replay"))
+        words = subprocess.run(["bash", "-c", "set -- " + line.removeprefix("replay") +
+                                "; printf '%s\\0' \"$@\""], capture_output=True, text=True).stdout
+        program_path, *arguments = words.rstrip("\0").split("\0")
+        self.assertTrue(os.path.samefile(program_path, program.PROGRAM))
+        self.succeed(*arguments)
+
+    def test_progress_is_on_stderr_and_tells_the_best(self):
+        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s")
+        self.assertTrue(done.err.startswith("tuning dense m=64 n=64 k=64 f32 fast for host on 1 thread"))
+        self.assertNotIn("\r", done.err)
+        self.assertIn("tw1\n", done.out)
+
+    def test_compile_only_measures_nothing(self):
+        path = str(self.home / "arm.twart")
+        document = self.json("tune", *program.SMALL, "--db", self.db, "--compile-only", "--target",
+                             "arm-64-linux", "--output", path, "--format", "json")
+        self.assertFalse(document["results"][0]["verified"])
+        self.assertTrue(pathlib.Path(path).is_file())
+        self.assertFalse(pathlib.Path(self.db).exists())
+        here = self.json("tune", *program.SMALL, "--db", self.db, "--compile-only", "--format", "json")
+        self.assertTrue(here["results"][0]["verified"])
+
+    def test_databases_of_two_tuners_become_one(self):
+        first = len(self.tune() and self.records())
+        other = str(self.home / "other.db")
+        self.json("tune", *program.SMALL, "--db", other, "--trials", "2", "--budget", "30s",
+                  "--seed", "9", "--format", "json")
+        summary = self.json("db", "merge", other, "--db", self.db, "--format", "json")
+        self.assertIn(summary["inserted"], (2, 3))
+        both = first + summary["inserted"]
+        lines = str(self.home / "all.jsonl")
+        self.succeed("db", "export", lines, "--db", self.db)
+        fresh = str(self.home / "fresh.db")
+        self.assertEqual(self.json("db", "import", lines, "--db", fresh, "--format", "json")["inserted"],
+                         both)
+        saved = str(self.home / "saved.db")
+        self.assertEqual(self.json("db", "recover", fresh, saved, "--format", "json")["inserted"], both)
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", saved).out)
+
+
+class Interrupted(program.ProgramTest):
+    """Fault31, 32, 33: a signal ends the run, what was measured stays, the next run goes on."""
+
+    def begin(self):
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--budget", "300s")
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for_trials(self, process):
+        """Until the database has some; asks another process, as somebody watching would."""
+        while process.poll() is None:
+            if os.path.exists(self.db):
+                done = self.run_program("db", "info", "--db", self.db, "--format", "json")
+                if done.returncode == 0 and json.loads(done.out)["records"] > 0:
+                    return
+        self.fail("the run ended by itself: " + process.stderr.read())
+
+    def interrupt(self, *signals):
+        process = self.begin()
+        self.wait_for_trials(process)
+        for number in signals:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
+        return out, err
+
+    def test_Fault31_once(self):
+        out, err = self.interrupt(signal.SIGINT)
+        self.assertIn("replay", out)  # the best so far
+        self.assertIn("interrupted; to go on:", err)
+        self.assertIn("--budget 300s", err)
+        more = self.tune("--resume")
+        self.assertGreater(more["results"][0]["known_trials"], 0)
+
+    def test_Fault31_twice(self):
+        self.interrupt(signal.SIGINT, signal.SIGINT)
+
+    def test_Fault32_sigterm_and_sighup(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.interrupt(number)
+
+    def test_Fault32_workers_die_with_a_killed_parent(self):
+        process = self.begin()
+        self.wait_for_trials(process)
+        workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+        workers = [int(pid) for pid in workers.stdout.split()]
+        self.assertTrue(workers)
+        process.kill()
+        process.communicate()
+        for pid in workers:
+            while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in self.status_of(pid):
+                pass
+        self.tune("--resume")
+
+    @staticmethod
+    def status_of(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return "State:\tZ"
+
+
+if __name__ == "__main__":
+    program.main()

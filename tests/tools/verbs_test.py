@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that measure nothing."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import program
+
+CLI_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+
+
+class Verbs(program.ProgramTest):
+    def test_help_of_every_verb(self):
+        text = self.succeed("--help").out
+        for verb in re.findall(r"^  ([a-z]+)  +\S", text[text.index("Subcommands:"):], re.MULTILINE):
+            if verb != "bench":
+                self.assertIn("Usage:", self.succeed(verb, "--help").out)
+
+    def test_every_verb_and_flag_is_documented(self):
+        page = CLI_PAGE.read_text()
+        script = self.succeed("completion", "fish").out
+        for flag in set(re.findall(r" -l ([a-z-]+)", script)):
+            self.assertIn(f"--{flag}", page)
+        for verb in set(re.findall(r" -a ([a-z]+) -d", script)):
+            self.assertRegex(page, rf"`(db )?{verb}\b")
+
+    def test_version(self):
+        self.assertRegex(self.succeed("--version").out, r"\Atilewright \d+\.\d+\.\d+ \(.*tw1.*\)\n\Z")
+        self.assertEqual(self.json("version", "--format", "json")["schedule_language"], "tw1")
+
+    def test_list(self):
+        document = self.json("list", "--format", "json")
+        names = {operator["name"] for operator in document["operators"]}
+        self.assertLessEqual({"conv2d", "dense", "softmax"}, names)
+        conv = next(o for o in document["operators"] if o["name"] == "conv2d")
+        self.assertIn("stride", {a["name"] for a in conv["attributes"]})
+        self.assertIn("resnet50_conv", {s["name"] for s in document["suites"]})
+        self.assertIn("evolution", {s["name"] for s in document["searches"]})
+        self.assertIn("input channels", self.succeed("list", "operators").out)
+
+    def test_every_suite_has_workloads(self):
+        counts = {}
+        for suite in self.json("list", "suites", "--format", "json")["suites"]:
+            document = self.json("tune", "--suite", suite["name"], "--dry-run", "--format", "json")
+            counts[suite["name"]] = len(document["results"])
+        self.assertEqual(counts, {"gemm": 14, "odd_conv": 29, "other": 10, "resnet50_conv": 23})
+
+    def test_dry_run_shows_the_space_and_makes_nothing(self):
+        document = self.json("tune", "--op", "conv2d", "--dry-run", "--format", "json")
+        result = document["results"][0]
+        self.assertIn("k=64 r=3 s=3", result["workload"])
+        self.assertGreater(result["space_size"], 1000)
+        self.assertTrue(result["default_schedule"].startswith("tw1\n"))
+        self.assertEqual(result["known_trials"], 0)
+        self.assertEqual(os.listdir(self.home), [])
+
+    def test_dry_run_of_an_expression(self):
+        (self.home / "scale.tw").write_text("input a: f32[64]\nb: f32[i=64] = a[i] * 2.0\n")
+        document = self.json("tune", "--expr", "scale.tw", "--dry-run", "--format", "json")
+        self.assertTrue(document["results"][0]["workload"].startswith("expr fast "))
+
+    def test_attributes_add_to_a_shape(self):
+        document = self.json("tune", "--op", "conv2d", "--attr", "stride=2", "--attr", "relu=1",
+                             "--dry-run", "--format", "json")
+        self.assertIn("stride=2", document["results"][0]["workload"])
+        self.assertIn("relu=1", document["results"][0]["workload"])
+
+    def test_show_the_default_schedule(self):
+        self.assertIn("tw1\n", self.succeed("show", *program.SMALL).out)
+        self.assertTrue(self.succeed("show", *program.SMALL, "--schedule").out.startswith("tw1\n"))
+        self.assertTrue(self.succeed("show", *program.SMALL, "--program").out.startswith("kernel("))
+        document = self.json("show", *program.SMALL, "--json")
+        self.assertFalse(document["known"])
+        self.assertIn("phase 0", document["program"])
+
+    def test_c_of_a_schedule_compiles(self):
+        source = self.home / "kernel.c"
+        source.write_text(self.succeed("show", *program.SMALL, "--c").out)
+        compiler = shutil.which("gcc") or shutil.which("cc")
+        subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", source], check=True)
+
+    def test_completion_scripts(self):
+        bash = self.succeed("completion", "bash").out
+        subprocess.run(["bash", "-n"], input=bash, text=True, check=True)
+        ask = "COMP_WORDS=({}); COMP_CWORD={}; _tilewright; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        for words, expected in ((["tilewright", "tu"], "tune"),
+                                (["tilewright", "tune", "--tri"], "--trials"),
+                                (["tilewright", "tune", "--op", "conv"], "conv2d"),
+                                (["tilewright", "db", "mer"], "merge"),
+                                (["tilewright", "db", "query", "--stat"], "--status"),
+                                (["/bin/tune", "--eff"], "--effort"),
+                                (["tilewright", "tune", "--search", "ran"], "random")):
+            script = bash + "compopt() { :; }\n" + ask.format(" ".join(words), len(words) - 1)
+            done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
+            self.assertEqual(done.stdout.split(), [expected], done.stderr)
+        for shell in ("zsh", "fish"):
+            script = self.succeed("completion", shell).out
+            self.assertIn("tilewright", script)
+            if shutil.which(shell):
+                subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+    def test_doctor(self):
+        done = self.run_program("doctor", "--format", "json", "--db", self.db)
+        document = json.loads(done.out)
+        self.assertEqual(done.returncode == 0, document["ok"])
+        names = {finding["name"] for finding in document["findings"]}
+        self.assertLessEqual({"machine", "target", "peak", "sqlite", "database", "sandbox", "a kernel"}, names)
+
+    def test_worker_is_of_no_use_by_itself(self):
+        done = self.run_program("worker")
+        self.assertEqual(done.returncode, 2)
+
+    def test_colours_only_on_terminals(self):
+        self.assertNotIn("\x1b", self.succeed("tune", "--suite", "gemm", "--dry-run").out)
+
+
+if __name__ == "__main__":
+    program.main()
