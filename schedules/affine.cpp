@@ -523,14 +523,24 @@ std::optional<Expr> simplify_comparison(const Expr& condition, const Bounds& bou
   return std::nullopt;
 }
 
+/// min(a, b, ...) without what another is proved not to exceed; likewise for the maximum.
 Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
-  if (!is_float(x.type())) {
-    const bool is_min = b.op == BinaryOp::Min;
-    if (bounds.proves(x <= y)) return is_min ? x : y;
-    if (bounds.proves(y <= x)) return is_min ? y : x;
+  if (is_float(x.type())) return dsl::binary(b.op, x, y);
+  std::vector<Expr> all, kept;
+  alternatives(x, b.op, all);
+  alternatives(y, b.op, all);
+  for (const Expr& candidate : all) {
+    const auto covers = [&](const Expr& a, const Expr& other) {
+      return bounds.proves(b.op == BinaryOp::Min ? a <= other : other <= a);
+    };
+    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& k) { return covers(k, candidate); })) continue;
+    std::erase_if(kept, [&](const Expr& k) { return covers(candidate, k); });
+    kept.push_back(candidate);
   }
-  return dsl::binary(b.op, x, y);
+  Expr result = kept[0];
+  for (size_t i = 1; i < kept.size(); ++i) result = dsl::binary(b.op, result, kept[i]);
+  return result;
 }
 
 Expr simplify_affine(const Expr& expr, const Bounds& bounds) {

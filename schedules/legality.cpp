@@ -51,7 +51,7 @@ class Checker {
       add(allocate->buffer);
       status = check(*allocate->body);
     } else if (const Assign* assign = stmt.as<Assign>()) {
-      status = check_access(assign->buffer, assign->indices, stmt);
+      status = check_access(assign->buffer, assign->indices, assign->value.type(), stmt);
       for (const Expr& index : assign->indices)
         if (status) status = check_reads(index, stmt);
       if (status) status = check_reads(assign->value, stmt);
@@ -78,14 +78,19 @@ class Checker {
     Status status;
     dsl::for_each(expr, [&](const Expr& e) {
       const dsl::Read* r = e.as<dsl::Read>();
-      if (r && status) status = check_access(r->tensor, r->indices, stmt);
+      if (r && status) status = check_access(r->tensor, r->indices, r->type, stmt);
     });
     return status;
   }
 
-  Status check_access(const std::string& name, const std::vector<Expr>& indices, const Stmt& stmt) {
+  Status check_access(const std::string& name, const std::vector<Expr>& indices, DType type,
+                      const Stmt& stmt) {
     const auto buffer = buffers_.find(name);
     if (buffer == buffers_.end()) return illegal(fmt::format("there is no buffer '{}'", name), stmt);
+    if (type != buffer->second.type)
+      return illegal(fmt::format("'{}' holds {}, not {}", name, tw::to_string(buffer->second.type),
+                                 tw::to_string(type)),
+                     stmt);
     if (indices.size() != buffer->second.extents.size())
       return illegal(fmt::format("'{}' has {} dimensions, not {}", name, buffer->second.extents.size(),
                                  indices.size()),

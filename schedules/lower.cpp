@@ -79,6 +79,7 @@ class Emitter {
         return fail(ErrorCode::Invalid,
                     fmt::format("[parallel] loop '{}' is inside a loop that is not parallel\n  {}",
                                 s.loops[i].name, describe(s)));
+    TW_RETURN_IF_ERROR(check_accumulation(s));
     Block body = from(s, first);
     // Producers placed in a parallel loop are computed by each task.
     for (size_t i = first; i > 0; --i) body = with_placed(s, s.loops[i - 1], std::move(body));
@@ -90,6 +91,19 @@ class Emitter {
   using Leaf = std::function<Block()>;
 
   const Nest& nest_;
+
+  /// What an epilogue stores is of its own type: partial sums of another type cannot wait there.
+  Status check_accumulation(const StageNest& s) const {
+    if (!s.epilogue || s.epilogue->type == s.stage.type) return {};
+    const bool continues = std::any_of(s.loops.begin(), s.loops.begin() + static_cast<ptrdiff_t>(core_start(s)),
+                                       [](const NestLoop& loop) { return loop.reduction; });
+    if (s.cache && !continues) return {};
+    return fail(ErrorCode::Invalid,
+                fmt::format("[epilogue] '{}' sums in {} and '{}' stores {}: give it a cache_write outside of "
+                            "its reduction loops\n  {}",
+                            s.stage.name, to_string(s.stage.type), s.epilogue->name,
+                            to_string(s.epilogue->type), describe(s)));
+  }
 
   /// The loop from which on a reduction initialises, accumulates and writes.
   size_t core_start(const StageNest& s) const {
