@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What tests of whole tuning runs share: a place for files, an environment with a real worker, small
+// workloads.
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "codegen/cpu_codegen.h"
+#include "db/store.h"
+#include "dsl/workload.h"
+#include "tuner/tune.h"
+
+namespace tw::tuner {
+
+/// A directory that goes with the value.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tw_tuner_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+  /// A shell script that can be started.
+  std::string script(const std::string& name, const std::string& body) const {
+    const std::string path = *this / name;
+    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+
+ private:
+  std::string path_;
+};
+
+/// Whether the plugin that generates code was built: it needs the Halide wheel.
+inline bool can_generate_code() {
+  for (const std::string& directory : codegen::plugin_directories())
+    if (std::filesystem::exists(directory + "/libtw_halide.so")) return true;
+  return false;
+}
+
+inline Environment test_environment(std::vector<std::string> worker = {TW_TUNING_WORKER}) {
+  Environment environment;
+  environment.worker = std::move(worker);
+  environment.clock = monotonic_clock();
+  environment.now_ms = [] { return int64_t{1'700'000'000'000}; };
+  environment.host = "0123456789abcdef";
+  environment.session = "test";
+  environment.program_version = "0";
+  return environment;
+}
+
+inline dsl::Workload workload_of(std::string_view key) {
+  auto workload = dsl::parse_workload(key);
+  if (!workload) throw std::runtime_error(workload.error().message);
+  return std::move(*workload);
+}
+
+inline db::Store open_store(const std::string& path) {
+  auto store = db::Store::open(path, db::OpenMode::ReadWrite);
+  if (!store) throw std::runtime_error(store.error().message);
+  return std::move(*store);
+}
+
+}  // namespace tw::tuner
