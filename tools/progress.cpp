@@ -78,6 +78,7 @@ ProgressDisplay::~ProgressDisplay() {
   }
   stopping_.notify_all();
   if (ticker_.joinable()) ticker_.join();
+  if (progress_.best_ns > 0) draw();  // how it ended
   if (drawn_ && here_->errors_are_terminal) fmt::print(stderr, "\n");
 }
 
@@ -96,7 +97,7 @@ void ProgressDisplay::tick() {
 
 void ProgressDisplay::draw() {
   tuner::Progress now = progress_;
-  now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
+  if (!stop_) now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
   const std::string text = progress_text(now);
   if (here_->errors_are_terminal)
     fmt::print(stderr, "\r{}\033[K",

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// How values look on the command line and in results.
+
+#include <gtest/gtest.h>
+
+#include "tools/completion.h"
+#include "tools/progress.h"
+#include "tools/quote.h"
+#include "tools/report.h"
+#include "tools/suites.h"
+#include "tools/surroundings.h"
+#include "tools/verb.h"
+
+namespace tw::tools {
+namespace {
+
+TEST(Seconds, UnitsAndBareNumbers) {
+  EXPECT_EQ(parse_seconds("90").value(), 90);
+  EXPECT_EQ(parse_seconds("1.5s").value(), 1.5);
+  EXPECT_EQ(parse_seconds("500ms").value(), 0.5);
+  EXPECT_EQ(parse_seconds("5m").value(), 300);
+  EXPECT_EQ(parse_seconds("2h").value(), 7200);
+}
+
+TEST(Seconds, Fault04_WhatIsNoTime) {
+  for (const char* text :
+       {"", "s", "0", "-1s", "5d", "1e400", "nan", "inf", "5 m", "1e8", "ms", "5,5s"})
+    EXPECT_FALSE(parse_seconds(text).has_value()) << text;
+}
+
+TEST(Quote, SafeWordsStayThemselves) {
+  EXPECT_EQ(shell_quoted("/a/b-c_d.db"), "/a/b-c_d.db");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("a b"), "'a b'");
+  EXPECT_EQ(shell_quoted("it's $(x)"), "'it'\\''s $(x)'");
+}
+
+TEST(Table, PadsByCharactersAndPutsNumbersToTheRight) {
+  const Table table{{"name", "time"}, {{"a", "1.5 µs"}, {"long", "12.5 µs"}}};
+  EXPECT_EQ(as_text(table), "name     time\na      1.5 µs\nlong  12.5 µs\n");
+}
+
+TEST(Table, FactsAreNotAlignedAsNumbers) {
+  EXPECT_EQ(as_text(Facts{{"a", "12"}, {"long", "text"}}), "a     12\nlong  text\n");
+}
+
+TEST(Table, CsvQuotesWhatNeedsIt) {
+  const Table table{{"a", "b"}, {{"1,2", "say \"x\"\n"}}};
+  EXPECT_EQ(as_csv(table), "a,b\n\"1,2\",\"say \"\"x\"\"\n\"\n");
+}
+
+TEST(Numbers, Times) {
+  EXPECT_EQ(show_time(0), "-");
+  EXPECT_EQ(show_time(12.34), "12.3 ns");
+  EXPECT_EQ(show_time(235'100), "235.1 µs");
+  EXPECT_EQ(show_time(1'949'826), "1.95 ms");
+  EXPECT_EQ(show_time(2.5e9), "2.50 s");
+}
+
+TEST(Numbers, Counts) {
+  EXPECT_EQ(show_counts({{"hopeless", 3}, {"ok", 45}}), "45 ok, 3 hopeless");
+  EXPECT_EQ(show_count(1, "thread"), "1 thread");
+  EXPECT_EQ(show_count(2, "thread"), "2 threads");
+}
+
+TEST(Progress, BeforeTheFirstTrial) {
+  tuner::Progress p;
+  p.budget_s = 60;
+  EXPECT_EQ(progress_text(p), "getting ready | 60 s left | 0 trials");
+}
+
+TEST(Progress, TheBestAgainstPeakAndUntuned) {
+  tuner::Progress p;
+  p.budget_s = 60;
+  p.elapsed_s = 48;
+  p.trials = {{"ok", 45}, {"hopeless", 3}};
+  p.known_trials = 12;
+  p.best_ns = 1e6;
+  p.untuned_ns = 38e6;
+  p.flops = 100e6;
+  p.peak_gflops = 125;
+  p.model = "draft";
+  EXPECT_EQ(progress_text(p),
+            "best 1.00 ms, 100.0 GFLOP/s, 80 % of peak, 38.0x untuned | 12 s left | "
+            "48 trials (45 ok, 3 hopeless), 12 known | model draft");
+}
+
+TEST(Progress, AnOverdrawnBudgetLeavesNothing) {
+  tuner::Progress p;
+  p.budget_s = 1;
+  p.elapsed_s = 2;
+  EXPECT_NE(progress_text(p).find("| 0 s left |"), std::string::npos);
+}
+
+TEST(Suites, EveryRowIsAWorkloadThatPrintsAndParses) {
+  for (const SuiteInfo& info : suites()) {
+    const auto items = suite(info.name);
+    ASSERT_TRUE(items.has_value()) << items.error().message;
+    for (const SuiteItem& item : *items) {
+      const auto again = dsl::parse_workload(item.workload.key());
+      ASSERT_TRUE(again.has_value()) << item.name;
+      EXPECT_EQ(again->key(), item.workload.key());
+    }
+  }
+}
+
+TEST(Suites, Fault02_UnknownOnesAreUsage) {
+  const auto none = suite("gem");
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::Usage);
+  EXPECT_NE(none.error().message.find("did you mean 'gemm'"), std::string::npos);
+}
+
+TEST(EnvironmentNames, FollowTheFlags) {
+  EXPECT_EQ(environment_name("dry-run"), "TILEWRIGHT_DRY_RUN");
+}
+
+TEST(Completion, HiddenVerbsStayHidden) {
+  const std::vector<Verb> verbs = {{.name = "shown", .summary = "it's shown"},
+                                   {.name = "secret", .summary = "not", .hidden = true}};
+  for (const std::string& script :
+       {bash_completion(verbs), zsh_completion(verbs), fish_completion(verbs)}) {
+    EXPECT_NE(script.find("shown"), std::string::npos);
+    EXPECT_EQ(script.find("secret"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tw::tools
