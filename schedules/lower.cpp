@@ -412,31 +412,9 @@ Argument make_argument(const Nest& nest, const std::string& name, bool is_output
   return argument;
 }
 
-/// Blocks of a reduction outside of its accumulator continue from what is stored: that must have the
-/// accumulator's type, and there must be a first block.
-Status check_partial_sums(const Nest& nest, const StageNest& s) {
-  if (!s.cache) return {};
-  for (const NestLoop& loop : s.loops) {
-    if (loop.name == s.cache->loop) break;
-    if (!loop.reduction) continue;
-    if (nest.compute.type_of(s.result()) != s.stage.type)
-      return fail(ErrorCode::Invalid,
-                  fmt::format("[cache_write] loop '{}' reduces outside of the accumulator, whose partial "
-                              "results '{}' cannot hold: it is {}, they are {}",
-                              loop.name, s.result(), tw::to_string(nest.compute.type_of(s.result())),
-                              tw::to_string(s.stage.type)));
-    if (loop.extent == 0)
-      return fail(ErrorCode::Invalid, fmt::format("[cache_write] loop '{}' reduces over nothing outside of "
-                                                  "the accumulator",
-                                                  loop.name));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Program> lower(const Nest& nest) {
-  for (const StageNest& s : nest.stages) TW_RETURN_IF_ERROR(check_partial_sums(nest, s));
   Program program;
   for (const dsl::Input& input : nest.compute.inputs)
     program.arguments.push_back(make_argument(nest, input.name, false, input.constant));

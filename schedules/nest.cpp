@@ -490,7 +490,8 @@ Status run(Nest& nest, const SetLayout& s) {
   if (!known) return illegal(s.name, fmt::format("there is no tensor '{}'", s.tensor));
   if (nest.compute.shape_of(s.tensor).empty())
     return illegal(s.name, fmt::format("'{}' is a single number", s.tensor));
-  TW_TRY(dsl::Layout layout, dsl::Layout::parse(s.layout, nest.compute.letters_of(s.tensor)));
+  auto layout = dsl::Layout::parse(s.layout, nest.compute.letters_of(s.tensor));
+  if (!layout) return fail(ErrorCode::Invalid, layout.error().message);
   for (const StageNest& stage : nest.stages) {
     if (stage.at && stage.result() == s.tensor)
       return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.tensor));
@@ -498,7 +499,7 @@ Status run(Nest& nest, const SetLayout& s) {
       return illegal(s.name, fmt::format("'{}' is not in memory, '{}' takes its place", s.tensor,
                                          stage.result()));
   }
-  nest.layouts.insert_or_assign(s.tensor, std::move(layout));
+  nest.layouts.insert_or_assign(s.tensor, std::move(*layout));
   return {};
 }
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/guards.h"
+
+#include <gtest/gtest.h>
+
+#include "dsl/parse.h"
+
+namespace tw::schedules {
+namespace {
+
+Expr parsed(const std::string& text) { return dsl::parse_expr(text).value(); }
+
+Block store() { return {Stmt{Assign{"s", {Expr(0)}, dsl::constant(Float32, 1), Combine::Sum}}}; }
+Block guarded(const std::string& condition, Block body) {
+  return {Stmt{If{parsed(condition), block(std::move(body))}}};
+}
+Block loop(const std::string& variable, int64_t extent, Block body, LoopKind kind = LoopKind::Serial) {
+  return {Stmt{Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body))}}};
+}
+std::string resolved(const Block& body, const std::vector<TaskAxis>& axes = {}) {
+  return to_string(resolve_guards(hoist_guards(body), axes), 0);
+}
+
+TEST(Guards, LeaveLoopsThatTheyDoNotUse) {
+  const Block body = loop("y", 4, loop("k", 3, loop("x", 4, guarded("1 <= y + k && x <= 2", store()))));
+  EXPECT_EQ(to_string(hoist_guards(body), 0),
+            "for y in 0..4\n"
+            "  for k in 0..3\n"
+            "    if 1 <= y + k\n"
+            "      for x in 0..4\n"
+            "        if x <= 2\n"
+            "          s[0] += 1.0\n");
+}
+
+TEST(Guards, TrimSerialLoops) {
+  EXPECT_EQ(resolved(loop("y", 4, loop("k", 3, guarded("1 <= y + k && y + k < 5", store())))),
+            "for y in 0..4\n"
+            "  for k in max(0, 1 - y)..min(3, 5 - y)\n"
+            "    s[0] += 1.0\n");
+  EXPECT_EQ(resolved(loop("y", 4, loop("k", 9, guarded("3 <= k * 2 - y", store())))),
+            "for y in 0..4\n"
+            "  for k in (y + 4) / 2..9\n"
+            "    s[0] += 1.0\n");
+}
+
+TEST(Guards, ThatAlwaysHoldGo) {
+  EXPECT_EQ(resolved(loop("y", 4, guarded("y < 9", store()))), "for y in 0..4\n  s[0] += 1.0\n");
+}
+
+TEST(Guards, ThatNeverHoldTakeTheLoopAlong) {
+  EXPECT_EQ(resolved(loop("y", 4, guarded("9 < y", store()))), "");
+}
+
+TEST(Guards, LiteralBoundsOfVectorLoopsAreTrimmed) {
+  EXPECT_EQ(resolved(loop("x", 8, guarded("x < 5", store()), LoopKind::Vector)),
+            "vector x in 0..5\n  s[0] += 1.0\n");
+}
+
+TEST(Guards, OuterLoopsPeelSoThatInnerBoundsAreLiteral) {
+  EXPECT_EQ(resolved(loop("o", 4, loop("x", 4, guarded("o * 4 + x < 14", store()), LoopKind::Vector))),
+            "for o in 0..3\n"
+            "  vector x in 0..4\n"
+            "    s[0] += 1.0\n"
+            "vector x in 0..2\n"
+            "  s[0] += 1.0\n");
+}
+
+TEST(Guards, TaskAxesPeelByBranches) {
+  EXPECT_EQ(resolved(loop("x", 4, guarded("t * 4 + x < 14", store()), LoopKind::Unrolled), {{"t", 4}}),
+            "if 0 <= t && t < 3\n"
+            "  unroll x in 0..4\n"
+            "    s[0] += 1.0\n"
+            "if t == 3\n"
+            "  unroll x in 0..2\n"
+            "    s[0] += 1.0\n");
+}
+
+TEST(Guards, WithoutAnAffineFormStay) {
+  EXPECT_EQ(resolved(loop("y", 4, guarded("y != 2", store()))),
+            "for y in 0..4\n  if y != 2\n    s[0] += 1.0\n");
+}
+
+}  // namespace
+}  // namespace tw::schedules
