@@ -31,8 +31,9 @@ struct Farm::Patience {
 
 namespace {
 
-// A batch of eight takes a quarter of a second; a build that takes this long has gone astray.
-constexpr double build_timeout_s = 60;
+// A batch of eight takes a quarter of a second; one that takes as long as six candidates may take to be
+// measured has gone astray.
+constexpr double timeouts_per_build = 6;
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
@@ -114,7 +115,7 @@ Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) 
 Result<std::vector<BuildOutcome>> Farm::finish_build() {
   const size_t count = building_;
   building_ = 0;
-  const Outcome outcome = builder_->receive(clock_() + to_ns(build_timeout_s));
+  const Outcome outcome = builder_->receive(clock_() + to_ns(timeouts_per_build * timeout_s_));
   busy(build_started_ns_, clock_());
   if (const Reply* reply = std::get_if<Reply>(&outcome)) {
     BuildReply built;
@@ -123,7 +124,7 @@ Result<std::vector<BuildOutcome>> Farm::finish_build() {
   }
   // The batch is lost with its builder; which candidate did it is not known, so all carry the blame.
   const MeasureReply fault = fault_of(outcome);
-  return std::vector<BuildOutcome>(count, {"", "compile_error", "the builder: " + fault.reason});
+  return std::vector<BuildOutcome>(count, {"", "compile_error", "the builder: " + fault.reason, true});
 }
 
 Status Farm::prepare(const std::string& schedule) {

@@ -24,6 +24,7 @@ struct BuildJob {
 /// One a schedule, in order: a path, or why there is none.
 struct BuildOutcome {
   std::string path = {}, status = {}, reason = {};
+  bool installation = false;   ///< the compiler or linker is at fault, as far as can be told
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <regex>
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
@@ -27,6 +28,10 @@ constexpr int64_t most_foreign_records = 200;
 constexpr int64_t plateau_trials = 96;
 // Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
 constexpr int64_t trials_per_peak = 32;
+// So many trials without a valid one: the next would fail too.
+constexpr int64_t hopeless_trials = 96;
+// So many builds in a row that fail for no fault of the candidates: the compiler or linker is broken.
+constexpr int64_t most_broken_builds = 24;
 // LLVM takes 20 ms a KiB of code: what unrolls further costs several candidates and is not faster.
 constexpr int64_t most_statements = 256;
 
@@ -168,6 +173,7 @@ Status Session::measure(const std::vector<Candidate>& batch, const std::vector<B
       TW_TRY(reply, farm_.measure({built[i].path, incumbent, false}));
     }
     TW_RETURN_IF_ERROR(record(batch[i], reply));
+    TW_RETURN_IF_ERROR(check_installation(built[i]));
     if (reply.status == "ok") finalists_.back().path = built[i].path;
     std::stable_sort(finalists_.begin(), finalists_.end(), [](const Finalist& a, const Finalist& b) {
       return a.record.latency_ns < b.record.latency_ns;
@@ -176,6 +182,15 @@ Status Session::measure(const std::vector<Candidate>& batch, const std::vector<B
     report();
   }
   return {};
+}
+
+Status Session::check_installation(const BuildOutcome& built) {
+  if (!built.path.empty()) broken_builds_ = 0;
+  if (!built.installation || ++broken_builds_ < most_broken_builds) return {};
+  TW_RETURN_IF_ERROR(recorder_->flush());
+  return fail(ErrorCode::Environment,
+              fmt::format("[tune] {} candidates in a row could not be built, the last one because of: {}",
+                          broken_builds_, built.reason));
 }
 
 Status Session::record(const Candidate& c, const MeasureReply& reply) {
@@ -209,7 +224,7 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
   const bool valid = record.status == db::TrialStatus::Ok;
   const bool timed = valid || record.status == db::TrialStatus::Hopeless;
   ++progress_.trials[std::string(db::to_string(record.status))];
-  if (!timed) ++failures_[reply.status + ": " + reply.reason];
+  if (!timed) count_failure(reply.status + ": " + reply.reason);
   history_.push_back({c.point, timed ? throughput_of(reply.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = c.features;
@@ -226,6 +241,13 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
     finalists_.push_back({"", record});
   }
   return recorder_->add(std::move(record));
+}
+
+/// Reasons that differ in numbers only count as the first of them.
+void Session::count_failure(const std::string& reason) {
+  static const std::regex numbers("(0x[0-9a-f]+|[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?)");
+  const auto [first, is_new] = first_reasons_.try_emplace(std::regex_replace(reason, numbers, "#"), reason);
+  ++failures_[first->second];
 }
 
 Status Session::refresh_peak() {
@@ -290,6 +312,7 @@ std::optional<Ended> Session::ended() const {
   if (interrupted()) return Ended::Interrupted;
   if (elapsed_s() >= options_.budget_s - std::min(finals_s, 0.1 * options_.budget_s)) return Ended::Budget;
   if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
+  if (trials_ >= hopeless_trials && finalists_.empty()) return Ended::Plateau;
   if (options_.effort == Effort::Quick && since_better_ >= plateau_trials) return Ended::Plateau;
   return std::nullopt;
 }

@@ -64,6 +64,8 @@ class Session {
   std::optional<Candidate> candidate(const schedules::Point& point);
   void learn_from_database();
   Status refresh_peak();
+  Status check_installation(const BuildOutcome& built);
+  void count_failure(const std::string& reason);
   Status choose_finalist();
   Result<db::Record> confirm_winner();
   std::string reference_schedule() const;
@@ -90,8 +92,9 @@ class Session {
   std::set<std::string> seen_;                      ///< schedule texts proposed or known
   std::vector<Finalist> finalists_;                 ///< fastest first, a few
   std::map<std::string, int64_t> failures_;
+  std::map<std::string, std::string> first_reasons_;   ///< by their text without numbers
   Progress progress_;
-  int64_t trials_ = 0, since_better_ = 0, peak_due_ = 0;
+  int64_t trials_ = 0, since_better_ = 0, peak_due_ = 0, broken_builds_ = 0;
 };
 
 }  // namespace tw::tuner

@@ -43,7 +43,7 @@ BuildReply build(const BuildJob& job) {
   BuildReply reply;
   reply.outcomes.resize(job.schedules.size());
   const auto reject = [&](size_t i, std::string_view status, const Error& error) {
-    reply.outcomes[i] = {"", std::string(status), error.message};
+    reply.outcomes[i] = {"", std::string(status), error.message, error.code == ErrorCode::Environment};
   };
   const auto workload = dsl::parse_workload(job.workload);
   const auto target = parse_target(job.target);
@@ -88,7 +88,7 @@ BuildReply build(const BuildJob& job) {
     if (const Status written = runtime::write_artifact(path, *artifact); !written) {
       reject(places[k], "compile_error", written.error());
     } else {
-      reply.outcomes[places[k]] = {path, "ok", ""};
+      reply.outcomes[places[k]] = {path, "ok"};
     }
   }
   return reply;
