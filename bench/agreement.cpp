@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+#include "tuner/reference.h"
+
+namespace tw::bench {
+namespace {
+
+/// What decides whether two values are the same.
+struct Measure {
+  double scale = 1;          ///< the largest output
+  double tolerance = 0;      ///< relative to it
+  bool rounded = false;      ///< integers from floats
+
+  double error(double got, double expected) const {
+    if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
+    const double difference = std::fabs(got - expected);
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
+    return difference / scale;
+  }
+  double allowed() const { return rounded ? 1 / scale : tolerance; }
+};
+
+Measure measure_of(const dsl::Workload& workload, const dsl::Array& expected) {
+  Measure measure;
+  measure.tolerance = tuner::tolerance_of(workload);
+  measure.rounded = !is_float(expected.type) && measure.tolerance > 0;
+  measure.scale = std::numeric_limits<double>::min();
+  for (int64_t i = 0; i < expected.size(); ++i)
+    if (const double value = std::fabs(expected.get_float(i)); std::isfinite(value))
+      measure.scale = std::max(measure.scale, value);
+  return measure;
+}
+
+std::vector<int64_t> indices_of(int64_t position, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> indices(shape.size());
+  for (size_t d = shape.size(); d-- > 0; position /= shape[d]) indices[d] = position % shape[d];
+  return indices;
+}
+
+tl::unexpected<Error> disagreement(const std::string& output, std::string_view who, double error,
+                                   double allowed) {
+  return fail(ErrorCode::Invalid,
+              fmt::format("[bench] '{}': {} by {:.2g} of its largest element, at most {:.2g} is "
+                          "allowed: not timed",
+                          output, who, error, allowed));
+}
+
+Status check_samples(const dsl::Workload& workload, const dsl::Arrays& inputs,
+                     const std::string& name, const dsl::Array& ours, const dsl::Array& peer,
+                     const Measure& measure, int samples, Random& random, Agreement& agreement) {
+  for (int i = 0; i < samples; ++i) {
+    const int64_t position = random.below(ours.size());
+    TW_TRY(const double exact, dsl::evaluate_at(workload.compute, inputs, name,
+                                                indices_of(position, ours.shape)));
+    agreement.ours = std::max(agreement.ours, measure.error(ours.get_float(position), exact));
+    agreement.peer = std::max(agreement.peer, measure.error(peer.get_float(position), exact));
+  }
+  if (agreement.ours > measure.allowed())
+    return disagreement(name, "our kernel is wrong", agreement.ours, measure.allowed());
+  if (agreement.peer > measure.allowed())
+    return disagreement(name, "the peer is wrong", agreement.peer, measure.allowed());
+  return {};
+}
+
+Status check_all(const std::string& name, const dsl::Array& ours, const dsl::Array& peer,
+                 const Measure& measure, Agreement& agreement) {
+  int64_t differing = 0;
+  for (int64_t i = 0; i < ours.size(); ++i) {
+    const double error = measure.error(ours.get_float(i), peer.get_float(i));
+    if (error > 0) ++differing;
+    agreement.apart = std::max(agreement.apart, error);
+  }
+  const double allowed = measure.rounded ? measure.allowed() : 2 * measure.allowed();
+  if (agreement.apart > allowed)
+    return disagreement(name, "our kernel and the peer differ", agreement.apart, allowed);
+  if (measure.rounded && differing > 1 + ours.size() / 10'000)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[bench] '{}': {} of {} elements differ by one: not timed", name,
+                            differing, ours.size()));
+  return {};
+}
+
+}  // namespace
+
+Result<dsl::Arrays> make_inputs(const dsl::Workload& workload, uint64_t seed) {
+  Random random(seed);
+  dsl::Arrays inputs;
+  for (const dsl::Input& input : workload.compute.inputs) {
+    TW_TRY(dsl::Array array, dsl::Array::make(input.type, input.shape));
+    dsl::fill_normal(array, random);
+    inputs[input.name] = std::move(array);
+  }
+  return inputs;
+}
+
+Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arrays& inputs,
+                                  const dsl::Arrays& ours, const dsl::Arrays& peer, int samples,
+                                  uint64_t seed) {
+  Agreement agreement;
+  Random random(seed);
+  for (const std::string& name : workload.compute.outputs) {
+    const auto mine = ours.find(name), theirs = peer.find(name);
+    if (mine == ours.end() || theirs == peer.end() ||
+        mine->second.size() != theirs->second.size())
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[bench] '{}': one side has no such output, or of another size: not "
+                              "timed",
+                              name));
+    const Measure measure = measure_of(workload, theirs->second);
+    TW_RETURN_IF_ERROR(check_samples(workload, inputs, name, mine->second, theirs->second, measure,
+                                     samples, random, agreement));
+    TW_RETURN_IF_ERROR(check_all(name, mine->second, theirs->second, measure, agreement));
+  }
+  return agreement;
+}
+
+}  // namespace tw::bench

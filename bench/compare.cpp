@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/compare.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "bench/affinity.h"
+#include "tuner/contention.h"
+#include "tuner/peak.h"
+
+namespace tw::bench {
+namespace {
+
+// Idle threads of OpenMP poll for up to about 5 ms, ours for 0.1 ms, before they sleep: a poll on
+// the core that the other side's thread needs would be measured as that side's time.
+constexpr auto idle_poll = std::chrono::milliseconds(10);
+
+// A core reaches the last cache of its own group of cores, 32 to 96 MiB on what we know; virtual
+// machines report the sum over all groups.
+constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
+
+Rounds rounds_of(const CompareOptions& options) {
+  Rounds rounds;
+  rounds.rounds = options.rounds;
+  if (options.tuning.threads > 1)
+    rounds.between = [] { std::this_thread::sleep_for(idle_poll); };
+  return rounds;
+}
+
+Result<double> peak_gflops(const CompareOptions& options, const tuner::Clock& clock) {
+  std::this_thread::sleep_for(idle_poll);
+  TW_TRY(const tuner::Peak peak, tuner::measure_f32_peak(options.tuning.threads, clock));
+  return peak.gflops;
+}
+
+/// The peer's fastest form, correct like all of them.
+Result<Contender*> choose_form(std::vector<std::unique_ptr<Contender>>& forms,
+                               const CompareOptions& options, const tuner::Clock& clock, Row& row) {
+  std::vector<Contender*> contenders;
+  for (const auto& form : forms) contenders.push_back(form.get());
+  if (contenders.size() == 1) return contenders[0];
+  TW_TRY(const std::vector<double> ns, fastest_calls(contenders, 3, rounds_of(options), clock));
+  for (size_t i = 0; i < ns.size(); ++i) {
+    const auto [form, added] = row.forms.emplace(contenders[i]->description(), ns[i]);
+    form->second = std::min(form->second, ns[i]);
+  }
+  return contenders[static_cast<size_t>(std::min_element(ns.begin(), ns.end()) - ns.begin())];
+}
+
+Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
+                   const std::vector<std::unique_ptr<Contender>>& forms,
+                   const CompareOptions& options, Row& row) {
+  TW_RETURN_IF_ERROR(ours.run(0));
+  TW_TRY(const dsl::Arrays mine, ours.outputs());
+  for (const auto& form : forms) {
+    TW_RETURN_IF_ERROR(form->run(0));
+    TW_TRY(const dsl::Arrays theirs, form->outputs());
+    TW_TRY(const Agreement agreement, check_agreement(item.workload, inputs, mine, theirs,
+                                                      options.samples, options.seed));
+    row.agreement.ours = std::max(row.agreement.ours, agreement.ours);
+    row.agreement.peer = std::max(row.agreement.peer, agreement.peer);
+    row.agreement.apart = std::max(row.agreement.apart, agreement.apart);
+  }
+  return {};
+}
+
+Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
+                  const CompareOptions& options, const tuner::Clock& clock, Row& row) {
+  TW_TRY(const double peak_before, peak_gflops(options, clock));
+  const tuner::CounterSources sources{.whole_process = true};
+  const tuner::Counters before = tuner::read_counters(sources);
+  const int64_t start = clock();
+  {
+    const PinnedHere pinned;
+    TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
+    row.peer = peer->description();
+    TW_TRY(row.versus, interleave(ours, *peer, rounds_of(options), clock));
+  }
+  const auto busy = tuner::contention(before, tuner::read_counters(sources), clock() - start);
+  TW_TRY(const double peak_after, peak_gflops(options, clock));
+  const auto drifted = tuner::drift(peak_before, peak_after);
+  row.peak_gflops = std::max(peak_before, peak_after);
+  row.disturbed = busy ? *busy : drifted.value_or("");
+  return {};
+}
+
+Status compare_into(Row& row, const Item& item, const CompareOptions& options,
+                    std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
+                    const tuner::Environment& environment, const tuner::OnProgress& on_progress) {
+  TW_TRY(const Found found, find_kernel(item.workload, options.target, options.tuning,
+                                        options.search, store, environment, on_progress));
+  row.schedule = found.schedule;
+  TW_TRY(const dsl::Arrays inputs, make_inputs(item.workload, options.seed));
+  const Setup setup{&item.workload, &inputs, options.tuning.threads,
+                    options.cold ? std::min(2 * options.target.l3_bytes, most_rotated_bytes) : 0};
+  TW_TRY(const auto ours,
+         make_ours(found.artifact, setup,
+                   options.peer.row_major ? Interface::Logical : Interface::Storage, pool));
+  row.layouts = ours->description();
+  TW_TRY(auto forms, options.peer.make(item.name, setup));
+  TW_RETURN_IF_ERROR(check_forms(item, inputs, *ours, forms, options, row));
+  return time_forms(*ours, forms, options, environment.clock, row);
+}
+
+}  // namespace
+
+Result<Row> compare(const Item& item, const CompareOptions& options,
+                    std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
+                    const tuner::Environment& environment, const tuner::OnProgress& on_progress) {
+  Row row;
+  row.name = item.name;
+  row.workload = item.workload.key();
+  row.count = item.count;
+  row.threads = options.tuning.threads;
+  row.flops = dsl::count_flops(item.workload.compute);
+  const Status done =
+      compare_into(row, item, options, std::move(pool), store, environment, on_progress);
+  if (!done && done.error().code == ErrorCode::Interrupted)
+    return tl::unexpected<Error>(done.error());
+  if (!done) row.error = done.error().message;
+  return row;
+}
+
+}  // namespace tw::bench

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One row of a benchmark: finds our kernel, makes the peer's, checks that both are right, times
+// them in turn. Not thread-safe; one at a time in a process.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "bench/ours.h"
+#include "bench/peer.h"
+#include "bench/report.h"
+#include "bench/suite.h"
+#include "db/store.h"
+#include "runtime/thread_pool.h"
+#include "tuner/tune.h"
+
+namespace tw::bench {
+
+struct CompareOptions {
+  Peer peer;
+  Target target;
+  Search search = Search::Missing;
+  tuner::TuneOptions tuning;  ///< its threads are those of the row
+  int rounds = 10;
+  bool cold = false;
+  int samples = 300;  ///< of outputs, against f64
+  uint64_t seed = 1;  ///< of the data
+};
+
+/// A failure is the row's `error`; only an interrupt is an error of its own.
+Result<Row> compare(const Item& item, const CompareOptions& options,
+                    std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
+                    const tuner::Environment& environment, const tuner::OnProgress& on_progress);
+
+}  // namespace tw::bench

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A contender is one kernel, ours or another library's, with its data in place: what is timed is
+// run(), and nothing that can be done ahead of a call is part of it.
+//
+// Each contender runs on the thread that made it.
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "dsl/interpret.h"
+#include "dsl/workload.h"
+
+namespace tw::bench {
+
+struct Setup {
+  const dsl::Workload* workload = nullptr;
+  const dsl::Arrays* inputs = nullptr;  ///< logical, row-major
+  int threads = 1;
+  /// Constant inputs have so many copies that together they exceed this, and each call takes the
+  /// next one: weights come from memory, as in a large network. 0: one copy, hot in the caches.
+  int64_t rotated_bytes = 0;
+};
+
+class Contender {
+ public:
+  virtual ~Contender() = default;
+  /// One call. `call` counts from 0 and chooses the copy of the weights.
+  virtual Status run(int64_t call) = 0;
+  /// Of the last run, by name, logical and row-major.
+  virtual Result<dsl::Arrays> outputs() = 0;
+  /// Layouts and implementation, for people.
+  virtual std::string description() const = 0;
+};
+
+/// How many copies of `bytes` of weights a setup asks for.
+int64_t copies_of(int64_t bytes, const Setup& setup);
+
+}  // namespace tw::bench

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/ours.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "base/text.h"
+#include "bench/memory.h"
+#include "runtime/kernel.h"
+
+namespace tw::bench {
+
+int64_t copies_of(int64_t bytes, const Setup& setup) {
+  if (setup.rotated_bytes == 0 || bytes == 0) return 1;
+  return setup.rotated_bytes / round_up(bytes, Memory::page) + 2;
+}
+
+namespace {
+
+class Ours : public Contender {
+ public:
+  Ours(runtime::Kernel kernel, const Setup& setup, Interface interface,
+       std::shared_ptr<runtime::ThreadPool> pool)
+      : kernel_(std::move(kernel)), setup_(setup), pool_(std::move(pool)) {
+    const auto& arguments = kernel_.info().arguments;
+    const dsl::Compute& compute = setup.workload->compute;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const dsl::Input* input = compute.find_input(arguments[i].name);
+      const bool constant = input && input->constant;
+      constant_.push_back(constant);
+      if (constant) constant_bytes_ += runtime::storage_bytes(arguments[i]);
+      converted_.push_back(interface == Interface::Logical && !constant &&
+                           !arguments[i].pack.empty());
+    }
+  }
+
+  /// Packs the inputs, the constant ones into as many copies as the setup asks for.
+  Status prepare() {
+    const auto& arguments = kernel_.info().arguments;
+    copies_ = copies_of(constant_bytes_, setup_);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const int64_t bytes = runtime::storage_bytes(arguments[i]);
+      storage_.emplace_back().emplace_back(bytes);
+      if (!arguments[i].is_output) TW_RETURN_IF_ERROR(pack(i, storage_[i][0]));
+      for (int64_t copy = 1; constant_[i] && copy < copies_; ++copy)
+        storage_[i].emplace_back(bytes).copy_from(storage_[i][0], bytes);
+      pointers_.push_back(storage_[i][0].data());
+      logical_.emplace_back(converted_[i] ? runtime::logical_bytes(arguments[i]) : 0);
+    }
+    return {};
+  }
+
+  Status run(int64_t call) override {
+    const size_t copy = static_cast<size_t>(call % copies_);
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      if (constant_[i] && copies_ > 1) pointers_[i] = storage_[i][copy].data();
+      if (converted_[i] && !kernel_.info().arguments[i].is_output)
+        TW_RETURN_IF_ERROR(pack(i, storage_[i][0]));
+    }
+    TW_RETURN_IF_ERROR(kernel_.run(pointers_, *pool_, setup_.threads));
+    for (size_t i = 0; i < pointers_.size(); ++i)
+      if (converted_[i] && kernel_.info().arguments[i].is_output)
+        TW_RETURN_IF_ERROR(unpack(i, logical_[i].data()));
+    return {};
+  }
+
+  Result<dsl::Arrays> outputs() override {
+    dsl::Arrays arrays;
+    const auto& arguments = kernel_.info().arguments;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].is_output) continue;
+      TW_TRY(dsl::Array array, dsl::Array::make(arguments[i].dtype, arguments[i].shape));
+      TW_RETURN_IF_ERROR(unpack(i, array.data.data()));
+      arrays[arguments[i].name] = std::move(array);
+    }
+    return arrays;
+  }
+
+  std::string description() const override {
+    std::vector<std::string> layouts;
+    for (const runtime::ArgumentInfo& argument : kernel_.info().arguments)
+      layouts.push_back(argument.layout.empty() ? "row-major" : argument.layout);
+    return join(layouts, " ");
+  }
+
+ private:
+  Status pack(size_t i, const Memory& storage) const {
+    const dsl::Array& array = setup_.inputs->at(kernel_.info().arguments[i].name);
+    return kernel_.pack(static_cast<int>(i), array.data.data(), storage.data(), *pool_,
+                        setup_.threads);
+  }
+  Status unpack(size_t i, void* logical) const {
+    return kernel_.unpack(static_cast<int>(i), storage_[i][0].data(), logical, *pool_,
+                          setup_.threads);
+  }
+
+  runtime::Kernel kernel_;
+  Setup setup_;
+  std::shared_ptr<runtime::ThreadPool> pool_;
+  int64_t constant_bytes_ = 0, copies_ = 1;
+  // One each an argument.
+  std::vector<bool> constant_, converted_;
+  std::vector<std::vector<Memory>> storage_;
+  std::vector<Memory> logical_;
+  std::vector<void*> pointers_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, const Setup& setup,
+                                             Interface interface,
+                                             std::shared_ptr<runtime::ThreadPool> pool) {
+  for (const runtime::ArgumentInfo& argument : artifact.info.arguments)
+    if (!argument.layout.empty() && argument.pack.empty())
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[bench] the kernel has the layout {} of '{}' without its packing "
+                              "kernel: compile it with packs",
+                              argument.layout, argument.name));
+  TW_TRY(runtime::Kernel kernel, runtime::Kernel::load(artifact));
+  auto ours = std::make_unique<Ours>(std::move(kernel), setup, interface, std::move(pool));
+  TW_RETURN_IF_ERROR(ours->prepare());
+  return ours;
+}
+
+Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
+                          const tuner::TuneOptions& options, Search search, db::Store& store,
+                          const tuner::Environment& environment,
+                          const tuner::OnProgress& on_progress) {
+  TW_TRY(const auto known, tuner::best_known(store, workload, target, options.threads));
+  if (!known && search == Search::No)
+    return fail(ErrorCode::NoCandidate,
+                fmt::format("[bench] the database has no kernel for {} threads: tune it, or leave "
+                            "out --tune no",
+                            options.threads));
+  if (known && search != Search::More) {
+    TW_TRY(runtime::Artifact artifact, tuner::build_schedule(workload, known->schedule, target,
+                                                             options.threads, false, environment));
+    return Found{std::move(artifact), known->schedule, {}, false};
+  }
+  TW_TRY(tuner::Tuned tuned,
+         tuner::tune(workload, target, options, store, environment, on_progress));
+  return Found{std::move(tuned.artifact), tuned.best.schedule, tuned.progress, true};
+}
+
+}  // namespace tw::bench

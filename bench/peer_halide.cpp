@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Halide: the expressions of bench/expressions as a person who knows Halide writes them, scheduled
+// by its Adams2019 autoscheduler and compiled in this process. Dimensions count from the innermost.
+
+#include <Halide.h>
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "base/text.h"
+#include "bench/peer.h"
+
+namespace tw::bench {
+namespace {
+
+using Halide::cast;
+using Halide::Expr;
+using Halide::Func;
+using Halide::ImageParam;
+using Halide::Var;
+
+/// Inputs in the order of the expression's, and the output.
+struct Declared {
+  std::vector<ImageParam> inputs;
+  Func output;
+};
+
+Declared declare_blur() {
+  Var x("x"), y("y");
+  ImageParam image(Halide::Float(32), 2, "image");
+  Func rows("rows"), out("out");
+  const auto column = [](const Expr& at) { return Halide::clamp(at, 0, 1919); };
+  const auto row = [](const Expr& at) { return Halide::clamp(at, 0, 1079); };
+  rows(x, y) = (image(column(x - 1), y) + image(x, y) + image(column(x + 1), y)) / 3.0f;
+  out(x, y) = (rows(x, row(y - 1)) + rows(x, y) + rows(x, row(y + 1))) / 3.0f;
+  return {{image}, out};
+}
+
+Declared declare_color() {
+  Var x("x"), y("y"), c("c");
+  ImageParam rgb(Halide::UInt(8), 3, "rgb"), matrix(Halide::Float(32), 2, "matrix"),
+      offset(Halide::Float(32), 1, "offset");
+  Expr mixed = offset(c) + 0.5f;
+  for (int k = 0; k < 3; ++k) mixed += matrix(k, c) * cast<float>(rgb(k, x, y));
+  Func out("out");
+  out(x, y, c) = cast<uint8_t>(Halide::clamp(Halide::floor(mixed), 0.0f, 255.0f));
+  return {{rgb, matrix, offset}, out};
+}
+
+Declared declare_int_conv5x5() {
+  Var x("x"), y("y");
+  ImageParam image(Halide::UInt(8), 2, "image"), taps(Halide::Int(32), 2, "taps");
+  const Func padded =
+      Halide::BoundaryConditions::constant_exterior(image, 0, {{0, 1920}, {0, 1080}});
+  Expr sum = 0;
+  for (int r = 0; r < 5; ++r)
+    for (int s = 0; s < 5; ++s) sum += cast<int32_t>(padded(x + s - 2, y + r - 2)) * taps(s, r);
+  Func out("out");
+  out(x, y) = sum;
+  return {{image, taps}, out};
+}
+
+Declared declare_pairwise() {
+  Var i("i"), j("j");
+  ImageParam a(Halide::Float(32), 2, "a"), b(Halide::Float(32), 2, "b");
+  const Halide::RDom d(0, 64, "d");
+  const Expr difference = a(d, i) - b(d, j);
+  Func squares("squares"), out("out");
+  squares(j, i) += difference * difference;
+  out(j, i) = Halide::sqrt(squares(j, i));
+  return {{a, b}, out};
+}
+
+Declared declare_softmax() {
+  Var i("i"), j("j");
+  ImageParam in(Halide::Float(32), 2, "in");
+  const Halide::RDom all(0, 128, "all");
+  Func peak("peak"), e("e"), total("total"), out("out");
+  peak(i) = Halide::Float(32).min();
+  peak(i) = Halide::max(peak(i), in(all, i));
+  e(j, i) = Halide::exp(in(j, i) - peak(i));
+  total(i) += e(all, i);
+  out(j, i) = e(j, i) / total(i);
+  return {{in}, out};
+}
+
+const std::map<std::string, Declared (*)()>& declarations() {
+  static const std::map<std::string, Declared (*)()> table = {{"blur", declare_blur},
+                                                              {"color", declare_color},
+                                                              {"int_conv5x5", declare_int_conv5x5},
+                                                              {"pairwise", declare_pairwise},
+                                                              {"softmax", declare_softmax}};
+  return table;
+}
+
+Halide::Type type_of(DType type) {
+  const int bits = 8 * size_bytes(type);
+  if (is_float(type)) return Halide::Float(bits);
+  return is_signed(type) ? Halide::Int(bits) : Halide::UInt(bits);
+}
+
+std::vector<int> extents_of(const dsl::Array& array) {
+  return {array.shape.rbegin(), array.shape.rend()};
+}
+
+Halide::Buffer<> buffer_of(dsl::Array& array) {
+  return Halide::Buffer<>(type_of(array.type), array.data.data(), extents_of(array));
+}
+
+void estimate(const dsl::Array& array, const std::function<void(int, int)>& set) {
+  const std::vector<int> extents = extents_of(array);
+  for (size_t d = 0; d < extents.size(); ++d) set(static_cast<int>(d), extents[d]);
+}
+
+class HalideKernel : public Contender {
+ public:
+  HalideKernel(Declared declared, const Setup& setup) : declared_(std::move(declared)) {
+    for (const dsl::Input& input : setup.workload->compute.inputs)
+      inputs_.push_back(setup.inputs->at(input.name));
+  }
+
+  /// Schedules and compiles. Throws Halide's errors.
+  Status prepare(const Setup& setup) {
+    const dsl::Compute& compute = setup.workload->compute;
+    name_ = compute.outputs[0];
+    TW_TRY(output_, dsl::Array::make(compute.type_of(name_), compute.shape_of(name_)));
+    Func& out = declared_.output;
+    estimate(output_, [&](int d, int extent) {
+      out.set_estimate(out.args()[static_cast<size_t>(d)], 0, extent);
+    });
+    std::vector<Halide::Argument> arguments;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      ImageParam& input = declared_.inputs[i];
+      estimate(inputs_[i], [&](int d, int extent) { input.dim(d).set_estimate(0, extent); });
+      arguments.push_back(input);
+      buffers_.push_back(buffer_of(inputs_[i]));
+    }
+    result_ = buffer_of(output_);
+    const Halide::Target target = Halide::get_jit_target_from_environment();
+    Halide::Pipeline pipeline(out);
+    pipeline.apply_autoscheduler(
+        target, {"Adams2019", {{"parallelism", std::to_string(setup.threads)}}});
+    callable_ = pipeline.compile_to_callable(arguments, target);
+    Halide::Internal::JITSharedRuntime::set_num_threads(setup.threads);
+    return {};
+  }
+
+  Status run(int64_t) override {
+    const int failure = call();
+    if (failure == 0) return {};
+    return fail(ErrorCode::Internal, fmt::format("[halide] '{}' fails with {}", name_, failure));
+  }
+
+  Result<dsl::Arrays> outputs() override { return dsl::Arrays{{name_, output_}}; }
+
+  std::string description() const override { return "Adams2019"; }
+
+ private:
+  int call() {
+    switch (buffers_.size()) {
+      case 1: return callable_(buffers_[0], result_);
+      case 2: return callable_(buffers_[0], buffers_[1], result_);
+      default: return callable_(buffers_[0], buffers_[1], buffers_[2], result_);
+    }
+  }
+
+  Declared declared_;
+  std::string name_;
+  std::vector<dsl::Array> inputs_;
+  dsl::Array output_;
+  std::vector<Halide::Buffer<>> buffers_;
+  Halide::Buffer<> result_;
+  Halide::Callable callable_;
+};
+
+void load_autoscheduler() {
+  static std::once_flag once;
+  std::call_once(once, [] { Halide::load_plugin(TW_HALIDE_LIBRARIES "/libautoschedule_adams2019.so"); });
+}
+
+Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& item,
+                                                            const Setup& setup) {
+  const auto found = declarations().find(item);
+  if (found == declarations().end()) {
+    std::vector<std::string> known;
+    for (const auto& [name, unused] : declarations()) known.push_back(name);
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[halide] there is no pipeline '{}'; known: {}", item,
+                            join(known, ", ")));
+  }
+  if (setup.rotated_bytes > 0)
+    return fail(ErrorCode::Unsupported, "[halide] --cold: expressions are compared hot");
+  std::vector<std::unique_ptr<Contender>> variants;
+  try {
+    load_autoscheduler();
+    auto kernel = std::make_unique<HalideKernel>(found->second(), setup);
+    TW_RETURN_IF_ERROR(kernel->prepare(setup));
+    variants.push_back(std::move(kernel));
+  } catch (const Halide::Error& error) {
+    return fail(ErrorCode::Internal, fmt::format("[halide] {}: {}", item, trim(error.what())));
+  }
+  return variants;
+}
+
+}  // namespace
+
+Peer halide_peer() {
+  return {"halide", fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR,
+                                HALIDE_VERSION_PATCH),
+          make_kernel, true};
+}
+
+}  // namespace tw::bench

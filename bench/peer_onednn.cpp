@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN: one f32 primitive a workload, weights in the layout that it likes best, sources and
+// destinations both in that and in the plain one that networks use. Reorders are done ahead.
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <dnnl.hpp>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include "bench/affinity.h"
+#include "bench/memory.h"
+#include "bench/peer.h"
+
+namespace tw::bench {
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+using Tag = memory::format_tag;
+constexpr auto f32 = memory::data_type::f32;
+
+dnnl::engine& engine() {
+  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+/// "acdb" or "Acdb64a", as oneDNN spells its tags: dimensions from the outermost in, those that are
+/// blocked in capitals, then the blocks.
+std::string layout_text(const memory::desc& desc) {
+  const Dims strides = desc.get_strides(), dims = desc.get_padded_dims();
+  const Dims blocks = desc.get_inner_blks(), blocked = desc.get_inner_idxs();
+  Dims factors(dims.size(), 1);
+  for (size_t i = 0; i < blocks.size(); ++i) factors[static_cast<size_t>(blocked[i])] *= blocks[i];
+  std::vector<size_t> order(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (strides[a] != strides[b]) return strides[a] > strides[b];
+    return dims[a] / factors[a] > dims[b] / factors[b];
+  });
+  std::string text;
+  for (const size_t d : order)
+    text += static_cast<char>((factors[d] > 1 ? 'A' : 'a') + static_cast<char>(d));
+  for (size_t i = 0; i < blocks.size(); ++i)
+    text += fmt::format("{}{}", blocks[i], static_cast<char>('a' + blocked[i]));
+  return text;
+}
+
+/// A tensor of the workload as the primitive knows it; its logical array is plain row-major.
+struct Operand {
+  std::string name;
+  Dims dims;
+  Tag plain;
+  memory::desc logical() const { return {dims, f32, plain}; }
+  memory::desc free() const { return {dims, f32, Tag::any}; }
+};
+
+/// What is computed, apart from the layouts.
+struct Problem {
+  bool is_product = false;
+  Operand src, weights, dst;
+  Dims strides, dilations, pad_before, pad_after;
+};
+
+Problem conv_problem(const dsl::Workload& workload) {
+  const auto at = [&](const char* name) { return workload.attributes.at(name); };
+  const int64_t groups = at("groups");
+  Problem p;
+  const std::string& out = workload.compute.outputs[0];
+  std::vector<int64_t> dst = workload.compute.shape_of(out);
+  const int64_t height = dst[dst.size() - 2], width = dst[dst.size() - 1];
+  p.src = {"in", {at("n"), at("c"), at("h"), at("w")}, Tag::nchw};
+  p.dst = {out, {at("n"), at("k"), height, width}, Tag::nchw};
+  if (groups == 1)
+    p.weights = {"w", {at("k"), at("c"), at("r"), at("s")}, Tag::oihw};
+  else
+    p.weights = {"w", {groups, at("k") / groups, at("c") / groups, at("r"), at("s")}, Tag::goihw};
+  p.strides = {at("stride_h"), at("stride_w")};
+  p.dilations = {at("dilation_h") - 1, at("dilation_w") - 1};
+  p.pad_before = {at("pad_top"), at("pad_left")};
+  p.pad_after = {at("pad_bottom"), at("pad_right")};
+  return p;
+}
+
+Problem product_problem(const dsl::Workload& workload) {
+  const dsl::Compute& compute = workload.compute;
+  const Tag plain = workload.op == "dense" ? Tag::ab : Tag::abc;
+  const std::string& out = compute.outputs[0];
+  Problem p;
+  p.is_product = true;
+  p.src = {"a", compute.shape_of("a"), plain};
+  p.weights = {"b", compute.shape_of("b"), plain};
+  p.dst = {out, compute.shape_of(out), plain};
+  return p;
+}
+
+Result<Problem> problem_of(const dsl::Workload& workload) {
+  const bool conv = workload.op == "conv2d";
+  if (!conv && workload.op != "dense" && workload.op != "batch_matmul")
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onednn] '{}': expected conv2d, dense or batch_matmul", workload.op));
+  for (const char* epilogue : {"bias", "residual", "relu"})
+    if (const auto it = workload.attributes.find(epilogue);
+        it != workload.attributes.end() && it->second != 0)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[onednn] {}: is compared without it", epilogue));
+  if (workload.dtype != Float32)
+    return fail(ErrorCode::Unsupported, "[onednn] is compared in f32 only");
+  return conv ? conv_problem(workload) : product_problem(workload);
+}
+
+/// The primitive and the layouts that it settled on.
+struct Chosen {
+  dnnl::primitive primitive;
+  memory::desc src, weights, dst;
+  std::string implementation;
+};
+
+template <typename Primitive, typename Description>
+Chosen chosen(const Description& pd) {
+  return {Primitive(pd), pd.src_desc(), pd.weights_desc(), pd.dst_desc(), pd.impl_info_str()};
+}
+
+Chosen choose(const Problem& p, const memory::desc& src, const memory::desc& dst) {
+  if (p.is_product)
+    return chosen<dnnl::matmul>(
+        dnnl::matmul::primitive_desc(engine(), src, p.weights.free(), dst));
+  return chosen<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
+      engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto, src,
+      p.weights.free(), dst, p.strides, p.dilations, p.pad_before, p.pad_after));
+}
+
+class OneDnn : public Contender {
+ public:
+  OneDnn(Problem problem, Chosen with, const Setup& setup)
+      : problem_(std::move(problem)),
+        chosen_(std::move(with)),
+        stream_(engine()),
+        copies_(copies_of(bytes_of(chosen_.weights), setup)) {
+    src_data_.emplace_back(bytes_of(chosen_.src));
+    dst_data_.emplace_back(bytes_of(chosen_.dst));
+    src_ = memory(chosen_.src, engine(), src_data_[0].data());
+    dst_ = memory(chosen_.dst, engine(), dst_data_[0].data());
+    reorder_in(problem_.src, *setup.inputs, src_);
+    const int64_t weight_bytes = bytes_of(chosen_.weights);
+    weight_data_.emplace_back(weight_bytes);
+    weights_ = memory(chosen_.weights, engine(), weight_data_[0].data());
+    reorder_in(problem_.weights, *setup.inputs, weights_);
+    while (static_cast<int64_t>(weight_data_.size()) < copies_) {
+      weight_data_.emplace_back(weight_bytes);
+      weight_data_.back().copy_from(weight_data_[0], weight_bytes);
+    }
+    arguments_ = {{DNNL_ARG_SRC, src_}, {DNNL_ARG_WEIGHTS, weights_}, {DNNL_ARG_DST, dst_}};
+  }
+
+  Status run(int64_t call) override {
+    if (copies_ > 1)
+      weights_.set_data_handle(weight_data_[static_cast<size_t>(call % copies_)].data());
+    chosen_.primitive.execute(stream_, arguments_);
+    return {};
+  }
+
+  Result<dsl::Arrays> outputs() override {
+    std::vector<int64_t> shape = problem_.dst.dims;
+    TW_TRY(dsl::Array array, dsl::Array::make(Float32, shape));
+    memory logical(problem_.dst.logical(), engine(), array.data.data());
+    dnnl::reorder(dst_, logical).execute(stream_, dst_, logical);
+    stream_.wait();
+    dsl::Arrays arrays;
+    arrays[problem_.dst.name] = std::move(array);
+    return arrays;
+  }
+
+  std::string description() const override {
+    return fmt::format("{} {} {} {}", chosen_.implementation, layout_text(chosen_.src),
+                       layout_text(chosen_.weights), layout_text(chosen_.dst));
+  }
+
+ private:
+  static int64_t bytes_of(const memory::desc& desc) {
+    return static_cast<int64_t>(desc.get_size());
+  }
+
+  void reorder_in(const Operand& operand, const dsl::Arrays& inputs, memory& to) {
+    const dsl::Array& array = inputs.at(operand.name);
+    memory logical(operand.logical(), engine(), const_cast<std::byte*>(array.data.data()));
+    dnnl::reorder(logical, to).execute(stream_, logical, to);
+    stream_.wait();
+  }
+
+  Problem problem_;
+  Chosen chosen_;
+  dnnl::stream stream_;
+  int64_t copies_;
+  std::vector<Memory> src_data_, dst_data_, weight_data_;
+  memory src_, weights_, dst_;
+  std::unordered_map<int, memory> arguments_;
+};
+
+/// OpenMP's threads stay the same from one region to the next: each is bound to the core that our
+/// pool's worker of that number has. The caller is bound while it is timed (PinnedHere).
+void use_threads(int threads) {
+  const std::vector<int> cores = allowed_cores();
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads);
+  if (static_cast<size_t>(threads) > cores.size()) return;
+#pragma omp parallel num_threads(threads)
+  {
+    const int thread = omp_get_thread_num();
+    if (thread > 0) pin_to(cores[static_cast<size_t>(thread)]);
+  }
+}
+
+Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&,
+                                                              const Setup& setup) {
+  TW_TRY(const Problem problem, problem_of(*setup.workload));
+  use_threads(setup.threads);
+  std::vector<std::unique_ptr<Contender>> variants;
+  std::optional<Chosen> any;
+  std::string refusal;
+  const Tag plain = problem.is_product ? problem.src.plain : Tag::nhwc;
+  const auto with = [&](const Operand& operand, Tag tag) {
+    return memory::desc(operand.dims, f32, tag);
+  };
+  for (const Tag tag : {Tag::any, plain}) {
+    try {
+      Chosen one = choose(problem, with(problem.src, tag), with(problem.dst, tag));
+      if (tag == plain && any && any->src == one.src && any->dst == one.dst) continue;
+      if (tag == Tag::any) any = one;
+      variants.push_back(std::make_unique<OneDnn>(problem, std::move(one), setup));
+    } catch (const dnnl::error& error) {
+      refusal = error.what();
+    }
+  }
+  if (variants.empty())
+    return fail(ErrorCode::Unsupported, fmt::format("[onednn] no primitive: {}", refusal));
+  return variants;
+}
+
+}  // namespace
+
+Peer onednn_peer() {
+  const dnnl_version_t* version = dnnl_version();
+  return {"onednn", fmt::format("{}.{}.{}", version->major, version->minor, version->patch),
+          make_variants, false};
+}
+
+}  // namespace tw::bench

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tools/report.h"
+#include "tuner/device.h"
+
+namespace tw::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+double us(double ns) { return ns / 1000; }
+
+Json row_json(const Row& row) {
+  Json json = {{"name", row.name},
+               {"workload", row.workload},
+               {"count", row.count},
+               {"threads", row.threads}};
+  if (!row.schedule.empty()) json["schedule"] = row.schedule;
+  if (!row.error.empty()) {
+    json["error"] = row.error;
+    return json;
+  }
+  const Versus& v = row.versus;
+  json.update({{"ours_us", us(v.a_ns)},
+               {"peer_us", us(v.b_ns)},
+               {"ratio", v.ratio},
+               {"ratio_median", v.median_ratio},
+               {"ratio_low", v.low},
+               {"ratio_high", v.high},
+               {"rounds", v.rounds},
+               {"flops", row.flops},
+               {"gflops", row.gflops()},
+               {"peer_gflops", row.flops / v.b_ns},
+               {"peak_gflops", row.peak_gflops},
+               {"peak_share", row.peak_share()},
+               {"layouts", row.layouts},
+               {"peer", row.peer},
+               {"error_ours", row.agreement.ours},
+               {"error_peer", row.agreement.peer},
+               {"apart", row.agreement.apart}});
+  for (const auto& [form, ns] : row.forms) json["peer_forms_us"][form] = us(ns);
+  if (!row.disturbed.empty()) json["disturbed"] = row.disturbed;
+  return json;
+}
+
+std::vector<std::string> row_cells(const Row& row) {
+  const Versus& v = row.versus;
+  if (!row.error.empty())
+    return {row.name, std::to_string(row.threads), "-", "-", "-", "-", "-", "-", row.error};
+  return {row.name,
+          std::to_string(row.threads),
+          fmt::format("{:.1f}", us(v.a_ns)),
+          fmt::format("{:.1f}", us(v.b_ns)),
+          fmt::format("{:.3f}{}", v.ratio, row.disturbed.empty() ? "" : "*"),
+          fmt::format("{:.3f}-{:.3f}", v.low, v.high),
+          fmt::format("{:.1f}", row.gflops()),
+          fmt::format("{:.0f}", 100 * row.peak_share()),
+          row.peer};
+}
+
+std::string summary_line(int threads, const Summary& s) {
+  std::string line = fmt::format("{} thread{}: ", threads, threads == 1 ? "" : "s");
+  if (s.rows == 0) return line + fmt::format("nothing timed, {} failed\n", s.failed);
+  line += fmt::format("geometric mean {:.3f} of {} rows", s.geomean, s.rows);
+  if (s.failed > 0) line += fmt::format(" ({} more failed)", s.failed);
+  return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
+}
+
+}  // namespace
+
+std::map<int, Summary> summarize(const std::vector<Row>& rows) {
+  std::map<int, Summary> summaries;
+  for (const Row& row : rows) {
+    Summary& s = summaries[row.threads];
+    if (!row.error.empty()) {
+      ++s.failed;
+      continue;
+    }
+    ++s.rows;
+    s.geomean += std::log(row.versus.ratio);
+    s.ours_ns += row.versus.a_ns * static_cast<double>(row.count);
+    s.peer_ns += row.versus.b_ns * static_cast<double>(row.count);
+  }
+  for (auto& [threads, s] : summaries)
+    s.geomean = s.rows > 0 ? std::exp(s.geomean / static_cast<double>(s.rows)) : 0;
+  return summaries;
+}
+
+Json machine_json(const Target& target) {
+  return {{"cpu", target.cpu},
+          {"target", target.to_string()},
+          {"device", tuner::device_text(target)},
+          {"cores", target.cores},
+          {"features", target.features},
+          {"l1_bytes", target.l1_bytes},
+          {"l2_bytes", target.l2_bytes},
+          {"l3_bytes", target.l3_bytes}};
+}
+
+Json as_json(const Heading& heading, const std::vector<Row>& rows) {
+  Json json = {{"schema_version", results_schema_version},
+               {"suite", heading.suite},
+               {"date", heading.date},
+               {"program_version", heading.program_version},
+               {"machine", machine_json(heading.target)},
+               {"peer", {{"name", heading.peer}, {"version", heading.peer_version}}},
+               {"options",
+                {{"rounds", heading.rounds},
+                 {"cold", heading.cold},
+                 {"interface", heading.interface}}},
+               {"rows", Json::array()},
+               {"summary", Json::object()}};
+  for (const Row& row : rows) json["rows"].push_back(row_json(row));
+  for (const auto& [threads, s] : summarize(rows))
+    json["summary"][std::to_string(threads)] = {{"geomean", s.geomean},
+                                                {"rows", s.rows},
+                                                {"failed", s.failed},
+                                                {"ours_sum_us", us(s.ours_ns)},
+                                                {"peer_sum_us", us(s.peer_ns)}};
+  return json;
+}
+
+std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool color) {
+  tools::Table table;
+  table.header = {heading.suite, "threads", "ours µs", "peer µs", "ratio", "interval",
+                  "GF/s",        "% peak",  heading.peer + " " + heading.peer_version};
+  bool disturbed = false;
+  for (const Row& row : rows) {
+    table.rows.push_back(row_cells(row));
+    disturbed = disturbed || !row.disturbed.empty();
+  }
+  std::string text = tools::as_text(table, color);
+  for (const auto& [threads, s] : summarize(rows)) text += summary_line(threads, s);
+  if (disturbed) text += "* something else ran meanwhile: take it again on a quiet machine\n";
+  return text;
+}
+
+}  // namespace tw::bench

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a benchmark prints: a table for people, JSON for programs and for bench/results. The fields
+// are explained in README.md. Thread-safe.
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "bench/agreement.h"
+#include "bench/interleave.h"
+
+namespace tw::bench {
+
+/// Of everything that is written here. Fields are added without a new version.
+inline constexpr int results_schema_version = 1;
+
+/// One workload with one number of threads.
+struct Row {
+  std::string name, workload;
+  int64_t count = 1;
+  int threads = 1;
+  std::string error;  ///< why it was not timed; empty: it was
+  Versus versus;      ///< A is ours, B the peer
+  double flops = 0;
+  double peak_gflops = 0;  ///< of the machine, f32, the larger of before and after
+  Agreement agreement;
+  std::string schedule, layouts;
+  std::string peer;                      ///< layouts and implementation of its fastest form
+  std::map<std::string, double> forms;   ///< ns of each form of the peer when they were tried
+  std::string disturbed;                 ///< by what the timing was; empty: it was not
+
+  double gflops() const { return versus.a_ns > 0 ? flops / versus.a_ns : 0; }
+  double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
+};
+
+/// What holds for all rows.
+struct Heading {
+  std::string suite, peer, peer_version, program_version, date;
+  Target target;
+  int rounds = 0;
+  bool cold = false;
+  std::string interface;  ///< "storage" or "row-major"
+};
+
+/// Over the rows that were timed with that many threads.
+struct Summary {
+  int64_t rows = 0, failed = 0;
+  double geomean = 0;  ///< of the ratios; 0 without rows
+  /// Sums over all rows, each as often as the network has it.
+  double ours_ns = 0, peer_ns = 0;
+};
+std::map<int, Summary> summarize(const std::vector<Row>& rows);
+
+nlohmann::json machine_json(const Target& target);
+nlohmann::json as_json(const Heading& heading, const std::vector<Row>& rows);
+std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool color);
+
+}  // namespace tw::bench

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/interleave.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace tw::bench {
+namespace {
+
+/// Stands still but for what contenders spend.
+struct Time {
+  int64_t now_ns = 0;
+  std::string turns;  ///< a letter a batch
+  tuner::Clock clock() {
+    return [this] { return now_ns; };
+  }
+};
+
+class Fake : public Contender {
+ public:
+  Fake(Time& time, std::function<int64_t(int64_t)> cost_ns)
+      : time_(time), cost_ns_(std::move(cost_ns)) {}
+  Status run(int64_t call) override {
+    EXPECT_EQ(call, calls_++) << "calls are numbered from 0";
+    if (call == failing_) return fail(ErrorCode::Internal, "[fake] as told");
+    time_.now_ns += cost_ns_(call);
+    return {};
+  }
+  Result<dsl::Arrays> outputs() override { return dsl::Arrays(); }
+  std::string description() const override { return "fake"; }
+
+  int64_t failing_ = -1;
+  int64_t calls_ = 0;
+
+ private:
+  Time& time_;
+  std::function<int64_t(int64_t)> cost_ns_;
+};
+
+std::function<int64_t(int64_t)> always(int64_t ns) {
+  return [ns](int64_t) { return ns; };
+}
+
+TEST(Interleave, RatioIsThePeersTimeOverOurs) {
+  Time time;
+  Fake a(time, always(1000)), b(time, always(1500));
+  const auto versus = interleave(a, b, {}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_DOUBLE_EQ(versus->a_ns, 1000);
+  EXPECT_DOUBLE_EQ(versus->b_ns, 1500);
+  EXPECT_DOUBLE_EQ(versus->ratio, 1.5);
+  EXPECT_DOUBLE_EQ(versus->median_ratio, 1.5);
+  EXPECT_DOUBLE_EQ(versus->low, 1.5);
+  EXPECT_DOUBLE_EQ(versus->high, 1.5);
+}
+
+// Rare outliers of four times move neither the minima nor the median.
+TEST(Interleave, WithstandsOutliers) {
+  Time time;
+  const auto noisy = [](int64_t ns) {
+    return [ns](int64_t call) { return call % 97 == 0 ? 4 * ns : ns; };
+  };
+  Fake a(time, noisy(3'000'000)), b(time, noisy(3'000'000));
+  const auto versus = interleave(a, b, {.rounds = 40}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_DOUBLE_EQ(versus->ratio, 1);
+  EXPECT_DOUBLE_EQ(versus->median_ratio, 1);
+}
+
+// A machine that gets slower all the time meets both sides alike: A B B A.
+TEST(Interleave, CancelsADrift) {
+  Time time;
+  const auto drifting = [&time](int64_t) { return 2'000'000 + time.now_ns / 100; };
+  Fake a(time, drifting), b(time, drifting);
+  const auto versus = interleave(a, b, {.rounds = 20}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_NEAR(versus->median_ratio, 1, 1e-3);
+}
+
+TEST(Interleave, BatchesAreLongEnough) {
+  Time time;
+  Fake a(time, always(100)), b(time, always(5'000'000));
+  std::vector<int64_t> calls;
+  Rounds rounds{.rounds = 1, .min_batch_ns = 1'000'000, .between = [&] { calls.push_back(a.calls_); }};
+  ASSERT_TRUE(interleave(a, b, rounds, time.clock()));
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_GE(calls[1] - calls[0], 10'000) << "a's batch, between its turn and b's";
+  EXPECT_EQ(calls[2], calls[1]);
+}
+
+TEST(Interleave, AFailureEndsIt) {
+  Time time;
+  Fake a(time, always(1'000'000)), b(time, always(1'000'000));
+  b.failing_ = 7;
+  const auto versus = interleave(a, b, {}, time.clock());
+  ASSERT_FALSE(versus);
+  EXPECT_EQ(versus.error().message, "[fake] as told");
+  EXPECT_FALSE(fastest_calls({&a, &b}, 2, {}, time.clock()));
+}
+
+TEST(Interleave, FastestCallsKeepTheOrderOfTheContenders) {
+  Time time;
+  Fake a(time, always(3'000'000)), b(time, always(2'000'000));
+  const auto ns = fastest_calls({&a, &b}, 3, {}, time.clock());
+  ASSERT_TRUE(ns);
+  EXPECT_EQ(*ns, (std::vector<double>{3e6, 2e6}));
+}
+
+TEST(Median, IntervalComesFromTheOrder) {
+  const Median one = median_of({5});
+  EXPECT_EQ(one.value, 5);
+  EXPECT_EQ(one.low, 5);
+  EXPECT_EQ(one.high, 5);
+  // Of ten values the second and the ninth enclose the median with 97.9 %, the third and the eighth
+  // with 89 %.
+  const Median ten = median_of({10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
+  EXPECT_EQ(ten.value, 5.5);
+  EXPECT_EQ(ten.low, 2);
+  EXPECT_EQ(ten.high, 9);
+}
+
+}  // namespace
+}  // namespace tw::bench

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tw::bench {
+namespace {
+
+using testing::HasSubstr;
+
+Row row(const std::string& name, double ours_ns, double peer_ns, int64_t count, int threads) {
+  Row result;
+  result.name = name;
+  result.count = count;
+  result.threads = threads;
+  result.versus = {ours_ns, peer_ns, peer_ns / ours_ns, 1, 1, 1, 10};
+  result.flops = 2000;
+  result.peak_gflops = 4;
+  return result;
+}
+
+std::vector<Row> rows() {
+  Row failed = row("c", 1, 1, 1, 1);
+  failed.error = "[bench] no kernel";
+  return {row("a", 1000, 2000, 3, 1), row("b", 2000, 1000, 1, 1), failed,
+          row("a", 500, 2000, 3, 2)};
+}
+
+Heading heading() {
+  Heading h;
+  h.suite = "some";
+  h.peer = "onednn";
+  h.peer_version = "3.2.0";
+  h.date = "2001-02-03";
+  return h;
+}
+
+TEST(Report, SummariesAreByThreadsAndLeaveFailuresOut) {
+  const auto summaries = summarize(rows());
+  ASSERT_EQ(summaries.size(), 2u);
+  const Summary& one = summaries.at(1);
+  EXPECT_EQ(one.rows, 2);
+  EXPECT_EQ(one.failed, 1);
+  EXPECT_NEAR(one.geomean, 1, 1e-12) << "2 and 1/2";
+  EXPECT_DOUBLE_EQ(one.ours_ns, 3 * 1000 + 2000);
+  EXPECT_DOUBLE_EQ(one.peer_ns, 3 * 2000 + 1000);
+  EXPECT_NEAR(summaries.at(2).geomean, 4, 1e-12);
+}
+
+TEST(Report, JsonHoldsTheFigures) {
+  const auto json = as_json(heading(), rows());
+  EXPECT_EQ(json.at("schema_version"), results_schema_version);
+  EXPECT_EQ(json.at("date"), "2001-02-03");
+  EXPECT_EQ(json.at("peer").at("version"), "3.2.0");
+  const auto& a = json.at("rows").at(0);
+  EXPECT_DOUBLE_EQ(a.at("ours_us"), 1);
+  EXPECT_DOUBLE_EQ(a.at("ratio"), 2);
+  EXPECT_DOUBLE_EQ(a.at("gflops"), 2);
+  EXPECT_DOUBLE_EQ(a.at("peak_share"), 0.5);
+  const auto& c = json.at("rows").at(2);
+  EXPECT_EQ(c.at("error"), "[bench] no kernel");
+  EXPECT_FALSE(c.contains("ratio"));
+  EXPECT_EQ(json.at("summary").at("1").at("failed"), 1);
+}
+
+TEST(Report, TableMarksDisturbedRows) {
+  std::vector<Row> all = rows();
+  EXPECT_THAT(as_table(heading(), all, false), testing::Not(HasSubstr("*")));
+  all[0].disturbed = "5 switches";
+  const std::string table = as_table(heading(), all, false);
+  EXPECT_THAT(table, HasSubstr("2.000*"));
+  EXPECT_THAT(table, HasSubstr("quiet machine"));
+  EXPECT_THAT(table, HasSubstr("[bench] no kernel"));
+}
+
+}  // namespace
+}  // namespace tw::bench
