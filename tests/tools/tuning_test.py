@@ -122,18 +122,23 @@ class Interrupted(program.ProgramTest):
         self.addCleanup(process.kill)
         return process
 
-    def wait_for_trials(self, process):
-        """Until the database has some; asks another process, as somebody watching would."""
+    def count(self):
+        if not os.path.exists(self.db):
+            return 0
+        done = self.run_program("db", "info", "--db", self.db, "--format", "json")
+        return json.loads(done.out)["records"] if done.returncode == 0 else 0
+
+    def wait_for_trials(self, process, before=0):
+        """Until the database has more; asks another process, as somebody watching would."""
         while process.poll() is None:
-            if os.path.exists(self.db):
-                done = self.run_program("db", "info", "--db", self.db, "--format", "json")
-                if done.returncode == 0 and json.loads(done.out)["records"] > 0:
-                    return
+            if self.count() > before:
+                return
         self.fail("the run ended by itself: " + process.stderr.read())
 
     def interrupt(self, *signals):
+        before = self.count()
         process = self.begin()
-        self.wait_for_trials(process)
+        self.wait_for_trials(process, before)
         for number in signals:
             process.send_signal(number)
         out, err = process.communicate(timeout=60)
