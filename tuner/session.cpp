@@ -166,7 +166,7 @@ Result<std::vector<BuildOutcome>> Session::finish_build() { return farm_.finish_
 Status Session::measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built) {
   TW_RETURN_IF_ERROR(refresh_peak());
   for (size_t i = 0; i < batch.size(); ++i) {
-    if (environment_.interrupts && environment_.interrupts->load() > 1) break;
+    if (interrupted()) break;
     MeasureReply reply{built[i].status, built[i].reason};
     if (!built[i].path.empty()) {
       const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;

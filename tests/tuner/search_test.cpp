@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "schedules/space.h"
+#include "tests/tuner/tuning.h"
+
+namespace tw::tuner {
+namespace {
+
+using schedules::Point;
+using schedules::Space;
+
+Space conv_space() {
+  static const dsl::Workload workload = workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
+  return Space::derive(workload.compute, host_target(), 1);
+}
+
+/// A landscape with one summit: the share of knobs that a hidden point has right, nearer values counting
+/// for more.
+class Landscape {
+ public:
+  Landscape(const Space& space, uint64_t seed) : space_(&space) {
+    Random random(seed);
+    summit_ = space.sample(random);
+  }
+  double throughput(const Point& point) const {
+    double height = 0;
+    for (size_t k = 0; k < point.size(); ++k) {
+      const double steps = std::abs(point[k] - summit_[k]);
+      height += 1 / (1 + steps);
+    }
+    return height / static_cast<double>(point.size());
+  }
+
+ private:
+  const Space* space_;
+  Point summit_;
+};
+
+/// What a search did until the throughput was reached, at most `limit` trials.
+struct Trace {
+  int trials = 0;
+  double best = 0;
+  std::vector<Point> proposed;
+};
+
+Trace search(std::string_view name, const Space& space, const Landscape& landscape, uint64_t seed,
+           double enough, int limit) {
+  auto made = make_search(name);
+  EXPECT_TRUE(made);
+  Random random(seed);
+  Trace run;
+  std::vector<Tried> history;
+  std::set<Point> seen;
+  const Score score = [&](const std::vector<Point>& points) {
+    std::vector<double> scores;
+    for (const Point& point : points)
+      scores.push_back(seen.contains(point) ? -std::numeric_limits<double>::infinity()
+                                            : landscape.throughput(point));
+    return scores;
+  };
+  while (run.trials < limit) {
+    const auto batch = (*made)->propose(space, history, score, 8, random);
+    if (batch.empty()) return run;
+    EXPECT_LE(batch.size(), 8u);
+    for (const Point& point : batch) {
+      ++run.trials;
+      EXPECT_TRUE(space.allowed(point)) << name;
+      EXPECT_TRUE(seen.insert(point).second) << name << " proposes " << space.to_string(point) << " again";
+      run.proposed.push_back(point);
+      history.push_back({point, landscape.throughput(point)});
+      run.best = std::max(run.best, history.back().throughput);
+      if (run.best >= enough) return run;
+    }
+  }
+  return run;
+}
+
+class Searches : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(Searches, AreDeterministicAndProposeOnlyWhatIsAllowedAndNew) {
+  const Space space = conv_space();
+  const Landscape landscape(space, 7);
+  const Trace one = search(GetParam(), space, landscape, 3, 2, 64), same = search(GetParam(), space, landscape, 3, 2, 64);
+  EXPECT_EQ(one.proposed.size(), 64u);
+  EXPECT_EQ(one.proposed, same.proposed);
+}
+
+TEST_P(Searches, GiveUpWhereNothingIsNew) {
+  const Space space = conv_space();
+  auto made = make_search(GetParam());
+  ASSERT_TRUE(made);
+  Random random(1);
+  const Score nothing = [](const std::vector<Point>& points) {
+    return std::vector<double>(points.size(), -std::numeric_limits<double>::infinity());
+  };
+  EXPECT_TRUE((*made)->propose(space, {}, nothing, 8, random).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Searches, testing::Values("evolution", "random", "grid"));
+
+TEST(Search, SeedsDiffer) {
+  const Space space = conv_space();
+  const Landscape landscape(space, 7);
+  for (const std::string_view name : {"evolution", "random"})
+    EXPECT_NE(search(name, space, landscape, 1, 2, 16).proposed, search(name, space, landscape, 2, 2, 16).proposed);
+}
+
+TEST(Search, EvolutionClimbsFasterThanChance) {
+  const Space space = conv_space();
+  int evolution = 0, random = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Landscape landscape(space, 100 + seed);
+    evolution += search("evolution", space, landscape, seed, 0.9, 512).trials;
+    random += search("random", space, landscape, seed, 0.9, 512).trials;
+  }
+  EXPECT_LT(4 * evolution, random) << "trials of five searches";
+}
+
+TEST(Search, EvolutionClimbsWithAScoreThatKnowsNothing) {
+  const Space space = conv_space();
+  double evolution = 0, random = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Landscape landscape(space, 100 + seed);
+    for (const bool evolves : {true, false}) {
+      auto made = make_search(evolves ? "evolution" : "random");
+      Random source(seed);
+      std::vector<Tried> history;
+      std::set<Point> seen;
+      double best = 0;
+      const Score even = [&](const std::vector<Point>& points) {
+        std::vector<double> scores;
+        for (const Point& p : points) scores.push_back(seen.contains(p) ? -std::numeric_limits<double>::infinity() : 0);
+        return scores;
+      };
+      while (history.size() < 256)
+        for (const Point& point : (*made)->propose(space, history, even, 8, source)) {
+          seen.insert(point);
+          history.push_back({point, landscape.throughput(point)});
+          best = std::max(best, history.back().throughput);
+        }
+      (evolves ? evolution : random) += best;
+    }
+  }
+  EXPECT_GT(evolution, random);
+}
+
+TEST(Search, UnknownNamesGetTheList) {
+  const auto made = make_search("evolutoin");
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::Usage);
+  for (const SearchInfo& info : searches()) {
+    EXPECT_NE(made.error().message.find(info.name), std::string::npos);
+    EXPECT_TRUE(make_search(info.name)) << info.name;
+  }
+}
+
+}  // namespace
+}  // namespace tw::tuner

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/tune.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "codegen/command.h"
+#include "codegen/link.h"
+#include "runtime/kernel.h"
+#include "schedules/schedule.h"
+#include "tests/tuner/tuning.h"
+#include "tuner/farm.h"
+
+namespace tw::tuner {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* small = "dense m=16 n=32 k=24 f32 fast";
+
+int64_t total(const Progress& progress) {
+  int64_t trials = 0;
+  for (const auto& [status, count] : progress.trials) trials += count;
+  return trials;
+}
+
+class Tune : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  }
+
+  Result<Tuned> run(const TuneOptions& options, const Environment& environment = test_environment(),
+                    const OnProgress& on_progress = {}) {
+    auto store = open_store(folder_ / "t.db");
+    return tune(workload_, host_target(), options, store, environment, on_progress);
+  }
+
+  /// Workers that find `ld` where `body` is; it acts up once folder_/broken exists.
+  Environment with_linker(const std::string& body) {
+    folder_.script("ld", "if [ -e " + (folder_ / "broken") + " ]; then\n" + body +
+                             "\nfi\nPATH=/usr/local/bin:/usr/bin:/bin exec ld \"$@\"");
+    return test_environment({folder_.script(
+        "worker", "PATH=" + folder_.path() + ":$PATH exec " TW_TUNING_WORKER " \"$@\"")});
+  }
+
+  /// Breaks the linker when the reference has been built.
+  OnProgress break_when_prepared() {
+    return [this](const Progress& progress) {
+      if (progress.peak_gflops > 0) std::ofstream(folder_ / "broken") << "now";
+    };
+  }
+
+  Folder folder_;
+  dsl::Workload workload_ = workload_of(small);
+};
+
+TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
+  std::vector<Progress> seen;
+  const auto tuned = run({.trials = 12, .batch = 4}, test_environment(),
+                         [&](const Progress& progress) { seen.push_back(progress); });
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Trials);
+  EXPECT_EQ(total(tuned->progress), 12 + 1);   // the winner is confirmed
+  EXPECT_EQ(total(seen.front()), 0);
+  EXPECT_EQ(tuned->best.workload, workload_.key());
+  EXPECT_TRUE(runtime::Kernel::load(tuned->artifact));
+  auto store = open_store(folder_ / "t.db");
+  const auto records = store.query({});
+  ASSERT_TRUE(records);
+  EXPECT_EQ(records->size(), 12u + 1);
+  std::set<std::string> schedules;
+  for (const db::Record& record : *records) schedules.insert(record.schedule);
+  EXPECT_EQ(schedules.size(), 12u);
+  const auto best = best_known(store, workload_, host_target(), 1);
+  ASSERT_TRUE(best && *best);
+  const auto built = build_schedule(workload_, (*best)->schedule, host_target(), 1, true, test_environment());
+  EXPECT_TRUE(built) << built.error().message;
+}
+
+TEST_F(Tune, WithoutEffortTheDatabaseAnswers) {
+  const auto empty = run({.effort = Effort::None});
+  ASSERT_FALSE(empty);
+  EXPECT_EQ(empty.error().code, ErrorCode::NoCandidate);
+  ASSERT_TRUE(run({.trials = 4, .batch = 4}));
+  const auto known = run({.effort = Effort::None});
+  ASSERT_TRUE(known) << known.error().message;
+  EXPECT_EQ(known->ended, Ended::FromDatabase);
+}
+
+TEST_F(Tune, Fault31_AnInterruptKeepsTheBestSoFar) {
+  std::atomic<int> interrupts = 0;
+  Environment environment = test_environment();
+  environment.interrupts = &interrupts;
+  const auto tuned = run({.batch = 4}, environment, [&](const Progress& progress) {
+    if (progress.best_ns > 0) interrupts = 1;
+  });
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Interrupted);
+  auto store = open_store(folder_ / "t.db");
+  const auto info = store.info();
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->records, total(tuned->progress));
+}
+
+TEST_F(Tune, Fault31_AnInterruptBeforeAnythingIsFoundIsAnError) {
+  const std::atomic<int> interrupts = 1;
+  Environment environment = test_environment();
+  environment.interrupts = &interrupts;
+  const auto tuned = run({.batch = 4}, environment);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Tune, Fault31_TwoInterruptsLoseAtMostABatch) {
+  std::atomic<int> interrupts = 0;
+  Environment environment = test_environment();
+  environment.interrupts = &interrupts;
+  int64_t reported = 0;
+  (void)run({.batch = 4}, environment, [&](const Progress& progress) {
+    reported = total(progress);
+    if (reported >= 6) interrupts = 2;
+  });
+  auto store = open_store(folder_ / "t.db");
+  const auto report = store.verify();
+  ASSERT_TRUE(report && report->ok());
+  EXPECT_GE(report->records, reported - 4);
+}
+
+TEST_F(Tune, Fault41_WhenEveryCandidateFailsTheReasonsAreTold) {
+  // The linker blames each object, in words that differ in numbers only.
+  const Environment environment = with_linker("echo \"symbol $$ not defined\" >&2; exit 1");
+  const auto tuned = run({.budget_s = 600}, environment, break_when_prepared());
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::NoCandidate) << tuned.error().message;
+  EXPECT_THAT(tuned.error().message, HasSubstr("x compile_error: "));
+  EXPECT_THAT(tuned.error().message, HasSubstr("not defined"));
+  EXPECT_THAT(tuned.error().message, testing::Not(HasSubstr("; 1 x ")));   // one reason, not a hundred
+  EXPECT_THAT(tuned.error().message, HasSubstr("the default schedule still runs"));
+}
+
+TEST_F(Tune, Fault42_AFailingLinkerEndsTheRunWithItsWords) {
+  const Environment environment = with_linker("echo 'no space left on planet' >&2; exit 1");
+  const auto tuned = run({.budget_s = 600}, environment, break_when_prepared());
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Environment) << tuned.error().message;
+  EXPECT_THAT(tuned.error().message, HasSubstr("no space left on planet"));
+  auto store = open_store(folder_ / "t.db");
+  const auto failed = store.query({.status = db::TrialStatus::CompileError});
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->size(), 24u);
+}
+
+TEST_F(Tune, Fault42_ALinkerThatWritesNothingOrDiesEndsTheRun) {
+  for (const char* body : {"exit 0", "kill -SEGV $$"}) {
+    std::filesystem::remove(folder_ / "broken");
+    const auto tuned = run({.budget_s = 600}, with_linker(body), break_when_prepared());
+    ASSERT_FALSE(tuned) << body;
+    EXPECT_EQ(tuned.error().code, ErrorCode::Environment) << tuned.error().message;
+  }
+}
+
+TEST_F(Tune, Fault42_ALinkerThatHangsEndsTheRun) {
+  const auto tuned = run({.budget_s = 600, .batch = 24, .timeout_s = 1}, with_linker("sleep 1000"),
+                         break_when_prepared());
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Environment) << tuned.error().message;
+}
+
+TEST_F(Tune, Fault42_AMissingLinkerIsToldAtOnce) {
+  const Environment environment = test_environment(
+      {folder_.script("worker", "PATH=" + folder_.path() + " exec " TW_TUNING_WORKER " \"$@\"")});
+  const auto tuned = run({}, environment);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Environment);
+  EXPECT_THAT(tuned.error().message, HasSubstr("ld"));
+}
+
+TEST_F(Tune, Fault42_ALinkerThatFailsNowAndThenCostsItsCandidatesOnly) {
+  // Every third call fails, by process number.
+  const Environment environment = with_linker("[ $(($$ % 3)) = 0 ] && exit 1");
+  const auto tuned = run({.trials = 24}, environment, break_when_prepared());
+  // The winner is linked once more at the end: that may be a third call too.
+  if (!tuned) {
+    EXPECT_EQ(tuned.error().code, ErrorCode::Internal) << tuned.error().message;
+  }
+  auto store = open_store(folder_ / "t.db");
+  const auto info = store.info();
+  ASSERT_TRUE(info);
+  EXPECT_GE(info->records, 24);
+  const auto failed = info->by_status.find("compile_error");
+  EXPECT_LT(failed == info->by_status.end() ? 0 : failed->second, 24);
+}
+
+TEST_F(Tune, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
+  std::string real;
+  for (const std::string& directory : codegen::plugin_directories())
+    if (real.empty() && std::filesystem::exists(directory + "/libtw_halide.so"))
+      real = directory + "/libtw_halide.so";
+  std::ofstream(folder_ / "plugin.c") << R"(
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+int tw_halide_version(void) { return 1; }
+void tw_halide_compile(const void* programs, size_t count, const void* target, void* result) {
+  if (access(")" << folder_ / "broken" << R"(", F_OK) == 0) abort();
+  void (*real)(const void*, size_t, const void*, void*) =
+      (void (*)(const void*, size_t, const void*, void*))dlsym(dlopen(")" << real << R"(", RTLD_NOW), "tw_halide_compile");
+  real(programs, count, target, result);
+}
+)";
+  const auto compiled = codegen::run_command({"cc", "-shared", "-fPIC", folder_ / "plugin.c", "-o",
+                                              folder_ / "libtw_halide.so", "-ldl"},
+                                             60'000'000'000);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  Environment environment = test_environment();
+  environment.code_generator = folder_.path();
+  auto farm = Farm::start(workload_, host_target(), 1, 1, environment, 10);
+  ASSERT_TRUE(farm) << farm.error().message;
+  const std::string plain = schedules::Schedule(workload_.compute).to_string();
+  const auto build = [&] {
+    EXPECT_TRUE(farm->begin_build({plain, plain}));
+    auto outcomes = farm->finish_build();
+    EXPECT_TRUE(outcomes) << outcomes.error().message;
+    return std::move(*outcomes);
+  };
+  EXPECT_EQ(build()[1].status, "ok");
+  std::ofstream(folder_ / "broken") << "now";
+  for (const BuildOutcome& outcome : build()) {
+    EXPECT_EQ(outcome.status, "compile_error");
+    EXPECT_THAT(outcome.reason, HasSubstr("SIGABRT"));
+  }
+  std::filesystem::remove(folder_ / "broken");
+  EXPECT_EQ(build()[0].status, "ok");
+}
+
+TEST_F(Tune, Fault44_RecordsThatTeachNothingLeaveTheDraftModelInCharge) {
+  auto store = open_store(folder_ / "t.db");
+  std::vector<db::Record> records;
+  for (int i = 0; i < 80; ++i) {
+    db::Record record;
+    record.op = workload_.op;
+    record.workload = i % 2 ? workload_.key() : "dense m=16 n=32 k=16 f32 fast";
+    record.target = host_target().to_string();
+    record.device = "another";
+    record.threads = 1;
+    // No schedule at all, or the same one with the same latency over and over.
+    record.schedule = i % 4 ? "tw1" : "tw9 nonsense " + std::to_string(i);
+    record.samples_ns = {1000};
+    record.latency_ns = record.latency_low_ns = record.latency_high_ns = 1000;
+    record.flops = 1;
+    record.trial = i;
+    record.created_ms = 1'700'000'000'000;
+    records.push_back(db::seal(std::move(record)));
+  }
+  ASSERT_TRUE(store.append(records));
+  const auto tuned = tune(workload_, host_target(), {.trials = 4, .batch = 4}, store, test_environment(), {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.model, "draft");
+}
+
+TEST_F(Tune, Fault46_AWallClockThatJumpsChangesNothing) {
+  Environment environment = test_environment();
+  int64_t calls = 0;
+  environment.now_ms = [&calls] { return 1'700'000'000'000 + (++calls % 2 ? -86'400'000 : 86'400'000); };
+  const auto tuned = run({.trials = 4, .batch = 4}, environment);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(total(tuned->progress), 4 + 1);
+  EXPECT_LT(tuned->progress.elapsed_s, 3600);
+}
+
+TEST_F(Tune, AWorkerProgramThatIsNoneIsAnEnvironmentError) {
+  for (const std::string program : {folder_ / "absent", std::string("/bin/true")}) {
+    const auto tuned = run({}, test_environment({program}));
+    ASSERT_FALSE(tuned) << program;
+    EXPECT_EQ(tuned.error().code, ErrorCode::Environment) << tuned.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace tw::tuner
