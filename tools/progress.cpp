@@ -29,7 +29,7 @@ std::string best_text(const tuner::Progress& p) {
 std::string trials_text(const tuner::Progress& p) {
   int64_t total = 0;
   for (const auto& [status, count] : p.trials) total += count;
-  std::string text = fmt::format("{} trials", total);
+  std::string text = show_count(total, "trial");
   if (total > 0) text += fmt::format(" ({})", show_counts(p.trials));
   if (p.known_trials > 0) text += fmt::format(", {} known", p.known_trials);
   return text;
