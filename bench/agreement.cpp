@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/integer.h"
 #include "base/random.h"
 #include "tuner/reference.h"
 
@@ -56,10 +57,11 @@ tl::unexpected<Error> disagreement(const std::string& output, std::string_view w
 Status check_samples(const dsl::Workload& workload, const dsl::Arrays& inputs,
                      const std::string& name, const dsl::Array& ours, const dsl::Array& peer,
                      const Measure& measure, int samples, Random& random, Agreement& agreement) {
+  const std::vector<int64_t> shape = workload.compute.shape_of(name);
   for (int i = 0; i < samples; ++i) {
     const int64_t position = random.below(ours.size());
     TW_TRY(const double exact, dsl::evaluate_at(workload.compute, inputs, name,
-                                                indices_of(position, ours.shape)));
+                                                indices_of(position, shape)));
     agreement.ours = std::max(agreement.ours, measure.error(ours.get_float(position), exact));
     agreement.peer = std::max(agreement.peer, measure.error(peer.get_float(position), exact));
   }
@@ -109,7 +111,8 @@ Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arra
   for (const std::string& name : workload.compute.outputs) {
     const auto mine = ours.find(name), theirs = peer.find(name);
     if (mine == ours.end() || theirs == peer.end() ||
-        mine->second.size() != theirs->second.size())
+        mine->second.size() != theirs->second.size() ||
+        checked_product(workload.compute.shape_of(name)) != mine->second.size())
       return fail(ErrorCode::Invalid,
                   fmt::format("[bench] '{}': one side has no such output, or of another size: not "
                               "timed",

@@ -137,6 +137,7 @@ class OneDnn : public Contender {
  public:
   OneDnn(Problem problem, Chosen with, const Setup& setup)
       : problem_(std::move(problem)),
+        shape_(setup.workload->compute.shape_of(problem_.dst.name)),
         chosen_(std::move(with)),
         stream_(engine()),
         copies_(copies_of(bytes_of(chosen_.weights), setup)) {
@@ -164,8 +165,7 @@ class OneDnn : public Contender {
   }
 
   Result<dsl::Arrays> outputs() override {
-    std::vector<int64_t> shape = problem_.dst.dims;
-    TW_TRY(dsl::Array array, dsl::Array::make(Float32, shape));
+    TW_TRY(dsl::Array array, dsl::Array::make(Float32, shape_));
     memory logical(problem_.dst.logical(), engine(), array.data.data());
     dnnl::reorder(dst_, logical).execute(stream_, dst_, logical);
     stream_.wait();
@@ -192,6 +192,7 @@ class OneDnn : public Contender {
   }
 
   Problem problem_;
+  std::vector<int64_t> shape_;  ///< of the output; with a dimension for the groups where there are
   Chosen chosen_;
   dnnl::stream stream_;
   int64_t copies_;

@@ -97,7 +97,6 @@ TEST(Interleave, AFailureEndsIt) {
   const auto versus = interleave(a, b, {}, time.clock());
   ASSERT_FALSE(versus);
   EXPECT_EQ(versus.error().message, "[fake] as told");
-  EXPECT_FALSE(fastest_calls({&a, &b}, 2, {}, time.clock()));
 }
 
 TEST(Interleave, FastestCallsKeepTheOrderOfTheContenders) {

@@ -33,28 +33,28 @@ void expect_same(const std::string& key, int threads, int64_t rotated_bytes) {
 TEST(OneDnn, ComputesOurWorkloads) {
   for (const int threads : {1, 2})
     for (const char* key : {
-             "conv2d n=1 c=5 h=9 w=7 k=6 r=3 s=3 pad=1 f32",
-             "conv2d n=2 c=16 h=8 w=8 k=32 r=1 s=1 f32",
+             "conv2d n=1 c=5 h=9 w=7 k=6 r=3 s=3 pad=1 f32 fast",
+             "conv2d n=2 c=16 h=8 w=8 k=32 r=1 s=1 f32 fast",
              "conv2d n=1 c=3 h=12 w=10 k=8 r=5 s=3 stride_h=2 stride_w=1 pad_top=2 pad_left=1 "
-             "pad_bottom=1 pad_right=0 f32",
-             "conv2d n=1 c=4 h=11 w=11 k=4 r=3 s=3 pad=2 dilation=2 f32",
-             "conv2d n=1 c=12 h=6 w=6 k=8 r=3 s=3 pad=1 groups=4 f32",
-             "conv2d n=1 c=20 h=7 w=7 k=20 r=3 s=3 pad=1 groups=20 f32",
-             "dense m=7 n=9 k=13 f32",
-             "dense m=1 n=64 k=32 f32",
-             "batch_matmul b=3 m=8 n=6 k=10 f32",
+             "pad_bottom=1 pad_right=0 f32 fast",
+             "conv2d n=1 c=4 h=11 w=11 k=4 r=3 s=3 pad=2 dilation=2 f32 fast",
+             "conv2d n=1 c=12 h=6 w=6 k=8 r=3 s=3 pad=1 groups=4 f32 fast",
+             "conv2d n=1 c=20 h=7 w=7 k=20 r=3 s=3 pad=1 groups=20 f32 fast",
+             "dense m=7 n=9 k=13 f32 fast",
+             "dense m=1 n=64 k=32 f32 fast",
+             "batch_matmul b=3 m=8 n=6 k=10 f32 fast",
          })
       expect_same(key, threads, 0);
 }
 
 TEST(OneDnn, RotatesCopiesOfTheWeights) {
-  expect_same("conv2d n=1 c=16 h=8 w=8 k=32 r=3 s=3 pad=1 f32", 1, 64 << 10);
-  expect_same("dense m=4 n=16 k=16 f32", 1, 16 << 10);
+  expect_same("conv2d n=1 c=16 h=8 w=8 k=32 r=3 s=3 pad=1 f32 fast", 1, 64 << 10);
+  expect_same("dense m=4 n=16 k=16 f32 fast", 1, 16 << 10);
 }
 
 TEST(OneDnn, RefusesWhatItDoesNotCompare) {
-  for (const char* key : {"softmax rows=4 cols=4 f32", "dense m=4 n=4 k=4 relu=1 f32",
-                          "dense m=4 n=4 k=4 bf16"}) {
+  for (const char* key : {"softmax rows=4 cols=4 f32 fast", "dense m=4 n=4 k=4 relu=1 f32 fast",
+                          "dense m=4 n=4 k=4 bf16 fast"}) {
     const auto workload = dsl::parse_workload(key);
     ASSERT_TRUE(workload) << workload.error().message;
     const auto inputs = make_inputs(*workload, 1);
