@@ -234,7 +234,8 @@ CLI::Option* declare_operand(CLI::App& app, const Flag& flag) {
   option->type_name(" ");
   if (!is_repeatable(flag.value)) return option;
   option->expected(1, CLI::detail::expected_max_vector_size);
-  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return option->allow_extra_args();  // else CLI11 fills an operand with its least number of words
 }
 
 void declare(CLI::App& parent, const std::vector<Verb>& verbs, const std::string& path,
