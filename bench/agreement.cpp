@@ -16,9 +16,9 @@ namespace {
 
 /// What decides whether two values are the same.
 struct Measure {
-  double scale = 1;          ///< the largest output
-  double tolerance = 0;      ///< relative to it
-  bool rounded = false;      ///< integers from floats
+  double scale = 1;      ///< the largest output
+  double tolerance = 0;  ///< relative to it
+  bool rounded = false;  ///< integers from floats
 
   double error(double got, double expected) const {
     if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
@@ -60,8 +60,8 @@ Status check_samples(const dsl::Workload& workload, const dsl::Arrays& inputs,
   const std::vector<int64_t> shape = workload.compute.shape_of(name);
   for (int i = 0; i < samples; ++i) {
     const int64_t position = random.below(ours.size());
-    TW_TRY(const double exact, dsl::evaluate_at(workload.compute, inputs, name,
-                                                indices_of(position, shape)));
+    TW_TRY(const double exact,
+           dsl::evaluate_at(workload.compute, inputs, name, indices_of(position, shape)));
     agreement.ours = std::max(agreement.ours, measure.error(ours.get_float(position), exact));
     agreement.peer = std::max(agreement.peer, measure.error(peer.get_float(position), exact));
   }

@@ -23,8 +23,7 @@ constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 Rounds rounds_of(const CompareOptions& options) {
   Rounds rounds;
   rounds.rounds = options.rounds;
-  if (options.tuning.threads > 1)
-    rounds.between = [] { std::this_thread::sleep_for(idle_poll); };
+  if (options.tuning.threads > 1) rounds.between = [] { std::this_thread::sleep_for(idle_poll); };
   return rounds;
 }
 
@@ -56,8 +55,8 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
   for (const auto& form : forms) {
     TW_RETURN_IF_ERROR(form->run(0));
     TW_TRY(const dsl::Arrays theirs, form->outputs());
-    TW_TRY(const Agreement agreement, check_agreement(item.workload, inputs, mine, theirs,
-                                                      options.samples, options.seed));
+    TW_TRY(const Agreement agreement,
+           check_agreement(item.workload, inputs, mine, theirs, options.samples, options.seed));
     row.agreement.ours = std::max(row.agreement.ours, agreement.ours);
     row.agreement.peer = std::max(row.agreement.peer, agreement.peer);
     row.agreement.apart = std::max(row.agreement.apart, agreement.apart);

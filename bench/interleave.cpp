@@ -57,8 +57,8 @@ Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
     ratios.push_back((b1 + b2) / (a1 + a2));
   }
   const Median median = median_of(std::move(ratios));
-  return Versus{first.min_ns, second.min_ns, second.min_ns / first.min_ns, median.value,
-                median.low,   median.high,   options.rounds};
+  return Versus{first.min_ns, second.min_ns, second.min_ns / first.min_ns, median.value, median.low,
+                median.high,  options.rounds};
 }
 
 Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contenders, int batches,

@@ -37,15 +37,23 @@ struct Flags {
 tools::Verb verb_of(Flags& f, std::function<Result<int>(const tools::Surroundings&)> run) {
   using namespace tools;
   std::vector<Flag> own = {
-      {"suite", Text{&f.suite}, "a table of workloads: resnet50_conv, odd_conv, gemm", {"expressions"}},
+      {"suite",
+       Text{&f.suite},
+       "a table of workloads: resnet50_conv, odd_conv, gemm",
+       {"expressions"}},
       {"expressions", Switch{&f.expressions}, "the operands are files with expressions"},
-      {"throughput", Switch{&f.throughput}, "candidates a second that the tuner builds and measures", {"peer"}},
+      {"throughput",
+       Switch{&f.throughput},
+       "candidates a second that the tuner builds and measures",
+       {"peer"}},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
-      {"peer", Choice{&f.peer, {"onednn", "halide"}}, "what to compare with; halide for expressions"},
+      {"peer", Choice{&f.peer, {"onednn", "halide"}},
+       "what to compare with; halide for expressions"},
       {"threads", Text{&f.threads}, "numbers of threads: 1,2"},
       {"rounds", Whole{&f.rounds, 1, 10'000}, "of ours, peer, peer, ours"},
       {"cold", Switch{&f.cold}, "weights come from memory, not from the caches"},
-      {"tune", Choice{&f.search, {"no", "missing", "more"}}, "search for kernels: never, where the database has none, always"},
+      {"tune", Choice{&f.search, {"no", "missing", "more"}},
+       "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
       {"workloads", Path{&f.workloads}, "the folder of the tables"},
@@ -63,8 +71,9 @@ Result<std::vector<int>> thread_counts(const std::string& text, const Target& ta
   for (const std::string& part : split(text, ',')) {
     const auto count = parse_int(trim(part));
     if (!count || *count < 1 || *count > target.cores)
-      return fail(ErrorCode::Usage, fmt::format("[bench] --threads '{}': expected numbers from 1 to {}",
-                                                text, target.cores));
+      return fail(
+          ErrorCode::Usage,
+          fmt::format("[bench] --threads '{}': expected numbers from 1 to {}", text, target.cores));
     counts.push_back(static_cast<int>(*count));
   }
   return counts;
@@ -72,7 +81,8 @@ Result<std::vector<int>> thread_counts(const std::string& text, const Target& ta
 
 Result<std::vector<Item>> chosen_items(const Flags& flags) {
   if (!flags.expressions && !flags.files.empty())
-    return fail(ErrorCode::Usage, fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
+    return fail(ErrorCode::Usage,
+                fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
   std::vector<Item> items;
   if (flags.expressions) {
     for (const std::string& path : flags.files) {
@@ -84,7 +94,8 @@ Result<std::vector<Item>> chosen_items(const Flags& flags) {
     const std::string fallback = flags.throughput ? "resnet50_conv" : "";
     const std::string& suite = flags.suite.empty() ? fallback : flags.suite;
     if (suite.empty())
-      return fail(ErrorCode::Usage, "[bench] what to run? --suite NAME, --expressions FILES or --throughput");
+      return fail(ErrorCode::Usage,
+                  "[bench] what to run? --suite NAME, --expressions FILES or --throughput");
     TW_TRY(items, load_suite(flags.workloads, suite));
   }
   const bool by_default = flags.throughput && flags.suite.empty() && !flags.expressions;
@@ -104,7 +115,8 @@ Status write_json(const std::string& path, const nlohmann::json& json) {
   file << json.dump(2) << '\n';
   file.close();
   if (file) return {};
-  return fail(ErrorCode::Environment, fmt::format("[bench] '{}' cannot be written: name another --output", path));
+  return fail(ErrorCode::Environment,
+              fmt::format("[bench] '{}' cannot be written: name another --output", path));
 }
 
 Status publish(const Flags& flags, const nlohmann::json& json, const std::string& table) {
@@ -134,9 +146,9 @@ Result<CompareOptions> compare_options(const Flags& flags, const Target& target)
   return options;
 }
 
-Result<std::vector<Row>> compare_all(const std::vector<Item>& items, const std::vector<int>& threads,
-                                     CompareOptions options, db::Store& store,
-                                     const tuner::Environment& environment,
+Result<std::vector<Row>> compare_all(const std::vector<Item>& items,
+                                     const std::vector<int>& threads, CompareOptions options,
+                                     db::Store& store, const tuner::Environment& environment,
                                      const tools::Surroundings& here) {
   std::vector<Row> rows;
   for (const int count : threads) {
@@ -153,12 +165,13 @@ Result<std::vector<Row>> compare_all(const std::vector<Item>& items, const std::
   return rows;
 }
 
-Result<int> run_comparison(const Flags& flags, const tools::Surroundings& here, const Target& target,
-                           const std::vector<Item>& items, const std::vector<int>& threads,
-                           const tuner::Environment& environment) {
+Result<int> run_comparison(const Flags& flags, const tools::Surroundings& here,
+                           const Target& target, const std::vector<Item>& items,
+                           const std::vector<int>& threads, const tuner::Environment& environment) {
   TW_TRY(const CompareOptions options, compare_options(flags, target));
   TW_TRY(db::Store store, tools::open_database(flags.place, here, db::OpenMode::ReadWrite));
-  TW_TRY(const std::vector<Row> rows, compare_all(items, threads, options, store, environment, here));
+  TW_TRY(const std::vector<Row> rows,
+         compare_all(items, threads, options, store, environment, here));
   const Heading heading{flags.expressions ? "expressions" : flags.suite,
                         options.peer.name,
                         options.peer.version,
@@ -170,22 +183,25 @@ Result<int> run_comparison(const Flags& flags, const tools::Surroundings& here, 
                         options.peer.row_major ? "row-major" : "storage"};
   TW_RETURN_IF_ERROR(publish(flags, as_json(heading, rows), as_table(heading, rows, here.color)));
   if (environment.interrupts->load() > 0) return static_cast<int>(ErrorCode::Interrupted);
-  const bool complete = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.error.empty(); });
+  const bool complete =
+      std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.error.empty(); });
   return complete ? 0 : static_cast<int>(ErrorCode::NoCandidate);
 }
 
-Result<int> run_throughput(const Flags& flags, const tools::Surroundings& here, const Target& target,
-                           const std::vector<Item>& items, const std::vector<int>& threads,
-                           const tuner::Environment& environment) {
+Result<int> run_throughput(const Flags& flags, const tools::Surroundings& here,
+                           const Target& target, const std::vector<Item>& items,
+                           const std::vector<int>& threads, const tuner::Environment& environment) {
   std::vector<Throughput> results;
   for (const int count : threads)
     for (const Item& item : items) {
       tuner::TuneOptions options = tuning_of(flags);
       options.threads = count;
-      tools::ProgressDisplay display(here, fmt::format("tuning {} on {} threads", item.name, count));
-      TW_TRY(Throughput result,
-             measure_throughput(item, target, options, environment,
-                                [&](const tuner::Progress& progress) { display.update(progress); }));
+      tools::ProgressDisplay display(here,
+                                     fmt::format("tuning {} on {} threads", item.name, count));
+      TW_TRY(Throughput result, measure_throughput(item, target, options, environment,
+                                                   [&](const tuner::Progress& progress) {
+                                                     display.update(progress);
+                                                   }));
       results.push_back(std::move(result));
     }
   nlohmann::json json = as_json(results);

@@ -18,7 +18,8 @@ class Memory {
   static constexpr size_t page = 4096;
 
   explicit Memory(int64_t bytes) {
-    const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + page - 1) / page * page;
+    const size_t rounded =
+        (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + page - 1) / page * page;
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
     if (!data_) throw std::bad_alloc();
     std::memset(data_.get(), 0, rounded);

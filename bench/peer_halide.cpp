@@ -140,8 +140,8 @@ class HalideKernel : public Contender {
     result_ = buffer_of(output_);
     const Halide::Target target = Halide::get_jit_target_from_environment();
     Halide::Pipeline pipeline(out);
-    pipeline.apply_autoscheduler(
-        target, {"Adams2019", {{"parallelism", std::to_string(setup.threads)}}});
+    pipeline.apply_autoscheduler(target,
+                                 {"Adams2019", {{"parallelism", std::to_string(setup.threads)}}});
     callable_ = pipeline.compile_to_callable(arguments, target);
     Halide::Internal::JITSharedRuntime::set_num_threads(setup.threads);
     return {};
@@ -160,9 +160,12 @@ class HalideKernel : public Contender {
  private:
   int call() {
     switch (buffers_.size()) {
-      case 1: return callable_(buffers_[0], result_);
-      case 2: return callable_(buffers_[0], buffers_[1], result_);
-      default: return callable_(buffers_[0], buffers_[1], buffers_[2], result_);
+      case 1:
+        return callable_(buffers_[0], result_);
+      case 2:
+        return callable_(buffers_[0], buffers_[1], result_);
+      default:
+        return callable_(buffers_[0], buffers_[1], buffers_[2], result_);
     }
   }
 
@@ -177,7 +180,8 @@ class HalideKernel : public Contender {
 
 void load_autoscheduler() {
   static std::once_flag once;
-  std::call_once(once, [] { Halide::load_plugin(TW_HALIDE_LIBRARIES "/libautoschedule_adams2019.so"); });
+  std::call_once(once,
+                 [] { Halide::load_plugin(TW_HALIDE_LIBRARIES "/libautoschedule_adams2019.so"); });
 }
 
 Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& item,
@@ -186,9 +190,8 @@ Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& i
   if (found == declarations().end()) {
     std::vector<std::string> known;
     for (const auto& [name, unused] : declarations()) known.push_back(name);
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[halide] there is no pipeline '{}'; known: {}", item,
-                            join(known, ", ")));
+    return fail(ErrorCode::Unsupported, fmt::format("[halide] there is no pipeline '{}'; known: {}",
+                                                    item, join(known, ", ")));
   }
   if (setup.rotated_bytes > 0)
     return fail(ErrorCode::Unsupported, "[halide] --cold: expressions are compared hot");
@@ -207,8 +210,8 @@ Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& i
 }  // namespace
 
 Peer halide_peer() {
-  return {"halide", fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR,
-                                HALIDE_VERSION_PATCH),
+  return {"halide",
+          fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH),
           make_kernel, true};
 }
 

@@ -126,8 +126,7 @@ Chosen chosen(const Description& pd) {
 
 Chosen choose(const Problem& p, const memory::desc& src, const memory::desc& dst) {
   if (p.is_product)
-    return chosen<dnnl::matmul>(
-        dnnl::matmul::primitive_desc(engine(), src, p.weights.free(), dst));
+    return chosen<dnnl::matmul>(dnnl::matmul::primitive_desc(engine(), src, p.weights.free(), dst));
   return chosen<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
       engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto, src,
       p.weights.free(), dst, p.strides, p.dilations, p.pad_before, p.pad_after));

@@ -29,9 +29,9 @@ struct Row {
   double peak_gflops = 0;  ///< of the machine, f32, the larger of before and after
   Agreement agreement;
   std::string schedule, layouts;
-  std::string peer;                      ///< layouts and implementation of its fastest form
-  std::map<std::string, double> forms;   ///< ns of each form of the peer when they were tried
-  std::string disturbed;                 ///< by what the timing was; empty: it was not
+  std::string peer;                     ///< layouts and implementation of its fastest form
+  std::map<std::string, double> forms;  ///< ns of each form of the peer when they were tried
+  std::string disturbed;                ///< by what the timing was; empty: it was not
 
   double gflops() const { return versus.a_ns > 0 ? flops / versus.a_ns : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }

@@ -28,9 +28,10 @@ Result<std::string> read_text(const std::string& path, std::string_view remedy) 
 }
 
 Result<Item> conv_item(const std::string& name, const std::vector<int64_t>& v) {
-  const dsl::Attributes shape = {{"n", v[0]},      {"c", v[1]},   {"h", v[2]},        {"w", v[3]},
-                                 {"k", v[4]},      {"r", v[5]},   {"s", v[6]},        {"stride", v[7]},
-                                 {"pad", v[8]},    {"dilation", v[9]}, {"groups", v[10]}};
+  const dsl::Attributes shape = {{"n", v[0]},        {"c", v[1]},      {"h", v[2]},
+                                 {"w", v[3]},        {"k", v[4]},      {"r", v[5]},
+                                 {"s", v[6]},        {"stride", v[7]}, {"pad", v[8]},
+                                 {"dilation", v[9]}, {"groups", v[10]}};
   TW_TRY(dsl::Workload workload, dsl::make_workload("conv2d", shape));
   return Item{name, std::move(workload), v[11]};
 }
@@ -38,8 +39,7 @@ Result<Item> conv_item(const std::string& name, const std::vector<int64_t>& v) {
 Result<Item> product_item(const std::string& name, const std::vector<int64_t>& v) {
   dsl::Attributes shape = {{"m", v[1]}, {"n", v[2]}, {"k", v[3]}};
   if (v[0] != 1) shape["b"] = v[0];
-  TW_TRY(dsl::Workload workload,
-         dsl::make_workload(v[0] == 1 ? "dense" : "batch_matmul", shape));
+  TW_TRY(dsl::Workload workload, dsl::make_workload(v[0] == 1 ? "dense" : "batch_matmul", shape));
   return Item{name, std::move(workload), 1};
 }
 
@@ -83,9 +83,9 @@ Result<std::vector<Item>> parse_suite(std::string_view text) {
       return fail(ErrorCode::Invalid,
                   fmt::format("[suite] line {}: {}", number, item.error().message));
     if (!names.insert(item->name).second)
-      return fail(ErrorCode::Invalid,
-                  fmt::format("[suite] line {}: a second row '{}': names are unique", number,
-                              item->name));
+      return fail(
+          ErrorCode::Invalid,
+          fmt::format("[suite] line {}: a second row '{}': names are unique", number, item->name));
     items.push_back(std::move(*item));
   }
   return items;
@@ -122,8 +122,9 @@ Result<std::vector<Item>> select(std::vector<Item> items, std::string_view names
     if (wanted.erase(item.name)) chosen.push_back(std::move(item));
   }
   if (wanted.empty()) return chosen;
-  return fail(ErrorCode::Usage, fmt::format("[bench] --only '{}': the suite has no such row; known: {}",
-                                            *wanted.begin(), join(known, ", ")));
+  return fail(ErrorCode::Usage,
+              fmt::format("[bench] --only '{}': the suite has no such row; known: {}",
+                          *wanted.begin(), join(known, ", ")));
 }
 
 }  // namespace tw::bench

@@ -19,9 +19,11 @@ class Scratch {
  public:
   static Result<Scratch> make() {
     std::error_code error;
-    std::string path = (std::filesystem::temp_directory_path(error) / "tilewright-bench-XXXXXX").string();
+    std::string path =
+        (std::filesystem::temp_directory_path(error) / "tilewright-bench-XXXXXX").string();
     if (error || !mkdtemp(path.data()))
-      return fail(ErrorCode::Environment, "[bench] there is no directory for temporary files: set TMPDIR");
+      return fail(ErrorCode::Environment,
+                  "[bench] there is no directory for temporary files: set TMPDIR");
     return Scratch(std::move(path));
   }
   Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
@@ -84,12 +86,13 @@ nlohmann::json as_json(const std::vector<Throughput>& results) {
 
 std::string as_table(const std::vector<Throughput>& results) {
   tools::Table table;
-  table.header = {"workload", "threads", "seconds", "candidates", "a second", "% working", "statuses"};
+  table.header = {"workload", "threads",   "seconds", "candidates",
+                  "a second", "% working", "statuses"};
   for (const Throughput& r : results)
-    table.rows.push_back({r.name, std::to_string(r.threads), fmt::format("{:.1f}", r.progress.elapsed_s),
-                          std::to_string(r.candidates()), fmt::format("{:.1f}", r.per_second()),
-                          fmt::format("{:.0f}", 100 * r.working_share()),
-                          tools::show_counts(r.progress.trials)});
+    table.rows.push_back(
+        {r.name, std::to_string(r.threads), fmt::format("{:.1f}", r.progress.elapsed_s),
+         std::to_string(r.candidates()), fmt::format("{:.1f}", r.per_second()),
+         fmt::format("{:.0f}", 100 * r.working_share()), tools::show_counts(r.progress.trials)});
   return tools::as_text(table);
 }
 

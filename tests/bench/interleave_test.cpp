@@ -83,7 +83,8 @@ TEST(Interleave, BatchesAreLongEnough) {
   Time time;
   Fake a(time, always(100)), b(time, always(5'000'000));
   std::vector<int64_t> calls;
-  Rounds rounds{.rounds = 1, .min_batch_ns = 1'000'000, .between = [&] { calls.push_back(a.calls_); }};
+  Rounds rounds{
+      .rounds = 1, .min_batch_ns = 1'000'000, .between = [&] { calls.push_back(a.calls_); }};
   ASSERT_TRUE(interleave(a, b, rounds, time.clock()));
   ASSERT_EQ(calls.size(), 4u);
   EXPECT_GE(calls[1] - calls[0], 10'000) << "a's batch, between its turn and b's";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's primitives compute our workloads: layouts, groups, dilation and padding are mapped right.
+// oneDNN's primitives compute our workloads: layouts, groups, dilation and padding are mapped
+// right.
 #include <gtest/gtest.h>
 
 #include "bench/agreement.h"
@@ -15,8 +16,7 @@ void expect_same(const std::string& key, int threads, int64_t rotated_bytes) {
   ASSERT_TRUE(inputs);
   const auto expected = dsl::interpret(workload->compute, *inputs);
   ASSERT_TRUE(expected) << expected.error().message;
-  const auto forms =
-      onednn_peer().make("", {&*workload, &*inputs, threads, rotated_bytes});
+  const auto forms = onednn_peer().make("", {&*workload, &*inputs, threads, rotated_bytes});
   ASSERT_TRUE(forms) << forms.error().message;
   ASSERT_FALSE(forms->empty());
   for (const auto& form : *forms)
