@@ -29,7 +29,7 @@ Result<int> bench_command(const std::vector<std::string>& arguments, const Surro
   if (program.empty())
     return fail(ErrorCode::Environment,
                 "[bench] tilewright-bench is not beside this program: build it with "
-                "`ninja tilewright-bench` in the build tree");
+                "`ninja tilewright_bench` in the build tree");
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
