@@ -9,18 +9,14 @@
 #include <optional>
 
 #include "base/integer.h"
+#include "dsl/value.h"
 
 namespace tw::schedules {
 namespace {
 
 using dsl::BinaryOp;
 using dsl::UnaryOp;
-
-/// A float in `f` or an integer in `i`, by the type of its expression.
-struct Value {
-  double f = 0;
-  int64_t i = 0;
-};
+using dsl::Value;
 
 constexpr int never = -1;
 
@@ -58,114 +54,6 @@ struct Command {
   std::vector<Node> operands;  ///< bounds; condition; indices and value
   std::vector<Command> body;
 };
-
-int64_t wrapping(BinaryOp op, int64_t a, int64_t b) {
-  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-  if (op == BinaryOp::Add) return static_cast<int64_t>(x + y);
-  if (op == BinaryOp::Sub) return static_cast<int64_t>(x - y);
-  return static_cast<int64_t>(x * y);
-}
-
-int64_t int_result(BinaryOp op, int64_t a, int64_t b) {
-  switch (op) {
-    case BinaryOp::Div:
-      return floor_div(a, b);
-    case BinaryOp::Mod:
-      return floor_mod(a, b);
-    case BinaryOp::Min:
-      return std::min(a, b);
-    case BinaryOp::Max:
-      return std::max(a, b);
-    case BinaryOp::Lt:
-      return a < b;
-    case BinaryOp::Le:
-      return a <= b;
-    case BinaryOp::Eq:
-      return a == b;
-    case BinaryOp::Ne:
-      return a != b;
-    default:
-      return wrapping(op, a, b);
-  }
-}
-
-Value float_result(BinaryOp op, double a, double b) {
-  switch (op) {
-    case BinaryOp::Add:
-      return {a + b, 0};
-    case BinaryOp::Sub:
-      return {a - b, 0};
-    case BinaryOp::Mul:
-      return {a * b, 0};
-    case BinaryOp::Div:
-      return {a / b, 0};
-    case BinaryOp::Min:
-      return {std::fmin(a, b), 0};
-    case BinaryOp::Max:
-      return {std::fmax(a, b), 0};
-    case BinaryOp::Lt:
-      return {0, a < b};
-    case BinaryOp::Le:
-      return {0, a <= b};
-    case BinaryOp::Eq:
-      return {0, a == b};
-    case BinaryOp::Ne:
-      return {0, a != b};
-    default:
-      TW_CHECK(false, "not an operation on floats");
-  }
-}
-
-Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
-  if (is_float(operands)) return float_result(op, a.f, b.f);
-  return {0, wrap_to(result, int_result(op, a.i, b.i))};
-}
-
-double float_unary(UnaryOp op, double a) {
-  switch (op) {
-    case UnaryOp::Neg:
-      return -a;
-    case UnaryOp::Abs:
-      return std::fabs(a);
-    case UnaryOp::Exp:
-      return std::exp(a);
-    case UnaryOp::Log:
-      return std::log(a);
-    case UnaryOp::Sqrt:
-      return std::sqrt(a);
-    case UnaryOp::Tanh:
-      return std::tanh(a);
-    case UnaryOp::Erf:
-      return std::erf(a);
-    case UnaryOp::Floor:
-      return std::floor(a);
-    case UnaryOp::Not:
-      break;
-  }
-  TW_CHECK(false, "not an operation on floats");
-}
-
-Value apply(UnaryOp op, DType type, Value a) {
-  if (is_float(type)) return {float_unary(op, a.f), 0};
-  if (op == UnaryOp::Not) return {0, !a.i};
-  const bool negate = op == UnaryOp::Neg || a.i < 0;
-  return {0, negate ? wrap_to(type, wrapping(BinaryOp::Sub, 0, a.i)) : a.i};
-}
-
-int64_t saturate(DType type, double value) {
-  if (std::isnan(value)) return 0;
-  if (type == Bool) return value != 0;
-  const int64_t least = *dsl::as_int(dsl::identity(Combine::Max, type));
-  const int64_t largest = *dsl::as_int(dsl::identity(Combine::Min, type));
-  if (value <= static_cast<double>(least)) return least;
-  if (value >= static_cast<double>(largest)) return largest;
-  return static_cast<int64_t>(value);
-}
-
-Value convert(DType from, DType to, Value a) {
-  if (is_float(to)) return {round_to(to, is_float(from) ? a.f : static_cast<double>(a.i)), 0};
-  return {0, is_float(from) ? saturate(to, a.f) : wrap_to(to, a.i)};
-}
 
 Value combined(Combine combine, DType type, Value old, Value value) {
   switch (combine) {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One number of any element type, and what each operation does to it: the arithmetic that the
+// interpreters of computes and of programs share. Floats are computed in double, integers wrap, min and
+// max ignore a NaN, casts to integers truncate and saturate. Pure functions; thread-safe.
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "dsl/expr.h"
+
+namespace tw::dsl {
+
+/// A float in `f` or an integer in `i`, by the type of its expression.
+struct Value {
+  double f = 0;
+  int64_t i = 0;
+};
+
+/// Floats are not rounded here. Requires: an operation that both operands need (not And, Or); divisors
+/// of integers are positive.
+Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
+Value apply(UnaryOp op, DType type, Value a);
+Value convert(DType from, DType to, Value a);
+
+}  // namespace tw::dsl
