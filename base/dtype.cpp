@@ -36,9 +36,7 @@ double from_bf16_bits(uint16_t bits) {
 }
 
 // g++ 12 has _Float16 on x86-64 with SSE2 and on AArch64: the compiler knows the rounding.
-uint16_t to_f16_bits(double value) {
-  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
-}
+uint16_t to_f16_bits(double value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
 
 double from_f16_bits(uint16_t bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
 
@@ -69,66 +67,97 @@ Result<DType> parse_dtype(std::string_view name) {
     if (rows[i].name == name) return static_cast<DType>(i);
     known += fmt::format("{}{}", i ? ", " : "", rows[i].name);
   }
-  return fail(ErrorCode::Usage, fmt::format("[dtype] '{}' is no data type: use one of {}", name, known));
+  return fail(ErrorCode::Usage,
+              fmt::format("[dtype] '{}' is no data type: use one of {}", name, known));
 }
 
 double round_to(DType type, double value) {
   switch (type) {
-    case Float32: return static_cast<float>(value);
-    case Float16: return from_f16_bits(to_f16_bits(value));
-    case BFloat16: return from_bf16_bits(to_bf16_bits(value));
-    default: TW_CHECK(false, "round_to of an integer type");
+    case Float32:
+      return static_cast<float>(value);
+    case Float16:
+      return from_f16_bits(to_f16_bits(value));
+    case BFloat16:
+      return from_bf16_bits(to_bf16_bits(value));
+    default:
+      TW_CHECK(false, "round_to of an integer type");
   }
 }
 
 int64_t wrap_to(DType type, int64_t value) {
   switch (type) {
-    case Int8: return static_cast<int8_t>(value);
-    case UInt8: return static_cast<uint8_t>(value);
-    case Int32: return static_cast<int32_t>(value);
-    case Int64: return value;
-    case Bool: return value != 0;
-    default: TW_CHECK(false, "wrap_to of a float type");
+    case Int8:
+      return static_cast<int8_t>(value);
+    case UInt8:
+      return static_cast<uint8_t>(value);
+    case Int32:
+      return static_cast<int32_t>(value);
+    case Int64:
+      return value;
+    case Bool:
+      return value != 0;
+    default:
+      TW_CHECK(false, "wrap_to of a float type");
   }
 }
 
 double load_float(DType type, const void* data, int64_t index) {
   switch (type) {
-    case Float32: return read<float>(data, index);
-    case Float16: return from_f16_bits(read<uint16_t>(data, index));
-    case BFloat16: return from_bf16_bits(read<uint16_t>(data, index));
-    default: return static_cast<double>(load_int(type, data, index));
+    case Float32:
+      return read<float>(data, index);
+    case Float16:
+      return from_f16_bits(read<uint16_t>(data, index));
+    case BFloat16:
+      return from_bf16_bits(read<uint16_t>(data, index));
+    default:
+      return static_cast<double>(load_int(type, data, index));
   }
 }
 
 void store_float(DType type, void* data, int64_t index, double value) {
   switch (type) {
-    case Float32: return write(data, index, static_cast<float>(value));
-    case Float16: return write(data, index, to_f16_bits(value));
-    case BFloat16: return write(data, index, to_bf16_bits(value));
-    default: TW_CHECK(false, "store_float to an integer type");
+    case Float32:
+      return write(data, index, static_cast<float>(value));
+    case Float16:
+      return write(data, index, to_f16_bits(value));
+    case BFloat16:
+      return write(data, index, to_bf16_bits(value));
+    default:
+      TW_CHECK(false, "store_float to an integer type");
   }
 }
 
 int64_t load_int(DType type, const void* data, int64_t index) {
   switch (type) {
-    case Int8: return read<int8_t>(data, index);
-    case UInt8: return read<uint8_t>(data, index);
-    case Int32: return read<int32_t>(data, index);
-    case Int64: return read<int64_t>(data, index);
-    case Bool: return read<uint8_t>(data, index) != 0;
-    default: TW_CHECK(false, "load_int from a float type");
+    case Int8:
+      return read<int8_t>(data, index);
+    case UInt8:
+      return read<uint8_t>(data, index);
+    case Int32:
+      return read<int32_t>(data, index);
+    case Int64:
+      return read<int64_t>(data, index);
+    case Bool:
+      return read<uint8_t>(data, index) != 0;
+    default:
+      TW_CHECK(false, "load_int from a float type");
   }
 }
 
 void store_int(DType type, void* data, int64_t index, int64_t value) {
   switch (type) {
-    case Int8: return write(data, index, static_cast<int8_t>(value));
-    case UInt8: return write(data, index, static_cast<uint8_t>(value));
-    case Int32: return write(data, index, static_cast<int32_t>(value));
-    case Int64: return write(data, index, value);
-    case Bool: return write(data, index, static_cast<uint8_t>(value != 0));
-    default: TW_CHECK(false, "store_int to a float type");
+    case Int8:
+      return write(data, index, static_cast<int8_t>(value));
+    case UInt8:
+      return write(data, index, static_cast<uint8_t>(value));
+    case Int32:
+      return write(data, index, static_cast<int32_t>(value));
+    case Int64:
+      return write(data, index, value);
+    case Bool:
+      return write(data, index, static_cast<uint8_t>(value != 0));
+    default:
+      TW_CHECK(false, "store_int to a float type");
   }
 }
 

@@ -10,14 +10,14 @@
 namespace tw {
 
 // enumerator, name in text, bytes, is a float, is signed
-#define TW_DTYPES(X)                  \
-  X(Float32, "f32", 4, true, true)    \
-  X(Float16, "f16", 2, true, true)    \
-  X(BFloat16, "bf16", 2, true, true)  \
-  X(Int8, "i8", 1, false, true)       \
-  X(UInt8, "u8", 1, false, false)     \
-  X(Int32, "i32", 4, false, true)     \
-  X(Int64, "i64", 8, false, true)     \
+#define TW_DTYPES(X)                 \
+  X(Float32, "f32", 4, true, true)   \
+  X(Float16, "f16", 2, true, true)   \
+  X(BFloat16, "bf16", 2, true, true) \
+  X(Int8, "i8", 1, false, true)      \
+  X(UInt8, "u8", 1, false, false)    \
+  X(Int32, "i32", 4, false, true)    \
+  X(Int64, "i64", 8, false, true)    \
   X(Bool, "bool", 1, false, false)
 
 enum class DType : uint8_t {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Content hashes: SHA-256 in lower-case hex. The same bytes give the same text on every machine, so a
-// hash may be stored, compared and merged. Thread-safe.
+// Content hashes: SHA-256 in lower-case hex. The same bytes give the same text on every machine, so
+// a hash may be stored, compared and merged. Thread-safe.
 
 #include <string>
 #include <string_view>

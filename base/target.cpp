@@ -25,10 +25,12 @@ const std::vector<ArchitectureRow>& architectures() {
   static const std::vector<ArchitectureRow> rows = {
       {Architecture::X86_64,
        "x86-64",
-       {"amx_bf16", "amx_int8", "amx_tile", "avx", "avx2", "avx512_bf16", "avx512_bitalg",
-        "avx512_fp16", "avx512_vbmi2", "avx512_vnni", "avx512_vpopcntdq", "avx512bw", "avx512cd",
-        "avx512dq", "avx512f", "avx512ifma", "avx512vbmi", "avx512vl", "avx_vnni", "f16c", "fma",
-        "sse4_1"}},
+       {"amx_bf16",     "amx_int8",    "amx_tile",         "avx",
+        "avx2",         "avx512_bf16", "avx512_bitalg",    "avx512_fp16",
+        "avx512_vbmi2", "avx512_vnni", "avx512_vpopcntdq", "avx512bw",
+        "avx512cd",     "avx512dq",    "avx512f",          "avx512ifma",
+        "avx512vbmi",   "avx512vl",    "avx_vnni",         "f16c",
+        "fma",          "sse4_1"}},
       {Architecture::Arm64, "arm-64", {"asimddp", "asimdhp", "sve", "sve2"}}};
   return rows;
 }
@@ -169,9 +171,9 @@ Result<Target> parse_target(std::string_view text) {
   }
   const auto names = all_target_names();
   const auto guess = nearest(text, names);
-  return fail(ErrorCode::Usage, fmt::format("[target] '{}' is no target: use {}{}", text,
-                                            join(names, ", "),
-                                            guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+  return fail(ErrorCode::Usage,
+              fmt::format("[target] '{}' is no target: use {}{}", text, join(names, ", "),
+                          guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
 }
 
 std::vector<std::string> missing_features(const Target& kernel_target, const Target& machine) {

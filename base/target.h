@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A target is the machine that a kernel is generated for: architecture, instruction set features and
-// the sizes that schedules are fitted to. A plain value: prints, parses back, thread-safe to share.
+// A target is the machine that a kernel is generated for: architecture, instruction set features
+// and the sizes that schedules are fitted to. A plain value: prints, parses back, thread-safe to
+// share.
 
 #include <cstdint>
 #include <string>
@@ -18,8 +19,8 @@ struct Target {
   Architecture architecture = Architecture::X86_64;
   std::string cpu;                    ///< informative, e.g. "AMD EPYC"; no part of the identity
   std::vector<std::string> features;  ///< sorted, e.g. {"avx", "avx2", "avx512f", "fma"}
-  int cores = 1;                      ///< usable by this process: affinity and cgroup quota respected
-  int vector_bytes = 16;              ///< of the widest register that the features allow
+  int cores = 1;          ///< usable by this process: affinity and cgroup quota respected
+  int vector_bytes = 16;  ///< of the widest register that the features allow
   int vector_registers = 16;
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;

@@ -28,9 +28,11 @@ std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> result;
   size_t i = 0;
   while (i < text.size()) {
-    while (i < text.size() && std::string_view(" \t\r\n").find(text[i]) != std::string_view::npos) ++i;
+    while (i < text.size() && std::string_view(" \t\r\n").find(text[i]) != std::string_view::npos)
+      ++i;
     const size_t begin = i;
-    while (i < text.size() && std::string_view(" \t\r\n").find(text[i]) == std::string_view::npos) ++i;
+    while (i < text.size() && std::string_view(" \t\r\n").find(text[i]) == std::string_view::npos)
+      ++i;
     if (i > begin) result.emplace_back(text.substr(begin, i - begin));
   }
   return result;
@@ -68,7 +70,8 @@ std::string format_double(double value) {
   return std::string(buffer, end);
 }
 
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

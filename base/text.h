@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small text tools that the parsers and messages of the project share. Locale-independent: a decimal
-// comma in the environment changes nothing.
+// Small text tools that the parsers and messages of the project share. Locale-independent: a
+// decimal comma in the environment changes nothing.
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +25,7 @@ std::optional<double> parse_double(std::string_view text);
 std::string format_double(double value);
 
 /// The candidate nearest to `word` by edit distance, if it is near enough to be a likely typo.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
 
 }  // namespace tw

@@ -20,9 +20,9 @@ enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 /// How far an index moves when a level advances by one.
 struct IndexTerm {
   size_t level;
-  double coefficient;     ///< of x / 4 it is 1/4: what it moves on average
-  double most = 1e300;    ///< total movement over the level: `x % 4` moves by at most 3
-  bool irregular = false; ///< not affine
+  double coefficient;      ///< of x / 4 it is 1/4: what it moves on average
+  double most = 1e300;     ///< total movement over the level: `x % 4` moves by at most 3
+  bool irregular = false;  ///< not affine
 };
 /// One storage dimension's index.
 using IndexForm = std::vector<IndexTerm>;

@@ -33,16 +33,17 @@ bool all_finite(const std::vector<float>& values) {
 
 /// XGBoost takes arrays as their NumPy description.
 std::string array_interface(const Matrix& rows) {
-  return fmt::format(
-      R"({{"data":[{},true],"shape":[{},{}],"typestr":"<f4","version":3}})",
-      reinterpret_cast<uintptr_t>(rows.values().data()), rows.rows(), rows.columns());
+  return fmt::format(R"({{"data":[{},true],"shape":[{},{}],"typestr":"<f4","version":3}})",
+                     reinterpret_cast<uintptr_t>(rows.values().data()), rows.rows(),
+                     rows.columns());
 }
 
 Status check_sizes(const TrainingSet& data, const BoosterOptions& options) {
   const size_t rows = data.rows.rows();
   if (data.labels.size() != rows || (!data.weights.empty() && data.weights.size() != rows))
-    return nothing_to_learn(fmt::format("{} rows with {} labels and {} weights; give one of each a row",
-                                        rows, data.labels.size(), data.weights.size()));
+    return nothing_to_learn(
+        fmt::format("{} rows with {} labels and {} weights; give one of each a row", rows,
+                    data.labels.size(), data.weights.size()));
   const size_t grouped = std::accumulate(data.groups.begin(), data.groups.end(), size_t{0});
   if (options.objective == Objective::Rank && grouped != rows)
     return nothing_to_learn(
@@ -69,9 +70,12 @@ Status check(const TrainingSet& data, const BoosterOptions& options) {
 
 std::string_view objective_name(Objective objective) {
   switch (objective) {
-    case Objective::Rank: return "rank:pairwise";
-    case Objective::Regression: return "reg:squarederror";
-    case Objective::Probability: return "binary:logistic";
+    case Objective::Rank:
+      return "rank:pairwise";
+    case Objective::Regression:
+      return "reg:squarederror";
+    case Objective::Probability:
+      return "binary:logistic";
   }
   return "";
 }
@@ -95,7 +99,8 @@ std::vector<float> group_weights(const TrainingSet& data) {
   if (data.weights.empty()) return weights;
   auto row = data.weights.begin();
   for (const unsigned size : data.groups) {
-    weights.push_back(std::accumulate(row, row + size, 0.0F) / static_cast<float>(std::max(1U, size)));
+    weights.push_back(std::accumulate(row, row + size, 0.0F) /
+                      static_cast<float>(std::max(1U, size)));
     row += size;
   }
   return weights;
@@ -103,10 +108,9 @@ std::vector<float> group_weights(const TrainingSet& data) {
 
 Result<MatrixHandle> make_matrix(const TrainingSet& data, Objective objective) {
   DMatrixHandle raw = nullptr;
-  TW_RETURN_IF_ERROR(checked(
-      XGDMatrixCreateFromDense(array_interface(data.rows).c_str(), R"({"missing":NaN,"nthread":1})",
-                               &raw),
-      "train cost model"));
+  TW_RETURN_IF_ERROR(checked(XGDMatrixCreateFromDense(array_interface(data.rows).c_str(),
+                                                      R"({"missing":NaN,"nthread":1})", &raw),
+                             "train cost model"));
   MatrixHandle matrix(raw);
   TW_RETURN_IF_ERROR(
       checked(XGDMatrixSetFloatInfo(raw, "label", data.labels.data(), data.labels.size()),
@@ -118,9 +122,8 @@ Result<MatrixHandle> make_matrix(const TrainingSet& data, Objective objective) {
                 "train cost model"));
   const std::vector<float> weights = ranks ? group_weights(data) : data.weights;
   if (!weights.empty())
-    TW_RETURN_IF_ERROR(
-        checked(XGDMatrixSetFloatInfo(raw, "weight", weights.data(), weights.size()),
-                "train cost model"));
+    TW_RETURN_IF_ERROR(checked(XGDMatrixSetFloatInfo(raw, "weight", weights.data(), weights.size()),
+                               "train cost model"));
   return matrix;
 }
 
@@ -163,9 +166,10 @@ Result<Booster> Booster::from_bytes(std::string_view bytes) {
 
 Result<std::vector<float>> Booster::predict(const Matrix& rows) const {
   if (rows.columns() != columns_)
-    return fail(ErrorCode::Internal,
-                fmt::format("[predict] rows of {} features given to a model of {}; extract them again",
-                            rows.columns(), columns_));
+    return fail(
+        ErrorCode::Internal,
+        fmt::format("[predict] rows of {} features given to a model of {}; extract them again",
+                    rows.columns(), columns_));
   if (rows.rows() == 0) return std::vector<float>{};
   const bst_ulong* shape = nullptr;
   bst_ulong dimensions = 0;
@@ -173,21 +177,22 @@ Result<std::vector<float>> Booster::predict(const Matrix& rows) const {
   constexpr const char* config =
       R"({"type":0,"training":false,"iteration_begin":0,"iteration_end":0,)"
       R"("strict_shape":false,"missing":NaN,"cache_id":0})";
-  TW_RETURN_IF_ERROR(checked(
-      XGBoosterPredictFromDense(handle_.get(), array_interface(rows).c_str(), config, nullptr, &shape,
-                                &dimensions, &values),
-      "predict"));
+  TW_RETURN_IF_ERROR(
+      checked(XGBoosterPredictFromDense(handle_.get(), array_interface(rows).c_str(), config,
+                                        nullptr, &shape, &dimensions, &values),
+              "predict"));
   std::vector<float> result(values, values + rows.rows());
   if (all_finite(result)) return result;
-  return fail(ErrorCode::Internal, "[predict] XGBoost gave a score that is not finite; learn again");
+  return fail(ErrorCode::Internal,
+              "[predict] XGBoost gave a score that is not finite; learn again");
 }
 
 Result<std::string> Booster::to_bytes() const {
   bst_ulong size = 0;
   const char* bytes = nullptr;
-  TW_RETURN_IF_ERROR(checked(
-      XGBoosterSaveModelToBuffer(handle_.get(), R"({"format":"ubj"})", &size, &bytes),
-      "save cost model"));
+  TW_RETURN_IF_ERROR(
+      checked(XGBoosterSaveModelToBuffer(handle_.get(), R"({"format":"ubj"})", &size, &bytes),
+              "save cost model"));
   return std::string(bytes, size);
 }
 

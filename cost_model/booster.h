@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Gradient-boosted trees by XGBoost: train, predict, to and from bytes. One thread, and the same bytes
-// for the same rows and seed. Nothing is thrown: what XGBoost refuses is an Error with its message.
-// A trained Booster is immutable; predict() may be called by several threads at once.
+// Gradient-boosted trees by XGBoost: train, predict, to and from bytes. One thread, and the same
+// bytes for the same rows and seed. Nothing is thrown: what XGBoost refuses is an Error with its
+// message. A trained Booster is immutable; predict() may be called by several threads at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,18 +47,19 @@ class Matrix {
 struct TrainingSet {
   explicit TrainingSet(size_t columns) : rows(columns) {}
   Matrix rows;
-  std::vector<float> labels;       ///< one a row
-  std::vector<float> weights;      ///< one a row, or empty; Rank takes the mean of a group
-  std::vector<unsigned> groups;    ///< sizes of consecutive groups of rows, for Rank
+  std::vector<float> labels;     ///< one a row
+  std::vector<float> weights;    ///< one a row, or empty; Rank takes the mean of a group
+  std::vector<unsigned> groups;  ///< sizes of consecutive groups of rows, for Rank
 };
 
 class Booster {
  public:
-  /// Fails on fewer than two rows, labels that are all equal, weights that are all zero, values that
-  /// are not finite, and sizes that do not match: nothing can be learned, or something is wrong.
+  /// Fails on fewer than two rows, labels that are all equal, weights that are all zero, values
+  /// that are not finite, and sizes that do not match: nothing can be learned, or something is
+  /// wrong.
   static Result<Booster> train(const TrainingSet& data, const BoosterOptions& options);
-  /// Requires: bytes of to_bytes(), unchanged. XGBoost's parser trusts its input, so the caller checks
-  /// a hash first.
+  /// Requires: bytes of to_bytes(), unchanged. XGBoost's parser trusts its input, so the caller
+  /// checks a hash first.
   static Result<Booster> from_bytes(std::string_view bytes);
 
   /// One value a row: a margin for Rank, otherwise in the label's unit. All are finite.

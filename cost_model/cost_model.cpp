@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr std::string_view file_kind = "tilewright-cost-model";
 constexpr int file_version = 1;
-constexpr size_t least_groups = 3;   // to hold whole groups out
+constexpr size_t least_groups = 3;  // to hold whole groups out
 
 // ---- samples ----
 
@@ -36,10 +36,11 @@ Status check(const Sample& sample, size_t index) {
   const bool finite = std::all_of(sample.features.begin(), sample.features.end(),
                                   [](float v) { return std::isfinite(v); });
   if (!finite || !std::isfinite(sample.weight) || sample.weight <= 0)
-    return invalid("has a feature that is no number, or a weight that is not positive; leave it out");
+    return invalid(
+        "has a feature that is no number, or a weight that is not positive; leave it out");
   if (sample.valid && (!std::isfinite(sample.throughput) || sample.throughput <= 0))
-    return invalid(fmt::format("is valid with a throughput of {}; give a positive number",
-                               sample.throughput));
+    return invalid(
+        fmt::format("is valid with a throughput of {}; give a positive number", sample.throughput));
   return {};
 }
 
@@ -153,7 +154,8 @@ double merit(const Quality& quality) { return quality.spearman - quality.regret;
 // ---- files ----
 
 json to_json(const Quality& q) {
-  return {{"spearman", q.spearman}, {"recall", q.recall}, {"regret", q.regret}, {"groups", q.groups}};
+  return {
+      {"spearman", q.spearman}, {"recall", q.recall}, {"regret", q.regret}, {"groups", q.groups}};
 }
 
 Quality quality_from(const json& j) {
@@ -169,11 +171,12 @@ Result<json> encode(const std::optional<Booster>& booster) {
 Result<std::optional<Booster>> decode(const json& j) {
   if (j.is_null()) return std::nullopt;
   const std::vector<uint8_t>& bytes = j.get_binary();
-  TW_TRY(Booster booster, Booster::from_bytes(
-                              {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  TW_TRY(Booster booster,
+         Booster::from_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   if (booster.columns() != feature_count())
-    return fail(ErrorCode::Invalid, fmt::format("[load cost model] trees over {} features, expected {}",
-                                                booster.columns(), feature_count()));
+    return fail(ErrorCode::Invalid,
+                fmt::format("[load cost model] trees over {} features, expected {}",
+                            booster.columns(), feature_count()));
   return booster;
 }
 
@@ -212,9 +215,10 @@ Status write_file(const std::string& path, const std::string& bytes) {
   std::error_code error;
   if (out) std::filesystem::rename(partial, path, error);
   if (out && !error) return {};
-  return fail(ErrorCode::Environment,
-              fmt::format("[save cost model] {} cannot be written; check the folder and the free space",
-                          path));
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[save cost model] {} cannot be written; check the folder and the free space",
+                  path));
 }
 
 Result<std::string> read_file(const std::string& path) {
@@ -234,8 +238,8 @@ std::string_view to_string(Source source) { return source == Source::Draft ? "dr
 Status CostModel::update(std::span<const Sample> samples) {
   for (size_t i = 0; i < samples.size(); ++i) TW_RETURN_IF_ERROR(check(samples[i], i));
   samples_.insert(samples_.end(), samples.begin(), samples.end());
-  const auto valid = std::count_if(samples_.begin(), samples_.end(),
-                                   [](const Sample& s) { return s.valid; });
+  const auto valid =
+      std::count_if(samples_.begin(), samples_.end(), [](const Sample& s) { return s.valid; });
   quality_ = ModelQuality{};
   quality_.samples = static_cast<size_t>(valid);
   quality_.failures = samples_.size() - quality_.samples;
@@ -262,12 +266,14 @@ void CostModel::learn_order() {
   quality_.learned = judge(judgement.learned);
   quality_.draft = judge(judgement.draft);
   ranker_ = std::move(*booster);
-  const bool better = quality_.learned.groups > 0 && merit(quality_.learned) > merit(quality_.draft);
+  const bool better =
+      quality_.learned.groups > 0 && merit(quality_.learned) > merit(quality_.draft);
   source_ = better ? Source::Learned : Source::Draft;
   if (!better)
-    quality_.note = fmt::format("on held-out measurements the draft model orders better "
-                                "(rank correlation {:.2f}, learned {:.2f})",
-                                quality_.draft.spearman, quality_.learned.spearman);
+    quality_.note = fmt::format(
+        "on held-out measurements the draft model orders better "
+        "(rank correlation {:.2f}, learned {:.2f})",
+        quality_.draft.spearman, quality_.learned.spearman);
 }
 
 void CostModel::learn_validity() {
@@ -304,14 +310,10 @@ std::vector<double> CostModel::predict_valid(std::span<const std::vector<float>>
 Status CostModel::save(const std::string& path) const {
   TW_TRY(json ranker, encode(ranker_));
   TW_TRY(json validity, encode(validity_));
-  const json content = {{"ranker", std::move(ranker)},
-                        {"validity", std::move(validity)},
-                        {"source", to_string(source_)},
-                        {"learned", to_json(quality_.learned)},
-                        {"draft", to_json(quality_.draft)},
-                        {"samples", quality_.samples},
-                        {"failures", quality_.failures},
-                        {"note", quality_.note}};
+  const json content = {{"ranker", std::move(ranker)},      {"validity", std::move(validity)},
+                        {"source", to_string(source_)},     {"learned", to_json(quality_.learned)},
+                        {"draft", to_json(quality_.draft)}, {"samples", quality_.samples},
+                        {"failures", quality_.failures},    {"note", quality_.note}};
   const std::vector<uint8_t> bytes = json::to_cbor(content);
   const std::string payload(bytes.begin(), bytes.end());
   return write_file(path, header(payload) + payload);
@@ -321,7 +323,8 @@ Result<CostModel> CostModel::load(const std::string& path, CostModelOptions opti
   TW_TRY(const std::string file, read_file(path));
   TW_TRY(const std::string_view payload, open_payload(path, file));
   CostModel model(std::move(options));
-  // The hash holds, so the content is what save() wrote; what throws here was written by other code.
+  // The hash holds, so the content is what save() wrote; what throws here was written by other
+  // code.
   try {
     const json content = json::from_cbor(payload);
     TW_TRY(model.ranker_, decode(content.at("ranker")));
@@ -331,8 +334,8 @@ Result<CostModel> CostModel::load(const std::string& path, CostModelOptions opti
     model.quality_ = {quality_from(content.at("learned")), quality_from(content.at("draft")),
                       content.at("samples"), content.at("failures"), content.at("note")};
   } catch (const json::exception& error) {
-    return fail(ErrorCode::Invalid, fmt::format("[load cost model] {}: {}; delete it", path,
-                                                error.what()));
+    return fail(ErrorCode::Invalid,
+                fmt::format("[load cost model] {}: {}; delete it", path, error.what()));
   }
   return model;
 }

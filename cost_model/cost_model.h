@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cost model of the tuner: orders candidates by how fast they are likely to be, from their
-// features. It learns from measurements, judges itself on measurements that it has not seen, and stays
-// with the draft model (cost_model/draft.h) for as long as that one orders better.
+// features. It learns from measurements, judges itself on measurements that it has not seen, and
+// stays with the draft model (cost_model/draft.h) for as long as that one orders better.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.update(samples));           // measured so far, of any workloads
@@ -27,15 +27,15 @@ namespace tw::cost_model {
 
 /// One measured candidate.
 struct Sample {
-  std::vector<float> features;   ///< of extract_features
-  double throughput = 0;         ///< flops a second or the like; only compared within the group
-  uint64_t group = 0;            ///< the workload and device
-  double weight = 1;             ///< of the group's order, averaged over its samples
-  bool valid = true;             ///< false: it failed to build, run or verify; throughput is ignored
+  std::vector<float> features;  ///< of extract_features
+  double throughput = 0;        ///< flops a second or the like; only compared within the group
+  uint64_t group = 0;           ///< the workload and device
+  double weight = 1;            ///< of the group's order, averaged over its samples
+  bool valid = true;            ///< false: it failed to build, run or verify; throughput is ignored
 };
 
 enum class Source { Draft, Learned };
-std::string_view to_string(Source source);   ///< "draft", "learned"
+std::string_view to_string(Source source);  ///< "draft", "learned"
 
 /// What is held out to judge by. Groups: whole workloads, as for the first pick of a new one; with
 /// fewer than 3 groups, and for Samples: candidates of known workloads, as for the next batch.
@@ -45,32 +45,33 @@ struct CostModelOptions {
   BoosterOptions booster;
   HoldOut hold_out = HoldOut::Groups;
   int folds = 3;
-  size_t least_samples = 32;   ///< valid ones, before learning starts
-  size_t least_failures = 8;   ///< before the validity model is learned
+  size_t least_samples = 32;  ///< valid ones, before learning starts
+  size_t least_failures = 8;  ///< before the validity model is learned
 };
 
 /// Both judged on the same held-out samples.
 struct ModelQuality {
   Quality learned, draft;
-  size_t samples = 0;    ///< valid ones, trained on
+  size_t samples = 0;  ///< valid ones, trained on
   size_t failures = 0;
-  std::string note;      ///< why there is no learned model; empty when there is one
+  std::string note;  ///< why there is no learned model; empty when there is one
 };
 
 class CostModel {
  public:
   explicit CostModel(CostModelOptions options = {}) : options_(std::move(options)) {}
 
-  /// Adds the samples and learns anew from all. Samples that nothing can be learned from (too few, all
-  /// equal) are no error: source() stays Draft and quality().note says why. Invalid, and nothing is
-  /// added, when a sample has a wrong number of features or a value that is not finite.
+  /// Adds the samples and learns anew from all. Samples that nothing can be learned from (too few,
+  /// all equal) are no error: source() stays Draft and quality().note says why. Invalid, and
+  /// nothing is added, when a sample has a wrong number of features or a value that is not finite.
   Status update(std::span<const Sample> samples);
 
-  /// One score a row, higher = faster; comparable within one call. Requires: rows of extract_features.
+  /// One score a row, higher = faster; comparable within one call. Requires: rows of
+  /// extract_features.
   std::vector<double> predict(std::span<const std::vector<float>> rows) const;
 
-  /// The probability that each candidate builds, runs and verifies: learned, or before there are enough
-  /// failures, the share of valid samples so far (1 without samples).
+  /// The probability that each candidate builds, runs and verifies: learned, or before there are
+  /// enough failures, the share of valid samples so far (1 without samples).
   std::vector<double> predict_valid(std::span<const std::vector<float>> rows) const;
 
   Source source() const { return source_; }
@@ -78,8 +79,8 @@ class CostModel {
 
   /// The models and their quality, without the samples. The file is replaced as a whole.
   Status save(const std::string& path) const;
-  /// Invalid for a file that is truncated, changed, or of another feature version: learn again then.
-  /// The file must be one's own: its hash guards against accidents, not against malice.
+  /// Invalid for a file that is truncated, changed, or of another feature version: learn again
+  /// then. The file must be one's own: its hash guards against accidents, not against malice.
   static Result<CostModel> load(const std::string& path, CostModelOptions options = {});
 
  private:

@@ -24,16 +24,18 @@ constexpr double call_cycles = 12;
 constexpr double lane_access_cycles = 1;
 // A spilled accumulator is stored and loaded again at each update.
 constexpr double spill_cycles = 1.5;
-// LLVM moves loads across a long unrolled block until nearly every value spills: 14 x 2 tiles ran at
-// 118 GF/s with 336 unrolled FMAs and at 38 GF/s with 1344 (1373 spill instructions in the assembly).
+// LLVM moves loads across a long unrolled block until nearly every value spills: 14 x 2 tiles ran
+// at 118 GF/s with 336 unrolled FMAs and at 38 GF/s with 1344 (1373 spill instructions in the
+// assembly).
 constexpr double unrolled_limit = 400;
 constexpr double unrolled_excess_cycles = 1.5;
-// Counter, compare, branch, two address increments; and setting a loop up, with its exit mispredicted.
+// Counter, compare, branch, two address increments; and setting a loop up, with its exit
+// mispredicted.
 constexpr double loop_instructions = 5;
 constexpr double loop_entry_cycles = 8;
-constexpr double dynamic_entry_cycles = 8;   // evaluating min/max bounds besides
-// Bytes a cycle and core, measured streaming on a Xeon at 3.9 GHz: L2 205 GB/s, L3 30, memory 17; L3 is
-// shared and faster elsewhere (Zen 4: about 80 GB/s), so 12 stands between.
+constexpr double dynamic_entry_cycles = 8;  // evaluating min/max bounds besides
+// Bytes a cycle and core, measured streaming on a Xeon at 3.9 GHz: L2 205 GB/s, L3 30, memory 17;
+// L3 is shared and faster elsewhere (Zen 4: about 80 GB/s), so 12 stands between.
 constexpr double l2_bytes_per_cycle = 48;
 constexpr double l3_bytes_per_cycle = 12;
 constexpr double memory_bytes_per_cycle = 4.5;
@@ -41,7 +43,7 @@ constexpr double threads_that_fill_memory = 4;
 // Resources that are not the bottleneck still cost this share of their time: overlap is imperfect.
 constexpr double overlap_loss = 0.15;
 constexpr double cycles_per_ns = 3.5;
-constexpr double phase_cycles = 2600;   // an empty parallel region with two threads: 0.76 us
+constexpr double phase_cycles = 2600;  // an empty parallel region with two threads: 0.76 us
 constexpr double task_cycles = 100;
 
 double bottleneck(std::initializer_list<double> times) {

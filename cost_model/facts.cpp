@@ -30,7 +30,7 @@ double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.ele
 /// Scalar operations of one evaluation of a statement's value.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
-  double useful = 1;   // the fraction of evaluations whose product is not a select's constant
+  double useful = 1;  // the fraction of evaluations whose product is not a select's constant
   std::vector<const dsl::Read*> reads;
 
   double flops() const { return 2 * fma + arithmetic + calls; }
@@ -51,7 +51,7 @@ class OperationCounter {
   Operations count(const Assign& assign) {
     if (assign.combine == dsl::Combine::Sum && multiplication(assign.value)) {
       operations_.fma += 1;
-      operations_.arithmetic -= 1;   // the multiplication that visit() is about to count
+      operations_.arithmetic -= 1;  // the multiplication that visit() is about to count
     } else if (assign.combine != dsl::Combine::None) {
       operations_.arithmetic += 1;
     }
@@ -130,20 +130,20 @@ struct Known {
 /// What one loop body touches of each buffer.
 struct Use {
   size_t buffer;
-  double body_footprint = 0;   // by one iteration
-  double loop_footprint = 0;   // by all iterations
-  Traffic direct = Traffic(cache_levels, 0.0);   // into each cache, by one iteration
+  double body_footprint = 0;                    // by one iteration
+  double loop_footprint = 0;                    // by all iterations
+  Traffic direct = Traffic(cache_levels, 0.0);  // into each cache, by one iteration
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
 struct Node {
   int parent = -1;
-  size_t first_inner_level = 0;   // levels from here on run within one iteration
-  size_t depth = 0;               // serial nodes from the phase down to here
+  size_t first_inner_level = 0;  // levels from here on run within one iteration
+  size_t depth = 0;              // serial nodes from the phase down to here
   bool is_task_axis = false;
   double trips = 1;
-  double entries = 1;             // times that the loop starts, per kernel call
-  double entries_per_iteration = 1;   // of the parent's body
+  double entries = 1;                // times that the loop starts, per kernel call
+  double entries_per_iteration = 1;  // of the parent's body
   bool has_literal_bounds = true;
   std::vector<Use> uses;
   std::optional<size_t> block;
@@ -153,9 +153,9 @@ struct Node {
 
 struct Site {
   const Assign* assign;
-  double copies = 1;        // of the statement in its block
-  double registers = 1;     // vector registers that one copy's lanes fill
-  double weight = 1;        // copies that run, where conditions skip some
+  double copies = 1;     // of the statement in its block
+  double registers = 1;  // vector registers that one copy's lanes fill
+  double weight = 1;     // copies that run, where conditions skip some
   size_t first_inner_level = 0;
 };
 
@@ -218,7 +218,8 @@ class PhaseWalk {
   Status visit_if(const If& branch) {
     const double outer_weight = weight_;
     double copies = 1;
-    for (size_t i = current().first_inner_level; i < levels_.size(); ++i) copies *= levels_[i].trips;
+    for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
+      copies *= levels_[i].trips;
     kernel_.if_tests += current().iterations() * copies * weight_;
     weight_ *= probability(levels_, branch.condition);
     TW_RETURN_IF_ERROR(visit(*branch.body));
@@ -303,19 +304,21 @@ class PhaseWalk {
   Result<size_t> find(const std::string& name, size_t rank) const {
     const auto check = [&](size_t i) -> Result<size_t> {
       if (known_[i].buffer->extents.size() == rank) return i;
-      return fail(ErrorCode::Internal,
-                  fmt::format("[extract features] buffer {} has {} dimensions, an access has {}: the "
-                              "program is not well formed",
-                              name, known_[i].buffer->extents.size(), rank));
+      return fail(
+          ErrorCode::Internal,
+          fmt::format("[extract features] buffer {} has {} dimensions, an access has {}: the "
+                      "program is not well formed",
+                      name, known_[i].buffer->extents.size(), rank));
     };
     for (size_t i = live_.size(); i > 0; --i)
       if (known_[live_[i - 1]].buffer->name == name) return check(live_[i - 1]);
     for (size_t i = 0; i < known_.size(); ++i)
       if (is_global(i) && known_[i].buffer->name == name) return check(i);
-    return fail(ErrorCode::Internal,
-                fmt::format("[extract features] the program accesses {}, which is no argument, scratch "
-                            "or allocated buffer: the program is not well formed",
-                            name));
+    return fail(
+        ErrorCode::Internal,
+        fmt::format("[extract features] the program accesses {}, which is no argument, scratch "
+                    "or allocated buffer: the program is not well formed",
+                    name));
   }
 
   bool is_global(size_t i) const {
@@ -397,25 +400,26 @@ class PhaseWalk {
     if (level && pattern(access, *level) == Pattern::Contiguous) known_[buffer].vectorized = true;
   }
 
-  /// Counts the loads of one operand, each address once a block; returns the registers that hold the
-  /// values for later statements.
+  /// Counts the loads of one operand, each address once a block; returns the registers that hold
+  /// the values for later statements.
   double add_load(BlockFacts& block, const Site& site, const Access& access, bool into_registers) {
-    const double addresses = distinct_elements(
-        access, levels_, [&](size_t level) { return is_unrolled(level, site); });
+    const double addresses =
+        distinct_elements(access, levels_, [&](size_t level) { return is_unrolled(level, site); });
     const auto level = vector_level();
     const Pattern how = level ? pattern(access, *level) : Pattern::Contiguous;
-    const double per_address = how == Pattern::Broadcast    ? 1
-                               : how == Pattern::Contiguous ? registers_for(lanes(), size_of(access))
-                                                            : lanes();
-    // A value that stays the same over the innermost loop is loaded before it, if no store to memory
-    // may change it meanwhile.
+    const double per_address = how == Pattern::Broadcast ? 1
+                               : how == Pattern::Contiguous
+                                   ? registers_for(lanes(), size_of(access))
+                                   : lanes();
+    // A value that stays the same over the innermost loop is loaded before it, if no store to
+    // memory may change it meanwhile.
     const bool hoisted = into_registers && !varies_in_innermost_loop(access);
     const double share = weight_ / (hoisted ? std::max(1.0, current().trips) : 1.0);
-    double* counter = how == Pattern::Broadcast  ? &block.instructions.broadcast_loads
-                      : how == Pattern::Strided  ? &block.instructions.strided_loads
-                      : how == Pattern::Gather   ? &block.instructions.gather_loads
-                      : level                    ? &block.instructions.vector_loads
-                                                 : &block.instructions.broadcast_loads;
+    double* counter = how == Pattern::Broadcast ? &block.instructions.broadcast_loads
+                      : how == Pattern::Strided ? &block.instructions.strided_loads
+                      : how == Pattern::Gather  ? &block.instructions.gather_loads
+                      : level                   ? &block.instructions.vector_loads
+                                                : &block.instructions.broadcast_loads;
     const double loads = addresses * per_address * share;
     *counter += loads;
     const double loaded = how == Pattern::Contiguous ? addresses * lanes() * share : loads;
@@ -432,8 +436,8 @@ class PhaseWalk {
     return access.depends_on(node.first_inner_level - 1);
   }
 
-  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop that
-  /// it does not depend on: all its values within one iteration of that loop must be kept.
+  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop
+  /// that it does not depend on: all its values within one iteration of that loop must be kept.
   double kept_values(const Site& site, const Access& access) const {
     for (size_t i = site.first_inner_level; i < levels_.size(); ++i) {
       if (!is_unrolled(i, site) || access.depends_on(i)) continue;
@@ -472,8 +476,8 @@ class PhaseWalk {
   /// Copies of one statement that update the same element wait for each other.
   void add_chains(BlockFacts& block, const Site& site, const Access& access) {
     if (site.assign->combine == dsl::Combine::None) return;
-    const double targets = distinct_elements(
-        access, levels_, [&](size_t level) { return is_unrolled(level, site); });
+    const double targets =
+        distinct_elements(access, levels_, [&](size_t level) { return is_unrolled(level, site); });
     const double chains = targets * site.registers;
     const double depth = site.copies / targets;
     if (chains * depth < block.accumulators * block.chain) return;
@@ -527,7 +531,8 @@ class PhaseWalk {
   }
 
   /// Inner loops first: where an iteration's data fits into a cache, what the next iteration shares
-  /// with it is still there, and the loop fetches each line once; elsewhere each iteration pays anew.
+  /// with it is still there, and the loop fetches each line once; elsewhere each iteration pays
+  /// anew.
   void finish_traffic() {
     const double capacity[cache_levels] = {static_cast<double>(target_.l1_bytes),
                                            static_cast<double>(target_.l2_bytes),
@@ -607,14 +612,14 @@ class PhaseWalk {
   KernelFacts& kernel_;
   PhaseFacts phase_;
   std::vector<Known> known_;
-  std::vector<size_t> live_;       // allocated buffers in scope
+  std::vector<size_t> live_;  // allocated buffers in scope
   std::vector<Level> levels_;
   std::vector<Node> nodes_;
   int node_ = -1;
   int task_node_ = 0;
-  double weight_ = 1;              // of the conditions within the current node
+  double weight_ = 1;  // of the conditions within the current node
   std::vector<int> block_nodes_;
-  std::vector<std::vector<size_t>> block_buffers_;   // Register buffers in scope
+  std::vector<std::vector<size_t>> block_buffers_;  // Register buffers in scope
 };
 
 void add_buffers(const Program& program, KernelFacts& facts) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The numbers of a Program that its speed depends on, found in one walk over its loops. The features
-// of the learned model are a view of them, and the draft model is a formula over them. Plain values.
+// The numbers of a Program that its speed depends on, found in one walk over its loops. The
+// features of the learned model are a view of them, and the draft model is a formula over them.
+// Plain values.
 //
 // Counts are per kernel call and of instructions as a vectorizing compiler would emit them: an
-// unrolled statement counts each copy, a vector of 16 floats counts two registers on AVX2 and one on
-// AVX-512. Averages where loops are trimmed, so counts are doubles.
+// unrolled statement counts each copy, a vector of 16 floats counts two registers on AVX2 and one
+// on AVX-512. Averages where loops are trimmed, so counts are doubles.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +26,7 @@ struct Instructions {
   double calls = 0;       ///< exp, tanh, ...
   double vector_loads = 0, broadcast_loads = 0, strided_loads = 0, gather_loads = 0;
   double stores = 0;
-  double scattered_stores = 0;   ///< of these, not to neighbouring elements
+  double scattered_stores = 0;  ///< of these, not to neighbouring elements
 
   double loads() const { return vector_loads + broadcast_loads + strided_loads + gather_loads; }
   double compute() const { return fma + arithmetic + calls; }
@@ -33,28 +34,28 @@ struct Instructions {
   void add(const Instructions& other, double times);
 };
 
-/// A block is straight-line code: all statements with the same innermost serial loop, its unrolled and
-/// vector loops expanded. Instructions are of one execution of the block.
+/// A block is straight-line code: all statements with the same innermost serial loop, its unrolled
+/// and vector loops expanded. Instructions are of one execution of the block.
 struct BlockFacts {
   Instructions instructions;
   double executions = 0;
   double flops = 0;
-  double statements = 0;        ///< after unrolling, one a vector register
-  double accumulators = 0;      ///< independent chains of updates, in registers
-  double chain = 0;             ///< dependent updates of one accumulator
-  double buffer_registers = 0;  ///< that the Register buffers in scope need
-  double operand_registers = 0; ///< values kept for later statements of the block
-  double spills = 0;            ///< registers needed beyond the target's
-  double lanes = 1;             ///< of the vector loop
-  double lane_use = 0;          ///< lanes that compute / lanes of the registers used
+  double statements = 0;         ///< after unrolling, one a vector register
+  double accumulators = 0;       ///< independent chains of updates, in registers
+  double chain = 0;              ///< dependent updates of one accumulator
+  double buffer_registers = 0;   ///< that the Register buffers in scope need
+  double operand_registers = 0;  ///< values kept for later statements of the block
+  double spills = 0;             ///< registers needed beyond the target's
+  double lanes = 1;              ///< of the vector loop
+  double lane_use = 0;           ///< lanes that compute / lanes of the registers used
   double element_bytes = 4;
-  double reduction_depth = 1;   ///< reduction steps unrolled into the block
-  double trips = 1;             ///< of the innermost serial loop
-  double serial_depth = 0;      ///< serial loops and task axes around
-  bool loop_reduces = false;    ///< the innermost serial loop updates the same accumulators
+  double reduction_depth = 1;  ///< reduction steps unrolled into the block
+  double trips = 1;            ///< of the innermost serial loop
+  double serial_depth = 0;     ///< serial loops and task axes around
+  bool loop_reduces = false;   ///< the innermost serial loop updates the same accumulators
   double unrolled_loops = 0;
-  /// Bytes touched by one iteration of the innermost serial loop, by all its iterations, by those of
-  /// the loop around it, ...; outward up to the task.
+  /// Bytes touched by one iteration of the innermost serial loop, by all its iterations, by those
+  /// of the loop around it, ...; outward up to the task.
   std::vector<double> footprints;
 };
 
@@ -66,27 +67,27 @@ struct PhaseFacts {
   double tasks = 1;
   std::vector<BlockFacts> blocks;
   Traffic traffic = Traffic(cache_levels, 0.0);
-  double footprint = 0;         ///< bytes that the phase touches
+  double footprint = 0;  ///< bytes that the phase touches
   double task_footprint = 0;
   double serial_iterations = 0;
   double loop_entries = 0;
-  double dynamic_entries = 0;   ///< of these, loops whose bounds are computed
+  double dynamic_entries = 0;  ///< of these, loops whose bounds are computed
 };
 
 struct KernelFacts {
   std::vector<PhaseFacts> phases;
-  Instructions instructions;    ///< of all phases
-  double flops = 0;             ///< executed, in guarded or padded lanes too
-  double useful_flops = 0;      ///< without the products that a select replaces by a constant
-  double lane_flops = 0;        ///< flops if every lane of every register counted
+  Instructions instructions;  ///< of all phases
+  double flops = 0;           ///< executed, in guarded or padded lanes too
+  double useful_flops = 0;    ///< without the products that a select replaces by a constant
+  double lane_flops = 0;      ///< flops if every lane of every register counted
   double fma_flops = 0;
-  double partial_flops = 0;     ///< under a trimmed or guarded tile that is not whole
-  double loaded_bytes = 0;      ///< from L1, by load instructions
+  double partial_flops = 0;  ///< under a trimmed or guarded tile that is not whole
+  double loaded_bytes = 0;   ///< from L1, by load instructions
   double if_tests = 0;
   double selects = 0;
-  double statements = 0;        ///< after unrolling: the size of the code
-  double combine_bytes = 0;     ///< read-modify-write of memory: what blocking a reduction costs
-  double output_writes = 0;     ///< elements of outputs written
+  double statements = 0;     ///< after unrolling: the size of the code
+  double combine_bytes = 0;  ///< read-modify-write of memory: what blocking a reduction costs
+  double output_writes = 0;  ///< elements of outputs written
   double argument_bytes = 0, constant_bytes = 0, output_bytes = 0, output_elements = 0;
   double scratch_bytes = 0, local_bytes = 0;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The loops around a point of a program, with the number of iterations that each makes on average.
-// A loop that is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`) makes a
-// different number at each point of the loops around it: all points are counted where they are few,
-// a fixed sample where they are many, so that equal programs always give equal numbers. Values.
+// A loop that is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`)
+// makes a different number at each point of the loops around it: all points are counted where they
+// are few, a fixed sample where they are many, so that equal programs always give equal numbers.
+// Values.
 
 #include <cstdint>
 #include <optional>
@@ -31,8 +32,8 @@ struct Level {
 Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Expr begin,
                  dsl::Expr end, schedules::LoopKind kind);
 
-/// The fraction of the points of `outer` where the condition holds; 0.5 for a condition that depends
-/// on data.
+/// The fraction of the points of `outer` where the condition holds; 0.5 for a condition that
+/// depends on data.
 double probability(const std::vector<Level>& outer, const dsl::Expr& condition);
 
 }  // namespace tw::cost_model

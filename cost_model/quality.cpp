@@ -43,8 +43,7 @@ struct Columns {
 
 void judge_group(const Columns& group, Quality& sum) {
   if (group.scores.size() < 3) return;
-  const auto [low, high] =
-      std::minmax_element(group.throughputs.begin(), group.throughputs.end());
+  const auto [low, high] = std::minmax_element(group.throughputs.begin(), group.throughputs.end());
   if (*low == *high) return;
   const double best = *high;
   const size_t k = picks(group.scores.size());

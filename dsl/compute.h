@@ -3,8 +3,8 @@
 // Computes: operators declared as tensor expressions.
 //
 // A Compute is inputs and a list of stages in dependency order; each stage defines a tensor by one
-// expression over its axes, possibly reduced over further axes. It is a value: immutable once built,
-// comparable by its text, safe to share between threads. All extents are static.
+// expression over its axes, possibly reduced over further axes. It is a value: immutable once
+// built, comparable by its text, safe to share between threads. All extents are static.
 //
 //   Axis m("m", 64), n("n", 32), k("k", 128);
 //   Tensor a = input("a", Float32, {m, k}), b = weight("b", Float32, {k, n});
@@ -25,7 +25,7 @@ namespace tw::dsl {
 /// A named index with its extent: it runs over [0, extent). Converts to the Expr of its variable.
 struct Axis {
   std::string name;
-  int64_t extent = -1;   ///< -1: not bound yet, see build()
+  int64_t extent = -1;  ///< -1: not bound yet, see build()
 
   Axis() = default;
   Axis(std::string axis_name, int64_t axis_extent = -1)
@@ -35,7 +35,7 @@ struct Axis {
 };
 
 enum class Combine { None, Sum, Prod, Min, Max };
-std::string_view to_string(Combine combine);   ///< "", "sum", "prod", "min", "max"
+std::string_view to_string(Combine combine);  ///< "", "sum", "prod", "min", "max"
 /// What the reduction starts from: 0, 1, or the largest / smallest value of the type.
 Expr identity(Combine combine, DType type);
 
@@ -43,8 +43,8 @@ struct Input {
   std::string name;
   DType type = Float32;
   std::vector<int64_t> shape;
-  bool constant = false;   ///< known ahead of the call (weights): may be packed once
-  std::string letters;     ///< one upper-case letter a dimension, as layouts spell it ("NCHW")
+  bool constant = false;  ///< known ahead of the call (weights): may be packed once
+  std::string letters;    ///< one upper-case letter a dimension, as layouts spell it ("NCHW")
 };
 
 /// name[axes] = combine over reduction of body. Reads in the body are of inputs or earlier stages.
@@ -62,8 +62,8 @@ struct Stage {
 
 struct Compute {
   std::vector<Input> inputs;
-  std::vector<Stage> stages;          ///< in dependency order
-  std::vector<std::string> outputs;   ///< names of stages
+  std::vector<Stage> stages;         ///< in dependency order
+  std::vector<std::string> outputs;  ///< names of stages
 
   const Input* find_input(const std::string& name) const;
   const Stage* find_stage(const std::string& name) const;
@@ -79,10 +79,9 @@ struct Compute {
 /// A letter or underscore, then letters, digits and underscores; no word of the language.
 bool is_valid_name(const std::string& name);
 
-/// Names unique and well formed; reads of known tensors with the right rank; extents >= 0 and products
-/// within int64; types of every operation agree; integer divisors are
-/// positive literals; no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest
-/// Invalid.
+/// Names unique and well formed; reads of known tensors with the right rank; extents >= 0 and
+/// products within int64; types of every operation agree; integer divisors are positive literals;
+/// no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest Invalid.
 Status validate(const Compute& compute);
 
 /// Operations on values per evaluation that the definition asks for (padding included): 2 a
@@ -118,7 +117,9 @@ Reduction sum(std::vector<Axis> axes, Expr body);
 Reduction prod(std::vector<Axis> axes, Expr body);
 Reduction max_over(std::vector<Axis> axes, Expr body);
 Reduction min_over(std::vector<Axis> axes, Expr body);
-inline Reduction sum(Axis axis, Expr body) { return sum(std::vector<Axis>{std::move(axis)}, std::move(body)); }
+inline Reduction sum(Axis axis, Expr body) {
+  return sum(std::vector<Axis>{std::move(axis)}, std::move(body));
+}
 
 /// Dimensions are axes; only their extents matter here. `letters` as in Input.
 Tensor input(const std::string& name, DType type, const std::vector<Axis>& shape,

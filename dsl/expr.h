@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Expressions: the immutable trees that tensor definitions, loop bounds and generated statements share.
+// Expressions: the immutable trees that tensor definitions, loop bounds and generated statements
+// share.
 //
-// An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe to
-// share between threads. Index arithmetic has type Int64; division and modulo of integers round towards
-// minus infinity (as Halide's do), so `(x - 1) / 2` and `x % 4` mean the same on every target.
-// Arithmetic needs operands of one type; an integer literal takes the type of the other operand.
+// An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
+// to share between threads. Index arithmetic has type Int64; division and modulo of integers round
+// towards minus infinity (as Halide's do), so `(x - 1) / 2` and `x % 4` mean the same on every
+// target. Arithmetic needs operands of one type; an integer literal takes the type of the other
+// operand.
 //
 //   Expr x = var("x");
 //   Expr e = select(x >= 1 && x < 8, a.read({x - 1}), constant(Float32, 0));
@@ -71,8 +73,8 @@ enum class BinaryOp {
 
 class Expr {
  public:
-  Expr() = default;                        ///< empty; only to be assigned to
-  Expr(int64_t value);                     ///< an Int64 literal
+  Expr() = default;     ///< empty; only to be assigned to
+  Expr(int64_t value);  ///< an Int64 literal
   Expr(int value) : Expr(int64_t{value}) {}
   explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
 
@@ -93,8 +95,8 @@ class Expr {
 
 struct Const {
   DType type;
-  double float_value = 0;   ///< for float types, already rounded to the type
-  int64_t int_value = 0;    ///< for the others
+  double float_value = 0;  ///< for float types, already rounded to the type
+  int64_t int_value = 0;   ///< for the others
 };
 /// An axis or loop variable, always Int64.
 struct Var {

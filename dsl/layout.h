@@ -3,9 +3,9 @@
 // Layouts: how a tensor's elements lie in memory, as splits and a permutation of its dimensions.
 //
 // Text is upper-case letters for the outer part of each dimension and `<factor><letter>` for inner
-// parts, outermost first: with the letters "NCHW", `NCHW16c` keeps blocks of 16 channels together and
-// `NHWC` moves them last; `OIHW4i16o4i` splits one dimension twice. A dimension whose extent is no
-// multiple of its factors is rounded up; the extra elements are zero. Immutable; thread-safe.
+// parts, outermost first: with the letters "NCHW", `NCHW16c` keeps blocks of 16 channels together
+// and `NHWC` moves them last; `OIHW4i16o4i` splits one dimension twice. A dimension whose extent is
+// no multiple of its factors is rounded up; the extra elements are zero. Immutable; thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -28,8 +28,8 @@ class Layout {
 
   /// The row-major layout of `rank` dimensions.
   static Layout row_major(int rank);
-  /// `letters` names the logical dimensions in order. Each must occur once in upper case, outside of
-  /// its splits; factors are at least 2.
+  /// `letters` names the logical dimensions in order. Each must occur once in upper case, outside
+  /// of its splits; factors are at least 2.
   static Result<Layout> parse(std::string_view text, std::string_view letters);
 
   std::string to_string(std::string_view letters) const;

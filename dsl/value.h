@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One number of any element type, and what each operation does to it: the arithmetic that the
-// interpreters of computes and of programs share. Floats are computed in double, integers wrap, min and
-// max ignore a NaN, casts to integers truncate and saturate. Pure functions; thread-safe.
+// interpreters of computes and of programs share. Floats are computed in double, integers wrap, min
+// and max ignore a NaN, casts to integers truncate and saturate. Pure functions; thread-safe.
 
 #include <cstdint>
 
@@ -17,8 +17,8 @@ struct Value {
   int64_t i = 0;
 };
 
-/// Floats are not rounded here. Requires: an operation that both operands need (not And, Or); divisors
-/// of integers are positive.
+/// Floats are not rounded here. Requires: an operation that both operands need (not And, Or);
+/// divisors of integers are positive.
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);

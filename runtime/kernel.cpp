@@ -40,10 +40,9 @@ int32_t run_task(void* context, int32_t task) noexcept {
 }
 
 tl::unexpected<Error> failed_phase(const std::string& symbol, int32_t code) {
-  return fail(ErrorCode::Internal,
-              fmt::format("[kernel] phase '{}' failed with {}: expected 0; "
-                          "compile the kernel again and report this",
-                          symbol, code));
+  return fail(ErrorCode::Internal, fmt::format("[kernel] phase '{}' failed with {}: expected 0; "
+                                               "compile the kernel again and report this",
+                                               symbol, code));
 }
 
 Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* scratch,
@@ -307,8 +306,7 @@ Status Kernel::run_backwards(std::span<void* const> buffers, void* scratch) cons
   TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
   for (const Phase& phase : state_->phases)
     for (int64_t task = phase.tasks - 1; task >= 0; --task)
-      if (const int32_t code =
-              phase.function(buffers.data(), scratch, static_cast<int32_t>(task));
+      if (const int32_t code = phase.function(buffers.data(), scratch, static_cast<int32_t>(task));
           code != 0)
         return failed_phase(phase.symbol, code);
   return {};

@@ -15,8 +15,9 @@ using dsl::Var;
 
 namespace {
 
-// Rules other than ranges that one proof may use, and rules tried in the whole search for it. Proofs
-// about the loops of schedules use 0 to 3; the second bounds the work where there is no proof.
+// Rules other than ranges that one proof may use, and rules tried in the whole search for it.
+// Proofs about the loops of schedules use 0 to 3; the second bounds the work where there is no
+// proof.
 constexpr int most_rules = 6;
 constexpr int search_steps = 400;
 
@@ -88,7 +89,8 @@ bool is_min_or_max(const Expr& atom) {
   return binary_of(atom, BinaryOp::Min) || binary_of(atom, BinaryOp::Max);
 }
 
-/// c * min(a, b) with c > 0 is at least x only where both c a and c b are; likewise the negated maximum.
+/// c * min(a, b) with c > 0 is at least x only where both c a and c b are; likewise the negated
+/// maximum.
 bool needs_both(const Affine::Term& term) {
   return binary_of(term.atom, term.coefficient > 0 ? BinaryOp::Min : BinaryOp::Max) != nullptr;
 }
@@ -110,11 +112,12 @@ std::optional<FloorDivision> floor_division(const Expr& atom) {
   return k && *k > 0 ? std::optional(FloorDivision{division->a, *k}) : std::nullopt;
 }
 
-/// k * affine without the floor of its term +-floor(e / k): affine >= 0 exactly where the result is,
-/// and affine is the result divided by k, rounded down.
+/// k * affine without the floor of its term +-floor(e / k): affine >= 0 exactly where the result
+/// is, and affine is the result divided by k, rounded down.
 ///   floor(e/k) + r  ->  e + k r
 ///   r - floor(e/k)  ->  k r - e + k - 1
-Affine without_floor(const Affine& affine, const Affine::Term& term, const FloorDivision& division) {
+Affine without_floor(const Affine& affine, const Affine::Term& term,
+                     const FloorDivision& division) {
   Affine scaled;
   scaled.add(without(affine, term), division.divisor);
   scaled.add(to_affine(division.numerator), term.coefficient);
@@ -125,7 +128,8 @@ Affine without_floor(const Affine& affine, const Affine::Term& term, const Floor
 /// 2 x - 3 >= 0 over the integers is x - 2 >= 0.
 void tighten(Affine& at_least_zero) {
   int64_t divisor = 0;
-  for (const Affine::Term& term : at_least_zero.terms) divisor = std::gcd(divisor, term.coefficient);
+  for (const Affine::Term& term : at_least_zero.terms)
+    divisor = std::gcd(divisor, term.coefficient);
   if (divisor <= 1) return;
   for (Affine::Term& term : at_least_zero.terms) term.coefficient /= divisor;
   at_least_zero.constant = floor_div(at_least_zero.constant, divisor);
@@ -233,7 +237,8 @@ void Bounds::add_fact(Affine at_least_zero) {
 
 void Bounds::derive_facts(const Affine& at_least_zero) {
   for (const Affine::Term& term : at_least_zero.terms) {
-    if (const auto division = floor_division(term.atom); division && std::abs(term.coefficient) == 1)
+    if (const auto division = floor_division(term.atom);
+        division && std::abs(term.coefficient) == 1)
       return add_fact(without_floor(at_least_zero, term, *division));
     if (!needs_both(term)) continue;
     const Binary& choice = *term.atom.as<Binary>();
@@ -313,7 +318,8 @@ std::optional<int64_t> Bounds::atom_bound(const Expr& atom, bool below, int rule
   return std::nullopt;
 }
 
-std::optional<int64_t> Bounds::search_below(const Affine& affine, std::optional<int64_t> enough) const {
+std::optional<int64_t> Bounds::search_below(const Affine& affine,
+                                            std::optional<int64_t> enough) const {
   steps_ = search_steps;
   std::optional<int64_t> result;
   for (int rules = 0; rules <= most_rules && (rules == 0 || steps_ > 0); ++rules) {
@@ -323,8 +329,8 @@ std::optional<int64_t> Bounds::search_below(const Affine& affine, std::optional<
   return result;
 }
 
-// Range by range, innermost first; other rules may be taken at any point, `rules` times in all. The search
-// tries few before many, as the proofs that exist are short.
+// Range by range, innermost first; other rules may be taken at any point, `rules` times in all. The
+// search tries few before many, as the proofs that exist are short.
 std::optional<int64_t> Bounds::bound_below(const Affine& affine, int rules,
                                            std::optional<int64_t> enough) const {
   if (affine.is_constant()) return affine.constant;
@@ -359,8 +365,8 @@ std::optional<int64_t> Bounds::bound_below(const Affine& affine, int rules,
 }
 
 // The innermost atom; of several the one that is no variable, which may contain the others. Where a
-// minimum or maximum may be replaced by either side, those of which both sides must hold come first, so
-// that the choice may depend on them.
+// minimum or maximum may be replaced by either side, those of which both sides must hold come
+// first, so that the choice may depend on them.
 Affine::Term Bounds::next_to_eliminate(const Affine& affine) const {
   const Affine::Term* next = &affine.terms[0];
   for (const Affine::Term& term : affine.terms) {
@@ -373,8 +379,8 @@ Affine::Term Bounds::next_to_eliminate(const Affine& affine) const {
   return *next;
 }
 
-std::optional<int64_t> Bounds::bound_of_choice(const Affine& affine, const Affine::Term& term, int rules,
-                                               std::optional<int64_t> enough) const {
+std::optional<int64_t> Bounds::bound_of_choice(const Affine& affine, const Affine::Term& term,
+                                               int rules, std::optional<int64_t> enough) const {
   const Binary& choice = *term.atom.as<Binary>();
   Affine with_a = without(affine, term), with_b = with_a;
   with_a.add(to_affine(choice.a), term.coefficient);
@@ -410,10 +416,10 @@ std::optional<int64_t> Bounds::bound_of_floors(const Affine& affine, int rules,
   return std::nullopt;
 }
 
-// A fact a v + r >= 0 bounds v itself by an integer: v <= floor(max r / -a). This sees what elimination
-// over the rationals does not: 48 x + v < 56 leaves x = 0 only.
-std::optional<int64_t> Bounds::rounded_bound(const Expr& atom, int64_t c, const Affine& rest, int rules,
-                                             std::optional<int64_t> enough) const {
+// A fact a v + r >= 0 bounds v itself by an integer: v <= floor(max r / -a). This sees what
+// elimination over the rationals does not: 48 x + v < 56 leaves x = 0 only.
+std::optional<int64_t> Bounds::rounded_bound(const Expr& atom, int64_t c, const Affine& rest,
+                                             int rules, std::optional<int64_t> enough) const {
   std::optional<int64_t> result;
   for (const Fact& fact : facts_) {
     const int64_t a = fact.at_least_zero.coefficient(atom);
@@ -534,7 +540,8 @@ Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
     const auto covers = [&](const Expr& a, const Expr& other) {
       return bounds.proves(b.op == BinaryOp::Min ? a <= other : other <= a);
     };
-    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& k) { return covers(k, candidate); })) continue;
+    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& k) { return covers(k, candidate); }))
+      continue;
     std::erase_if(kept, [&](const Expr& k) { return covers(candidate, k); });
     kept.push_back(candidate);
   }
@@ -565,8 +572,7 @@ Expr simplify(const Expr& expr, const Bounds& bounds) {
     return dsl::read(r->tensor, std::move(indices), r->type, r->source);
   }
   if (const dsl::Cast* c = expr.as<dsl::Cast>()) return dsl::cast(c->type, simplify(c->a, bounds));
-  if (const dsl::Unary* u = expr.as<dsl::Unary>())
-    return dsl::unary(u->op, simplify(u->a, bounds));
+  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return dsl::unary(u->op, simplify(u->a, bounds));
   const Binary* b = expr.as<Binary>();
   if (!b) return expr;
   switch (b->op) {
@@ -575,7 +581,8 @@ Expr simplify(const Expr& expr, const Bounds& bounds) {
       if (expr.type() == Int64) return simplify_division(*b, bounds);
       break;
     case BinaryOp::Min:
-    case BinaryOp::Max: return simplify_minmax(*b, bounds);
+    case BinaryOp::Max:
+      return simplify_minmax(*b, bounds);
     case BinaryOp::Add:
     case BinaryOp::Sub:
     case BinaryOp::Mul:
@@ -587,7 +594,8 @@ Expr simplify(const Expr& expr, const Bounds& bounds) {
     case BinaryOp::Ne:
       if (const auto decided = simplify_comparison(expr, bounds)) return *decided;
       break;
-    default: break;
+    default:
+      break;
   }
   return dsl::binary(b->op, simplify(b->a, bounds), simplify(b->b, bounds));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Affine reasoning about index expressions: normal forms, what is known about the variables in scope,
-// and the bounds that follow. This is what trims loops, proves accesses inside their buffers and
-// simplifies the divisions that layouts and fused loops bring.
+// Affine reasoning about index expressions: normal forms, what is known about the variables in
+// scope, and the bounds that follow. This is what trims loops, proves accesses inside their buffers
+// and simplifies the divisions that layouts and fused loops bring.
 //
 // The procedure is elimination, innermost variable first, by constant ranges and by facts `a >= 0`
-// (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. What it cannot prove
-// is treated as false. Values; Bounds is not thread-safe.
+// (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. What it cannot
+// prove is treated as false. Values; Bounds is not thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,8 @@ namespace tw::schedules {
 
 using dsl::Expr;
 
-/// constant + sum of coefficient * atom. Atoms are variables, or subexpressions that are not affine.
+/// constant + sum of coefficient * atom. Atoms are variables, or subexpressions that are not
+/// affine.
 struct Affine {
   struct Term {
     Expr atom;
@@ -37,7 +38,8 @@ struct Affine {
 Affine to_affine(const Expr& expr);
 Expr to_expr(const Affine& affine);
 
-/// A conjunction, split: each constraint means `affine >= 0`; what is not affine stays an expression.
+/// A conjunction, split: each constraint means `affine >= 0`; what is not affine stays an
+/// expression.
 struct Constraints {
   std::vector<Affine> affine;
   std::vector<Expr> opaque;
@@ -45,7 +47,8 @@ struct Constraints {
 Constraints split_condition(const Expr& condition);
 Expr to_condition(const Affine& at_least_zero);
 
-/// What is known at a point of a program: the variables in scope, outermost first, and facts on them.
+/// What is known at a point of a program: the variables in scope, outermost first, and facts on
+/// them.
 class Bounds {
  public:
   /// variable in [begin, end); begin may be a max(...) and end a min(...) of affine expressions.
@@ -64,17 +67,17 @@ class Bounds {
   std::optional<int64_t> lower(const Affine& affine) const;
   std::optional<int64_t> upper(const Affine& affine) const;
 
-  bool proves(const Expr& condition) const;    ///< it holds for all values in scope
-  bool refutes(const Expr& condition) const;   ///< it holds for none
+  bool proves(const Expr& condition) const;   ///< it holds for all values in scope
+  bool refutes(const Expr& condition) const;  ///< it holds for none
 
  private:
   struct Variable {
     std::string name;
-    std::optional<int64_t> low, high;   // inclusive
+    std::optional<int64_t> low, high;  // inclusive
   };
   struct Fact {
     Affine at_least_zero;
-    int depth;   // of its innermost variable
+    int depth;  // of its innermost variable
   };
   int depth_of(const std::string& name) const;
   int depth_of(const Expr& atom) const;
@@ -83,8 +86,8 @@ class Bounds {
   std::optional<int64_t> bound_below(const Affine& affine, int rules,
                                      std::optional<int64_t> enough = std::nullopt) const;
   Affine::Term next_to_eliminate(const Affine& affine) const;
-  std::optional<int64_t> bound_of_choice(const Affine& affine, const Affine::Term& min_or_max, int rules,
-                                         std::optional<int64_t> enough) const;
+  std::optional<int64_t> bound_of_choice(const Affine& affine, const Affine::Term& min_or_max,
+                                         int rules, std::optional<int64_t> enough) const;
   std::optional<int64_t> bound_of_floors(const Affine& affine, int rules,
                                          std::optional<int64_t> enough) const;
   std::optional<int64_t> rounded_bound(const Expr& atom, int64_t coefficient, const Affine& rest,
@@ -95,7 +98,7 @@ class Bounds {
 
   std::vector<Variable> variables_;
   std::vector<Fact> facts_;
-  mutable int steps_ = 0;   ///< left of the present search
+  mutable int steps_ = 0;  ///< left of the present search
 };
 
 /// An equivalent expression within the scope: affine parts normalised, divisions and modulos by

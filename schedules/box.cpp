@@ -26,7 +26,8 @@ Interval scaled(const Interval& a, int64_t k) {
   return {(a.low + Expr(a.extent - 1)) * Expr(k), (a.extent - 1) * -k + 1};
 }
 
-std::optional<Interval> atom_interval(const Expr& atom, const std::map<std::string, int64_t>& inner) {
+std::optional<Interval> atom_interval(const Expr& atom,
+                                      const std::map<std::string, int64_t>& inner) {
   if (is_free_of(atom, inner)) return Interval{atom, 1};
   if (const dsl::Var* v = atom.as<dsl::Var>()) return Interval{Expr(0), inner.at(v->name)};
   const Binary* b = atom.as<Binary>();
@@ -42,15 +43,19 @@ std::optional<Interval> atom_interval(const Expr& atom, const std::map<std::stri
       if (*k <= 0) return std::nullopt;
       return Interval{Expr(0), *k};
     // A clamp is monotone and no steeper than its argument.
-    case BinaryOp::Min: return Interval{dsl::min(a->low, Expr(*k)), a->extent};
-    case BinaryOp::Max: return Interval{dsl::max(a->low, Expr(*k)), a->extent};
-    default: return std::nullopt;
+    case BinaryOp::Min:
+      return Interval{dsl::min(a->low, Expr(*k)), a->extent};
+    case BinaryOp::Max:
+      return Interval{dsl::max(a->low, Expr(*k)), a->extent};
+    default:
+      return std::nullopt;
   }
 }
 
 }  // namespace
 
-std::optional<Interval> interval_of(const Expr& index, const std::map<std::string, int64_t>& inner) {
+std::optional<Interval> interval_of(const Expr& index,
+                                    const std::map<std::string, int64_t>& inner) {
   const Affine affine = to_affine(index);
   Interval sum{Expr(affine.constant), 1};
   for (const Affine::Term& term : affine.terms) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Interval arithmetic that keeps the outer loops symbolic: which box of a tensor a set of reads touches
-// while the outer variables stand still. Offsets are expressions, extents are constants.
+// Interval arithmetic that keeps the outer loops symbolic: which box of a tensor a set of reads
+// touches while the outer variables stand still. Offsets are expressions, extents are constants.
 
 #include <cstdint>
 #include <map>
@@ -14,14 +14,16 @@ namespace tw::schedules {
 
 struct Interval {
   dsl::Expr low;
-  int64_t extent = 1;   ///< low, low + 1, ..., low + extent - 1
+  int64_t extent = 1;  ///< low, low + 1, ..., low + extent - 1
 };
 
-/// The values that `index` takes while each variable in `inner` runs over [0, extent); nullopt when it
-/// depends on them in a way that is not understood (a data-dependent index).
-std::optional<Interval> interval_of(const dsl::Expr& index, const std::map<std::string, int64_t>& inner);
+/// The values that `index` takes while each variable in `inner` runs over [0, extent); nullopt when
+/// it depends on them in a way that is not understood (a data-dependent index).
+std::optional<Interval> interval_of(const dsl::Expr& index,
+                                    const std::map<std::string, int64_t>& inner);
 
-/// The smallest interval that covers both; nullopt when the distance of their ends is not a constant.
+/// The smallest interval that covers both; nullopt when the distance of their ends is not a
+/// constant.
 std::optional<Interval> cover(const Interval& a, const Interval& b);
 
 }  // namespace tw::schedules

@@ -10,8 +10,8 @@
 namespace tw::schedules {
 namespace {
 
-// Iterations that peeling may write out on each side of a loop. A kernel as wide as 11 taps has 5 at an
-// edge; beyond that code size costs more than the branches.
+// Iterations that peeling may write out on each side of a loop. A kernel as wide as 11 taps has 5
+// at an edge; beyond that code size costs more than the branches.
 constexpr int64_t most_peeled = 5;
 
 Expr conjunction(const Constraints& constraints) {
@@ -22,9 +22,8 @@ Expr conjunction(const Constraints& constraints) {
 }
 
 bool uses(const Affine& affine, const std::string& variable) {
-  return std::any_of(affine.terms.begin(), affine.terms.end(), [&](const Affine::Term& term) {
-    return dsl::uses_var(term.atom, variable);
-  });
+  return std::any_of(affine.terms.begin(), affine.terms.end(),
+                     [&](const Affine::Term& term) { return dsl::uses_var(term.atom, variable); });
 }
 
 Block guarded(const Expr& condition, Block body) {
@@ -38,12 +37,14 @@ Block substitute_in(const Block& body, const std::string& variable, const Expr& 
   return map_expressions(body, [&](const Expr& e) { return dsl::substitute(e, replacement); });
 }
 
-// ---- hoisting ------------------------------------------------------------------------------------
+// ---- hoisting
+// ------------------------------------------------------------------------------------
 
 Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
-  if (!only) return {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body))}}};
+  if (!only)
+    return {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body))}}};
   Constraints inside, outside;
   const Constraints all = split_condition(only->condition);
   for (const Affine& affine : all.affine)
@@ -51,8 +52,9 @@ Block hoist_loop(const Loop& loop) {
   for (const Expr& opaque : all.opaque)
     (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
   Block kept = guarded(conjunction(inside), *only->body);
-  return guarded(conjunction(outside),
-                 {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}});
+  return guarded(
+      conjunction(outside),
+      {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}});
 }
 
 Block hoist_allocate(const Allocate& allocate) {
@@ -69,7 +71,8 @@ Block hoist_if(const If& branch) {
   return guarded(branch.condition, std::move(body));
 }
 
-// ---- resolving -----------------------------------------------------------------------------------
+// ---- resolving
+// -----------------------------------------------------------------------------------
 
 class Resolver {
  public:
@@ -79,12 +82,13 @@ class Resolver {
   /// Values of a variable for which all guards that would stay in hot loops hold.
   struct Steady {
     int64_t low = std::numeric_limits<int64_t>::min();
-    int64_t high = std::numeric_limits<int64_t>::max();   // inclusive
+    int64_t high = std::numeric_limits<int64_t>::max();  // inclusive
     bool needed = false;
   };
   Steady steady_range(const std::string& variable, const Block& body);
-  void gather(const std::string& variable, const Block& body, std::map<std::string, LoopKind>& kinds,
-              std::vector<std::string>& order, Steady& steady);
+  void gather(const std::string& variable, const Block& body,
+              std::map<std::string, LoopKind>& kinds, std::vector<std::string>& order,
+              Steady& steady);
 
   Block resolve(const Block& body);
   Block resolve_loop(const Loop& loop, bool may_peel);
@@ -115,9 +119,8 @@ void Resolver::gather(const std::string& variable, const Block& body,
       for (const Affine& affine : split_condition(branch->condition).affine) {
         const int64_t a = affine.coefficient(dsl::var(variable));
         if (a == 0) continue;
-        const auto innermost = std::find_if(order.rbegin(), order.rend(), [&](const std::string& v) {
-          return uses(affine, v);
-        });
+        const auto innermost = std::find_if(order.rbegin(), order.rend(),
+                                            [&](const std::string& v) { return uses(affine, v); });
         if (innermost == order.rend() || kinds[*innermost] == LoopKind::Serial) continue;
         const auto low = bounds_.lower(affine);
         if (low && *low >= 0) continue;
@@ -154,8 +157,8 @@ Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t
   const Steady steady = steady_range(axis.variable, body);
   const int64_t low = std::clamp<int64_t>(steady.low, 0, axis.extent);
   const int64_t high = std::clamp<int64_t>(steady.high, -1, axis.extent - 1);
-  const bool peels = steady.needed && low <= high && low <= most_peeled &&
-                     axis.extent - 1 - high <= most_peeled;
+  const bool peels =
+      steady.needed && low <= high && low <= most_peeled && axis.extent - 1 - high <= most_peeled;
   Block result;
   if (!peels) {
     result = run(body, axes, next_axis + 1);

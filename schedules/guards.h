@@ -7,9 +7,9 @@
 //   for y / for ky in 0..3:  if 1 <= y + ky:  for x:  s       (hoisted)
 //   for y / for ky in max(0, 1 - y)..3:  for x:  s            (trimmed)
 //
-// A guard that would be left inside an unrolled or vector loop is resolved by peeling: the iterations of
-// an outer loop for which it always holds stay a loop, and the few others are written out with their
-// variable as a constant, which makes the inner bounds constant.
+// A guard that would be left inside an unrolled or vector loop is resolved by peeling: the
+// iterations of an outer loop for which it always holds stay a loop, and the few others are written
+// out with their variable as a constant, which makes the inner bounds constant.
 
 #include "schedules/affine.h"
 #include "schedules/program.h"

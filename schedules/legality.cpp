@@ -86,23 +86,25 @@ class Checker {
   Status check_access(const std::string& name, const std::vector<Expr>& indices, DType type,
                       const Stmt& stmt) {
     const auto buffer = buffers_.find(name);
-    if (buffer == buffers_.end()) return illegal(fmt::format("there is no buffer '{}'", name), stmt);
+    if (buffer == buffers_.end())
+      return illegal(fmt::format("there is no buffer '{}'", name), stmt);
     if (type != buffer->second.type)
       return illegal(fmt::format("'{}' holds {}, not {}", name, tw::to_string(buffer->second.type),
                                  tw::to_string(type)),
                      stmt);
     if (indices.size() != buffer->second.extents.size())
-      return illegal(fmt::format("'{}' has {} dimensions, not {}", name, buffer->second.extents.size(),
-                                 indices.size()),
+      return illegal(fmt::format("'{}' has {} dimensions, not {}", name,
+                                 buffer->second.extents.size(), indices.size()),
                      stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
       const Expr extent(buffer->second.extents[d]);
       if (bounds_.proves(Expr(0) <= indices[d] && indices[d] < extent)) continue;
       const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
-      return illegal(fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
-                                 name, dsl::to_string(indices[d]), buffer->second.extents[d],
-                                 low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),
-                     stmt);
+      return illegal(
+          fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
+                      name, dsl::to_string(indices[d]), buffer->second.extents[d],
+                      low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),
+          stmt);
     }
     return {};
   }
@@ -138,14 +140,14 @@ Status check_legal(const Program& program, const Limits& limits) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
     if (const int64_t count = unrolled_statements(*phase.body); count > limits.unrolled_statements)
       return fail(ErrorCode::Invalid,
-                  fmt::format("[legality] stage '{}' unrolls to {} statements, at most {}", phase.name,
-                              count, limits.unrolled_statements));
+                  fmt::format("[legality] stage '{}' unrolls to {} statements, at most {}",
+                              phase.name, count, limits.unrolled_statements));
     int64_t bytes = 0;
     for (const Buffer& buffer : local_buffers(*phase.body)) bytes += buffer.bytes();
     if (bytes > limits.local_bytes)
       return fail(ErrorCode::Invalid,
-                  fmt::format("[legality] stage '{}' keeps {} bytes in a task, at most {}", phase.name,
-                              bytes, limits.local_bytes));
+                  fmt::format("[legality] stage '{}' keeps {} bytes in a task, at most {}",
+                              phase.name, bytes, limits.local_bytes));
   }
   return {};
 }

@@ -8,12 +8,13 @@
 namespace tw::schedules {
 
 struct Limits {
-  int64_t unrolled_statements = 2048;   ///< of one phase; beyond, compiling takes seconds
-  int64_t local_bytes = 256 << 10;      ///< of one task's stack
+  int64_t unrolled_statements = 2048;  ///< of one phase; beyond, compiling takes seconds
+  int64_t local_bytes = 256 << 10;     ///< of one task's stack
 };
 
-/// Every access is inside its buffer for all iterations and of its type; vector loops are innermost with
-/// literal bounds; sizes are within limits. The error (ErrorCode::Invalid) shows the statement.
+/// Every access is inside its buffer for all iterations and of its type; vector loops are innermost
+/// with literal bounds; sizes are within limits. The error (ErrorCode::Invalid) shows the
+/// statement.
 Status check_legal(const Program& program, const Limits& limits = {});
 
 /// Assignments of the body after unrolling, each counted once whatever serial loops surround it.

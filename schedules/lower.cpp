@@ -44,7 +44,8 @@ struct GuardedTerm {
   Expr condition, value;
 };
 
-// select(c, a, 0) * w is 0 where c fails, as far as finite numbers go: skipping the tap is the point.
+// select(c, a, 0) * w is 0 where c fails, as far as finite numbers go: skipping the tap is the
+// point.
 GuardedTerm split_guard(const Expr& body, const Expr& neutral) {
   if (const dsl::Select* s = body.as<dsl::Select>(); s && dsl::equal(s->b, neutral)) {
     GuardedTerm inner = split_guard(s->a, neutral);
@@ -63,7 +64,8 @@ GuardedTerm split_guard(const Expr& body, const Expr& neutral) {
   return {dsl::constant_int(Bool, 1), body};
 }
 
-// ---- emit: loops and statements, logical indices, guards innermost --------------------------------
+// ---- emit: loops and statements, logical indices, guards innermost
+// --------------------------------
 
 class Emitter {
  public:
@@ -95,14 +97,17 @@ class Emitter {
   /// What an epilogue stores is of its own type: partial sums of another type cannot wait there.
   Status check_accumulation(const StageNest& s) const {
     if (!s.epilogue || s.epilogue->type == s.stage.type) return {};
-    const bool continues = std::any_of(s.loops.begin(), s.loops.begin() + static_cast<ptrdiff_t>(core_start(s)),
-                                       [](const NestLoop& loop) { return loop.reduction; });
+    const bool continues =
+        std::any_of(s.loops.begin(), s.loops.begin() + static_cast<ptrdiff_t>(core_start(s)),
+                    [](const NestLoop& loop) { return loop.reduction; });
     if (s.cache && !continues) return {};
-    return fail(ErrorCode::Invalid,
-                fmt::format("[epilogue] '{}' sums in {} and '{}' stores {}: give it a cache_write outside of "
-                            "its reduction loops\n  {}",
-                            s.stage.name, to_string(s.stage.type), s.epilogue->name,
-                            to_string(s.epilogue->type), describe(s)));
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format(
+            "[epilogue] '{}' sums in {} and '{}' stores {}: give it a cache_write outside of "
+            "its reduction loops\n  {}",
+            s.stage.name, to_string(s.stage.type), s.epilogue->name, to_string(s.epilogue->type),
+            describe(s)));
   }
 
   /// The loop from which on a reduction initialises, accumulates and writes.
@@ -127,11 +132,12 @@ class Emitter {
   Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
     for (size_t i = nest_.stages.size(); i > 0; --i) {
       const StageNest& producer = nest_.stages[i - 1];
-      if (!producer.at || producer.at->consumer != s.stage.name || producer.at->loop != l.name) continue;
+      if (!producer.at || producer.at->consumer != s.stage.name || producer.at->loop != l.name)
+        continue;
       Block inner = from(producer, 0);
       for (Stmt& stmt : body) inner.push_back(std::move(stmt));
-      const Buffer buffer{producer.result(), nest_.compute.type_of(producer.result()), producer.box_extent,
-                          Scope::Local};
+      const Buffer buffer{producer.result(), nest_.compute.type_of(producer.result()),
+                          producer.box_extent, Scope::Local};
       body = {Stmt{Allocate{buffer, block(std::move(inner))}}};
     }
     return body;
@@ -152,7 +158,8 @@ class Emitter {
     return loop(s.loops[i], std::move(inner));
   }
 
-  /// The stage's expression over loop variables, reads of placed stages made relative to their boxes.
+  /// The stage's expression over loop variables, reads of placed stages made relative to their
+  /// boxes.
   Expr over_loops(const StageNest& s, const Stage& definition, const Expr& expr) const {
     dsl::Substitution axis = s.axis;
     for (size_t i = 0; i < definition.axes.size(); ++i)
@@ -187,7 +194,8 @@ class Emitter {
       return Block{Stmt{Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), {}}}};
     };
     const Expr inside = conjunction(s.guards);
-    // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is placed.
+    // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is
+    // placed.
     const dsl::Select* select = s.stage.body.as<dsl::Select>();
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
@@ -221,17 +229,18 @@ class Emitter {
     const Expr value = identity(s.stage.combine, s.stage.type);
     const Expr result = s.epilogue ? epilogue_of(s, value) : value;
     return loops(s, i, false, [&] {
-      return guard(spatial_guard(s), Block{Stmt{Assign{s.result(), result_indices(s), result, {}}}});
+      return guard(spatial_guard(s),
+                   Block{Stmt{Assign{s.result(), result_indices(s), result, {}}}});
     });
   }
 
   /// The epilogue's expression with the reduction's result given.
   Expr epilogue_of(const StageNest& s, const Expr& reduced) const {
-    return dsl::transform(over_loops(s, *s.epilogue, s.epilogue->body),
-                          [&](const Expr& e) -> std::optional<Expr> {
-                            const dsl::Read* r = e.as<dsl::Read>();
-                            return r && r->tensor == s.stage.name ? std::optional(reduced) : std::nullopt;
-                          });
+    return dsl::transform(
+        over_loops(s, *s.epilogue, s.epilogue->body), [&](const Expr& e) -> std::optional<Expr> {
+          const dsl::Read* r = e.as<dsl::Read>();
+          return r && r->tensor == s.stage.name ? std::optional(reduced) : std::nullopt;
+        });
   }
 
   Block reduction(const StageNest& s, size_t start) {
@@ -280,13 +289,15 @@ class Emitter {
     };
     const auto spatial = [&](const Expr& condition, const std::string& buffer,
                              const std::vector<Expr>& at, const Expr& v) {
-      return loops(s, start, false,
-                   [&] { return guard(condition, Block{Stmt{Assign{buffer, at, v, Combine::None}}}); });
+      return loops(s, start, false, [&] {
+        return guard(condition, Block{Stmt{Assign{buffer, at, v, Combine::None}}});
+      });
     };
     const Expr init_guard = s.cache ? dsl::constant_int(Bool, 1) : inside;
     append(guard(is_first, spatial(init_guard, into, into_at, neutral)));
     if (partial)
-      append(guard(is_later, spatial(inside, into, into_at, dsl::read(result, result_at, s.stage.type))));
+      append(guard(is_later,
+                   spatial(inside, into, into_at, dsl::read(result, result_at, s.stage.type))));
     append(loops(s, start, true, [&] {
       return guard(taken, Block{Stmt{Assign{into, into_at, value, s.stage.combine}}});
     }));
@@ -314,7 +325,8 @@ class Finisher {
   }
 
   BlockPtr run(const Phase& phase) {
-    for (const TaskAxis& axis : phase.axes) bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    for (const TaskAxis& axis : phase.axes)
+      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
     BlockPtr body = block(finish(*phase.body));
     bounds_.restore({0, 0});
     return body;
@@ -351,7 +363,8 @@ class Finisher {
 
   Expr rewrite(const Expr& expr) { return rewrite(expr, false); }
 
-  /// Reads under a select may be executed whatever the condition says: they are clamped into the buffer.
+  /// Reads under a select may be executed whatever the condition says: they are clamped into the
+  /// buffer.
   Expr rewrite(const Expr& expr, bool speculative) {
     if (const dsl::Read* r = expr.as<dsl::Read>()) {
       std::vector<Expr> indices;
@@ -360,11 +373,14 @@ class Finisher {
     }
     if (const dsl::Select* s = expr.as<dsl::Select>()) {
       const Expr condition = rewrite(s->condition, speculative);
-      if (const auto decided = dsl::as_int(condition)) return rewrite(*decided ? s->a : s->b, speculative);
+      if (const auto decided = dsl::as_int(condition))
+        return rewrite(*decided ? s->a : s->b, speculative);
       return dsl::select(condition, rewrite(s->a, true), rewrite(s->b, true));
     }
-    if (const dsl::Unary* u = expr.as<dsl::Unary>()) return dsl::unary(u->op, rewrite(u->a, speculative));
-    if (const dsl::Cast* c = expr.as<dsl::Cast>()) return dsl::cast(c->type, rewrite(c->a, speculative));
+    if (const dsl::Unary* u = expr.as<dsl::Unary>())
+      return dsl::unary(u->op, rewrite(u->a, speculative));
+    if (const dsl::Cast* c = expr.as<dsl::Cast>())
+      return dsl::cast(c->type, rewrite(c->a, speculative));
     if (const dsl::Binary* b = expr.as<dsl::Binary>()) {
       if (b->a.type() == Int64) {
         bool reads = false;
@@ -405,8 +421,8 @@ Argument make_argument(const Nest& nest, const std::string& name, bool is_output
   argument.layout = layout != nest.layouts.end()
                         ? layout->second
                         : dsl::Layout::row_major(static_cast<int>(argument.shape.size()));
-  argument.buffer = {name, nest.compute.type_of(name), argument.layout.storage_shape(argument.shape),
-                     Scope::Argument};
+  argument.buffer = {name, nest.compute.type_of(name),
+                     argument.layout.storage_shape(argument.shape), Scope::Argument};
   argument.is_output = is_output;
   argument.constant = constant;
   return argument;

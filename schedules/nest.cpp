@@ -39,14 +39,17 @@ StageNest make_stage_nest(const Stage& stage, bool is_last) {
   return nest;
 }
 
-/// Loops that a placement or an accumulator hangs on must stay what they are, and so must all around.
-Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step, int outermost) {
+/// Loops that a placement or an accumulator hangs on must stay what they are, and so must all
+/// around.
+Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
+                       int outermost) {
   for (const StageNest& other : nest.stages)
     if (other.at && other.at->consumer == stage.stage.name &&
         stage.find_loop(other.at->loop) >= outermost)
-      return illegal(step, fmt::format("'{}' is computed at loop '{}' of '{}': schedule the loops around "
-                                       "it first",
-                                       other.stage.name, other.at->loop, stage.stage.name));
+      return illegal(step,
+                     fmt::format("'{}' is computed at loop '{}' of '{}': schedule the loops around "
+                                 "it first",
+                                 other.stage.name, other.at->loop, stage.stage.name));
   return {};
 }
 
@@ -56,8 +59,8 @@ Result<int> loop_index(const StageNest& stage, std::string_view step, const std:
   std::vector<std::string> names;
   for (const NestLoop& loop : stage.loops) names.push_back(loop.name);
   const auto guess = nearest(name, names);
-  return illegal(step, fmt::format("stage '{}' has no loop '{}': its loops are {}{}", stage.stage.name,
-                                   name, join(names, ", "),
+  return illegal(step, fmt::format("stage '{}' has no loop '{}': its loops are {}{}",
+                                   stage.stage.name, name, join(names, ", "),
                                    guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
 }
 
@@ -65,7 +68,8 @@ Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string
   if (StageNest* stage = nest.find(name)) return stage;
   std::vector<std::string> names;
   for (const StageNest& stage : nest.stages) names.push_back(stage.stage.name);
-  return illegal(step, fmt::format("there is no stage '{}': the stages are {}", name, join(names, ", ")));
+  return illegal(step,
+                 fmt::format("there is no stage '{}': the stages are {}", name, join(names, ", ")));
 }
 
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement) {
@@ -143,19 +147,23 @@ Status run(Nest& nest, const Split& s) {
   TW_RETURN_IF_ERROR(check_untouched(nest, *stage, s.name, index));
   const NestLoop loop = stage->loops[static_cast<size_t>(index)];
   if (loop.kind != LoopKind::Serial || loop.parallel)
-    return illegal(s.name, fmt::format("loop '{}' is already unrolled, vectorized or parallel", s.loop));
+    return illegal(s.name,
+                   fmt::format("loop '{}' is already unrolled, vectorized or parallel", s.loop));
   if (stage->cache && stage->cache->loop == s.loop)
-    return illegal(s.name, fmt::format("loop '{}' carries the accumulator of '{}'", s.loop, s.stage));
+    return illegal(s.name,
+                   fmt::format("loop '{}' carries the accumulator of '{}'", s.loop, s.stage));
   if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
   const bool divides = loop.extent % s.factor == 0;
   if (!divides && s.tail == Tail::Exact)
-    return illegal(s.name, fmt::format("{} does not divide the extent {} of '{}' and its tail is exact",
-                                       s.factor, loop.extent, s.loop));
-  if (!divides && s.tail == Tail::Shift && (loop.reduction || stage->stage.combine != Combine::None))
+    return illegal(s.name,
+                   fmt::format("{} does not divide the extent {} of '{}' and its tail is exact",
+                               s.factor, loop.extent, s.loop));
+  if (!divides && s.tail == Tail::Shift &&
+      (loop.reduction || stage->stage.combine != Combine::None))
     return illegal(s.name, "a shifted tail computes elements twice: not for reductions");
   if (s.tail == Tail::Shift && s.factor > loop.extent)
-    return illegal(s.name, fmt::format("a shifted tile of {} is longer than the extent {}", s.factor,
-                                       loop.extent));
+    return illegal(s.name, fmt::format("a shifted tile of {} is longer than the extent {}",
+                                       s.factor, loop.extent));
   NestLoop outer = loop, inner = loop;
   outer.name += ".0", outer.variable += ".0", outer.extent = ceil_div(loop.extent, s.factor);
   inner.name += ".1", inner.variable += ".1", inner.extent = s.factor;
@@ -178,13 +186,15 @@ Status run(Nest& nest, const Fuse& s) {
   TW_TRY(const int outer_index, loop_index(*stage, s.name, s.outer));
   TW_TRY(const int inner_index, loop_index(*stage, s.name, s.inner));
   if (inner_index != outer_index + 1)
-    return illegal(s.name, fmt::format("'{}' is not directly inside '{}': reorder first", s.inner, s.outer));
+    return illegal(
+        s.name, fmt::format("'{}' is not directly inside '{}': reorder first", s.inner, s.outer));
   TW_RETURN_IF_ERROR(check_untouched(nest, *stage, s.name, outer_index));
   const NestLoop outer = stage->loops[static_cast<size_t>(outer_index)];
   const NestLoop inner = stage->loops[static_cast<size_t>(inner_index)];
   if (outer.reduction != inner.reduction)
     return illegal(s.name, "one loop reduces and the other does not");
-  if (outer.kind != LoopKind::Serial || inner.kind != LoopKind::Serial || outer.parallel || inner.parallel)
+  if (outer.kind != LoopKind::Serial || inner.kind != LoopKind::Serial || outer.parallel ||
+      inner.parallel)
     return illegal(s.name, "only serial loops fuse");
   if (stage->cache && (stage->cache->loop == s.outer || stage->cache->loop == s.inner))
     return illegal(s.name, "one of the loops carries the accumulator");
@@ -230,8 +240,9 @@ Status run(Nest& nest, const Unroll& s) {
   if (loop.kind != LoopKind::Serial || loop.parallel)
     return illegal(s.name, fmt::format("loop '{}' is already vectorized or parallel", s.loop));
   if (loop.extent > 256)
-    return illegal(s.name, fmt::format("loop '{}' has {} iterations, at most 256 unroll: split it first",
-                                       s.loop, loop.extent));
+    return illegal(s.name,
+                   fmt::format("loop '{}' has {} iterations, at most 256 unroll: split it first",
+                               s.loop, loop.extent));
   loop.kind = LoopKind::Unrolled;
   return {};
 }
@@ -243,12 +254,14 @@ Status run(Nest& nest, const Vectorize& s) {
   if (loop.kind != LoopKind::Serial || loop.parallel)
     return illegal(s.name, fmt::format("loop '{}' is already unrolled or parallel", s.loop));
   if (loop.reduction)
-    return illegal(s.name, fmt::format("loop '{}' reduces: its iterations share an element; rfactor makes "
-                                       "partial results that do not",
-                                       s.loop));
+    return illegal(s.name,
+                   fmt::format("loop '{}' reduces: its iterations share an element; rfactor makes "
+                               "partial results that do not",
+                               s.loop));
   if (loop.extent > 64)
-    return illegal(s.name, fmt::format("loop '{}' has {} iterations, a vector has at most 64: split it first",
-                                       s.loop, loop.extent));
+    return illegal(
+        s.name, fmt::format("loop '{}' has {} iterations, a vector has at most 64: split it first",
+                            s.loop, loop.extent));
   loop.kind = LoopKind::Vector;
   return {};
 }
@@ -258,18 +271,22 @@ Status run(Nest& nest, const Parallel& s) {
   TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
   NestLoop& loop = stage->loops[static_cast<size_t>(index)];
   if (loop.reduction)
-    return illegal(s.name, fmt::format("loop '{}' reduces: two tasks would write one element", s.loop));
+    return illegal(s.name,
+                   fmt::format("loop '{}' reduces: two tasks would write one element", s.loop));
   if (loop.kind != LoopKind::Serial)
     return illegal(s.name, fmt::format("loop '{}' is unrolled or vectorized", s.loop));
   if (loop.overlaps)
-    return illegal(s.name, fmt::format("loop '{}' has a shifted tail: two tasks would write one element",
-                                       s.loop));
-  if (stage->at) return illegal(s.name, fmt::format("stage '{}' is computed inside another", s.stage));
+    return illegal(
+        s.name,
+        fmt::format("loop '{}' has a shifted tail: two tasks would write one element", s.loop));
+  if (stage->at)
+    return illegal(s.name, fmt::format("stage '{}' is computed inside another", s.stage));
   loop.parallel = true;
   return {};
 }
 
-/// The box of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers inside.
+/// The box of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers
+/// inside.
 Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& tensor,
                                            const StageNest& consumer, int index,
                                            const std::vector<int64_t>& shape) {
@@ -284,14 +301,16 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
     if (&reader != &consumer)
       for (const NestLoop& loop : reader.loops) inner[loop.variable] = loop.extent;
     dsl::Substitution axis = reader.axis;
-    if (&body != &reader.stage)   // an epilogue's axes stand for those of its stage, in order
+    if (&body != &reader.stage)  // an epilogue's axes stand for those of its stage, in order
       for (size_t i = 0; i < body.axes.size(); ++i)
         axis[body.axes[i].name] = reader.axis.at(reader.stage.axes[i].name);
     for_each_read(body, [&](const dsl::Read& r) {
       if (r.tensor != tensor) return;
       for (size_t d = 0; d < shape.size(); ++d) {
         const auto interval = interval_of(dsl::substitute(r.indices[d], axis), inner);
-        const auto covered = !interval ? std::nullopt : box[d] ? cover(*box[d], *interval) : interval;
+        const auto covered = !interval ? std::nullopt
+                             : box[d]  ? cover(*box[d], *interval)
+                                       : interval;
         if (!covered) whole[d] = true;
         if (covered) box[d] = covered;
       }
@@ -302,8 +321,9 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
     const bool placed_inside = reader.at && reader.at->consumer == consumer.stage.name &&
                                consumer.find_loop(reader.at->loop) >= index;
     if (&reader != &consumer && !placed_inside)
-      return illegal("compute_at", fmt::format("'{}' is also read by '{}', which is not inside that loop",
-                                               tensor, reader.stage.name));
+      return illegal("compute_at",
+                     fmt::format("'{}' is also read by '{}', which is not inside that loop", tensor,
+                                 reader.stage.name));
     add_reads(reader, reader.stage);
     if (reader.epilogue) add_reads(reader, *reader.epilogue);
   }
@@ -325,17 +345,20 @@ Status run(Nest& nest, const ComputeAt& s) {
   if (nest.compute.is_output(stage->result()))
     return illegal(s.name, fmt::format("'{}' is an output: it has a nest of its own", s.stage));
   if (!is_fresh(nest, *stage))
-    return illegal(s.name, fmt::format("'{}' has steps already: place it first, then schedule it", s.stage));
+    return illegal(
+        s.name, fmt::format("'{}' has steps already: place it first, then schedule it", s.stage));
   if (nest.layouts.contains(stage->result()))
     return illegal(s.name, fmt::format("'{}' has a layout: a box of it has none", s.stage));
   if (!reads(*consumer, stage->result())) {
     bool inside = false;
     for (const StageNest& other : nest.stages)
       inside |= other.at && other.at->consumer == s.consumer && reads(other, stage->result());
-    if (!inside) return illegal(s.name, fmt::format("'{}' does not read '{}'", s.consumer, s.stage));
+    if (!inside)
+      return illegal(s.name, fmt::format("'{}' does not read '{}'", s.consumer, s.stage));
   }
   TW_TRY(const int index, loop_index(*consumer, s.name, s.loop));
-  TW_TRY(const auto box, required_box(nest, stage->result(), *consumer, index, stage->stage.shape()));
+  TW_TRY(const auto box,
+         required_box(nest, stage->result(), *consumer, index, stage->stage.shape()));
   stage->at = StageNest::Placement{s.consumer, s.loop};
   stage->box_offset.clear();
   stage->box_extent.clear();
@@ -361,12 +384,15 @@ Status run(Nest& nest, const Inline& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   if (stage->stage.combine != Combine::None)
     return illegal(s.name, fmt::format("'{}' is a reduction", s.stage));
-  if (nest.compute.is_output(s.stage)) return illegal(s.name, fmt::format("'{}' is an output", s.stage));
-  if (!is_fresh(nest, *stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  if (nest.compute.is_output(s.stage))
+    return illegal(s.name, fmt::format("'{}' is an output", s.stage));
+  if (!is_fresh(nest, *stage))
+    return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   const Stage producer = stage->stage;
   const auto expand = [&](const dsl::Read& r) {
     dsl::Substitution arguments;
-    for (size_t i = 0; i < producer.axes.size(); ++i) arguments[producer.axes[i].name] = r.indices[i];
+    for (size_t i = 0; i < producer.axes.size(); ++i)
+      arguments[producer.axes[i].name] = r.indices[i];
     return dsl::substitute(producer.body, arguments);
   };
   for (StageNest& reader : nest.stages) {
@@ -375,7 +401,8 @@ Status run(Nest& nest, const Inline& s) {
   }
   for (Stage& reader : nest.compute.stages) rewrite_reads(reader, producer.name, expand);
   erase_stage(nest, producer.name);
-  std::erase_if(nest.compute.stages, [&](const Stage& other) { return other.name == producer.name; });
+  std::erase_if(nest.compute.stages,
+                [&](const Stage& other) { return other.name == producer.name; });
   return {};
 }
 
@@ -384,11 +411,13 @@ Status run(Nest& nest, const Epilogue& s) {
   TW_TRY(const StageNest* stage, stage_of(nest, s.name, s.stage));
   if (into->stage.combine == Combine::None)
     return illegal(s.name, fmt::format("'{}' is no reduction: inline it instead", s.into));
-  if (into->at) return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.into));
+  if (into->at)
+    return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.into));
   if (into->epilogue) return illegal(s.name, fmt::format("'{}' has an epilogue already", s.into));
   if (stage->stage.combine != Combine::None || !is_fresh(nest, *stage))
     return illegal(s.name, fmt::format("'{}' must be elementwise and have no steps yet", s.stage));
-  if (nest.compute.is_output(s.into)) return illegal(s.name, fmt::format("'{}' is an output", s.into));
+  if (nest.compute.is_output(s.into))
+    return illegal(s.name, fmt::format("'{}' is an output", s.into));
   for (const StageNest& other : nest.stages)
     if (other.stage.name != s.stage && reads(other, s.into))
       return illegal(s.name, fmt::format("'{}' reads '{}' too", other.stage.name, s.into));
@@ -403,8 +432,10 @@ Status run(Nest& nest, const Epilogue& s) {
     }
   });
   if (!elementwise)
-    return illegal(s.name, fmt::format("'{}' does not read '{}' at its own indices", s.stage, s.into));
-  // What else the epilogue reads may be computed after `into`: that takes the place of the epilogue.
+    return illegal(s.name,
+                   fmt::format("'{}' does not read '{}' at its own indices", s.stage, s.into));
+  // What else the epilogue reads may be computed after `into`: that takes the place of the
+  // epilogue.
   into->epilogue = stage->stage;
   const auto from = nest.stages.begin() + (into - nest.stages.data());
   const auto to = nest.stages.begin() + (stage - nest.stages.data());
@@ -422,7 +453,8 @@ Status run(Nest& nest, const CacheWrite& s) {
   const NestLoop& loop = stage->loops[static_cast<size_t>(index)];
   if (loop.kind != LoopKind::Serial) return illegal(s.name, "the loop is unrolled or vectorized");
   if (s.scope != Scope::Register && s.scope != Scope::Local)
-    return illegal(s.name, fmt::format("an accumulator is register or local, not {}", to_string(s.scope)));
+    return illegal(s.name,
+                   fmt::format("an accumulator is register or local, not {}", to_string(s.scope)));
   stage->cache = StageNest::Cache{s.loop, s.scope};
   return {};
 }
@@ -452,11 +484,13 @@ Status run(Nest& nest, const CacheRead& s) {
 
 Status run(Nest& nest, const Rfactor& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  if (!is_fresh(nest, *stage)) return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  if (!is_fresh(nest, *stage))
+    return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
   Stage partial = stage->stage;
   partial.name += ".rf";
-  if (nest.find(partial.name)) return illegal(s.name, fmt::format("'{}' exists already", partial.name));
+  if (nest.find(partial.name))
+    return illegal(s.name, fmt::format("'{}' exists already", partial.name));
   const auto axis = std::find_if(partial.reduction.begin(), partial.reduction.end(),
                                  [&](const Axis& a) { return a.name == s.axis; });
   if (axis == partial.reduction.end())
@@ -469,7 +503,8 @@ Status run(Nest& nest, const Rfactor& s) {
   const Expr index = dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
   partial.body = dsl::substitute(partial.body, {{s.axis, index}});
   if (extent % s.factor != 0)
-    partial.body = dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
+    partial.body =
+        dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
   partial.axes.push_back(lane);
   partial.letters = "";
 
@@ -535,8 +570,10 @@ Result<Nest> apply(const Nest& nest, const Step& step) {
   Error error = status.error();
   const std::string stage = std::visit(
       [](const auto& s) {
-        if constexpr (requires { s.stage; }) return s.stage;
-        else return std::string();
+        if constexpr (requires { s.stage; })
+          return s.stage;
+        else
+          return std::string();
       },
       step);
   if (const StageNest* s = nest.find(stage)) error.message += "\n  " + describe(*s);
@@ -548,8 +585,8 @@ std::string describe(const StageNest& stage) {
   std::vector<std::string> parts;
   for (const NestLoop& loop : stage.loops)
     parts.push_back(fmt::format("{} {} in 0..{}",
-                                loop.parallel ? "parallel" : kinds[static_cast<int>(loop.kind)], loop.name,
-                                loop.extent));
+                                loop.parallel ? "parallel" : kinds[static_cast<int>(loop.kind)],
+                                loop.name, loop.extent));
   return fmt::format("{}: {}", stage.stage.name, join(parts, " / "));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Nest: what steps work on. Each stage is a list of loops, outermost first, and its axes as expressions
-// of them; a step changes one stage's entry, and lower() turns the whole into a Program. A value.
+// Nest: what steps work on. Each stage is a list of loops, outermost first, and its axes as
+// expressions of them; a step changes one stage's entry, and lower() turns the whole into a
+// Program. A value.
 
 #include <map>
 #include <optional>
@@ -16,28 +17,28 @@
 namespace tw::schedules {
 
 struct NestLoop {
-  std::string name;       ///< as steps say it: "x.1"
-  std::string variable;   ///< as the Program says it: unique over all stages
+  std::string name;      ///< as steps say it: "x.1"
+  std::string variable;  ///< as the Program says it: unique over all stages
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
   bool reduction = false;
-  bool overlaps = false;      ///< of a split with a shifted tail: iterations may share elements
+  bool overlaps = false;  ///< of a split with a shifted tail: iterations may share elements
 };
 
-/// One stage. `axis` expressions are over the variables of its loops and, when the stage is placed in
-/// a consumer's loop, over those of the consumer's loops around it.
+/// One stage. `axis` expressions are over the variables of its loops and, when the stage is placed
+/// in a consumer's loop, over those of the consumer's loops around it.
 struct StageNest {
   dsl::Stage stage;
   std::vector<NestLoop> loops;
   dsl::Substitution axis;
-  std::vector<Expr> guards;                  ///< of splits that do not divide, and of boxes
+  std::vector<Expr> guards;  ///< of splits that do not divide, and of boxes
 
   struct Placement {
     std::string consumer, loop;
   };
   std::optional<Placement> at;
-  std::vector<Expr> box_offset;              ///< of its buffer, an axis each, when placed
+  std::vector<Expr> box_offset;  ///< of its buffer, an axis each, when placed
   std::vector<int64_t> box_extent;
 
   struct Cache {
@@ -47,14 +48,14 @@ struct StageNest {
   std::optional<Cache> cache;
   std::optional<dsl::Stage> epilogue;
 
-  int find_loop(const std::string& name) const;   ///< index, or -1
+  int find_loop(const std::string& name) const;  ///< index, or -1
   /// The tensor that the stage's nest writes: its own, or its epilogue's.
   const std::string& result() const { return epilogue ? epilogue->name : stage.name; }
 };
 
 struct Nest {
-  dsl::Compute compute;                     ///< as steps have rewritten it
-  std::vector<StageNest> stages;            ///< those that have loops, in dependency order
+  dsl::Compute compute;           ///< as steps have rewritten it
+  std::vector<StageNest> stages;  ///< those that have loops, in dependency order
   std::map<std::string, dsl::Layout> layouts;
 
   StageNest* find(const std::string& stage);

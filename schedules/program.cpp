@@ -28,11 +28,20 @@ std::string print_assign(const Assign& assign) {
   for (const Expr& index : assign.indices) indices.push_back(dsl::to_string(index));
   std::string op = "=";
   switch (assign.combine) {
-    case Combine::None: break;
-    case Combine::Sum: op = "+="; break;
-    case Combine::Prod: op = "*="; break;
-    case Combine::Min: op = "min="; break;
-    case Combine::Max: op = "max="; break;
+    case Combine::None:
+      break;
+    case Combine::Sum:
+      op = "+=";
+      break;
+    case Combine::Prod:
+      op = "*=";
+      break;
+    case Combine::Min:
+      op = "min=";
+      break;
+    case Combine::Max:
+      op = "max=";
+      break;
   }
   return fmt::format("{}[{}] {} {}", assign.buffer, join(indices, ", "), op,
                      dsl::to_string(assign.value));
@@ -65,7 +74,8 @@ std::string print_argument(const Argument& argument) {
   const std::string layout =
       argument.layout.is_row_major() ? "" : " @" + argument.layout.to_string(argument.letters);
   return fmt::format("{}{}: {}[{}]{}", argument.is_output ? "out " : "", argument.buffer.name,
-                     tw::to_string(argument.buffer.type), shape_text(argument.buffer.extents), layout);
+                     tw::to_string(argument.buffer.type), shape_text(argument.buffer.extents),
+                     layout);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Program: what a schedule means. Explicit loops, buffers and statements; every target, the legality
-// check, the cost features and the printers read this and nothing else.
+// Program: what a schedule means. Explicit loops, buffers and statements; every target, the
+// legality check, the cost features and the printers read this and nothing else.
 //
 // A kernel is a list of phases with a barrier between them. A phase is a body and task axes; each
 // combination of their values is one task, and tasks of a phase may run in any order or at once.
-// Buffers are accessed by one index per storage dimension; index expressions are Int64 expressions of
-// the loop variables and task axes in scope. All values are immutable and safe to share.
+// Buffers are accessed by one index per storage dimension; index expressions are Int64 expressions
+// of the loop variables and task axes in scope. All values are immutable and safe to share.
 //
 //   phase 0, tasks 112                          # k.0 2 * y 56
 //     for x.0 in 0..4
@@ -30,8 +30,9 @@ namespace tw::schedules {
 using dsl::Combine;
 using dsl::Expr;
 
-/// Where a buffer lives. Argument: the caller's. Scratch: an arena that outlives phases and is shared
-/// by tasks. Local: memory of one task. Register: as Local, small enough to be promoted after unrolling.
+/// Where a buffer lives. Argument: the caller's. Scratch: an arena that outlives phases and is
+/// shared by tasks. Local: memory of one task. Register: as Local, small enough to be promoted
+/// after unrolling.
 enum class Scope { Argument, Scratch, Local, Register };
 std::string_view to_string(Scope scope);
 
@@ -49,11 +50,11 @@ struct Buffer {
 /// A kernel argument: its buffer, and how that storage relates to the logical tensor.
 struct Argument {
   Buffer buffer;
-  std::vector<int64_t> shape;   ///< logical
+  std::vector<int64_t> shape;  ///< logical
   dsl::Layout layout;
   std::string letters;
   bool is_output = false;
-  bool constant = false;        ///< may be packed ahead of the call
+  bool constant = false;  ///< may be packed ahead of the call
 };
 
 enum class LoopKind { Serial, Unrolled, Vector };
@@ -103,18 +104,18 @@ struct TaskAxis {
 };
 
 struct Phase {
-  std::string name;   ///< of the stage that it computes
+  std::string name;  ///< of the stage that it computes
   std::vector<TaskAxis> axes;
   BlockPtr body;
   int64_t tasks() const;
 };
 
 struct Program {
-  std::vector<Argument> arguments;   ///< inputs in declaration order, then outputs
+  std::vector<Argument> arguments;  ///< inputs in declaration order, then outputs
   std::vector<Buffer> scratch;
   std::vector<Phase> phases;
 
-  const Buffer* find_buffer(const std::string& name) const;   ///< arguments and scratch
+  const Buffer* find_buffer(const std::string& name) const;  ///< arguments and scratch
 };
 
 /// Prints the loop nest; docs/schedules.md explains the notation.

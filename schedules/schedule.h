@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Schedule is a Compute and the steps that say how to compute it. Immutable, printable, replayable:
-// the text is what the database stores, and it means the same wherever it is replayed.
+// A Schedule is a Compute and the steps that say how to compute it. Immutable, printable,
+// replayable: the text is what the database stores, and it means the same wherever it is replayed.
 //
 //   Schedule s = Schedule(gemm)
 //       .split("c", "m", 6).split("c", "n", 64).reorder("c", {"m.0", "n.0", "k", "m.1", "n.1"})
 //       .cache_write("c", "n.0").parallel("c", "m.0");
 //   Result<Program> program = s.program();
 //
-// The fluent calls forward the first error, which program() and error() report, so that the same calls
-// serve a person and a search. Thread-safe to share.
+// The fluent calls forward the first error, which program() and error() report, so that the same
+// calls serve a person and a search. Thread-safe to share.
 
 #include <memory>
 #include <optional>
@@ -26,7 +26,8 @@ namespace tw::schedules {
 
 struct Nest;
 
-/// The version word that schedule text begins with. A change of what any text means needs a new one.
+/// The version word that schedule text begins with. A change of what any text means needs a new
+/// one.
 inline constexpr std::string_view schedule_version = "tw1";
 
 class Schedule {
@@ -37,7 +38,8 @@ class Schedule {
   Schedule then(Step step) const;
   Schedule then(const std::vector<Step>& steps) const;
 
-  Schedule split(std::string stage, std::string loop, int64_t factor, Tail tail = Tail::Guard) const;
+  Schedule split(std::string stage, std::string loop, int64_t factor,
+                 Tail tail = Tail::Guard) const;
   Schedule fuse(std::string stage, std::string outer, std::string inner) const;
   Schedule reorder(std::string stage, std::vector<std::string> loops) const;
   Schedule unroll(std::string stage, std::string loop) const;

@@ -20,35 +20,35 @@ using dsl::Stage;
 
 namespace {
 
-// Unrolled multiply-accumulates beyond which LLVM starts to spill: measured on Zen 4, tiles of up to 28
-// accumulators times their unrolling stay free of spills below about 400.
+// Unrolled multiply-accumulates beyond which LLVM starts to spill: measured on Zen 4, tiles of up
+// to 28 accumulators times their unrolling stay free of spills below about 400.
 constexpr int64_t most_unrolled = 448;
 
 /// How a stage takes part in the schedule.
 enum class Role {
   Inlined,
-  Epilogue,      ///< written where its producer is
-  Tiled,         ///< a reduction with a vector axis
-  Lanes,         ///< a reduction along the contiguous axis: rfactor first
+  Epilogue,  ///< written where its producer is
+  Tiled,     ///< a reduction with a vector axis
+  Lanes,     ///< a reduction along the contiguous axis: rfactor first
   Elementwise,
 };
 
 /// One choice of a vector axis: what it asks of each tensor.
 struct VectorAxis {
   std::string axis;
-  std::vector<std::string> packed;   ///< tensors that must be packed so that the axis is contiguous
+  std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
 };
 
 struct StagePlan {
   std::string name;
   Role role = Role::Elementwise;
-  std::string into;                        ///< of an epilogue
-  bool placeable = false;                  ///< may be computed inside its consumer
-  std::string owner;                       ///< the stage in whose loops it would be computed
-  std::vector<VectorAxis> vector_axes;     ///< Tiled
-  std::vector<std::string> tile_axes;      ///< Tiled: spatial axes that may join the register tile
-  std::string main_reduction;              ///< Tiled: the longest reduction axis, blocked; may be empty
-  std::string lane_axis;                   ///< Lanes
+  std::string into;                     ///< of an epilogue
+  bool placeable = false;               ///< may be computed inside its consumer
+  std::string owner;                    ///< the stage in whose loops it would be computed
+  std::vector<VectorAxis> vector_axes;  ///< Tiled
+  std::vector<std::string> tile_axes;   ///< Tiled: spatial axes that may join the register tile
+  std::string main_reduction;  ///< Tiled: the longest reduction axis, blocked; may be empty
+  std::string lane_axis;       ///< Lanes
 };
 
 int64_t extent_of(const Stage& stage, const std::string& axis) {
@@ -68,15 +68,16 @@ bool is_expensive(const Expr& body) {
   bool found = false;
   dsl::for_each(body, [&](const Expr& e) {
     const dsl::Unary* u = e.as<dsl::Unary>();
-    found |= u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs;
+    found |=
+        u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs;
     const dsl::Binary* b = e.as<dsl::Binary>();
     found |= b && b->op == dsl::BinaryOp::Div && is_float(e.type());
   });
   return found;
 }
 
-/// Whether `axis` can be the vector axis of `stage`: each tensor either ignores it, is contiguous in it,
-/// or is an argument (or scratch) that uses it alone in one dimension and so can be packed.
+/// Whether `axis` can be the vector axis of `stage`: each tensor either ignores it, is contiguous
+/// in it, or is an argument (or scratch) that uses it alone in one dimension and so can be packed.
 std::optional<VectorAxis> as_vector_axis(const Stage& stage, const std::string& axis,
                                          const std::vector<std::string>& fixed) {
   VectorAxis choice{axis, {}};
@@ -90,7 +91,8 @@ std::optional<VectorAxis> as_vector_axis(const Stage& stage, const std::string& 
       const Affine affine = to_affine(r.indices[d]);
       Affine rest = affine;
       rest.add(dsl::var(axis), -affine.coefficient(dsl::var(axis)));
-      const bool unit = affine.coefficient(dsl::var(axis)) == 1 && !dsl::uses_var(to_expr(rest), axis);
+      const bool unit =
+          affine.coefficient(dsl::var(axis)) == 1 && !dsl::uses_var(to_expr(rest), axis);
       contiguous |= unit && d + 1 == r.indices.size();
       packable |= unit && rest.is_constant() && rest.constant == 0;
     }
@@ -107,7 +109,8 @@ std::optional<VectorAxis> as_vector_axis(const Stage& stage, const std::string& 
 std::vector<int64_t> tile_sizes(int64_t extent, int64_t most) {
   std::vector<int64_t> sizes;
   for (int64_t t = 1; t <= std::min(extent, most); ++t) {
-    const double efficiency = static_cast<double>(extent) / static_cast<double>(round_up(extent, t));
+    const double efficiency =
+        static_cast<double>(extent) / static_cast<double>(round_up(extent, t));
     if (efficiency >= 0.9 || t == 1) sizes.push_back(t);
   }
   return sizes;
@@ -127,12 +130,12 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
 }  // namespace
 
 struct Space::State {
-  Compute compute;    // with inlined stages gone: what the analysis saw
+  Compute compute;  // with inlined stages gone: what the analysis saw
   Compute original;
   Target target;
   int threads = 1;
-  std::vector<Step> prologue;          // inlines and epilogues, the same for every point
-  std::vector<StagePlan> plans;        // consumers first
+  std::vector<Step> prologue;    // inlines and epilogues, the same for every point
+  std::vector<StagePlan> plans;  // consumers first
   std::vector<Knob> knobs;
   std::map<std::string, size_t> index;
 
@@ -205,9 +208,8 @@ void Space::State::analyse() {
   for (const Stage& stage : original.stages) {
     if (stage.combine != Combine::None || original.is_output(stage.name)) continue;
     const auto readers = original.consumers(stage.name);
-    const bool into_reduction = std::any_of(readers.begin(), readers.end(), [](const Stage* r) {
-      return r->combine != Combine::None;
-    });
+    const bool into_reduction = std::any_of(
+        readers.begin(), readers.end(), [](const Stage* r) { return r->combine != Combine::None; });
     if (is_expensive(stage.body) && (into_reduction || readers.size() > 1)) continue;
     bool reads_reduction = false;
     for_each_read(stage.body, [&](const dsl::Read& r) {
@@ -252,12 +254,14 @@ void Space::State::analyse() {
       for (const StagePlan& later : plans) {
         const StageNest* reader = s.nest().find(later.name);
         bool reads = false;
-        for_each_read(reader->stage.body, [&](const dsl::Read& r) { reads |= r.tensor == nest.result(); });
+        for_each_read(reader->stage.body,
+                      [&](const dsl::Read& r) { reads |= r.tensor == nest.result(); });
         if (reader->epilogue)
           for_each_read(reader->epilogue->body,
                         [&](const dsl::Read& r) { reads |= r.tensor == nest.result(); });
         if (!reads) continue;
-        plan.placeable = plan.owner.empty() || plan.owner == later.name || plan.owner == later.owner;
+        plan.placeable =
+            plan.owner.empty() || plan.owner == later.name || plan.owner == later.owner;
         if (plan.owner.empty()) plan.owner = later.owner.empty() ? later.name : later.owner;
       }
     }
@@ -268,26 +272,31 @@ void Space::State::analyse() {
       for (size_t a = stage.axes.size(); a > 0; --a) {
         const Axis& axis = stage.axes[a - 1];
         if (axis.extent < 2) continue;
-        if (const auto choice = as_vector_axis(stage, axis.name, fixed)) plan.vector_axes.push_back(*choice);
+        if (const auto choice = as_vector_axis(stage, axis.name, fixed))
+          plan.vector_axes.push_back(*choice);
       }
       // Long axes first: short ones leave lanes idle.
-      std::stable_sort(plan.vector_axes.begin(), plan.vector_axes.end(), [&](const auto& x, const auto& y) {
-        const int64_t ex = std::min<int64_t>(extent_of(stage, x.axis), lanes(stage));
-        const int64_t ey = std::min<int64_t>(extent_of(stage, y.axis), lanes(stage));
-        return std::pair(ex, x.packed.size()) > std::pair(ey, y.packed.size());
-      });
+      std::stable_sort(
+          plan.vector_axes.begin(), plan.vector_axes.end(), [&](const auto& x, const auto& y) {
+            const int64_t ex = std::min<int64_t>(extent_of(stage, x.axis), lanes(stage));
+            const int64_t ey = std::min<int64_t>(extent_of(stage, y.axis), lanes(stage));
+            return std::pair(ex, x.packed.size()) > std::pair(ey, y.packed.size());
+          });
       if (plan.vector_axes.size() > 3) plan.vector_axes.resize(3);
       plan.role = plan.vector_axes.empty() ? Role::Lanes : Role::Tiled;
-      const auto longest = std::max_element(stage.reduction.begin(), stage.reduction.end(),
-                                            [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
+      const auto longest =
+          std::max_element(stage.reduction.begin(), stage.reduction.end(),
+                           [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
       if (longest != stage.reduction.end()) {
         plan.lane_axis = stage.reduction.back().name;
         if (longest->extent >= 4) plan.main_reduction = longest->name;
       }
-      // A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
+      // A short, wide result with a long contiguous reduction (a row sum) is better split into
+      // lanes.
       if (plan.role == Role::Tiled && !stage.axes.empty()) {
         const VectorAxis& best = plan.vector_axes.front();
-        if (extent_of(stage, best.axis) < 4 && stage.reduction.back().extent >= 16) plan.role = Role::Lanes;
+        if (extent_of(stage, best.axis) < 4 && stage.reduction.back().extent >= 16)
+          plan.role = Role::Lanes;
       }
       for (const Axis& axis : stage.axes)
         if (axis.extent > 1) plan.tile_axes.push_back(axis.name);
@@ -301,7 +310,8 @@ void Space::State::analyse() {
 
 void Space::State::add_stage_knobs(const StagePlan& plan, const Stage& stage) {
   const std::string p = plan.name + ".";
-  if (plan.placeable) add_knob(p + "place", {0, 1});   // 0: a phase of its own, 1: in its owner's loop
+  if (plan.placeable)
+    add_knob(p + "place", {0, 1});  // 0: a phase of its own, 1: in its owner's loop
   if (plan.role == Role::Tiled) {
     std::vector<int64_t> choices;
     for (size_t i = 0; i < plan.vector_axes.size(); ++i) choices.push_back(static_cast<int64_t>(i));
@@ -316,17 +326,17 @@ void Space::State::add_stage_knobs(const StagePlan& plan, const Stage& stage) {
       add_knob(p + "kblock", {0, 2, 4, 8, 16});
     }
     if (stage.reduction.size() > 1) {
-      add_knob(p + "taps", {0, 1, 2});          // unrolled window axes: none, the innermost, all
+      add_knob(p + "taps", {0, 1, 2});  // unrolled window axes: none, the innermost, all
       add_knob(p + "reduction_order", {0, 1, 2});
     }
     add_knob(p + "outer_order", {0, 1, 2});
     add_knob(p + "tasks", {1, 2, 3, 4});
-    add_knob(p + "layout.in", {0, 1, 2});       // as declared, blocked, innermost
+    add_knob(p + "layout.in", {0, 1, 2});  // as declared, blocked, innermost
     add_knob(p + "layout.out", {0, 1, 2});
     return;
   }
   if (plan.role == Role::Lanes) {
-    add_knob(p + "lanes", {1, 2, 4});           // vectors of partial results
+    add_knob(p + "lanes", {1, 2, 4});  // vectors of partial results
     add_knob(p + "tile", tile_sizes(stage.axes.empty() ? 1 : stage.axes.back().extent, 16));
     add_knob(p + "tasks", {1, 2, 3});
     return;
@@ -371,8 +381,8 @@ bool Space::State::allowed(const Point& point) const {
   return true;
 }
 
-// Layouts follow the loops: the vector axis innermost, the blocked reduction axis around it, the other
-// dimensions outside in the order of the loops.
+// Layouts follow the loops: the vector axis innermost, the blocked reduction axis around it, the
+// other dimensions outside in the order of the loops.
 Schedule Space::State::layouts(Schedule s, const StagePlan& plan, const Point& point,
                                const VectorAxis& vector, int64_t width) const {
   const std::string p = plan.name + ".";
@@ -382,12 +392,13 @@ Schedule Space::State::layouts(Schedule s, const StagePlan& plan, const Point& p
   std::map<std::string, bool> done;
 
   const auto upper = [](char c) { return static_cast<char>(std::toupper(c)); };
-  const auto spell = [&](const std::string& tensor, const std::vector<std::string>& axis_of_dim, bool packed,
-                         int64_t choice, int64_t vector_block) {
+  const auto spell = [&](const std::string& tensor, const std::vector<std::string>& axis_of_dim,
+                         bool packed, int64_t choice, int64_t vector_block) {
     const std::string letters = compute.letters_of(tensor);
     const auto shape = compute.shape_of(tensor);
     std::string outer, reduced_inner, vector_inner;
-    // Weights are read once a tile in loop order: reduction windows may be inside or outside the blocks.
+    // Weights are read once a tile in loop order: reduction windows may be inside or outside the
+    // blocks.
     const bool windows_inside = packed && order == 2;
     std::string windows;
     for (size_t d = 0; d < letters.size(); ++d) {
@@ -478,7 +489,8 @@ Schedule Space::State::layouts(Schedule s, const StagePlan& plan, const Point& p
   return s;
 }
 
-Schedule Space::State::tiled(Schedule s, const StagePlan& plan, const Point& point, bool is_root) const {
+Schedule Space::State::tiled(Schedule s, const StagePlan& plan, const Point& point,
+                             bool is_root) const {
   const std::string& stage_name = plan.name;
   const std::string p = stage_name + ".";
   const Stage& stage = *compute.find_stage(stage_name);
@@ -505,20 +517,22 @@ Schedule Space::State::tiled(Schedule s, const StagePlan& plan, const Point& poi
   std::vector<std::string> outer, inner;
   for (const Axis& axis : stage.axes) {
     if (axis.name == vector.axis) continue;
-    const bool tiles = std::find(plan.tile_axes.begin(), plan.tile_axes.end(), axis.name) !=
-                       plan.tile_axes.end();
+    const bool tiles =
+        std::find(plan.tile_axes.begin(), plan.tile_axes.end(), axis.name) != plan.tile_axes.end();
     const int64_t factor = tiles ? value(point, p + "tile." + axis.name, 1) : 1;
-    const TileLoops loops = split_axis(s, stage_name, axis.name,
-                                       nest_extent(s, stage_name, axis.name), factor);
+    const TileLoops loops =
+        split_axis(s, stage_name, axis.name, nest_extent(s, stage_name, axis.name), factor);
     append(outer, loops.outer);
     append(inner, loops.inner);
   }
   // Where the loop over tiles of the vector axis stands among the outer loops.
   const int64_t outer_order = value(point, p + "outer_order");
-  const size_t place = outer_order == 0 ? std::min<size_t>(outer.size(), stage.axes.size() > 3 ? 1 : 0)
+  const size_t place = outer_order == 0
+                           ? std::min<size_t>(outer.size(), stage.axes.size() > 3 ? 1 : 0)
                        : outer_order == 1 ? outer.size()
                                           : outer.size() - std::min<size_t>(outer.size(), 1);
-  outer.insert(outer.begin() + static_cast<ptrdiff_t>(place), vector_outer.begin(), vector_outer.end());
+  outer.insert(outer.begin() + static_cast<ptrdiff_t>(place), vector_outer.begin(),
+               vector_outer.end());
 
   // The reduction: blocks outside, windows, and the inside of a block.
   std::vector<std::string> windows, blocks, inside, unrolled, k_outer;
@@ -559,7 +573,9 @@ Schedule Space::State::tiled(Schedule s, const StagePlan& plan, const Point& poi
     case 1:
       append(reduction, windows), append(reduction, blocks), append(reduction, inside);
       break;
-    default: append(reduction, blocks), append(reduction, inside), append(reduction, windows); break;
+    default:
+      append(reduction, blocks), append(reduction, inside), append(reduction, windows);
+      break;
   }
   append(reduction, unrolled);
 
@@ -584,7 +600,8 @@ Schedule Space::State::tiled(Schedule s, const StagePlan& plan, const Point& poi
   return parallelize(std::move(s), stage_name, outer, depth);
 }
 
-Schedule Space::State::lanes_of(Schedule s, const StagePlan& plan, const Point& point, bool is_root) const {
+Schedule Space::State::lanes_of(Schedule s, const StagePlan& plan, const Point& point,
+                                bool is_root) const {
   const std::string& name = plan.name;
   const Stage& stage = *compute.find_stage(name);
   const int64_t width = lanes(stage), length = extent_of(stage, plan.lane_axis);
@@ -598,7 +615,7 @@ Schedule Space::State::lanes_of(Schedule s, const StagePlan& plan, const Point& 
   const std::optional<StageNest::Placement> at = nest->at;
   for (const Axis& axis : stage.axes) outer.push_back(axis.name);
   if (!splits) return is_root ? parallelize(std::move(s), name, outer, outer.size()) : s;
-  if (at || outer.empty()) return s;   // placed before it could be split: left as it is
+  if (at || outer.empty()) return s;  // placed before it could be split: left as it is
   s = s.rfactor(name, plan.lane_axis, factor);
   s = s.compute_at(name + ".rf", name, outer.back());
   const std::string lane = plan.lane_axis + "_rf";
@@ -675,7 +692,7 @@ Schedule Space::State::elementwise(Schedule s, const StagePlan& plan, const Poin
 Schedule Space::State::build(const Point& point) const {
   Schedule s(original);
   s = s.then(prologue);
-  std::map<std::string, std::string> site;   // of each root stage: the loop that producers go to
+  std::map<std::string, std::string> site;  // of each root stage: the loop that producers go to
   for (const StagePlan& plan : plans) {
     const bool placed = plan.placeable && value(point, plan.name + ".place") == 1 &&
                         site.contains(plan.owner) && !site[plan.owner].empty();
@@ -685,9 +702,15 @@ Schedule Space::State::build(const Point& point) const {
       s = inside;
     }
     switch (plan.role) {
-      case Role::Tiled: s = tiled(std::move(s), plan, point, !placed); break;
-      case Role::Lanes: s = lanes_of(std::move(s), plan, point, !placed); break;
-      default: s = elementwise(std::move(s), plan, point, !placed); break;
+      case Role::Tiled:
+        s = tiled(std::move(s), plan, point, !placed);
+        break;
+      case Role::Lanes:
+        s = lanes_of(std::move(s), plan, point, !placed);
+        break;
+      default:
+        s = elementwise(std::move(s), plan, point, !placed);
+        break;
     }
     if (placed || s.error()) continue;
     const StageNest* nest = s.nest().find(plan.name);
@@ -729,8 +752,10 @@ Point Space::default_point() const {
       double tile = static_cast<double>(state_->value(point, p + "vectors"));
       const VectorAxis& vector = state_->vector_axis(plan, point);
       for (const std::string& axis : plan.tile_axes)
-        if (axis != vector.axis) tile *= static_cast<double>(state_->value(point, p + "tile." + axis, 1));
-      score += std::min(tile, 28.0) - 10.0 * static_cast<double>(state_->value(point, p + "vector"));
+        if (axis != vector.axis)
+          tile *= static_cast<double>(state_->value(point, p + "tile." + axis, 1));
+      score +=
+          std::min(tile, 28.0) - 10.0 * static_cast<double>(state_->value(point, p + "vector"));
       score -= static_cast<double>(state_->value(point, p + "unroll"));
       score -= 4.0 * static_cast<double>(state_->value(point, p + "kblock") > 0);
       score += 2.0 * static_cast<double>(state_->value(point, p + "tasks"));
@@ -751,7 +776,8 @@ Point Space::sample(Random& random) const {
   Point point(state_->knobs.size());
   for (int attempt = 0; attempt < 2000; ++attempt) {
     for (size_t i = 0; i < point.size(); ++i)
-      point[i] = static_cast<int>(random.below(static_cast<int64_t>(state_->knobs[i].values.size())));
+      point[i] =
+          static_cast<int>(random.below(static_cast<int64_t>(state_->knobs[i].values.size())));
     if (state_->allowed(point)) return point;
   }
   std::fill(point.begin(), point.end(), 0);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Search spaces: the schedules worth trying for one compute on one target, derived from the structure of
-// its stages. No operator has a template of its own; a convolution, a product and a user's expression
-// go through the same analysis:
+// Search spaces: the schedules worth trying for one compute on one target, derived from the
+// structure of its stages. No operator has a template of its own; a convolution, a product and a
+// user's expression go through the same analysis:
 //
-//   - elementwise producers are inlined where that is cheap, elementwise consumers of a reduction become
-//     its epilogue, other producers are computed in a loop of their consumer or in a phase of their own;
-//   - a reduction gets a register tile over a vector axis (one along which every tensor that uses it is
-//     contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop orders, and
-//     packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1);
+//   - elementwise producers are inlined where that is cheap, elementwise consumers of a reduction
+//   become
+//     its epilogue, other producers are computed in a loop of their consumer or in a phase of their
+//     own;
+//   - a reduction gets a register tile over a vector axis (one along which every tensor that uses
+//   it is
+//     contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
+//     orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1);
 //   - a reduction along the contiguous axis is split into vector lanes first (rfactor);
 //   - everything else is vectorized along its last axis and tiled along the one before.
 //

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Scheduling steps as plain data. Each struct lists its fields once, in `fields`; printing, parsing,
-// comparing and the documentation table follow from that list.
+// Scheduling steps as plain data. Each struct lists its fields once, in `fields`; printing,
+// parsing, comparing and the documentation table follow from that list.
 //
-// The words are Halide's; where TVM says otherwise the comment names its word. A step names a stage of
-// the compute and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner); fusing `y`
-// and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
+// The words are Halide's; where TVM says otherwise the comment names its word. A step names a stage
+// of the compute and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner);
+// fusing `y` and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,8 @@ namespace tw::schedules {
 /// What happens when a split factor does not divide the extent.
 ///   Guard: iterations past the end are skipped; loops are trimmed where the guard allows.
 ///   Exact: the step is illegal.
-///   Shift: the last tile starts earlier and overlaps its neighbour (TVM: none, Halide: ShiftInwards);
+///   Shift: the last tile starts earlier and overlaps its neighbour (TVM: none, Halide:
+///   ShiftInwards);
 ///          only on serial loops of stages that are not reductions.
 enum class Tail { Guard, Exact, Shift };
 std::string_view to_string(Tail tail);
@@ -33,14 +34,23 @@ struct Split {
   int64_t factor = 1;
   Tail tail = Tail::Guard;
   template <typename F>
-  void fields(F&& f) { f(stage); f(loop); f(factor); f(tail); }
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+    f(factor);
+    f(tail);
+  }
 };
 /// Two adjacent loops become one, `outer*inner`.
 struct Fuse {
   static constexpr std::string_view name = "fuse";
   std::string stage, outer, inner;
   template <typename F>
-  void fields(F&& f) { f(stage); f(outer); f(inner); }
+  void fields(F&& f) {
+    f(stage);
+    f(outer);
+    f(inner);
+  }
 };
 /// The named loops take the places that they occupy now, in the given order, outermost first.
 struct Reorder {
@@ -48,41 +58,61 @@ struct Reorder {
   std::string stage;
   std::vector<std::string> loops;
   template <typename F>
-  void fields(F&& f) { f(stage); f(loops); }
+  void fields(F&& f) {
+    f(stage);
+    f(loops);
+  }
 };
 struct Unroll {
   static constexpr std::string_view name = "unroll";
   std::string stage, loop;
   template <typename F>
-  void fields(F&& f) { f(stage); f(loop); }
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+  }
 };
 /// The loop becomes one vector operation; it must be the innermost loop and over a pure axis.
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;
   template <typename F>
-  void fields(F&& f) { f(stage); f(loop); }
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+  }
 };
-/// The loop's iterations become tasks. Parallel loops are the outermost loops of a stage of its own.
+/// The loop's iterations become tasks. Parallel loops are the outermost loops of a stage of its
+/// own.
 struct Parallel {
   static constexpr std::string_view name = "parallel";
   std::string stage, loop;
   template <typename F>
-  void fields(F&& f) { f(stage); f(loop); }
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+  }
 };
-/// Computes what `loop` of `consumer` needs of `stage`, at the start of each iteration of that loop.
+/// Computes what `loop` of `consumer` needs of `stage`, at the start of each iteration of that
+/// loop.
 struct ComputeAt {
   static constexpr std::string_view name = "compute_at";
   std::string stage, consumer, loop;
   template <typename F>
-  void fields(F&& f) { f(stage); f(consumer); f(loop); }
+  void fields(F&& f) {
+    f(stage);
+    f(consumer);
+    f(loop);
+  }
 };
 /// Replaces reads of a stage by its definition (not for reductions).
 struct Inline {
   static constexpr std::string_view name = "inline";
   std::string stage;
   template <typename F>
-  void fields(F&& f) { f(stage); }
+  void fields(F&& f) {
+    f(stage);
+  }
 };
 /// Computes an elementwise consumer where its reduction `into` writes its result (TVM:
 /// reverse_compute_inline). The reduction's own tensor no longer exists in memory.
@@ -90,43 +120,63 @@ struct Epilogue {
   static constexpr std::string_view name = "epilogue";
   std::string stage, into;
   template <typename F>
-  void fields(F&& f) { f(stage); f(into); }
+  void fields(F&& f) {
+    f(stage);
+    f(into);
+  }
 };
-/// What the stage computes inside `loop` is accumulated in a buffer of its own and written at the end.
+/// What the stage computes inside `loop` is accumulated in a buffer of its own and written at the
+/// end.
 struct CacheWrite {
   static constexpr std::string_view name = "cache_write";
   std::string stage, loop;
   Scope scope = Scope::Register;
   template <typename F>
-  void fields(F&& f) { f(stage); f(loop); f(scope); }
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+    f(scope);
+  }
 };
 /// What `loop` of `stage` reads of `tensor` is copied first, by a new stage `tensor@stage`.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
   template <typename F>
-  void fields(F&& f) { f(tensor); f(stage); f(loop); }
+  void fields(F&& f) {
+    f(tensor);
+    f(stage);
+    f(loop);
+  }
 };
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces every factor-th element into
-/// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes before
-/// any other step on the stage.
+/// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes
+/// before any other step on the stage.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
   int64_t factor = 1;
   template <typename F>
-  void fields(F&& f) { f(stage); f(axis); f(factor); }
+  void fields(F&& f) {
+    f(stage);
+    f(axis);
+    f(factor);
+  }
 };
-/// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the call.
+/// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the
+/// call.
 struct SetLayout {
   static constexpr std::string_view name = "set_layout";
   std::string tensor, layout;
   template <typename F>
-  void fields(F&& f) { f(tensor); f(layout); }
+  void fields(F&& f) {
+    f(tensor);
+    f(layout);
+  }
 };
 
-using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, ComputeAt, Inline, Epilogue,
-                          CacheWrite, CacheRead, Rfactor, SetLayout>;
+using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, ComputeAt, Inline,
+                          Epilogue, CacheWrite, CacheRead, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

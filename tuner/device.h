@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The device of a record as text: what two machines must share for their records to be the same fact.
+// The device of a record as text: what two machines must share for their records to be the same
+// fact.
 
 #include <string>
 

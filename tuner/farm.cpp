@@ -21,8 +21,8 @@ struct Farm::Directory {
   }
 };
 
-/// One interrupt ends preparing, two end any wait. The signal cuts the wait short, this clock then says
-/// that the deadline has passed.
+/// One interrupt ends preparing, two end any wait. The signal cuts the wait short, this clock then
+/// says that the deadline has passed.
 struct Farm::Patience {
   const std::atomic<int>* interrupts = nullptr;
   bool preparing = false;
@@ -31,8 +31,8 @@ struct Farm::Patience {
 
 namespace {
 
-// A batch of eight takes a quarter of a second; one that takes as long as six candidates may take to be
-// measured has gone astray.
+// A batch of eight takes a quarter of a second; one that takes as long as six candidates may take
+// to be measured has gone astray.
 constexpr double timeouts_per_build = 6;
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
@@ -41,20 +41,23 @@ Result<std::string> make_private_directory() {
   std::error_code error;
   const auto base = std::filesystem::temp_directory_path(error);
   if (error)
-    return fail(ErrorCode::Environment, fmt::format("[tune] there is no directory for temporary files ({}): "
-                                                    "set TMPDIR",
-                                                    error.message()));
+    return fail(ErrorCode::Environment,
+                fmt::format("[tune] there is no directory for temporary files ({}): "
+                            "set TMPDIR",
+                            error.message()));
   std::string path = (base / "tilewright-XXXXXX").string();
   if (!mkdtemp(path.data()))
-    return fail(ErrorCode::Environment,
-                fmt::format("[tune] cannot make a directory in '{}': set TMPDIR to one that is writable",
-                            base.string()));
+    return fail(
+        ErrorCode::Environment,
+        fmt::format("[tune] cannot make a directory in '{}': set TMPDIR to one that is writable",
+                    base.string()));
   return path;
 }
 
 /// What the end of a worker without a reply says about the candidate.
 MeasureReply fault_of(const Outcome& outcome) {
-  if (std::holds_alternative<TimedOut>(outcome)) return {"timeout", "no answer before the deadline"};
+  if (std::holds_alternative<TimedOut>(outcome))
+    return {"timeout", "no answer before the deadline"};
   if (const auto* garbled = std::get_if<Garbled>(&outcome)) return {"crash", garbled->message};
   const Fault fault = classify(std::get<Died>(outcome));
   const std::string status(status_name(fault.kind));
@@ -65,8 +68,8 @@ MeasureReply fault_of(const Outcome& outcome) {
 
 Farm::~Farm() = default;
 
-Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, int threads, uint64_t seed,
-                         const Environment& environment, double timeout_s) {
+Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, int threads,
+                         uint64_t seed, const Environment& environment, double timeout_s) {
   Farm farm;
   farm.workload_ = workload.key();
   farm.target_ = target.to_string();
@@ -105,7 +108,8 @@ void Farm::busy(int64_t from_ns, int64_t to_ns) {
 Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) {
   TW_CHECK(building_ == 0, "one batch at a time");
   if (!builder_->running()) TW_RETURN_IF_ERROR(builder_->restart());
-  BuildJob job{workload_, target_, code_generator_, directory_->path, schedules, next_artifact_, packs};
+  BuildJob job{workload_,      target_, code_generator_, directory_->path, schedules,
+               next_artifact_, packs};
   next_artifact_ += static_cast<int64_t>(schedules.size());
   building_ = schedules.size();
   build_started_ns_ = clock_();
@@ -122,9 +126,11 @@ Result<std::vector<BuildOutcome>> Farm::finish_build() {
     TW_RETURN_IF_ERROR(decode(reply->bytes, built));
     if (built.outcomes.size() == count) return std::move(built.outcomes);
   }
-  // The batch is lost with its builder; which candidate did it is not known, so all carry the blame.
+  // The batch is lost with its builder; which candidate did it is not known, so all carry the
+  // blame.
   const MeasureReply fault = fault_of(outcome);
-  return std::vector<BuildOutcome>(count, {"", "compile_error", "the builder: " + fault.reason, true});
+  return std::vector<BuildOutcome>(count,
+                                   {"", "compile_error", "the builder: " + fault.reason, true});
 }
 
 Status Farm::prepare(const std::string& schedule) {
@@ -150,9 +156,11 @@ Status Farm::load_reference() {
   MeasureReply fault;
   // The reference runs untuned, on several fills: give it room.
   TW_TRY(const std::string bytes,
-         ask_runner(Job(PrepareJob{workload_, reference_, threads_, seed_}), 30 + 10 * timeout_s_, fault));
+         ask_runner(Job(PrepareJob{workload_, reference_, threads_, seed_}), 30 + 10 * timeout_s_,
+                    fault));
   if (bytes.empty())
-    return fail(ErrorCode::Internal, fmt::format("[tune] the reference kernel fails: {}", fault.reason));
+    return fail(ErrorCode::Internal,
+                fmt::format("[tune] the reference kernel fails: {}", fault.reason));
   PrepareReply reply;
   TW_RETURN_IF_ERROR(decode(bytes, reply));
   if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
@@ -180,7 +188,8 @@ Result<MeasureReply> Farm::measure(const MeasureJob& job) {
   MeasureReply reply;
   TW_TRY(const std::string bytes, ask_runner(Job(job), timeout_s_, reply));
   if (!bytes.empty())
-    if (const Status status = decode(bytes, reply); !status) reply = {"crash", status.error().message};
+    if (const Status status = decode(bytes, reply); !status)
+      reply = {"crash", status.error().message};
   return reply;
 }
 

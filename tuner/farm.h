@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two workers of a tuning run, as the parent sees them: one builds, one runs candidates. Each job
-// has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered with a
-// status. Not thread-safe.
+// The two workers of a tuning run, as the parent sees them: one builds, one runs candidates. Each
+// job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
+// with a status. Not thread-safe.
 
 #include <memory>
 #include <optional>
@@ -31,8 +31,8 @@ class Farm {
   Status begin_build(const std::vector<std::string>& schedules, bool packs = false);
   Result<std::vector<BuildOutcome>> finish_build();
 
-  /// Builds the reference kernel from `schedule` and readies the runner; needed once before measure().
-  /// Interrupted when the user stops it: a large reference takes its time.
+  /// Builds the reference kernel from `schedule` and readies the runner; needed once before
+  /// measure(). Interrupted when the user stops it: a large reference takes its time.
   Status prepare(const std::string& schedule);
   /// Of one call of the reference kernel.
   double reference_ns() const { return reference_ns_; }

@@ -9,14 +9,15 @@ namespace tw::tuner {
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, code_generator, directory, schedules, first, packs)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, code_generator, directory, schedules,
+                                   first, packs)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, path, status, reason, installation)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, path, incumbent_ns, verify_only)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns, high_ns,
-                                   verified_error, noise)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns,
+                                   high_ns, verified_error, noise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
@@ -52,7 +53,11 @@ Result<Job> decode_as(size_t kind, const json& body) {
 }  // namespace
 
 std::string encode(const Job& job) {
-  return std::visit([&](const auto& j) { return to_bytes({{"kind", job.index()}, {"body", j}}); }, job);
+  return std::visit(
+      [&](const auto& j) {
+        return to_bytes({{"kind", job.index()}, {"body", j}});
+      },
+      job);
 }
 
 Result<Job> decode_job(std::string_view bytes) {

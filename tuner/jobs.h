@@ -19,12 +19,12 @@ struct BuildJob {
   std::string workload, target, code_generator, directory;
   std::vector<std::string> schedules;
   int64_t first = 0;
-  bool packs = false;   ///< with packing kernels: for a result, not for trials
+  bool packs = false;  ///< with packing kernels: for a result, not for trials
 };
 /// One a schedule, in order: a path, or why there is none.
 struct BuildOutcome {
   std::string path = {}, status = {}, reason = {};
-  bool installation = false;   ///< the compiler or linker is at fault, as far as can be told
+  bool installation = false;  ///< the compiler or linker is at fault, as far as can be told
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;
@@ -37,18 +37,19 @@ struct PrepareJob {
   uint64_t seed = 1;
 };
 struct PrepareReply {
-  std::string error = {};       ///< empty: ready
-  double reference_error = 0;   ///< of the reference, against the interpreter, relative to its largest
-  double reference_ns = 0;      ///< of one call of it, on one thread
+  std::string error = {};  ///< empty: ready
+  double reference_error =
+      0;                    ///< of the reference, against the interpreter, relative to its largest
+  double reference_ns = 0;  ///< of one call of it, on one thread
 };
 
 struct MeasureJob {
   std::string path;
-  double incumbent_ns = 0;   ///< 0: no early end
+  double incumbent_ns = 0;  ///< 0: no early end
   bool verify_only = false;
 };
 struct MeasureReply {
-  std::string status = {}, reason = {};   ///< a db::TrialStatus text
+  std::string status = {}, reason = {};  ///< a db::TrialStatus text
   std::vector<double> samples_ns = {};
   double latency_ns = 0, low_ns = 0, high_ns = 0;
   double verified_error = 0;
@@ -61,8 +62,8 @@ struct CompareJob {
 };
 struct CompareReply {
   std::string error;
-  double ratio = 1, low = 1, high = 1, noise_floor = 0;   ///< as Comparison: above 1, a is faster
-  int64_t winner = 2;                                     ///< a Winner
+  double ratio = 1, low = 1, high = 1, noise_floor = 0;  ///< as Comparison: above 1, a is faster
+  int64_t winner = 2;                                    ///< a Winner
 };
 
 struct PeakJob {

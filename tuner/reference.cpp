@@ -10,7 +10,8 @@
 namespace tw::tuner {
 namespace {
 
-// Elements that the interpreter recomputes: enough to meet every tile, tail and border of a plain nest.
+// Elements that the interpreter recomputes: enough to meet every tile, tail and border of a plain
+// nest.
 constexpr int sampled_elements = 48;
 
 /// Whether every operation gives an exact result on small integers.
@@ -19,8 +20,8 @@ bool is_exact(const dsl::Compute& compute) {
   for (const dsl::Stage& stage : compute.stages)
     dsl::for_each(stage.body, [&](const dsl::Expr& e) {
       const dsl::Unary* u = e.as<dsl::Unary>();
-      if (u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs &&
-          u->op != dsl::UnaryOp::Floor)
+      if (u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not &&
+          u->op != dsl::UnaryOp::Abs && u->op != dsl::UnaryOp::Floor)
         exact = false;
       const dsl::Binary* b = e.as<dsl::Binary>();
       if (b && b->op == dsl::BinaryOp::Div && is_float(e.type())) exact = false;
@@ -57,8 +58,10 @@ Result<dsl::Arrays> run_plain(const runtime::Kernel& kernel, const dsl::Arrays& 
       TW_TRY(dsl::Array array, dsl::Array::make(argument.dtype, argument.shape));
       outputs[argument.name] = std::move(array);
     }
-    const dsl::Array& array = argument.is_output ? outputs.at(argument.name) : inputs.at(argument.name);
-    buffers.push_back({const_cast<std::byte*>(array.data.data()), argument.dtype, argument.shape, {}});
+    const dsl::Array& array =
+        argument.is_output ? outputs.at(argument.name) : inputs.at(argument.name);
+    buffers.push_back(
+        {const_cast<std::byte*>(array.data.data()), argument.dtype, argument.shape, {}});
   }
   TW_RETURN_IF_ERROR(kernel.call(buffers, pool, 1));
   return outputs;
@@ -115,7 +118,8 @@ double relative_error(const dsl::Array& got, const dsl::Array& expected) {
     const double a = got.get_float(i), b = expected.get_float(i);
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     const double error = std::fabs(a - b) / scale;
-    if (!(error <= std::numeric_limits<double>::max())) return std::numeric_limits<double>::infinity();
+    if (!(error <= std::numeric_limits<double>::max()))
+      return std::numeric_limits<double>::infinity();
     worst = std::max(worst, error);
   }
   return worst;
@@ -143,10 +147,12 @@ Result<Reference> make_reference(const dsl::Workload& workload, const runtime::K
     reference.error = std::max(reference.error, error);
   }
   if (reference.error > reference.tolerance)
-    return fail(ErrorCode::Invalid,
-                fmt::format("[verify] the plain kernel differs from the interpreter by {:.3g} of its largest "
-                            "element, at most {:.3g} is allowed",
-                            reference.error, reference.tolerance));
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format(
+            "[verify] the plain kernel differs from the interpreter by {:.3g} of its largest "
+            "element, at most {:.3g} is allowed",
+            reference.error, reference.tolerance));
   return reference;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a kernel of a workload must compute: inputs of two fills and the outputs that belong to them.
+// What a kernel of a workload must compute: inputs of two fills and the outputs that belong to
+// them.
 //
-// The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled, and
-// that kernel is itself checked against the interpreter, in double, on sampled elements. Integer fills
-// make every correct order of an exact operator agree bit by bit; N(0, 1) fills measure the error (bytes
-// take all their values there, and operators without floats must stay exact).
+// The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled,
+// and that kernel is itself checked against the interpreter, in double, on sampled elements.
+// Integer fills make every correct order of an exact operator agree bit by bit; N(0, 1) fills
+// measure the error (bytes take all their values there, and operators without floats must stay
+// exact).
 
 #include <cstdint>
 
@@ -24,10 +26,10 @@ struct Fill {
 
 struct Reference {
   Fill integers, normal;
-  bool exact = false;        ///< the operator is exact on the integer fill
-  double tolerance = 0;      ///< of the normal fill: |e| <= tolerance * max |reference|
-  double error = 0;          ///< of the plain kernel against the interpreter, same measure
-  double plain_ns = 0;       ///< of one call of it on one thread, arrays packed within
+  bool exact = false;    ///< the operator is exact on the integer fill
+  double tolerance = 0;  ///< of the normal fill: |e| <= tolerance * max |reference|
+  double error = 0;      ///< of the plain kernel against the interpreter, same measure
+  double plain_ns = 0;   ///< of one call of it on one thread, arrays packed within
 };
 
 /// The tolerance that an accuracy class and an output type mean.

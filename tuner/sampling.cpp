@@ -26,13 +26,13 @@ constexpr int64_t resolutions_per_batch = 100;
 constexpr double hopeless_first_call = 10;
 /// Undisturbed timings stay within 1.1 of each other, so 1.5 is behind.
 constexpr double hopeless_probe = 1.5;
-/// Unless it was pre-empted, which costs a time slice or two, whatever the kernel takes: calls of 0.2 ms
-/// were seen to last 20 ms on a busy machine, and every second fast kernel was dropped for it. What such
-/// a pause explains is timed again, a few times at most.
+/// Unless it was pre-empted, which costs a time slice or two, whatever the kernel takes: calls of
+/// 0.2 ms were seen to last 20 ms on a busy machine, and every second fast kernel was dropped for
+/// it. What such a pause explains is timed again, a few times at most.
 constexpr double preemption_ns = 50e6;
 constexpr int most_probes = 4;
-/// The best of so many samples is disturbed with a probability below 1e-4 on a quiet machine, and of
-/// 0.5 % where every third sample is.
+/// The best of so many samples is disturbed with a probability below 1e-4 on a quiet machine, and
+/// of 0.5 % where every third sample is.
 constexpr double hopeless_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
 

@@ -103,8 +103,8 @@ struct Forbidden {
   Forbidden { SCMP_SYS(name), #name }
 constexpr std::array always_forbidden = {
     // other processes
-    TW_CALL(setsid), TW_CALL(ptrace), TW_CALL(process_vm_readv),
-    TW_CALL(process_vm_writev), TW_CALL(tkill), TW_CALL(rt_sigqueueinfo),
+    TW_CALL(setsid), TW_CALL(ptrace), TW_CALL(process_vm_readv), TW_CALL(process_vm_writev),
+    TW_CALL(tkill), TW_CALL(rt_sigqueueinfo),
     // network
     TW_CALL(socket), TW_CALL(socketpair), TW_CALL(connect), TW_CALL(bind), TW_CALL(listen),
     TW_CALL(accept), TW_CALL(accept4),
@@ -118,10 +118,17 @@ constexpr std::array always_forbidden = {
     TW_CALL(lsetxattr), TW_CALL(fsetxattr), TW_CALL(utimensat)};
 
 /// Compiler drivers start programs, raise their stack limit, and linkers make files executable.
-constexpr std::array forbidden_unless_building = {
-    TW_CALL(fork),      TW_CALL(vfork), TW_CALL(execve), TW_CALL(execveat), TW_CALL(setpgid),
-    TW_CALL(pidfd_open), TW_CALL(pidfd_send_signal),
-    TW_CALL(setrlimit), TW_CALL(chmod), TW_CALL(fchmod), TW_CALL(fchmodat)};
+constexpr std::array forbidden_unless_building = {TW_CALL(fork),
+                                                  TW_CALL(vfork),
+                                                  TW_CALL(execve),
+                                                  TW_CALL(execveat),
+                                                  TW_CALL(setpgid),
+                                                  TW_CALL(pidfd_open),
+                                                  TW_CALL(pidfd_send_signal),
+                                                  TW_CALL(setrlimit),
+                                                  TW_CALL(chmod),
+                                                  TW_CALL(fchmod),
+                                                  TW_CALL(fchmodat)};
 
 /// With no scratch directory there is nothing to write: Landlock would refuse, this ends the
 /// worker.

@@ -16,8 +16,9 @@ using schedules::Space;
 
 namespace {
 
-// Scoring a point costs about a millisecond, building and measuring one about thirty: a pool of eight
-// points for each that is measured keeps scoring at a quarter of the work, hidden behind the builder.
+// Scoring a point costs about a millisecond, building and measuring one about thirty: a pool of
+// eight points for each that is measured keeps scoring at a quarter of the work, hidden behind the
+// builder.
 constexpr size_t pool_per_pick = 8;
 constexpr size_t parents = 12;
 constexpr double random_share = 0.2;
@@ -40,8 +41,8 @@ std::vector<Point> best_of(const std::vector<Point>& pool, const Score& score, s
 
 class Evolution : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const std::vector<Tried>& history, const Score& score,
-                             size_t count, Random& random) override {
+  std::vector<Point> propose(const Space& space, const std::vector<Tried>& history,
+                             const Score& score, size_t count, Random& random) override {
     std::vector<Tried> ranked;
     for (const Tried& tried : history)
       if (tried.throughput > 0) ranked.push_back(tried);
@@ -68,7 +69,8 @@ class Evolution : public Search {
     }
     const auto fresh = static_cast<size_t>(std::lround(static_cast<double>(count) * random_share));
     std::vector<Point> picked = best_of(pool, score, history.empty() ? count : count - fresh);
-    for (const Point& point : best_of(random_pool(space, random, 2 * fresh), score, count - picked.size()))
+    for (const Point& point :
+         best_of(random_pool(space, random, 2 * fresh), score, count - picked.size()))
       if (std::find(picked.begin(), picked.end(), point) == picked.end()) picked.push_back(point);
     return picked;
   }
@@ -92,7 +94,8 @@ class RandomSearch : public Search {
       for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
       const std::vector<double> scores = score(pool);
       for (size_t i = 0; i < pool.size() && picked.size() < count; ++i)
-        if (std::isfinite(scores[i]) && std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
+        if (std::isfinite(scores[i]) &&
+            std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
           picked.push_back(pool[i]);
     }
     return picked;

@@ -3,8 +3,9 @@
 // Search strategies: which points of a space to try next, given what has been measured and a score.
 //
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
-// model's score, and a share of each batch stays random so that a wrong model cannot starve the search
-// (Ansor, OSDI'20, section 5). Random and grid are baselines. Deterministic in the random source.
+// model's score, and a share of each batch stays random so that a wrong model cannot starve the
+// search (Ansor, OSDI'20, section 5). Random and grid are baselines. Deterministic in the random
+// source.
 
 #include <functional>
 #include <memory>
@@ -20,10 +21,11 @@ namespace tw::tuner {
 
 struct Tried {
   schedules::Point point;
-  double throughput = 0;   ///< 1 / latency; 0 when it failed
+  double throughput = 0;  ///< 1 / latency; 0 when it failed
 };
 
-/// One number a point, higher is thought faster; not finite for points that are illegal or already tried.
+/// One number a point, higher is thought faster; not finite for points that are illegal or already
+/// tried.
 using Score = std::function<std::vector<double>(const std::vector<schedules::Point>&)>;
 
 class Search {
@@ -31,8 +33,9 @@ class Search {
   virtual ~Search() = default;
   /// Up to `count` points, best first. Fewer when nothing new is found.
   virtual std::vector<schedules::Point> propose(const schedules::Space& space,
-                                                const std::vector<Tried>& history, const Score& score,
-                                                size_t count, Random& random) = 0;
+                                                const std::vector<Tried>& history,
+                                                const Score& score, size_t count,
+                                                Random& random) = 0;
 };
 
 /// Names with one line each, for the command line: evolution, random, grid.

@@ -31,7 +31,8 @@ constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 // So many trials without a valid one: the next would fail too.
 constexpr int64_t hopeless_trials = 96;
-// So many builds in a row that fail for no fault of the candidates: the compiler or linker is broken.
+// So many builds in a row that fail for no fault of the candidates: the compiler or linker is
+// broken.
 constexpr int64_t most_broken_builds = 24;
 // LLVM takes 20 ms a KiB of code: what unrolls further costs several candidates and is not faster.
 constexpr int64_t most_statements = 256;
@@ -142,9 +143,9 @@ std::vector<Candidate> Session::propose() {
   scored_.clear();
   auto count = static_cast<size_t>(options_.batch);
   if (options_.trials > 0)
-    count = static_cast<size_t>(std::clamp<int64_t>(options_.trials - static_cast<int64_t>(seen_.size()) +
-                                                        progress_.known_trials,
-                                                    0, options_.batch));
+    count = static_cast<size_t>(std::clamp<int64_t>(
+        options_.trials - static_cast<int64_t>(seen_.size()) + progress_.known_trials, 0,
+        options_.batch));
   std::vector<Candidate> batch;
   const auto points = search_->propose(
       space_, history_, [this](const auto& p) { return score(p); }, count, random_);
@@ -164,7 +165,8 @@ Status Session::begin_build(const std::vector<Candidate>& batch) {
 
 Result<std::vector<BuildOutcome>> Session::finish_build() { return farm_.finish_build(); }
 
-Status Session::measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built) {
+Status Session::measure(const std::vector<Candidate>& batch,
+                        const std::vector<BuildOutcome>& built) {
   TW_RETURN_IF_ERROR(refresh_peak());
   for (size_t i = 0; i < batch.size(); ++i) {
     if (interrupted()) break;
@@ -176,9 +178,10 @@ Status Session::measure(const std::vector<Candidate>& batch, const std::vector<B
     TW_RETURN_IF_ERROR(record(batch[i], reply));
     TW_RETURN_IF_ERROR(check_installation(built[i]));
     if (reply.status == "ok") finalists_.back().path = built[i].path;
-    std::stable_sort(finalists_.begin(), finalists_.end(), [](const Finalist& a, const Finalist& b) {
-      return a.record.latency_ns < b.record.latency_ns;
-    });
+    std::stable_sort(finalists_.begin(), finalists_.end(),
+                     [](const Finalist& a, const Finalist& b) {
+                       return a.record.latency_ns < b.record.latency_ns;
+                     });
     if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
     report();
   }
@@ -189,9 +192,10 @@ Status Session::check_installation(const BuildOutcome& built) {
   if (!built.path.empty()) broken_builds_ = 0;
   if (!built.installation || ++broken_builds_ < most_broken_builds) return {};
   TW_RETURN_IF_ERROR(recorder_->flush());
-  return fail(ErrorCode::Environment,
-              fmt::format("[tune] {} candidates in a row could not be built, the last one because of: {}",
-                          broken_builds_, built.reason));
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[tune] {} candidates in a row could not be built, the last one because of: {}",
+                  broken_builds_, built.reason));
 }
 
 Status Session::record(const Candidate& c, const MeasureReply& reply) {
@@ -247,14 +251,15 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
 /// Reasons that differ in numbers only count as the first of them.
 void Session::count_failure(const std::string& reason) {
   static const std::regex numbers("(0x[0-9a-f]+|[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?)");
-  const auto [first, is_new] = first_reasons_.try_emplace(std::regex_replace(reason, numbers, "#"), reason);
+  const auto [first, is_new] =
+      first_reasons_.try_emplace(std::regex_replace(reason, numbers, "#"), reason);
   ++failures_[first->second];
 }
 
 Status Session::refresh_peak() {
   if (trials_ < peak_due_) return {};
-  // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core, and
-  // against so low a peak every trial would look impossible.
+  // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core,
+  // and against so low a peak every trial would look impossible.
   double fastest = 0;
   for (int window = 0; window < peak_windows; ++window) {
     TW_TRY(const double gflops, farm_.peak_gflops());
@@ -271,7 +276,8 @@ void Session::learn() {
   const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_, learned_at_ + 128);
   if (history_.size() < due || fresh_samples_.empty()) return;
   learned_at_ = history_.size();
-  (void)model_.update(fresh_samples_);   // what cannot be learned from leaves the draft model in charge
+  (void)model_.update(
+      fresh_samples_);  // what cannot be learned from leaves the draft model in charge
   fresh_samples_.clear();
 }
 
@@ -287,7 +293,8 @@ void Session::learn_from_database() {
     sample.features = std::move(*features);
     sample.throughput = throughput_of(record.latency_ns);
     sample.group = std::hash<std::string>()(record.workload);
-    sample.valid = record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
+    sample.valid =
+        record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
     fresh_samples_.push_back(std::move(sample));
   };
   db::Filter own;
@@ -310,7 +317,8 @@ void Session::learn_from_database() {
   if (const auto records = store_->query(foreign))
     for (const db::Record& record : *records) {
       if (record.workload == workload_->key()) continue;
-      if (const auto workload = dsl::parse_workload(record.workload)) learn_record(*workload, record);
+      if (const auto workload = dsl::parse_workload(record.workload))
+        learn_record(*workload, record);
     }
   if (!fresh_samples_.empty()) (void)model_.update(fresh_samples_);
   fresh_samples_.clear();
@@ -318,7 +326,8 @@ void Session::learn_from_database() {
 
 std::optional<Ended> Session::ended() const {
   if (interrupted()) return Ended::Interrupted;
-  if (elapsed_s() >= options_.budget_s - std::min(finals_s, 0.1 * options_.budget_s)) return Ended::Budget;
+  if (elapsed_s() >= options_.budget_s - std::min(finals_s, 0.1 * options_.budget_s))
+    return Ended::Budget;
   if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
   if (trials_ >= hopeless_trials && finalists_.empty()) return Ended::Plateau;
   if (options_.effort == Effort::Quick && since_better_ >= plateau_trials) return Ended::Plateau;
@@ -328,9 +337,10 @@ std::optional<Ended> Session::ended() const {
 /// The incumbent of earlier runs defends its place; a tie is decided in its favour.
 Status Session::choose_finalist() {
   TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
-  const bool is_new = known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
-    return f.record.schedule == known->schedule;
-  });
+  const bool is_new =
+      known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
+        return f.record.schedule == known->schedule;
+      });
   if (is_new) {
     TW_RETURN_IF_ERROR(farm_.begin_build({known->schedule}));
     TW_TRY(const auto built, farm_.finish_build());
@@ -340,7 +350,8 @@ Status Session::choose_finalist() {
     }
   }
   for (size_t i = 1; i < finalists_.size() && !interrupted(); ++i) {
-    TW_TRY(const CompareReply c, farm_.compare(finalists_[0].path, finalists_[i].path, final_rounds));
+    TW_TRY(const CompareReply c,
+           farm_.compare(finalists_[0].path, finalists_[i].path, final_rounds));
     if (!c.error.empty()) continue;
     // Between trials of one run the faster of a tie is as good; an incumbent must be beaten.
     const bool beaten = is_new ? c.winner == static_cast<int64_t>(Winner::B) : c.ratio < 1;
@@ -349,8 +360,8 @@ Status Session::choose_finalist() {
   return {};
 }
 
-/// The winner of the finals is measured once more, alone, and stored. What the database then calls the
-/// best is the result, so that every later question has the same answer.
+/// The winner of the finals is measured once more, alone, and stored. What the database then calls
+/// the best is the result, so that every later question has the same answer.
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
   if (!interrupted()) {
@@ -375,9 +386,10 @@ Result<Tuned> Session::finish(Ended ended) {
     std::string text;
     for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
       text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
-    return fail(ErrorCode::NoCandidate,
-                fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
-                            trials_, text.empty() ? "nothing could be proposed" : text));
+    return fail(
+        ErrorCode::NoCandidate,
+        fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
+                    trials_, text.empty() ? "nothing could be proposed" : text));
   }
   TW_TRY(const db::Record best, confirm_winner());
   Tuned tuned;
@@ -385,11 +397,12 @@ Result<Tuned> Session::finish(Ended ended) {
   TW_RETURN_IF_ERROR(farm_.begin_build({best.schedule}, true));
   TW_TRY(const auto built, farm_.finish_build());
   if (built[0].path.empty())
-    return fail(ErrorCode::Internal, fmt::format("[tune] the winner cannot be rebuilt: {}", built[0].reason));
+    return fail(ErrorCode::Internal,
+                fmt::format("[tune] the winner cannot be rebuilt: {}", built[0].reason));
   TW_TRY(const MeasureReply checked, farm_.measure({built[0].path, 0, true}));
   if (checked.status != "ok")
-    return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}", checked.status,
-                                                 checked.reason));
+    return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}",
+                                                 checked.status, checked.reason));
   TW_TRY(tuned.artifact, runtime::read_artifact(built[0].path));
   tuned.best = best;
   tuned.ended = ended;

@@ -22,13 +22,13 @@ namespace tw::tuner {
 /// A candidate on its way through the funnel.
 struct Candidate {
   schedules::Point point;
-  std::string schedule;          ///< tw1 text
+  std::string schedule;  ///< tw1 text
   std::vector<float> features;
 };
 
 /// A candidate that was measured and is correct.
 struct Finalist {
-  std::string path;              ///< of its artifact
+  std::string path;  ///< of its artifact
   db::Record record;
 };
 
@@ -54,7 +54,8 @@ class Session {
 
  private:
   Session(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
-          db::Store& store, const Environment& environment, const OnProgress& on_progress, Farm farm);
+          db::Store& store, const Environment& environment, const OnProgress& on_progress,
+          Farm farm);
 
   double elapsed_s() const;
   bool interrupted() const;
@@ -86,13 +87,13 @@ class Session {
   double peak_gflops_ = 0;
   double flops_ = 0;
   std::vector<Tried> history_;
-  std::vector<cost_model::Sample> fresh_samples_;   ///< not learned from yet
-  size_t learned_at_ = 0;                           ///< trials at the last refit
-  std::map<schedules::Point, Candidate> scored_;    ///< candidates of the current proposal
-  std::set<std::string> seen_;                      ///< schedule texts proposed or known
-  std::vector<Finalist> finalists_;                 ///< fastest first, a few
+  std::vector<cost_model::Sample> fresh_samples_;  ///< not learned from yet
+  size_t learned_at_ = 0;                          ///< trials at the last refit
+  std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal
+  std::set<std::string> seen_;                     ///< schedule texts proposed or known
+  std::vector<Finalist> finalists_;                ///< fastest first, a few
   std::map<std::string, int64_t> failures_;
-  std::map<std::string, std::string> first_reasons_;   ///< by their text without numbers
+  std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
   Progress progress_;
   int64_t trials_ = 0, since_better_ = 0, peak_due_ = 0, broken_builds_ = 0;
 };

@@ -18,15 +18,17 @@ namespace tw::tuner {
 // The builder works on one batch while the runner measures the batch before: with one core for the
 // kernel and one for the builder nothing waits. A kernel that uses every core is measured alone.
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
-                   db::Store& store, const Environment& environment, const OnProgress& on_progress) {
+                   db::Store& store, const Environment& environment,
+                   const OnProgress& on_progress) {
   if (options.effort == Effort::None) {
     TW_TRY(const auto known, best_known(store, workload, target, options.threads));
     if (!known)
-      return fail(ErrorCode::NoCandidate, fmt::format("[tune] the database has no kernel of '{}' for this "
-                                                      "target and {} threads: tune without --effort none",
-                                                      workload.key(), options.threads));
-    TW_TRY(runtime::Artifact artifact, build_schedule(workload, known->schedule, target, options.threads,
-                                                      false, environment));
+      return fail(ErrorCode::NoCandidate,
+                  fmt::format("[tune] the database has no kernel of '{}' for this "
+                              "target and {} threads: tune without --effort none",
+                              workload.key(), options.threads));
+    TW_TRY(runtime::Artifact artifact,
+           build_schedule(workload, known->schedule, target, options.threads, false, environment));
     Tuned tuned{*known, std::move(artifact), {}, Ended::FromDatabase, {}};
     tuned.progress.best_ns = known->latency_ns;
     tuned.progress.flops = known->flops;
@@ -58,8 +60,8 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
 }
 
 std::string_view to_string(Ended ended) {
-  constexpr std::array<std::string_view, 5> texts = {"from the database", "budget used", "trials done",
-                                                     "plateau", "interrupted"};
+  constexpr std::array<std::string_view, 5> texts = {"from the database", "budget used",
+                                                     "trials done", "plateau", "interrupted"};
   return texts[static_cast<size_t>(ended)];
 }
 
@@ -82,16 +84,16 @@ struct Built {
   std::string path;
 };
 
-Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view schedule, const Target& target,
-                            int threads, bool verify, const Environment& environment) {
+Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view schedule,
+                            const Target& target, int threads, bool verify,
+                            const Environment& environment) {
   TW_TRY(Farm farm, Farm::start(workload, target, threads, 1, environment, 60));
   TW_RETURN_IF_ERROR(farm.begin_build({std::string(schedule)}, true));
   TW_TRY(const auto outcomes, farm.finish_build());
   if (outcomes[0].path.empty())
     return fail(outcomes[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
                 fmt::format("[compile] {}: {}", outcomes[0].status, outcomes[0].reason));
-  if (verify)
-    TW_RETURN_IF_ERROR(farm.prepare(schedules::Schedule(workload.compute).to_string()));
+  if (verify) TW_RETURN_IF_ERROR(farm.prepare(schedules::Schedule(workload.compute).to_string()));
   return Built{std::move(farm), outcomes[0].path};
 }
 
@@ -110,7 +112,8 @@ Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::str
 }
 
 Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
-                                    const Target& target, int threads, const Environment& environment) {
+                                    const Target& target, int threads,
+                                    const Environment& environment) {
   TW_TRY(Built built, build_in_farm(workload, schedule, target, threads, true, environment));
   TW_TRY(const MeasureReply reply, built.farm.measure({built.path, 0, false}));
   if (reply.status != "ok")

@@ -7,10 +7,10 @@
 //   tuned.best.schedule;      // tw1 text
 //   tuned.artifact;           // the kernel, compiled and verified
 //
-// Candidates are built in one worker process and run in another, each behind limits and deadlines; a
-// candidate that crashes, hangs or is wrong is a record with that status. Every trial is stored as soon
-// as its batch is done, so an interrupted run loses at most one batch and a later run goes on from what
-// is known. Not thread-safe; one tune() at a time in a process.
+// Candidates are built in one worker process and run in another, each behind limits and deadlines;
+// a candidate that crashes, hangs or is wrong is a record with that status. Every trial is stored
+// as soon as its batch is done, so an interrupted run loses at most one batch and a later run goes
+// on from what is known. Not thread-safe; one tune() at a time in a process.
 
 #include <atomic>
 #include <cstdint>
@@ -35,37 +35,37 @@ enum class Effort { None, Quick, Full };
 
 struct TuneOptions {
   double budget_s = 60;
-  int64_t trials = 0;               ///< at most so many new ones; 0: as the budget allows
+  int64_t trials = 0;  ///< at most so many new ones; 0: as the budget allows
   Effort effort = Effort::Full;
-  std::string search = "evolution"; ///< a name of searches() in tuner/search.h
+  std::string search = "evolution";  ///< a name of searches() in tuner/search.h
   uint64_t seed = 1;
-  int threads = 1;                  ///< that the kernel will run on
-  int batch = 8;                    ///< candidates that are compiled together
-  double timeout_s = 10;            ///< for one candidate to be verified and measured
+  int threads = 1;        ///< that the kernel will run on
+  int batch = 8;          ///< candidates that are compiled together
+  double timeout_s = 10;  ///< for one candidate to be verified and measured
 };
 
 /// What tune() takes from outside, so that a run can be reproduced and tested.
 struct Environment {
-  std::vector<std::string> worker;      ///< argv of the worker program, e.g. {"tilewright", "worker"}
-  std::string code_generator;           ///< path of the plug-in that generates CPU code
-  Clock clock;                          ///< monotonic, ns
-  std::function<int64_t()> now_ms;      ///< wall clock: provenance only
-  std::string host;                     ///< hash of the host's name: provenance only
-  std::string session;                  ///< names this run in its records
+  std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
+  std::string code_generator;       ///< path of the plug-in that generates CPU code
+  Clock clock;                      ///< monotonic, ns
+  std::function<int64_t()> now_ms;  ///< wall clock: provenance only
+  std::string host;                 ///< hash of the host's name: provenance only
+  std::string session;              ///< names this run in its records
   std::string program_version;
-  const std::atomic<int>* interrupts = nullptr;   ///< 1: stop and keep what there is; 2: at once
+  const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
 };
 
 struct Progress {
   double elapsed_s = 0, budget_s = 0;
-  std::map<std::string, int64_t> trials;   ///< of this run, by status
-  int64_t known_trials = 0;                ///< that the database had before
-  double best_ns = 0;                      ///< 0: none yet
-  double untuned_ns = 0;                   ///< of the default schedule; 0: not measured yet
+  std::map<std::string, int64_t> trials;  ///< of this run, by status
+  int64_t known_trials = 0;               ///< that the database had before
+  double best_ns = 0;                     ///< 0: none yet
+  double untuned_ns = 0;                  ///< of the default schedule; 0: not measured yet
   double flops = 0;
-  double peak_gflops = 0;                  ///< of the machine on the kernel's threads
-  std::string model;                       ///< "draft" or "learned, rank correlation 0.81"
-  double working_s = 0;                    ///< spent building, verifying or measuring
+  double peak_gflops = 0;  ///< of the machine on the kernel's threads
+  std::string model;       ///< "draft" or "learned, rank correlation 0.81"
+  double working_s = 0;    ///< spent building, verifying or measuring
 };
 using OnProgress = std::function<void(const Progress&)>;
 
@@ -77,11 +77,12 @@ struct Tuned {
   runtime::Artifact artifact;
   Progress progress;
   Ended ended = Ended::Budget;
-  std::map<std::string, int64_t> failures;   ///< reasons of rejected candidates, for the report
+  std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
 };
 
 /// Errors: Environment when workers or the code generator cannot be started, NoCandidate when no
-/// candidate is valid (with the three most frequent reasons), Interrupted before anything was found.
+/// candidate is valid (with the three most frequent reasons), Interrupted before anything was
+/// found.
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment, const OnProgress& on_progress);
 
@@ -97,7 +98,8 @@ Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::str
 
 /// Measures one schedule as tune() would: the record is not stored.
 Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
-                                    const Target& target, int threads, const Environment& environment);
+                                    const Target& target, int threads,
+                                    const Environment& environment);
 
 /// The body of the worker program; returns its exit code. Started only by tune() and its like.
 int worker_main(const std::vector<std::string>& arguments);

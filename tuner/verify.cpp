@@ -11,17 +11,20 @@
 namespace tw::tuner {
 namespace {
 
-Verdict rejected(db::TrialStatus status, std::string reason) { return {status, std::move(reason), 0}; }
+Verdict rejected(db::TrialStatus status, std::string reason) {
+  return {status, std::move(reason), 0};
+}
 
 /// One run of a kernel: the conditions that must make no difference.
 struct Conditions {
   Align align;
   Poison poison;
   int threads = 1;
-  bool backwards = false;   ///< the tasks, on one thread
+  bool backwards = false;  ///< the tasks, on one thread
 };
 
-// More than a task may have on its stack, so that what it does not initialise is never zero by luck.
+// More than a task may have on its stack, so that what it does not initialise is never zero by
+// luck.
 constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
 
 [[gnu::noinline]] void scribble_stack(Poison pattern) {
@@ -35,14 +38,15 @@ Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload&
   TW_TRY(KernelBuffers buffers,
          KernelBuffers::make(kernel, workload, inputs, {.align = conditions.align}));
   buffers.poison_outputs(kernel, conditions.poison);
-  TW_TRY(GuardedBuffer scratch, GuardedBuffer::make(static_cast<size_t>(kernel.info().scratch_bytes),
-                                                    {.align = conditions.align}));
+  TW_TRY(GuardedBuffer scratch,
+         GuardedBuffer::make(static_cast<size_t>(kernel.info().scratch_bytes),
+                             {.align = conditions.align}));
   scratch.poison(conditions.poison);
   scribble_stack(conditions.poison);
   const std::vector<void*> pointers = buffers.pointers();
-  TW_RETURN_IF_ERROR(conditions.backwards ? kernel.run_backwards(pointers, scratch.data())
-                                          : kernel.run_on(pointers, scratch.data(), pool,
-                                                          conditions.threads));
+  TW_RETURN_IF_ERROR(conditions.backwards
+                         ? kernel.run_backwards(pointers, scratch.data())
+                         : kernel.run_on(pointers, scratch.data(), pool, conditions.threads));
   if (scratch.check() != Slack::Intact)
     return fail(ErrorCode::Invalid, "it wrote outside of its scratch memory");
   return buffers.outputs(kernel);
@@ -50,7 +54,8 @@ Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload&
 
 /// Calls visit(storage position, logical position or -1) for each element of the storage, in order.
 template <typename Visit>
-void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& shape, const Visit& visit) {
+void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& shape,
+                      const Visit& visit) {
   const std::vector<int64_t> extents = layout.storage_shape(shape);
   const auto& parts = layout.parts();
   std::vector<int64_t> step(parts.size()), index(parts.size(), 0), at(shape.size(), 0);
@@ -117,14 +122,16 @@ bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
 
 double worst_error(const dsl::Arrays& got, const dsl::Arrays& expected) {
   double worst = 0;
-  for (const auto& [name, array] : expected) worst = std::max(worst, relative_error(got.at(name), array));
+  for (const auto& [name, array] : expected)
+    worst = std::max(worst, relative_error(got.at(name), array));
   return worst;
 }
 
 }  // namespace
 
-Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel, const dsl::Workload& workload,
-                                          const dsl::Arrays& inputs, BufferOptions options) {
+Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
+                                          const dsl::Workload& workload, const dsl::Arrays& inputs,
+                                          BufferOptions options) {
   KernelBuffers result;
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -176,13 +183,14 @@ Result<dsl::Arrays> KernelBuffers::outputs(const runtime::Kernel& kernel) const 
 Verdict compare(const dsl::Arrays& outputs, const Reference& reference) {
   const double error = worst_error(outputs, reference.normal.outputs);
   if (error <= reference.tolerance) return {db::TrialStatus::Ok, "", error};
-  return rejected(db::TrialStatus::Wrong, fmt::format("differs by {:.3g} of the largest element, at most "
-                                                      "{:.3g} is allowed",
-                                                      error, reference.tolerance));
+  return rejected(db::TrialStatus::Wrong,
+                  fmt::format("differs by {:.3g} of the largest element, at most "
+                              "{:.3g} is allowed",
+                              error, reference.tolerance));
 }
 
-Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload, const Reference& reference,
-               runtime::ThreadPool& pool, int threads) {
+Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
+               const Reference& reference, runtime::ThreadPool& pool, int threads) {
   using db::TrialStatus;
   const auto failed = [](const Error& error) {
     const bool strayed = error.code == ErrorCode::Invalid;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Verification of one kernel, before it is timed. Runs in a worker (sandbox.h): a kernel that strays
-// into a guard or writes to an input ends the worker, and the parent reads the fault.
+// Verification of one kernel, before it is timed. Runs in a worker (sandbox.h): a kernel that
+// strays into a guard or writes to an input ends the worker, and the parent reads the fault.
 
 #include <memory>
 #include <string>
@@ -19,11 +19,11 @@ namespace tw::tuner {
 struct Verdict {
   db::TrialStatus status = db::TrialStatus::Ok;
   std::string reason;
-  double error = 0;   ///< of the normal fill, relative to its largest element
+  double error = 0;  ///< of the normal fill, relative to its largest element
 };
 
-/// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and unpacked
-/// here, by the layout's definition: a trial has no packing kernels.
+/// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and
+/// unpacked here, by the layout's definition: a trial has no packing kernels.
 class KernelBuffers {
  public:
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
@@ -41,10 +41,10 @@ class KernelBuffers {
 /// Outputs of the normal fill against the reference's.
 Verdict compare(const dsl::Arrays& outputs, const Reference& reference);
 
-/// Three runs: integers on one thread, guards before the data; N(0, 1) on all threads, guards behind
-/// them; and that again, bit by bit the same, with the tasks in reverse on one thread. Outputs, scratch
-/// memory and the stack hold other poison before each.
-Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload, const Reference& reference,
-               runtime::ThreadPool& pool, int threads);
+/// Three runs: integers on one thread, guards before the data; N(0, 1) on all threads, guards
+/// behind them; and that again, bit by bit the same, with the tasks in reverse on one thread.
+/// Outputs, scratch memory and the stack hold other poison before each.
+Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
+               const Reference& reference, runtime::ThreadPool& pool, int threads);
 
 }  // namespace tw::tuner

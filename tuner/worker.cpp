@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker program: `worker build <directory>` compiles, `worker run` verifies and times. Each answers
-// one frame with one frame until its parent closes the connection.
+// The worker program: `worker build <directory>` compiles, `worker run` verifies and times. Each
+// answers one frame with one frame until its parent closes the connection.
 
 #include <fmt/format.h>
 
@@ -37,13 +37,15 @@ int serve(const Answer& answer) {
   }
 }
 
-// ---- building ------------------------------------------------------------------------------------
+// ---- building
+// ------------------------------------------------------------------------------------
 
 BuildReply build(const BuildJob& job) {
   BuildReply reply;
   reply.outcomes.resize(job.schedules.size());
   const auto reject = [&](size_t i, std::string_view status, const Error& error) {
-    reply.outcomes[i] = {"", std::string(status), error.message, error.code == ErrorCode::Environment};
+    reply.outcomes[i] = {"", std::string(status), error.message,
+                         error.code == ErrorCode::Environment};
   };
   const auto workload = dsl::parse_workload(job.workload);
   const auto target = parse_target(job.target);
@@ -94,7 +96,8 @@ BuildReply build(const BuildJob& job) {
   return reply;
 }
 
-// ---- running -------------------------------------------------------------------------------------
+// ---- running
+// -------------------------------------------------------------------------------------
 
 /// What a runner remembers between jobs.
 class Runner {
@@ -159,8 +162,10 @@ class Runner {
       const Counters before = read_counters(sources);
       const int64_t started = clock_();
       Samples samples = take();
-      const bool disturbed = contention(before, read_counters(sources), clock_() - started).has_value();
-      if (attempt == 0 || samples.estimate.latency_ns < best.estimate.latency_ns) best = std::move(samples);
+      const bool disturbed =
+          contention(before, read_counters(sources), clock_() - started).has_value();
+      if (attempt == 0 || samples.estimate.latency_ns < best.estimate.latency_ns)
+        best = std::move(samples);
       if (!disturbed || best.state == SampleState::Dropped) break;
     }
     return best;
@@ -195,7 +200,8 @@ class Runner {
     // What thousands of runs left behind: a fault that is rare, or late, shows here.
     const auto outputs = timed->buffers.outputs(timed->kernel);
     if (!outputs) return {"oob", outputs.error().message};
-    if (const Verdict after = tuner::compare(*outputs, *reference_); after.status != db::TrialStatus::Ok)
+    if (const Verdict after = tuner::compare(*outputs, *reference_);
+        after.status != db::TrialStatus::Ok)
       return {std::string(db::to_string(after.status)), "after it was timed, it " + after.reason};
     reply.samples_ns = samples.raw_ns;
     reply.latency_ns = samples.estimate.latency_ns;
@@ -223,7 +229,11 @@ class Runner {
       reply.error = compared.error().message;
       return reply;
     }
-    reply = {"", compared->ratio, compared->low, compared->high, compared->noise_floor,
+    reply = {"",
+             compared->ratio,
+             compared->low,
+             compared->high,
+             compared->noise_floor,
              static_cast<int64_t>(compared->winner)};
     return reply;
   }
@@ -260,7 +270,8 @@ int worker_main(const std::vector<std::string>& arguments) {
     limits.may_start_programs = true;
     limits.scratch_dir = arguments[1];
   }
-  if (const auto restricted = restrict_self(limits); !restricted) return complain(restricted.error());
+  if (const auto restricted = restrict_self(limits); !restricted)
+    return complain(restricted.error());
   if (builds)
     return serve([](const Job& job) {
       const auto* build_job = std::get_if<BuildJob>(&job);

@@ -11,10 +11,9 @@ using dsl::var;
 using schedules::Buffer;
 using schedules::LoopKind;
 
-const std::vector<Level> levels = {make_level({}, "y", 0, 56, LoopKind::Serial),
-                                   make_level({}, "x", 0, 14, LoopKind::Unrolled),
-                                   make_level({}, "kx", 0, 3, LoopKind::Unrolled),
-                                   make_level({}, "v", 0, 16, LoopKind::Vector)};
+const std::vector<Level> levels = {
+    make_level({}, "y", 0, 56, LoopKind::Serial), make_level({}, "x", 0, 14, LoopKind::Unrolled),
+    make_level({}, "kx", 0, 3, LoopKind::Unrolled), make_level({}, "v", 0, 16, LoopKind::Vector)};
 constexpr size_t y = 0, x = 1, kx = 2, v = 3;
 const Buffer image{"in", Float32, {58, 58, 16}, schedules::Scope::Argument};
 
@@ -58,7 +57,7 @@ TEST(Access, ModuloWrapsAround) {
 TEST(Access, FootprintsAreWholeCacheLines) {
   const Access one = image_at(var("y"), var("x"), 0);
   EXPECT_EQ(footprint_bytes(one, levels, only({})), 64);
-  EXPECT_EQ(footprint_bytes(one, levels, only({x})), 14 * 64);   // one channel of 14 pixels
+  EXPECT_EQ(footprint_bytes(one, levels, only({x})), 14 * 64);  // one channel of 14 pixels
   const Access all = image_at(var("y"), var("x"), var("v"));
   EXPECT_EQ(footprint_bytes(all, levels, only({v})), 64);
   EXPECT_EQ(footprint_bytes(all, levels, only({x, v})), 14 * 64);
@@ -71,7 +70,7 @@ TEST(Access, ShortRowsAreContiguousWhenTouchedFromEndToEnd) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial),
                                     make_level({}, "j", 0, 7, LoopKind::Serial)};
   const Access access = make_access(small, {var("i"), var("j")}, loops);
-  EXPECT_EQ(footprint_bytes(access, loops, only({0, 1})), 7 * 64);   // 448 bytes
+  EXPECT_EQ(footprint_bytes(access, loops, only({0, 1})), 7 * 64);  // 448 bytes
 }
 
 TEST(Access, DependenceIsByVariable) {

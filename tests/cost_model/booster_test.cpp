@@ -123,8 +123,8 @@ TEST(Booster, Fault44_EqualLabelsAreNothingToLearnFrom) {
 }
 
 TEST(Booster, Fault44_ValuesThatAreNotFiniteAreRefused) {
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     TrainingSet label = synthetic(1, 20, 1);
     label.labels[3] = bad;
     EXPECT_NE(refusal(label).find("NaN or infinite"), std::string::npos);
@@ -146,7 +146,7 @@ TEST(Booster, Fault44_WeightsOfZeroAreRefused) {
 
 TEST(Booster, Fault44_WhatXGBoostRefusesIsAnError) {
   TrainingSet data = synthetic(1, 20, 1);
-  data.labels[0] = 2;   // no probability
+  data.labels[0] = 2;  // no probability
   EXPECT_NE(refusal(data, Objective::Probability).find("XGBoost says"), std::string::npos);
 }
 
@@ -158,7 +158,9 @@ TEST(Booster, SizesThatDoNotMatchAreRefused) {
   EXPECT_NE(refusal(data).find("20 rows with 19 labels"), std::string::npos);
 }
 
-TEST(Booster, Fault45_BytesThatAreNoModelAreAnError) { EXPECT_FALSE(Booster::from_bytes("{nonsense")); }
+TEST(Booster, Fault45_BytesThatAreNoModelAreAnError) {
+  EXPECT_FALSE(Booster::from_bytes("{nonsense"));
+}
 
 }  // namespace
 }  // namespace tw::cost_model

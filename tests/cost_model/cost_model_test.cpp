@@ -34,7 +34,7 @@ std::vector<Sample> measured(size_t groups, size_t samples_a_group, Truth truth,
       s.group = g;
       const double quality = truth == Truth::OfDraft ? std::exp2(-draft_of(s.features))
                                                      : 0.1 + s.features[3] * s.features[3];
-      s.throughput = quality * std::pow(10.0, static_cast<double>(g));   // groups differ in scale
+      s.throughput = quality * std::pow(10.0, static_cast<double>(g));  // groups differ in scale
       samples.push_back(std::move(s));
     }
   return samples;
@@ -58,8 +58,10 @@ std::string temporary(const std::string& name) {
 TEST(CostModel, StartsWithTheDraftModel) {
   const CostModel model;
   EXPECT_EQ(model.source(), Source::Draft);
-  const auto good = extract_features(testing::conv({.pixels = 14, .vectors = 2}), testing::avx512(), 1);
-  const auto bad = extract_features(testing::conv({.pixels = 1, .vectors = 1}), testing::avx512(), 1);
+  const auto good =
+      extract_features(testing::conv({.pixels = 14, .vectors = 2}), testing::avx512(), 1);
+  const auto bad =
+      extract_features(testing::conv({.pixels = 1, .vectors = 1}), testing::avx512(), 1);
   const std::vector<std::vector<float>> rows = {*bad, *good};
   const std::vector<double> scores = model.predict(rows);
   EXPECT_LT(scores[0], scores[1]);
@@ -84,7 +86,7 @@ TEST(CostModel, LearnsWhatTheDraftDoesNotKnow) {
   EXPECT_GT(model.quality().learned.spearman, 0.9);
   EXPECT_LT(model.quality().learned.regret, 0.05);
   EXPECT_LT(model.quality().draft.spearman, 0.3);
-  EXPECT_EQ(model.quality().learned.groups, 4u);   // each held out once
+  EXPECT_EQ(model.quality().learned.groups, 4u);  // each held out once
   EXPECT_TRUE(model.quality().note.empty());
   EXPECT_GT(correlation_on_new_rows(model), 0.9);
 }
@@ -94,7 +96,7 @@ TEST(CostModel, HeldOutSamplesJudgeWithinKnownGroups) {
   options.hold_out = HoldOut::Samples;
   CostModel model(options);
   ASSERT_TRUE(model.update(measured(4, 50, Truth::OfFeatures, 3)));
-  EXPECT_EQ(model.quality().learned.groups, 12u);   // 4 groups in 3 folds
+  EXPECT_EQ(model.quality().learned.groups, 12u);  // 4 groups in 3 folds
   EXPECT_GT(model.quality().learned.spearman, 0.9);
 }
 
@@ -109,7 +111,8 @@ TEST(CostModel, StaysWithTheDraftWhereThatIsBetter) {
 TEST(CostModel, NoiseIsNotLearned) {
   std::vector<Sample> samples = measured(4, 30, Truth::OfDraft, 5);
   Random random(6);
-  for (Sample& s : samples) s.throughput = std::exp2(-draft_of(s.features)) * (0.9 + 0.2 * random.unit());
+  for (Sample& s : samples)
+    s.throughput = std::exp2(-draft_of(s.features)) * (0.9 + 0.2 * random.unit());
   CostModel model;
   ASSERT_TRUE(model.update(samples));
   EXPECT_EQ(model.source(), Source::Draft);
@@ -173,7 +176,8 @@ TEST(CostModel, Fault44_OneSampleFallsBackToTheDraft) {
 
 TEST(CostModel, Fault44_GroupsOfOneSampleFallBackToTheDraft) {
   CostModel model;
-  ASSERT_TRUE(model.update(measured(40, 1, Truth::OfFeatures, 15)));   // each is the best of its group
+  ASSERT_TRUE(
+      model.update(measured(40, 1, Truth::OfFeatures, 15)));  // each is the best of its group
   EXPECT_EQ(model.source(), Source::Draft);
 }
 
@@ -262,7 +266,8 @@ TEST(CostModel, Fault45_OtherFeatureVersionsAreRefused) {
   bytes.replace(bytes.find(mark), mark.size(), " features 9999 ");
   const auto model = load_bytes(bytes);
   ASSERT_FALSE(model);
-  EXPECT_NE(model.error().message.find("features 9999"), std::string::npos) << model.error().message;
+  EXPECT_NE(model.error().message.find("features 9999"), std::string::npos)
+      << model.error().message;
 }
 
 TEST(CostModel, MissingFilesAndFoldersAreNamed) {

@@ -38,7 +38,7 @@ TEST(Draft, SpillsCostMoreThanTheySave) {
 
 TEST(Draft, LongUnrolledBlocksSpill) {
   const double short_block = cost(conv({.pixels = 14, .vectors = 2, .depth = 4}));
-  const double long_block = cost(conv({.pixels = 14, .vectors = 2, .depth = 16}));   // 448 FMAs
+  const double long_block = cost(conv({.pixels = 14, .vectors = 2, .depth = 16}));  // 448 FMAs
   EXPECT_GT(long_block, short_block);
 }
 
@@ -67,7 +67,7 @@ TEST(Draft, ThreadsHelpWhereTasksBalance) {
   program.phases[0].axes = {{"k", 1}, {"y", 3}};
   const double three_tasks_on_two = cost(program, avx512(), 2);
   program.phases[0].axes = {{"k", 1}, {"y", 4}};
-  EXPECT_GT(three_tasks_on_two, 0.95 * cost(program, avx512(), 2));   // both take two rounds
+  EXPECT_GT(three_tasks_on_two, 0.95 * cost(program, avx512(), 2));  // both take two rounds
 }
 
 TEST(Draft, SlowCachesCost) {
@@ -84,7 +84,7 @@ TEST(Draft, BlocksNeedEightSumsAtOnce) {
     block.accumulators = accumulators;
     block.chain = 1;
     block.loop_reduces = true;
-    return block_cycles(block) / accumulators;   // an FMA
+    return block_cycles(block) / accumulators;  // an FMA
   };
   EXPECT_DOUBLE_EQ(cycles(1), 4);
   EXPECT_DOUBLE_EQ(cycles(4), 1);

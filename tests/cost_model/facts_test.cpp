@@ -26,13 +26,13 @@ TEST(Facts, ConvolutionTileCountsItsInstructions) {
   EXPECT_DOUBLE_EQ(facts.instructions.fma, conv_flops / 32);
   const BlockFacts& hot = *facts.hot_block();
   EXPECT_EQ(hot.instructions.fma, 28);
-  EXPECT_EQ(hot.instructions.vector_loads, 2);       // weights
-  EXPECT_EQ(hot.instructions.broadcast_loads, 14);   // pixels
+  EXPECT_EQ(hot.instructions.vector_loads, 2);      // weights
+  EXPECT_EQ(hot.instructions.broadcast_loads, 14);  // pixels
   EXPECT_EQ(hot.instructions.stores, 0);
   EXPECT_EQ(hot.statements, 28);
   EXPECT_EQ(hot.executions, 112.0 * 4 * 4 * 9 * 16);
   EXPECT_EQ(hot.trips, 16);
-  EXPECT_EQ(hot.serial_depth, 7);   // k, y, xo, cc, ky, kx, ci
+  EXPECT_EQ(hot.serial_depth, 7);  // k, y, xo, cc, ky, kx, ci
   EXPECT_TRUE(hot.loop_reduces);
   EXPECT_EQ(hot.lanes, 16);
   EXPECT_EQ(hot.lane_use, 1);
@@ -43,14 +43,14 @@ TEST(Facts, RegistersOfTheTile) {
   EXPECT_EQ(hot.accumulators, 28);
   EXPECT_EQ(hot.chain, 1);
   EXPECT_EQ(hot.buffer_registers, 28);
-  EXPECT_EQ(hot.operand_registers, 3);   // two vectors of weights, one pixel at a time
+  EXPECT_EQ(hot.operand_registers, 3);  // two vectors of weights, one pixel at a time
   EXPECT_EQ(hot.spills, 0);
 }
 
 TEST(Facts, OrderOfTheUnrolledTileDecidesWhatIsKept) {
   const BlockFacts hot =
       *facts_of(conv({.pixels = 14, .vectors = 2, .vectors_outside = true})).hot_block();
-  EXPECT_EQ(hot.operand_registers, 15);   // 14 pixels, one vector of weights at a time
+  EXPECT_EQ(hot.operand_registers, 15);  // 14 pixels, one vector of weights at a time
   EXPECT_EQ(hot.spills, 28 + 15 - 32);
 }
 
@@ -100,7 +100,7 @@ TEST(Facts, ScalarCodeUsesOneLane) {
   const BlockFacts& hot = *facts.hot_block();
   EXPECT_DOUBLE_EQ(hot.lane_use, 1.0 / 16);
   EXPECT_EQ(hot.instructions.fma, 1);
-  EXPECT_EQ(hot.instructions.vector_loads, 1);      // of c: the sum stays in memory
+  EXPECT_EQ(hot.instructions.vector_loads, 1);  // of c: the sum stays in memory
   EXPECT_EQ(hot.instructions.broadcast_loads, 2);
   EXPECT_EQ(hot.instructions.stores, 1);
   EXPECT_DOUBLE_EQ(facts.lane_flops, 16 * facts.flops);
@@ -116,7 +116,8 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   const PhaseFacts fits = facts_of(naive_gemm(), target).phases.at(0);
   EXPECT_EQ(fits.footprint, a + b + c);
   EXPECT_EQ(fits.task_footprint, 512 + b + 256);
-  // A task needs more than the 32 KiB of L1, so each of 64 rows fetches b again; L2 holds everything.
+  // A task needs more than the 32 KiB of L1, so each of 64 rows fetches b again; L2 holds
+  // everything.
   EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
   EXPECT_EQ(fits.traffic[1], a + b + c);
   target.l1_bytes = 64 << 10;
@@ -134,7 +135,8 @@ TEST(Facts, FootprintsGrowOutward) {
 
 TEST(Facts, GuardsCountTestsAndSkippedWork) {
   Program program = naive_gemm();
-  const Expr product = read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
+  const Expr product =
+      read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
   const Block sum = {assign("c", {var("i"), var("j")}, product, schedules::Combine::Sum)};
   program.phases[0].body =
       block(nest({{"j", 64}}, {Stmt{If{var("j") < 48, block(nest({{"k", 128}}, sum))}}}));
@@ -147,7 +149,8 @@ TEST(Facts, PaddingThatIsMultipliedIsNotUseful) {
   Program program = naive_gemm();
   const Expr padded = dsl::select(var("k") < 96, read("a", {var("i"), var("k")}, Float32),
                                   dsl::constant(Float32, 0));
-  const Block sum = {assign("c", {var("i"), var("j")}, padded * read("b", {var("k"), var("j")}, Float32),
+  const Block sum = {assign("c", {var("i"), var("j")},
+                            padded * read("b", {var("k"), var("j")}, Float32),
                             schedules::Combine::Sum)};
   program.phases[0].body = block(nest({{"j", 64}, {"k", 128}}, sum));
   const KernelFacts facts = facts_of(program);
@@ -158,7 +161,8 @@ TEST(Facts, PaddingThatIsMultipliedIsNotUseful) {
 
 TEST(Facts, TrimmedLoopsCountTheirAverage) {
   Program program = naive_gemm();
-  const Expr product = read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
+  const Expr product =
+      read("a", {var("i"), var("k")}, Float32) * read("b", {var("k"), var("j")}, Float32);
   const Loop trimmed{"k", 0, dsl::min(128, var("i") * 4 + 4), LoopKind::Serial,
                      block({assign("c", {var("i"), var("j")}, product, schedules::Combine::Sum)})};
   program.phases[0].body = block(nest({{"j", 64}}, {Stmt{trimmed}}));

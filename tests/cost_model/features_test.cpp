@@ -82,17 +82,22 @@ TEST(Features, DraftIsOneOfThem) {
             draft_of(features_of(conv({.pixels = 1, .vectors = 1}))));
 }
 
-// A column that never changes teaches nothing: every row of the table must move over these programs.
+// A column that never changes teaches nothing: every row of the table must move over these
+// programs.
 TEST(Features, NoneIsConstant) {
-  Program mixed = naive_gemm();   // everything that the convolutions lack
+  Program mixed = naive_gemm();  // everything that the convolutions lack
   const Expr i = var("i"), j = var("j");
-  const Expr padded = dsl::select(i < 40, read("a", {i, var("v") * 2}, Float32), dsl::constant(Float32, 0));
+  const Expr padded =
+      dsl::select(i < 40, read("a", {i, var("v") * 2}, Float32), dsl::constant(Float32, 0));
   mixed.scratch = {{"s", Float16, {64, 128}, Scope::Scratch}};
   mixed.phases[0].axes = {{"i", 63}};
-  const Block gather = {assign("s", {i, var("v") % 4}, dsl::cast(Float16, dsl::exp(padded) * padded + padded))};
-  const Block sum = {assign("l", {var("k")}, read("l", {var("k")}, Float32) + read("a", {i, var("k") % 4 + 7}, Float32))};
-  const Block guarded = {Stmt{If{j < var("i"), block(together(
-      nest({{"v", 24, LoopKind::Vector}}, gather), nest({{"k", 16, LoopKind::Vector}}, sum)))}}};
+  const Block gather = {
+      assign("s", {i, var("v") % 4}, dsl::cast(Float16, dsl::exp(padded) * padded + padded))};
+  const Block sum = {assign(
+      "l", {var("k")}, read("l", {var("k")}, Float32) + read("a", {i, var("k") % 4 + 7}, Float32))};
+  const Block guarded = {
+      Stmt{If{j < var("i"), block(together(nest({{"v", 24, LoopKind::Vector}}, gather),
+                                           nest({{"k", 16, LoopKind::Vector}}, sum)))}}};
   mixed.phases[0].body = block({Stmt{Allocate{
       {"l", Float32, {64}, Scope::Local},
       block(Block{Stmt{Loop{"j", 0, dsl::min(64, i + 1), LoopKind::Serial, block(guarded)}}})}}});
@@ -128,7 +133,8 @@ TEST(Features, DocumentationListsTheTable) {
   for (const FeatureInfo& f : feature_table())
     table += fmt::format("| `{}` | {} | {} |\n", f.name, f.unit, f.formula);
   EXPECT_NE(text.str().find(table), std::string::npos)
-      << "docs/cost_model.md must contain this table:\n" << table;
+      << "docs/cost_model.md must contain this table:\n"
+      << table;
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ TEST(IterationSpace, TrimmedLoopsAreAveragedOverTheRowsAround) {
 // y = yo * 8 + yi in the last of 4 tiles: 6 of 8 rows.
 TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
   std::vector<Level> outer = levels(4, "yo");
-  const Level tail = make_level(outer, "yi", 0, dsl::min(8, dsl::Expr(30) - var("yo") * 8),
-                                LoopKind::Serial);
+  const Level tail =
+      make_level(outer, "yi", 0, dsl::min(8, dsl::Expr(30) - var("yo") * 8), LoopKind::Serial);
   EXPECT_DOUBLE_EQ(tail.trips, (8 * 3 + 6) / 4.0);
   outer.push_back(tail);
   const Level inner = make_level(outer, "k", var("yi"), 8, LoopKind::Serial);

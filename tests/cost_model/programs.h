@@ -47,7 +47,8 @@ inline Target avx2() {
   return target;
 }
 
-inline Argument argument(const std::string& name, std::vector<int64_t> extents, bool is_output = false) {
+inline Argument argument(const std::string& name, std::vector<int64_t> extents,
+                         bool is_output = false) {
   Argument a;
   a.buffer = {name, Float32, extents, Scope::Argument};
   a.shape = extents;
@@ -77,20 +78,22 @@ inline Stmt assign(const std::string& buffer, std::vector<Expr> indices, Expr va
   return Stmt{Assign{buffer, std::move(indices), std::move(value), combine}};
 }
 
-/// A 3x3 convolution of 64 channels on 56x56 pixels: a tile of `pixels` x `vectors` * 16 channels is
-/// summed in registers; `depth` input channels are unrolled; `threads` tasks over rows and channels.
+/// A 3x3 convolution of 64 channels on 56x56 pixels: a tile of `pixels` x `vectors` * 16 channels
+/// is summed in registers; `depth` input channels are unrolled; `threads` tasks over rows and
+/// channels.
 struct ConvTile {
   int64_t pixels = 14;
   int64_t vectors = 2;
   int64_t depth = 1;
-  bool vectors_outside = false;   // of the unrolled tile
+  bool vectors_outside = false;  // of the unrolled tile
 };
 
 inline Program conv(const ConvTile& tile) {
   const auto [pixels, vectors, depth, vectors_outside] = tile;
   const int64_t blocks = 4 / vectors;
   Program program;
-  program.arguments = {argument("in", {4, 58, 58, 16}), argument("w", {blocks, 4, 3, 3, 16, vectors, 16}),
+  program.arguments = {argument("in", {4, 58, 58, 16}),
+                       argument("w", {blocks, 4, 3, 3, 16, vectors, 16}),
                        argument("out", {4, 56, 56, 16}, true)};
   program.arguments[1].constant = true;
 
@@ -99,23 +102,24 @@ inline Program conv(const ConvTile& tile) {
   const Expr pixel = xo * Expr(pixels) + x;
   const std::vector<Around> rows = {{"x", pixels, LoopKind::Unrolled}};
   const std::vector<Around> columns = {{"r", vectors, LoopKind::Unrolled}};
-  std::vector<Around> lanes = vectors_outside ? std::vector{columns[0], rows[0]}
-                                              : std::vector{rows[0], columns[0]};
+  std::vector<Around> lanes =
+      vectors_outside ? std::vector{columns[0], rows[0]} : std::vector{rows[0], columns[0]};
   lanes.push_back({"v", 16, LoopKind::Vector});
-  std::vector<Around> steps = {{"cc", 4}, {"ky", 3}, {"kx", 3}, {"ci", 16 / depth},
-                               {"cu", depth, LoopKind::Unrolled}};
+  std::vector<Around> steps = {
+      {"cc", 4}, {"ky", 3}, {"kx", 3}, {"ci", 16 / depth}, {"cu", depth, LoopKind::Unrolled}};
   steps.insert(steps.end(), lanes.begin(), lanes.end());
 
-  const Expr product =
-      read("in", {var("cc"), y + var("ky"), pixel + var("kx"), channel}, Float32) *
-      read("w", {k, var("cc"), var("ky"), var("kx"), channel, r, v}, Float32);
+  const Expr product = read("in", {var("cc"), y + var("ky"), pixel + var("kx"), channel}, Float32) *
+                       read("w", {k, var("cc"), var("ky"), var("kx"), channel, r, v}, Float32);
   const Block clear = nest(lanes, {assign("acc", {x, r, v}, dsl::constant(Float32, 0))});
   const Block sum = nest(steps, {assign("acc", {x, r, v}, product, schedules::Combine::Sum)});
-  const Block store = nest(lanes, {assign("out", {k * Expr(vectors) + r, y, pixel, v},
-                                          read("acc", {x, r, v}, Float32))});
+  const Block store =
+      nest(lanes,
+           {assign("out", {k * Expr(vectors) + r, y, pixel, v}, read("acc", {x, r, v}, Float32))});
   const Stmt tiled{Allocate{{"acc", Float32, {pixels, vectors, 16}, Scope::Register},
                             block(together(together(clear, sum), store))}};
-  program.phases = {{"conv", {{"k", blocks}, {"y", 56}}, block(nest({{"xo", 56 / pixels}}, {tiled}))}};
+  program.phases = {
+      {"conv", {{"k", blocks}, {"y", 56}}, block(nest({{"xo", 56 / pixels}}, {tiled}))}};
   return program;
 }
 
@@ -128,10 +132,11 @@ inline Program naive_gemm(LoopKind columns = LoopKind::Serial) {
   const Expr product = read("a", {i, k}, Float32) * read("b", {k, j}, Float32);
   Block body = {assign("c", {i, j}, product, schedules::Combine::Sum)};
   if (columns == LoopKind::Vector) {
-    body = nest({{"k", 128}, {"jo", 4}, {"ji", 16, LoopKind::Vector}},
-                {assign("c", {i, var("jo") * 16 + var("ji")},
-                        read("a", {i, k}, Float32) * read("b", {k, var("jo") * 16 + var("ji")}, Float32),
-                        schedules::Combine::Sum)});
+    body = nest(
+        {{"k", 128}, {"jo", 4}, {"ji", 16, LoopKind::Vector}},
+        {assign("c", {i, var("jo") * 16 + var("ji")},
+                read("a", {i, k}, Float32) * read("b", {k, var("jo") * 16 + var("ji")}, Float32),
+                schedules::Combine::Sum)});
   } else {
     body = nest({{"j", 64}, {"k", 128}}, body);
   }

@@ -18,7 +18,9 @@ using dsl::BinaryOp;
 using Point = std::map<std::string, int64_t>;
 
 Expr parsed(const std::string& text) { return dsl::parse_expr(text).value(); }
-std::string normal(const std::string& text) { return dsl::to_string(to_expr(to_affine(parsed(text)))); }
+std::string normal(const std::string& text) {
+  return dsl::to_string(to_expr(to_affine(parsed(text))));
+}
 
 int64_t value_of(const Expr& expr, const Point& point) {
   if (const auto literal = dsl::as_int(expr)) return *literal;
@@ -32,19 +34,32 @@ int64_t value_of(const Expr& expr, const Point& point) {
   const auto* b = expr.as<dsl::Binary>();
   const int64_t x = value_of(b->a, point), y = value_of(b->b, point);
   switch (b->op) {
-    case BinaryOp::Add: return x + y;
-    case BinaryOp::Sub: return x - y;
-    case BinaryOp::Mul: return x * y;
-    case BinaryOp::Div: return floor_div(x, y);
-    case BinaryOp::Mod: return floor_mod(x, y);
-    case BinaryOp::Min: return std::min(x, y);
-    case BinaryOp::Max: return std::max(x, y);
-    case BinaryOp::Lt: return x < y;
-    case BinaryOp::Le: return x <= y;
-    case BinaryOp::Eq: return x == y;
-    case BinaryOp::Ne: return x != y;
-    case BinaryOp::And: return x && y;
-    case BinaryOp::Or: return x || y;
+    case BinaryOp::Add:
+      return x + y;
+    case BinaryOp::Sub:
+      return x - y;
+    case BinaryOp::Mul:
+      return x * y;
+    case BinaryOp::Div:
+      return floor_div(x, y);
+    case BinaryOp::Mod:
+      return floor_mod(x, y);
+    case BinaryOp::Min:
+      return std::min(x, y);
+    case BinaryOp::Max:
+      return std::max(x, y);
+    case BinaryOp::Lt:
+      return x < y;
+    case BinaryOp::Le:
+      return x <= y;
+    case BinaryOp::Eq:
+      return x == y;
+    case BinaryOp::Ne:
+      return x != y;
+    case BinaryOp::And:
+      return x && y;
+    case BinaryOp::Or:
+      return x || y;
   }
   return 0;
 }
@@ -52,7 +67,7 @@ int64_t value_of(const Expr& expr, const Point& point) {
 /// Loops and conditions, and every point that they admit.
 struct Scope {
   struct Level {
-    std::string variable;   ///< a condition where it is empty
+    std::string variable;  ///< a condition where it is empty
     Expr begin, end, condition;
   };
   std::vector<Level> levels;
@@ -112,13 +127,19 @@ class Maker {
   }
 
   Expr condition(int depth) {
-    const Expr a = index(depth), b = random_.chance(0.5) ? Expr(random_.below(9) - 2) : index(depth);
+    const Expr a = index(depth),
+               b = random_.chance(0.5) ? Expr(random_.below(9) - 2) : index(depth);
     switch (random_.below(6)) {
-      case 0: return a < b;
-      case 1: return dsl::eq(a, b);
-      case 2: return dsl::ne(a, b);
-      case 3: return a <= b && affine() < Expr(random_.below(9));
-      default: return a <= b;
+      case 0:
+        return a < b;
+      case 1:
+        return dsl::eq(a, b);
+      case 2:
+        return dsl::ne(a, b);
+      case 3:
+        return a <= b && affine() < Expr(random_.below(9));
+      default:
+        return a <= b;
     }
   }
 
@@ -126,13 +147,20 @@ class Maker {
     if (depth == 0 || random_.chance(0.2)) return affine();
     const Expr a = index(depth - 1);
     switch (random_.below(7)) {
-      case 0: return a / Expr(1 + random_.below(5));
-      case 1: return a % Expr(1 + random_.below(5));
-      case 2: return dsl::min(a, index(depth - 1));
-      case 3: return dsl::max(a, index(depth - 1));
-      case 4: return dsl::select(condition(depth - 1), a, index(depth - 1));
-      case 5: return a * Expr(random_.below(7) - 3);
-      default: return random_.chance(0.5) ? a + index(depth - 1) : a - index(depth - 1);
+      case 0:
+        return a / Expr(1 + random_.below(5));
+      case 1:
+        return a % Expr(1 + random_.below(5));
+      case 2:
+        return dsl::min(a, index(depth - 1));
+      case 3:
+        return dsl::max(a, index(depth - 1));
+      case 4:
+        return dsl::select(condition(depth - 1), a, index(depth - 1));
+      case 5:
+        return a * Expr(random_.below(7) - 3);
+      default:
+        return random_.chance(0.5) ? a + index(depth - 1) : a - index(depth - 1);
     }
   }
 
@@ -171,7 +199,7 @@ TEST(Affine, ConditionsSplitAndPrintBack) {
 }
 
 struct Proof {
-  std::vector<std::string> scope;   ///< "x 0 8" or a condition
+  std::vector<std::string> scope;  ///< "x 0 8" or a condition
   std::string condition;
 };
 
@@ -217,7 +245,9 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
   bounds.push_loop("k.0", Expr(0), Expr(4));
   bounds.push_loop("k.1", Expr(0), Expr(16));
   bounds.push_loop("f", Expr(0), Expr(12));
-  const auto simple = [&](const char* text) { return dsl::to_string(simplify(parsed(text), bounds)); };
+  const auto simple = [&](const char* text) {
+    return dsl::to_string(simplify(parsed(text), bounds));
+  };
   EXPECT_EQ(simple("(k.0 * 16 + k.1) / 16"), "k.0");
   EXPECT_EQ(simple("(k.0 * 16 + k.1) % 16"), "k.1");
   EXPECT_EQ(simple("(k.0 * 16 + k.1) / 4"), "k.0 * 4 + k.1 / 4");

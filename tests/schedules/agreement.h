@@ -2,14 +2,14 @@
 #pragma once
 // The check that most tests of this folder end in: a Program computes what its Compute means.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/integer.h"
 #include "base/random.h"
@@ -55,7 +55,8 @@ inline dsl::Arrays exact_inputs(const dsl::Compute& compute, uint64_t seed) {
   return arrays;
 }
 
-/// The bytes of `array` in the argument's layout; what rounding adds holds 77s, which no result may show.
+/// The bytes of `array` in the argument's layout; what rounding adds holds 77s, which no result may
+/// show.
 inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array& array) {
   dsl::Array storage = dsl::Array::make(argument.buffer.type, argument.buffer.extents).value();
   for (int64_t i = 0; i < storage.size(); ++i) set(storage, i, 77);
@@ -68,7 +69,8 @@ inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array&
   return storage.data;
 }
 
-/// Why `program` does not compute `compute`, or nullopt. `tolerance` is relative; 0 asks for equality.
+/// Why `program` does not compute `compute`, or nullopt. `tolerance` is relative; 0 asks for
+/// equality.
 inline std::optional<std::string> disagreement(const dsl::Compute& compute, const Program& program,
                                                uint64_t seed = 1, double tolerance = 0) {
   const dsl::Arrays inputs = exact_inputs(compute, seed);

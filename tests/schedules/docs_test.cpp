@@ -33,8 +33,8 @@ void expect_file(const fs::path& path, const std::string& actual) {
   EXPECT_EQ(contents(path), actual) << path;
 }
 
-/// The lines of `program` from the one that `head` begins with to the next of that indentation; all of
-/// them where `head` is empty.
+/// The lines of `program` from the one that `head` begins with to the next of that indentation; all
+/// of them where `head` is empty.
 std::string part_of(const std::string& program, const std::string& head) {
   if (head.empty() || head.starts_with("kernel")) return program;
   const size_t begin = program.find(head);

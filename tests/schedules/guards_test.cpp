@@ -14,7 +14,8 @@ Block store() { return {Stmt{Assign{"s", {Expr(0)}, dsl::constant(Float32, 1), C
 Block guarded(const std::string& condition, Block body) {
   return {Stmt{If{parsed(condition), block(std::move(body))}}};
 }
-Block loop(const std::string& variable, int64_t extent, Block body, LoopKind kind = LoopKind::Serial) {
+Block loop(const std::string& variable, int64_t extent, Block body,
+           LoopKind kind = LoopKind::Serial) {
   return {Stmt{Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body))}}};
 }
 std::string resolved(const Block& body, const std::vector<TaskAxis>& axes = {}) {
@@ -22,7 +23,8 @@ std::string resolved(const Block& body, const std::vector<TaskAxis>& axes = {}) 
 }
 
 TEST(Guards, LeaveLoopsThatTheyDoNotUse) {
-  const Block body = loop("y", 4, loop("k", 3, loop("x", 4, guarded("1 <= y + k && x <= 2", store()))));
+  const Block body =
+      loop("y", 4, loop("k", 3, loop("x", 4, guarded("1 <= y + k && x <= 2", store()))));
   EXPECT_EQ(to_string(hoist_guards(body), 0),
             "for y in 0..4\n"
             "  for k in 0..3\n"
@@ -57,22 +59,24 @@ TEST(Guards, LiteralBoundsOfVectorLoopsAreTrimmed) {
 }
 
 TEST(Guards, OuterLoopsPeelSoThatInnerBoundsAreLiteral) {
-  EXPECT_EQ(resolved(loop("o", 4, loop("x", 4, guarded("o * 4 + x < 14", store()), LoopKind::Vector))),
-            "for o in 0..3\n"
-            "  vector x in 0..4\n"
-            "    s[0] += 1.0\n"
-            "vector x in 0..2\n"
-            "  s[0] += 1.0\n");
+  EXPECT_EQ(
+      resolved(loop("o", 4, loop("x", 4, guarded("o * 4 + x < 14", store()), LoopKind::Vector))),
+      "for o in 0..3\n"
+      "  vector x in 0..4\n"
+      "    s[0] += 1.0\n"
+      "vector x in 0..2\n"
+      "  s[0] += 1.0\n");
 }
 
 TEST(Guards, TaskAxesPeelByBranches) {
-  EXPECT_EQ(resolved(loop("x", 4, guarded("t * 4 + x < 14", store()), LoopKind::Unrolled), {{"t", 4}}),
-            "if 0 <= t && t < 3\n"
-            "  unroll x in 0..4\n"
-            "    s[0] += 1.0\n"
-            "if t == 3\n"
-            "  unroll x in 0..2\n"
-            "    s[0] += 1.0\n");
+  EXPECT_EQ(
+      resolved(loop("x", 4, guarded("t * 4 + x < 14", store()), LoopKind::Unrolled), {{"t", 4}}),
+      "if 0 <= t && t < 3\n"
+      "  unroll x in 0..4\n"
+      "    s[0] += 1.0\n"
+      "if t == 3\n"
+      "  unroll x in 0..2\n"
+      "    s[0] += 1.0\n");
 }
 
 TEST(Guards, WithoutAnAffineFormStay) {

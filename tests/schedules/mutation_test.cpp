@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants: programs with one planted mistake. Each is rejected by the legality check, or by running it
-// against what the compute means, before anybody would time it.
+// Mutants: programs with one planted mistake. Each is rejected by the legality check, or by running
+// it against what the compute means, before anybody would time it.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,8 @@ struct Mutant {
 };
 
 /// `expr` with the n-th node that `change` accepts replaced, for each n.
-std::vector<Expr> variants(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& change) {
+std::vector<Expr> variants(const Expr& expr,
+                           const std::function<std::optional<Expr>(const Expr&)>& change) {
   int64_t count = 0;
   dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
     count += change(e).has_value();
@@ -73,11 +74,13 @@ std::vector<Mutant> of_loop(const Loop& loop) {
     const bool has_lanes = to_string(lanes, 0) != to_string(*loop.body, 0);
     if (has_lanes)
       result.push_back(
-          {"wrong lane", {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(lanes)}}}});
+          {"wrong lane",
+           {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(lanes)}}}});
   }
   for (Mutant& inner : mutants_of(*loop.body))
-    result.push_back({inner.kind, {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind,
-                                             block(std::move(inner.body))}}}});
+    result.push_back({inner.kind,
+                      {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind,
+                                 block(std::move(inner.body))}}}});
   return result;
 }
 
@@ -118,7 +121,8 @@ std::vector<Mutant> of_statement(const Stmt& stmt) {
       result.push_back({inner.kind, {Stmt{If{branch->condition, block(std::move(inner.body))}}}});
   } else if (const Allocate* allocate = stmt.as<Allocate>()) {
     for (Mutant& inner : mutants_of(*allocate->body))
-      result.push_back({inner.kind, {Stmt{Allocate{allocate->buffer, block(std::move(inner.body))}}}});
+      result.push_back(
+          {inner.kind, {Stmt{Allocate{allocate->buffer, block(std::move(inner.body))}}}});
   }
   return result;
 }
@@ -137,22 +141,25 @@ std::vector<Mutant> mutants_of(const Block& body) {
 
 struct Subject {
   std::string compute, steps;
-  /// Mutants that mean the same: what a lost guard writes is written again; a maximum over all lanes
-  /// does not ask in which lane;
-  /// an iteration more of an outer loop whose inner loop is then empty.
+  /// Mutants that mean the same: what a lost guard writes is written again; a maximum over all
+  /// lanes does not ask in which lane; an iteration more of an outer loop whose inner loop is then
+  /// empty.
   int64_t equivalent = 0;
 };
 
 const std::vector<Subject>& subjects() {
   static const std::vector<Subject> table = {
       {"input in: f32[1, 3, 5, 6] @NCHW\nweight w: f32[4, 3, 3, 3] @OIHW\n"
-       "out: f32[n=1, k=4, y=5, x=6] @NCHW = sum(c=3, r=3, s=3) select(0 <= y + r - 1 && y + r - 1 < 5 && "
+       "out: f32[n=1, k=4, y=5, x=6] @NCHW = sum(c=3, r=3, s=3) select(0 <= y + r - 1 && y + r - 1 "
+       "< 5 && "
        "0 <= x + s - 1 && x + s - 1 < 6, in[n, c, y + r - 1, x + s - 1], 0.0) * w[k, c, r, s]",
-       "tw1; split out k 2; split out x 3; reorder out n k.0 y x.0 c r s x.1 k.1; cache_write out x.0; "
+       "tw1; split out k 2; split out x 3; reorder out n k.0 y x.0 c r s x.1 k.1; cache_write out "
+       "x.0; "
        "vectorize out k.1; unroll out x.1; parallel out n; parallel out k.0"},
       {"input a: f32[5, 7]\nweight b: f32[7, 8]\nweight bias: f32[8]\n"
        "c: f32[m=5, n=8] = sum(k=7) a[m, k] * b[k, n]\nout: f32[m=5, n=8] = c[m, n] + bias[n]",
-       "tw1; epilogue out c; split c k 4; split c n 4; reorder c k.0 m n.0 k.1 n.1; cache_write c n.0; "
+       "tw1; epilogue out c; split c k 4; split c n 4; reorder c k.0 m n.0 k.1 n.1; cache_write c "
+       "n.0; "
        "vectorize c n.1",
        2},
       {"input a: f32[12]\nfirst: f32[i=12] = a[min(max(i - 1, 0), 11)] + a[i]\n"
@@ -201,9 +208,9 @@ TEST(Mutation, EveryMutantIsRejected) {
   for (const auto* counts : {&illegal, &wrong})
     for (const auto& [kind, count] : *counts) total += count;
   EXPECT_GE(total, 200);
-  for (const char* kind : {"trimmed end", "trimmed begin", "one more iteration", "swapped bound", "wrong lane",
-                           "store off by one", "read off by one", "missing initialisation", "wrong combine",
-                           "lost guard"})
+  for (const char* kind : {"trimmed end", "trimmed begin", "one more iteration", "swapped bound",
+                           "wrong lane", "store off by one", "read off by one",
+                           "missing initialisation", "wrong combine", "lost guard"})
     EXPECT_GT(illegal[kind] + wrong[kind], 0) << kind;
   RecordProperty("mutants", static_cast<int>(total));
 }

@@ -14,14 +14,17 @@ struct Case {
 };
 
 const std::string gemm =
-    "input a: f32[6, 8]; weight b: f32[8, 10]; weight bias: f32[10]; c: f32[m=6, n=10] = sum(k=8) a[m, k] * b[k, n]; "
+    "input a: f32[6, 8]; weight b: f32[8, 10]; weight bias: f32[10]; c: f32[m=6, n=10] = sum(k=8) "
+    "a[m, k] * b[k, n]; "
     "out: f32[m=6, n=10] = max(c[m, n] + bias[n], 0.0)";
 const std::string chain =
-    "input a: f32[12]; t: f32[i=12] = a[i] * 2.0; u: f32[i=12] = t[i] + 1.0; out: f32[i=11] = u[i] + u[i + 1]";
+    "input a: f32[12]; t: f32[i=12] = a[i] * 2.0; u: f32[i=12] = t[i] + 1.0; out: f32[i=11] = u[i] "
+    "+ u[i + 1]";
 const std::string square = "input a: f32[10, 8]; out: f32[i=10] = sum(j=8) a[i, j]";
 
 /// What is left of a stage's loops after the steps.
-std::string loops_after(const std::string& compute, const std::string& steps, const std::string& stage) {
+std::string loops_after(const std::string& compute, const std::string& steps,
+                        const std::string& stage) {
   const auto schedule = parse_schedule(dsl::parse_compute(compute).value(), "tw1;" + steps);
   return schedule ? describe(*schedule->nest().find(stage)) : schedule.error().message;
 }
@@ -30,14 +33,18 @@ TEST(Nest, StepsChangeLoops) {
   EXPECT_EQ(loops_after(gemm, "", "c"), "c: for m in 0..6 / for n in 0..10 / for k in 0..8");
   EXPECT_EQ(loops_after(gemm, "split c n 4", "c"),
             "c: for m in 0..6 / for n.0 in 0..3 / for n.1 in 0..4 / for k in 0..8");
-  EXPECT_EQ(loops_after(gemm, "split c n 4; split c n.0 2", "c"),
-            "c: for m in 0..6 / for n.0.0 in 0..2 / for n.0.1 in 0..2 / for n.1 in 0..4 / for k in 0..8");
+  EXPECT_EQ(
+      loops_after(gemm, "split c n 4; split c n.0 2", "c"),
+      "c: for m in 0..6 / for n.0.0 in 0..2 / for n.0.1 in 0..2 / for n.1 in 0..4 / for k in 0..8");
   EXPECT_EQ(loops_after(gemm, "fuse c m n", "c"), "c: for m*n in 0..60 / for k in 0..8");
-  EXPECT_EQ(loops_after(gemm, "reorder c k m", "c"), "c: for k in 0..8 / for n in 0..10 / for m in 0..6");
+  EXPECT_EQ(loops_after(gemm, "reorder c k m", "c"),
+            "c: for k in 0..8 / for n in 0..10 / for m in 0..6");
   EXPECT_EQ(loops_after(gemm, "unroll c m; vectorize c n", "c"),
             "c: unroll m in 0..6 / vector n in 0..10 / for k in 0..8");
-  EXPECT_EQ(loops_after(gemm, "parallel c m", "c"), "c: parallel m in 0..6 / for n in 0..10 / for k in 0..8");
-  EXPECT_EQ(loops_after(gemm, "compute_at c out m", "c"), "c: for m in 0..1 / for n in 0..10 / for k in 0..8");
+  EXPECT_EQ(loops_after(gemm, "parallel c m", "c"),
+            "c: parallel m in 0..6 / for n in 0..10 / for k in 0..8");
+  EXPECT_EQ(loops_after(gemm, "compute_at c out m", "c"),
+            "c: for m in 0..1 / for n in 0..10 / for k in 0..8");
   EXPECT_EQ(loops_after(gemm, "rfactor c k 3", "c.rf"),
             "c.rf: for m in 0..6 / for n in 0..10 / for k_rf in 0..3 / for k in 0..3");
   EXPECT_EQ(loops_after(gemm, "cache_read b c m", "b@c"), "b@c: for i0 in 0..8 / for i1 in 0..10");
@@ -47,7 +54,8 @@ TEST(Nest, StepsChangeLoops) {
 class NestErrors : public ::testing::TestWithParam<Case> {};
 
 TEST_P(NestErrors, SayWhy) {
-  const auto schedule = parse_schedule(dsl::parse_compute(GetParam().compute).value(), "tw1;" + GetParam().steps);
+  const auto schedule =
+      parse_schedule(dsl::parse_compute(GetParam().compute).value(), "tw1;" + GetParam().steps);
   ASSERT_FALSE(schedule) << GetParam().steps;
   EXPECT_EQ(schedule.error().code, ErrorCode::Invalid);
   const std::string message = schedule.error().message;
@@ -58,63 +66,86 @@ INSTANTIATE_TEST_SUITE_P(
     Table, NestErrors,
     ::testing::Values(
         Case{gemm, "split d m 2", "[split] there is no stage 'd': the stages are c, out"},
-        Case{gemm, "split c q 2", "[split] stage 'c' has no loop 'q': its loops are m, n, k; did you mean 'm'?"},
-        Case{gemm, "split c n 4 exact", "[split] 4 does not divide the extent 10 of 'n' and its tail is exact"},
-        Case{gemm, "split c n 4 shift", "[split] a shifted tail computes elements twice: not for reductions"},
-        Case{gemm, "split out m 7 shift", "[split] a shifted tile of 7 is longer than the extent 6"},
-        Case{gemm, "unroll c n; split c n 2", "[split] loop 'n' is already unrolled, vectorized or parallel"},
-        Case{gemm, "cache_write c m; split c m 2", "[split] loop 'm' carries the accumulator of 'c'"},
+        Case{gemm, "split c q 2",
+             "[split] stage 'c' has no loop 'q': its loops are m, n, k; did you mean 'm'?"},
+        Case{gemm, "split c n 4 exact",
+             "[split] 4 does not divide the extent 10 of 'n' and its tail is exact"},
+        Case{gemm, "split c n 4 shift",
+             "[split] a shifted tail computes elements twice: not for reductions"},
+        Case{gemm, "split out m 7 shift",
+             "[split] a shifted tile of 7 is longer than the extent 6"},
+        Case{gemm, "unroll c n; split c n 2",
+             "[split] loop 'n' is already unrolled, vectorized or parallel"},
+        Case{gemm, "cache_write c m; split c m 2",
+             "[split] loop 'm' carries the accumulator of 'c'"},
         Case{gemm, "compute_at c out m; split out m 2",
              "[split] 'c' is computed at loop 'm' of 'out': schedule the loops around it first"},
         Case{gemm, "fuse c m k", "[fuse] 'k' is not directly inside 'm': reorder first"},
         Case{gemm, "fuse c n k", "[fuse] one loop reduces and the other does not"},
         Case{gemm, "unroll c m; fuse c m n", "[fuse] only serial loops fuse"},
-        Case{gemm, "cache_write c m; fuse c m n", "[fuse] one of the loops carries the accumulator"},
+        Case{gemm, "cache_write c m; fuse c m n",
+             "[fuse] one of the loops carries the accumulator"},
         Case{gemm, "reorder c m m", "[reorder] a loop is named twice"},
-        Case{gemm, "vectorize c n; unroll c n", "[unroll] loop 'n' is already vectorized or parallel"},
+        Case{gemm, "vectorize c n; unroll c n",
+             "[unroll] loop 'n' is already vectorized or parallel"},
         Case{"input a: f32[300]; out: f32[i=300] = a[i]", "unroll out i",
              "[unroll] loop 'i' has 300 iterations, at most 256 unroll: split it first"},
         Case{"input a: f32[300]; out: f32[i=300] = a[i]", "vectorize out i",
              "[vectorize] loop 'i' has 300 iterations, a vector has at most 64: split it first"},
-        Case{gemm, "unroll c n; vectorize c n", "[vectorize] loop 'n' is already unrolled or parallel"},
+        Case{gemm, "unroll c n; vectorize c n",
+             "[vectorize] loop 'n' is already unrolled or parallel"},
         Case{gemm, "vectorize c k",
-             "[vectorize] loop 'k' reduces: its iterations share an element; rfactor makes partial results that do not"},
-        Case{gemm, "parallel c k", "[parallel] loop 'k' reduces: two tasks would write one element"},
+             "[vectorize] loop 'k' reduces: its iterations share an element; rfactor makes partial "
+             "results that do not"},
+        Case{gemm, "parallel c k",
+             "[parallel] loop 'k' reduces: two tasks would write one element"},
         Case{gemm, "unroll c m; parallel c m", "[parallel] loop 'm' is unrolled or vectorized"},
         Case{gemm, "split out n 4 shift; parallel out n.1",
              "[parallel] loop 'n.1' has a shifted tail: two tasks would write one element"},
         Case{gemm, "split out n 4 shift; fuse out m n.0; split out m*n.0 2; parallel out m*n.0.0",
              "[parallel] loop 'm*n.0.0' has a shifted tail: two tasks would write one element"},
-        Case{gemm, "compute_at c out m; parallel c n", "[parallel] stage 'c' is computed inside another"},
+        Case{gemm, "compute_at c out m; parallel c n",
+             "[parallel] stage 'c' is computed inside another"},
         Case{gemm, "compute_at c c m", "[compute_at] a stage cannot be computed inside itself"},
-        Case{gemm, "compute_at out c m", "[compute_at] 'out' is an output: it has a nest of its own"},
+        Case{gemm, "compute_at out c m",
+             "[compute_at] 'out' is an output: it has a nest of its own"},
         Case{gemm, "split c m 2; compute_at c out m",
              "[compute_at] 'c' has steps already: place it first, then schedule it"},
         Case{gemm, "reorder c k m; compute_at c out m",
              "[compute_at] 'c' has steps already: place it first, then schedule it"},
-        Case{gemm, "set_layout c AB4b; compute_at c out m", "[compute_at] 'c' has a layout: a box of it has none"},
+        Case{gemm, "set_layout c AB4b; compute_at c out m",
+             "[compute_at] 'c' has a layout: a box of it has none"},
         Case{chain, "compute_at t out i", "[compute_at] 'out' does not read 't'"},
         Case{"input a: f32[4]; t: f32[i=4] = a[i]; u: f32[i=4] = t[i]; out: f32[i=4] = u[i] + t[i]",
-             "compute_at t out i", "[compute_at] 't' is also read by 'u', which is not inside that loop"},
+             "compute_at t out i",
+             "[compute_at] 't' is also read by 'u', which is not inside that loop"},
         Case{gemm, "inline c", "[inline] 'c' is a reduction"},
         Case{gemm, "inline out", "[inline] 'out' is an output"},
         Case{chain, "split t i 2; inline t", "[inline] 't' has steps already"},
         Case{chain, "compute_at t u i; inline u", "[inline] 'u' has steps already"},
-        Case{gemm, "split out m 2; epilogue out c", "[epilogue] 'out' must be elementwise and have no steps yet"},
+        Case{gemm, "split out m 2; epilogue out c",
+             "[epilogue] 'out' must be elementwise and have no steps yet"},
         Case{chain, "epilogue u t", "[epilogue] 't' is no reduction: inline it instead"},
-        Case{gemm, "compute_at c out m; epilogue out c", "[epilogue] 'c' is computed inside another stage"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=2] = r[i * 2]", "epilogue out r",
-             "[epilogue] 'out' is no elementwise function of 'r'"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[3 - i]", "epilogue out r",
-             "[epilogue] 'out' does not read 'r' at its own indices"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = r[i]; out: f32[i=4] = r[i] + t[i]",
+        Case{gemm, "compute_at c out m; epilogue out c",
+             "[epilogue] 'c' is computed inside another stage"},
+        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=2] = r[i * 2]",
+             "epilogue out r", "[epilogue] 'out' is no elementwise function of 'r'"},
+        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[3 - i]",
+             "epilogue out r", "[epilogue] 'out' does not read 'r' at its own indices"},
+        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = r[i]; out: "
+             "f32[i=4] = r[i] + t[i]",
              "epilogue out r", "[epilogue] 't' reads 'r' too"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[i] + 1.0; output r, out",
+        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[i] + 1.0; "
+             "output r, out",
              "epilogue out r", "[epilogue] 'r' is an output"},
-        Case{gemm, "epilogue out c; epilogue out c", "[epilogue] there is no stage 'out': the stages are c"},
-        Case{gemm, "cache_write c m; cache_write c n", "[cache_write] 'c' has an accumulator already"},
-        Case{gemm, "cache_write out m", "[cache_write] 'out' accumulates nothing: it is no reduction"},
-        Case{gemm, "unroll c m; cache_write c m", "[cache_write] the loop is unrolled or vectorized"},
+        Case{gemm, "epilogue out c; epilogue out c",
+             "[epilogue] there is no stage 'out': the stages are c"},
+        Case{gemm, "cache_write c m; cache_write c n",
+             "[cache_write] 'c' has an accumulator already"},
+        Case{gemm, "cache_write out m",
+             "[cache_write] 'out' accumulates nothing: it is no reduction"},
+        Case{gemm, "unroll c m; cache_write c m",
+             "[cache_write] the loop is unrolled or vectorized"},
         Case{gemm, "cache_read a out m", "[cache_read] 'out' does not read 'a'"},
         Case{gemm, "rfactor c m 2", "[rfactor] 'c' does not reduce over 'm'"},
         Case{gemm, "split c m 2; rfactor c k 2", "[rfactor] 'c' has steps already"},
@@ -122,21 +153,27 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, j_rf=2) a[i, j, j_rf]", "rfactor r j 2",
              "[rfactor] 'r' has an axis 'j_rf' already"},
         Case{gemm, "set_layout d AB", "[set_layout] there is no tensor 'd'"},
-        Case{gemm, "compute_at c out m; set_layout c BA", "[set_layout] 'c' is computed inside another stage"},
-        Case{gemm, "epilogue out c; set_layout c BA", "[set_layout] 'c' is not in memory, 'out' takes its place"},
-        Case{"input a: f32[3]; s: f32[] = sum(j=3) a[j]", "set_layout s A", "[set_layout] 's' is a single number"},
-        Case{gemm, "set_layout a AB4c", "[layout] 'AB4c' is no layout of 'AB': 'c' names no dimension"}));
+        Case{gemm, "compute_at c out m; set_layout c BA",
+             "[set_layout] 'c' is computed inside another stage"},
+        Case{gemm, "epilogue out c; set_layout c BA",
+             "[set_layout] 'c' is not in memory, 'out' takes its place"},
+        Case{"input a: f32[3]; s: f32[] = sum(j=3) a[j]", "set_layout s A",
+             "[set_layout] 's' is a single number"},
+        Case{gemm, "set_layout a AB4c",
+             "[layout] 'AB4c' is no layout of 'AB': 'c' names no dimension"}));
 
 TEST(Nest, StepsBuiltInCodeAreCheckedLikeText) {
   const dsl::Compute compute = dsl::parse_compute(gemm).value();
-  EXPECT_EQ(Schedule(compute).split("c", "m", 0).error()->message.substr(0, 37), "[split] the factor 0 is not positive\n");
+  EXPECT_EQ(Schedule(compute).split("c", "m", 0).error()->message.substr(0, 37),
+            "[split] the factor 0 is not positive\n");
   EXPECT_EQ(Schedule(compute).rfactor("c", "k", -1).error()->message.substr(0, 40),
             "[rfactor] the factor -1 is not positive\n");
   EXPECT_TRUE(Schedule(compute).reorder("c", {}).error());
   EXPECT_TRUE(Schedule(compute).cache_write("c", "m", Scope::Argument).error());
 }
 
-// ---- regressions: each of these computed something else, or could not be proved -----------------------
+// ---- regressions: each of these computed something else, or could not be proved
+// -----------------------
 
 class NestAgrees : public ::testing::TestWithParam<Case> {};
 
@@ -155,19 +192,23 @@ INSTANTIATE_TEST_SUITE_P(
         // Nothing to reduce, and what initialises hangs on the reduction loop.
         Case{"input a: f32[5, 0]; r: f32[i=5] = sum(j=0) a[i, j]; out: f32[i=5] = r[i] + 1.0",
              "epilogue out r; cache_write r j", ""},
-        Case{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]", "reorder r j i; cache_write r j", ""},
+        Case{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",
+             "reorder r j i; cache_write r j", ""},
         // The epilogue reads a stage that is declared after its reduction.
         Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = a[i, 0] * 2.0; "
              "out: f32[i=4] = r[i] + t[i]",
              "epilogue out r", ""},
         // A rounded-up reduction of padded taps.
         Case{"input in: f32[9]; weight w: f32[3]; "
-             "out: f32[x=5] = sum(s=3) select(0 <= x * 2 + s - 1 && x * 2 + s - 1 < 9, in[x * 2 + s - 1], 0.0) * w[s]",
+             "out: f32[x=5] = sum(s=3) select(0 <= x * 2 + s - 1 && x * 2 + s - 1 < 9, in[x * 2 + "
+             "s - 1], 0.0) * w[s]",
              "rfactor out s 2", ""},
         // A fused loop below a guarded one.
-        Case{"input a: f32[8]; out: f32[i=15] = a[i % 8]", "split out i 3; split out i.0 2; fuse out i.0.1 i.1", ""},
+        Case{"input a: f32[8]; out: f32[i=15] = a[i % 8]",
+             "split out i 3; split out i.0 2; fuse out i.0.1 i.1", ""},
         // A strided window in a blocked layout.
-        Case{"input a: f32[8] @H; out: f32[y=5] = sum(r=3) select(0 <= y * 2 + r - 1 && y * 2 + r - 1 < 8, "
+        Case{"input a: f32[8] @H; out: f32[y=5] = sum(r=3) select(0 <= y * 2 + r - 1 && y * 2 + r "
+             "- 1 < 8, "
              "a[y * 2 + r - 1], 0.0)",
              "set_layout a H2h", ""},
         // Clamped reads, copied for a shifted tile.
@@ -188,9 +229,11 @@ TEST(Nest, SumsDoNotWaitInANarrowerType) {
     return parse_schedule(dsl::parse_compute(text).value(), "tw1;" + steps)->program();
   };
   EXPECT_TRUE(program("epilogue out r; cache_write r i"));
-  for (const char* steps : {"epilogue out r", "epilogue out r; split r j 2; reorder r j.0 i j.1; cache_write r i"}) {
+  for (const char* steps :
+       {"epilogue out r", "epilogue out r; split r j 2; reorder r j.0 i j.1; cache_write r i"}) {
     ASSERT_FALSE(program(steps)) << steps;
-    EXPECT_EQ(program(steps).error().message.substr(0, 49), "[epilogue] 'r' sums in f32 and 'out' stores f16: ");
+    EXPECT_EQ(program(steps).error().message.substr(0, 49),
+              "[epilogue] 'r' sums in f32 and 'out' stores f16: ");
   }
 }
 

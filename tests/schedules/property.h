@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The property of this module: a random compute under random legal steps computes what it means, on small
-// odd shapes, element by element.
+// The property of this module: a random compute under random legal steps computes what it means, on
+// small odd shapes, element by element.
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ namespace tw::schedules {
 
 struct Tally {
   int64_t cases = 0, steps = 0, legal = 0;
-  int64_t unproved = 0;                   ///< steps that fail for want of a proof
-  std::map<std::string, int64_t> kinds;   ///< legal steps by name
+  int64_t unproved = 0;                  ///< steps that fail for want of a proof
+  std::map<std::string, int64_t> kinds;  ///< legal steps by name
 };
 
 /// Takes the steps that leave a legal program behind.
@@ -26,8 +26,8 @@ inline Schedule random_schedule(Random& random, const dsl::Compute& compute, Tal
   Schedule schedule(compute);
   const int64_t count = 2 + random.below(14);
   for (int64_t i = 0; i < count; ++i) {
-    const Step step =
-        StepMaker(random, schedule.nest()).make(static_cast<double>(i) / static_cast<double>(count));
+    const Step step = StepMaker(random, schedule.nest())
+                          .make(static_cast<double>(i) / static_cast<double>(count));
     ++tally.steps;
     const Schedule next = schedule.then(step);
     if (next.error()) continue;
@@ -67,7 +67,8 @@ inline Schedule shrink(Schedule schedule, double tolerance) {
 inline std::string report(const Schedule& schedule, double tolerance) {
   const auto program = schedule.program();
   return fmt::format("{}\n{}\n{}\n{}", dsl::to_text(schedule.compute()), schedule.to_string(),
-                     program ? to_string(*program) : "", failure(schedule, tolerance).value_or("agrees"));
+                     program ? to_string(*program) : "",
+                     failure(schedule, tolerance).value_or("agrees"));
 }
 
 /// Adds a failure with the shortest failing schedule, up to three times.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random computes over small odd shapes: the structures that schedules must cope with. Results are exact
-// on integer inputs in any order of evaluation, except where `tolerance` says otherwise.
+// Random computes over small odd shapes: the structures that schedules must cope with. Results are
+// exact on integer inputs in any order of evaluation, except where `tolerance` says otherwise.
+
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -26,16 +26,25 @@ class ComputeMaker {
 
   RandomCompute make() {
     switch (random_.below(10)) {
-      case 0: return parsed(elementwise());
-      case 1: return parsed(stencil());
-      case 2: return parsed(two_stencils());
-      case 3: return parsed(reduction());
-      case 4: return parsed(masked_reduction());
-      case 5: return parsed(diamond());
-      case 6: return parsed(resampling());
+      case 0:
+        return parsed(elementwise());
+      case 1:
+        return parsed(stencil());
+      case 2:
+        return parsed(two_stencils());
+      case 3:
+        return parsed(reduction());
+      case 4:
+        return parsed(masked_reduction());
+      case 5:
+        return parsed(diamond());
+      case 6:
+        return parsed(resampling());
       case 7:
-      case 8: return conv();
-      default: return named_operator();
+      case 8:
+        return conv();
+      default:
+        return named_operator();
     }
   }
 
@@ -69,7 +78,8 @@ class ComputeMaker {
     }
     std::string bindings() const {
       std::vector<std::string> parts;
-      for (size_t i = 0; i < names.size(); ++i) parts.push_back(fmt::format("{}={}", names[i], extents[i]));
+      for (size_t i = 0; i < names.size(); ++i)
+        parts.push_back(fmt::format("{}={}", names[i], extents[i]));
       return join(parts, ", ");
     }
     std::string at() const { return join(names, ", "); }
@@ -77,7 +87,8 @@ class ComputeMaker {
   Shape shape(size_t least, size_t most) {
     const Names all = {"i", "j", "k", "l"};
     Shape s;
-    const size_t rank = least + static_cast<size_t>(random_.below(static_cast<int64_t>(most - least + 1)));
+    const size_t rank =
+        least + static_cast<size_t>(random_.below(static_cast<int64_t>(most - least + 1)));
     for (size_t d = 0; d < rank; ++d) {
       s.names.push_back(all[d]);
       s.extents.push_back(rank > 2 ? std::min<int64_t>(extent(), 7) : extent());
@@ -89,15 +100,17 @@ class ComputeMaker {
     const Shape s = shape(1, 3);
     const std::string t = any({"f32", "f32", "i32", "i8", "u8", "f16", "bf16"});
     const std::string last = s.names.back();
-    std::string text = fmt::format("input a: {}\nweight b: {}[{}]\n", s.type(t), t, s.extents.back());
+    std::string text =
+        fmt::format("input a: {}\nweight b: {}[{}]\n", s.type(t), t, s.extents.back());
     std::string previous = fmt::format("a[{}]", s.at());
     const int64_t count = 1 + random_.below(3);
     for (int64_t n = 0; n < count; ++n) {
-      const std::string body = any({
-          fmt::format("{} + b[{}]", previous, last), fmt::format("max({}, 0)", previous),
-          fmt::format("{} * 2 - a[{}]", previous, s.at()), fmt::format("min({}, b[{}])", previous, last),
-          fmt::format("select({} < 2, {}, a[{}])", last, previous, s.at()),
-          fmt::format("select({} < 3, {}, 1)", last, previous), fmt::format("abs({})", previous)});
+      const std::string body = any(
+          {fmt::format("{} + b[{}]", previous, last), fmt::format("max({}, 0)", previous),
+           fmt::format("{} * 2 - a[{}]", previous, s.at()),
+           fmt::format("min({}, b[{}])", previous, last),
+           fmt::format("select({} < 2, {}, a[{}])", last, previous, s.at()),
+           fmt::format("select({} < 3, {}, 1)", last, previous), fmt::format("abs({})", previous)});
       text += fmt::format("t{}: {} = {}\n", n, s.axes(t), body);
       previous = fmt::format("t{}[{}]", n, s.at());
     }
@@ -108,13 +121,15 @@ class ComputeMaker {
     return text;
   }
 
-  /// tensor[... + offset ...] of a dimension with `extent` elements, clamped or padded or in its middle.
-  std::string tap(const std::string& tensor, const std::string& axis, int64_t offset, int64_t extent,
-                  const std::string& before, const std::string& fill) {
+  /// tensor[... + offset ...] of a dimension with `extent` elements, clamped or padded or in its
+  /// middle.
+  std::string tap(const std::string& tensor, const std::string& axis, int64_t offset,
+                  int64_t extent, const std::string& before, const std::string& fill) {
     const std::string at = fmt::format("{} + {}", axis, offset);
     if (random_.chance(0.5))
       return fmt::format("{}[{}min(max({}, 0), {})]", tensor, before, at, extent - 1);
-    return fmt::format("select(0 <= {0} && {0} < {1}, {2}[{3}{0}], {4})", at, extent, tensor, before, fill);
+    return fmt::format("select(0 <= {0} && {0} < {1}, {2}[{3}{0}], {4})", at, extent, tensor,
+                       before, fill);
   }
 
   std::string taps(const std::string& tensor, const Shape& s) {
@@ -124,7 +139,8 @@ class ComputeMaker {
     const int64_t count = 1 + random_.below(3);
     const std::string fill = any({"0", "1"});
     for (int64_t n = 0; n < count; ++n)
-      terms.push_back(tap(tensor, s.names.back(), random_.below(7) - 3, s.extents.back(), before, fill));
+      terms.push_back(
+          tap(tensor, s.names.back(), random_.below(7) - 3, s.extents.back(), before, fill));
     return join(terms, any({" + ", " - "}));
   }
 
@@ -143,15 +159,17 @@ class ComputeMaker {
   std::string two_stencils() {
     const Shape s = stencil_shape();
     const std::string t = any({"f32", "i32"});
-    std::string text = fmt::format("input a: {}\nfirst: {} = {}\n", s.type(t), s.axes(t), taps("a", s));
+    std::string text =
+        fmt::format("input a: {}\nfirst: {} = {}\n", s.type(t), s.axes(t), taps("a", s));
     if (random_.chance(0.5) && s.extents.back() > 3) {
       Shape valid = s;
       valid.extents.back() -= 2;
       std::string at;
       for (size_t d = 0; d + 1 < s.names.size(); ++d) at += s.names[d] + ", ";
       const std::string last = s.names.back();
-      return text + fmt::format("out: {0} = first[{1}{2}] + first[{1}{2} + 1] * 2 - first[{1}{2} + 2]\n",
-                                valid.axes(t), at, last);
+      return text +
+             fmt::format("out: {0} = first[{1}{2}] + first[{1}{2} + 1] * 2 - first[{1}{2} + 2]\n",
+                         valid.axes(t), at, last);
     }
     return text + fmt::format("out: {} = {}\n", s.axes(t), taps("first", s));
   }
@@ -180,7 +198,8 @@ class ComputeMaker {
     if (random_.chance(0.3)) term += fmt::format(" * {}(a[{}])", wide, full.at());
     text += fmt::format("r: {} = {}({}) {}\n", kept.axes(wide), op, reduced.bindings(), term);
     if (random_.chance(0.5))
-      text += fmt::format("out: {} = max(r[{}], {}) * 2\n", kept.axes(wide), kept.at(), any({"0", "1"}));
+      text += fmt::format("out: {} = max(r[{}], {}) * 2\n", kept.axes(wide), kept.at(),
+                          any({"0", "1"}));
     return text;
   }
 
@@ -189,14 +208,14 @@ class ComputeMaker {
     const int64_t n = std::max<int64_t>(extent(), 1), k = std::max<int64_t>(extent(), 1);
     const std::string op = any({"sum", "sum", "max", "min"});
     const std::string t = any({"f32", "i32"});
-    const std::string neutral =
-        op == "sum" ? "0" : t == "i32" ? (op == "max" ? "-2147483648" : "2147483647")
-                          : (op == "max" ? "-inf" : "inf");
+    const std::string neutral = op == "sum"  ? "0"
+                                : t == "i32" ? (op == "max" ? "-2147483648" : "2147483647")
+                                             : (op == "max" ? "-inf" : "inf");
     const int64_t a = small(), b = small() - 2;
-    const std::string condition =
-        any({"j <= i", "i < j", fmt::format("i + j < {}", n), fmt::format("{} * j < i + {}", a, b + 3),
-             fmt::format("0 <= {0} * i - j + {1} && {0} * i - j + {1} < {2}", a, b, k),
-             fmt::format("i / {} <= j", a), fmt::format("j % {} == 0", a), fmt::format("j != {}", b)});
+    const std::string condition = any(
+        {"j <= i", "i < j", fmt::format("i + j < {}", n), fmt::format("{} * j < i + {}", a, b + 3),
+         fmt::format("0 <= {0} * i - j + {1} && {0} * i - j + {1} < {2}", a, b, k),
+         fmt::format("i / {} <= j", a), fmt::format("j % {} == 0", a), fmt::format("j != {}", b)});
     std::string text = fmt::format("input a: {}[{}, {}]\nweight w: {}[{}]\n", t, n, k, t, k);
     std::string term = fmt::format("select({}, a[i, j], {})", condition, neutral);
     if (op == "sum" && random_.chance(0.5)) term += " * w[j]";
@@ -224,31 +243,40 @@ class ComputeMaker {
     const int64_t size = body.find('*') != std::string::npos   ? (n - 1) / f + 1
                          : body.find('-') != std::string::npos ? n
                                                                : 2 * n - 1;
-    return fmt::format("input a: {0}[{1}]\nt: {0}[i={1}] = a[i] + 1\nout: {0}[i={2}] = {3}\n", t, n, size,
-                       body);
+    return fmt::format("input a: {0}[{1}]\nt: {0}[i={1}] = a[i] + 1\nout: {0}[i={2}] = {3}\n", t, n,
+                       size, body);
   }
 
   RandomCompute conv() {
     for (;;) {
       const int64_t groups = random_.chance(0.7) ? 1 : 1 + random_.below(3);
       const bool depthwise = groups > 1 && random_.chance(0.5);
-      dsl::Attributes a = {{"n", 1 + random_.below(2)}, {"c", depthwise ? groups : groups * small()},
-                           {"h", 1 + random_.below(7)}, {"w", 1 + random_.below(7)},
-                           {"k", depthwise ? groups : groups * small()}, {"r", 1 + random_.below(3)},
-                           {"s", 1 + random_.below(3)}, {"stride", 1 + random_.below(2)},
-                           {"pad", random_.below(3)}, {"dilation", random_.chance(0.8) ? 1 : 2},
-                           {"groups", groups}, {"bias", random_.below(2)}, {"relu", random_.below(2)},
+      dsl::Attributes a = {{"n", 1 + random_.below(2)},
+                           {"c", depthwise ? groups : groups * small()},
+                           {"h", 1 + random_.below(7)},
+                           {"w", 1 + random_.below(7)},
+                           {"k", depthwise ? groups : groups * small()},
+                           {"r", 1 + random_.below(3)},
+                           {"s", 1 + random_.below(3)},
+                           {"stride", 1 + random_.below(2)},
+                           {"pad", random_.below(3)},
+                           {"dilation", random_.chance(0.8) ? 1 : 2},
+                           {"groups", groups},
+                           {"bias", random_.below(2)},
+                           {"relu", random_.below(2)},
                            {"residual", random_.chance(0.2)}};
       if (random_.chance(0.3)) a["pad_right"] = random_.below(3);
       if (random_.chance(0.03)) a["n"] = 0;
-      const DType type = random_.pick(std::vector<DType>{Float32, Float32, Float16, BFloat16, Int8, UInt8});
+      const DType type =
+          random_.pick(std::vector<DType>{Float32, Float32, Float16, BFloat16, Int8, UInt8});
       if (auto w = dsl::make_workload("conv2d", a, type)) return {std::move(w->compute)};
     }
   }
 
   RandomCompute named_operator() {
-    const std::string op = any({"dense", "dense", "batch_matmul", "max_pool2d", "transpose", "reduce_sum",
-                                "argmax", "add_relu", "global_avg_pool", "softmax", "layer_norm"});
+    const std::string op =
+        any({"dense", "dense", "batch_matmul", "max_pool2d", "transpose", "reduce_sum", "argmax",
+             "add_relu", "global_avg_pool", "softmax", "layer_norm"});
     const bool inexact = op == "softmax" || op == "layer_norm";
     const DType type = random_.pick(inexact || op == "global_avg_pool"
                                         ? std::vector<DType>{Float32}
@@ -257,15 +285,21 @@ class ComputeMaker {
       dsl::Attributes a;
       for (const dsl::Attribute& attribute : (*dsl::find_operator(op))->attributes) {
         const std::string name(attribute.name);
-        if (attribute.is_flag) a[name] = random_.below(2);
-        else if (attribute.name == "kernel") a[name] = 1 + random_.below(3);
-        else if (attribute.name == "stride") a[name] = 1 + random_.below(2);
-        else if (attribute.name == "pad") a[name] = random_.below(2);
-        else if (attribute.always) a[name] = std::max<int64_t>(extent(), 1);
+        if (attribute.is_flag)
+          a[name] = random_.below(2);
+        else if (attribute.name == "kernel")
+          a[name] = 1 + random_.below(3);
+        else if (attribute.name == "stride")
+          a[name] = 1 + random_.below(2);
+        else if (attribute.name == "pad")
+          a[name] = random_.below(2);
+        else if (attribute.always)
+          a[name] = std::max<int64_t>(extent(), 1);
       }
       if (a.size() > 3)
         for (auto& [name, value] : a) value = std::min<int64_t>(value, 6);
-      if (auto w = dsl::make_workload(op, a, type)) return {std::move(w->compute), inexact ? 1e-5 : 0};
+      if (auto w = dsl::make_workload(op, a, type))
+        return {std::move(w->compute), inexact ? 1e-5 : 0};
     }
   }
 

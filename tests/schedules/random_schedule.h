@@ -27,12 +27,17 @@ class StepMaker {
  private:
   Step structural() {
     switch (random_.below(6)) {
-      case 0: return Inline{stage().stage.name};
-      case 1: return epilogue();
-      case 2: return rfactor();
+      case 0:
+        return Inline{stage().stage.name};
+      case 1:
+        return epilogue();
+      case 2:
+        return rfactor();
       case 3:
-      case 4: return layout();
-      default: return split();
+      case 4:
+        return layout();
+      default:
+        return split();
     }
   }
   Step arranging() {
@@ -40,32 +45,45 @@ class StepMaker {
       case 0:
       case 1:
       case 2:
-      case 3: return split();
-      case 4: return fuse();
+      case 3:
+        return split();
+      case 4:
+        return fuse();
       case 5:
       case 6:
-      case 7: return reorder();
+      case 7:
+        return reorder();
       case 8:
-      case 9: return compute_at();
-      case 10: return cache_read();
-      default: return cache_write();
+      case 9:
+        return compute_at();
+      case 10:
+        return cache_read();
+      default:
+        return cache_write();
     }
   }
   Step marking() {
     switch (random_.below(8)) {
       case 0:
-      case 1: return Unroll{stage().stage.name, loop()};
+      case 1:
+        return Unroll{stage().stage.name, loop()};
       case 2:
-      case 3: return vectorize();
+      case 3:
+        return vectorize();
       case 4:
-      case 5: return parallel();
-      case 6: return cache_write();
-      default: return split();
+      case 5:
+        return parallel();
+      case 6:
+        return cache_write();
+      default:
+        return split();
     }
   }
 
   const StageNest& stage() {
-    current_ = &nest_.stages[static_cast<size_t>(random_.below(static_cast<int64_t>(nest_.stages.size())))];
+    current_ =
+        &nest_
+             .stages[static_cast<size_t>(random_.below(static_cast<int64_t>(nest_.stages.size())))];
     return *current_;
   }
   const StageNest& reduction_stage() {
@@ -76,7 +94,9 @@ class StepMaker {
   /// A loop of the stage that was picked last.
   std::string loop() {
     if (current_->loops.empty()) return "none";
-    return current_->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))].name;
+    return current_
+        ->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))]
+        .name;
   }
   std::string tensor() {
     std::vector<std::string> names;
@@ -88,8 +108,9 @@ class StepMaker {
 
   Step split() {
     const std::string name = stage().stage.name;
-    return Split{name, loop(), factor(),
-                 random_.pick(std::vector<Tail>{Tail::Guard, Tail::Guard, Tail::Exact, Tail::Shift})};
+    return Split{
+        name, loop(), factor(),
+        random_.pick(std::vector<Tail>{Tail::Guard, Tail::Guard, Tail::Exact, Tail::Shift})};
   }
   Step fuse() {
     const StageNest& s = stage();
@@ -119,7 +140,8 @@ class StepMaker {
   }
   Step compute_at() {
     const std::string producer = stage().stage.name;
-    for (int attempt = 0; attempt < 4 && stage().stage.name == producer; ++attempt) {}
+    for (int attempt = 0; attempt < 4 && stage().stage.name == producer; ++attempt) {
+    }
     return ComputeAt{producer, current_->stage.name, loop()};
   }
   Step cache_read() {
@@ -147,7 +169,8 @@ class StepMaker {
     if (random_.chance(0.5)) random_.shuffle(order);
     std::string text(order.begin(), order.end());
     for (int64_t n = random_.below(3); n > 0 && !letters.empty(); --n) {
-      const char c = letters[static_cast<size_t>(random_.below(static_cast<int64_t>(letters.size())))];
+      const char c =
+          letters[static_cast<size_t>(random_.below(static_cast<int64_t>(letters.size())))];
       text += std::to_string(2 + random_.below(3)) + static_cast<char>(c - 'A' + 'a');
     }
     return SetLayout{name, text};

@@ -24,7 +24,8 @@ TEST(Schedule, FluentCallsAndTextAreOneThing) {
                              .parallel("c", "m.0");
   ASSERT_FALSE(built.error());
   const std::string text =
-      "tw1\nsplit c m 3\nsplit c n 5 exact\nreorder c m.0 n.0 k m.1 n.1\ncache_write c n.0\nvectorize c n.1\n"
+      "tw1\nsplit c m 3\nsplit c n 5 exact\nreorder c m.0 n.0 k m.1 n.1\ncache_write c "
+      "n.0\nvectorize c n.1\n"
       "unroll c m.1\nparallel c m.0";
   EXPECT_EQ(built.to_string(), text);
   const auto parsed = parse_schedule(gemm(), text);

@@ -9,11 +9,22 @@ namespace tw::schedules {
 namespace {
 
 const std::vector<std::string>& lines() {
-  static const std::vector<std::string> table = {
-      "split out x 14", "split out x 14 exact", "split out x.1 3 shift", "fuse out y x.0",
-      "reorder out k.0 y x.0 c x.1", "unroll out x.1", "vectorize out k.1", "parallel out y",
-      "compute_at first out x.0", "inline t", "epilogue out conv", "cache_write conv x.0",
-      "cache_write conv x.0 local", "cache_read in conv c", "rfactor out j 8", "set_layout w OIHW16i32o"};
+  static const std::vector<std::string> table = {"split out x 14",
+                                                 "split out x 14 exact",
+                                                 "split out x.1 3 shift",
+                                                 "fuse out y x.0",
+                                                 "reorder out k.0 y x.0 c x.1",
+                                                 "unroll out x.1",
+                                                 "vectorize out k.1",
+                                                 "parallel out y",
+                                                 "compute_at first out x.0",
+                                                 "inline t",
+                                                 "epilogue out conv",
+                                                 "cache_write conv x.0",
+                                                 "cache_write conv x.0 local",
+                                                 "cache_read in conv c",
+                                                 "rfactor out j 8",
+                                                 "set_layout w OIHW16i32o"};
   return table;
 }
 
@@ -56,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Malformed{"split out x -3", "[split] '-3' is no positive integer"},
                       Malformed{"split out x 99999999999999999999",
                                 "[split] '99999999999999999999' is no positive integer"},
-                      Malformed{"split out x 4 round", "[split] 'round' is no tail: use guard, exact or shift"},
+                      Malformed{"split out x 4 round",
+                                "[split] 'round' is no tail: use guard, exact or shift"},
                       Malformed{"reorder out", "[reorder] the list of loops is missing"},
                       Malformed{"unroll out x y", "[unroll] 'y' is left over"},
                       Malformed{"cache_write c m scratch",

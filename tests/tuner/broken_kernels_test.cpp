@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are broken in every way we could think of, run as candidates are: none may come back as
-// correct, none may be timed, and a correct kernel must still pass after any of them.
+// Kernels that are broken in every way we could think of, run as candidates are: none may come back
+// as correct, none may be timed, and a correct kernel must still pass after any of them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -52,11 +52,16 @@ std::string c_name(DType type) {
 bool suits(const Mutant& mutant, const dsl::Workload& workload, const Program& program) {
   const DType out = program.arguments.back().buffer.type;
   switch (mutant.suits) {
-    case Suits::Any: return true;
-    case Suits::Float: return out == Float32;
-    case Suits::Int32: return out == Int32;
-    case Suits::Signed: return workload.op != "softmax";
-    case Suits::HasScratch: return !program.scratch.empty();
+    case Suits::Any:
+      return true;
+    case Suits::Float:
+      return out == Float32;
+    case Suits::Int32:
+      return out == Int32;
+    case Suits::Signed:
+      return workload.op != "softmax";
+    case Suits::HasScratch:
+      return !program.scratch.empty();
   }
   return false;
 }
@@ -66,7 +71,8 @@ class Planted {
  public:
   explicit Planted(std::string_view key)
       : workload_(workload_of(key)), program_(parallel_program(workload_)) {
-    farm_.emplace(value(Farm::start(workload_, host_target(), 2, 1, test_environment(), timeout_s)));
+    farm_.emplace(
+        value(Farm::start(workload_, host_target(), 2, 1, test_environment(), timeout_s)));
     const Status ready = farm_->prepare(schedules::Schedule(workload_.compute).to_string());
     if (!ready) throw std::runtime_error(ready.error().message);
     source_ = value(codegen::emit_c(program_, "good")) + frame();
@@ -74,7 +80,10 @@ class Planted {
 
   const dsl::Workload& workload() const { return workload_; }
   const Program& program() const { return program_; }
-  Kernel correct() const { return {"correct", "", "ok", phases_of(program_, "good"), codegen::scratch_layout(program_).bytes}; }
+  Kernel correct() const {
+    return {"correct", "", "ok", phases_of(program_, "good"),
+            codegen::scratch_layout(program_).bytes};
+  }
 
   Kernel broken(const Mutant& mutant) const {
     Kernel kernel = correct();
@@ -102,17 +111,20 @@ class Planted {
     return kernels;
   }
 
-  /// The tiled kernel with one iteration of one loop left out, for each of its loops. Not for those that
-  /// zero sums, as a tail never uses some of them, nor for a softmax, which any maximum serves.
+  /// The tiled kernel with one iteration of one loop left out, for each of its loops. Not for those
+  /// that zero sums, as a tail never uses some of them, nor for a softmax, which any maximum
+  /// serves.
   std::vector<Kernel> with_short_loops() const {
     const std::optional<Program> program = tiled_program(workload_);
     if (!program || workload_.op == "softmax") return {};
     std::vector<Kernel> kernels;
     const std::string text = value(codegen::emit_c(*program, "PREFIX"));
     const std::string body = text.substr(text.find("TW_EXPORT int32_t"));
-    const std::regex loop(R"(< ([^;]+); \+\+)"), zeroes(R"([^;=]*(for [^;]*;[^;]*;[^;=]*)?\] = 0[.0f]*;)");
+    const std::regex loop(R"(< ([^;]+); \+\+)"),
+        zeroes(R"([^;=]*(for [^;]*;[^;]*;[^;=]*)?\] = 0[.0f]*;)");
     for (std::sregex_iterator at(body.begin(), body.end(), loop), end; at != end; ++at) {
-      if (std::regex_search(at->suffix().str(), zeroes, std::regex_constants::match_continuous)) continue;
+      if (std::regex_search(at->suffix().str(), zeroes, std::regex_constants::match_continuous))
+        continue;
       Kernel kernel;
       kernel.name = fmt::format("loop_{}", kernels.size());
       kernel.statuses = "wrong nondeterministic oob";
@@ -159,7 +171,8 @@ class Planted {
                        [](const auto& argument) { return argument.layout.is_row_major(); });
   }
 
-  /// A tiled schedule without packed layouts, so that its arguments are those of the correct kernel.
+  /// A tiled schedule without packed layouts, so that its arguments are those of the correct
+  /// kernel.
   static std::optional<Program> tiled_program(const dsl::Workload& workload) {
     const auto space = schedules::Space::derive(workload.compute, host_target(), 2);
     Random random(1);
@@ -180,7 +193,8 @@ class Planted {
     return value(schedule.program());
   }
 
-  static std::vector<runtime::PhaseInfo> phases_of(const Program& program, const std::string& prefix) {
+  static std::vector<runtime::PhaseInfo> phases_of(const Program& program,
+                                                   const std::string& prefix) {
     std::vector<runtime::PhaseInfo> phases;
     for (size_t i = 0; i < program.phases.size(); ++i)
       phases.push_back({codegen::phase_symbol(prefix, i), program.phases[i].tasks()});
@@ -244,9 +258,10 @@ __attribute__((noinline)) static T left_on_stack(void) {{
 
   std::string compile(const std::string& source) const {
     std::ofstream(folder_ / "kernels.c") << source;
-    const auto compiled = codegen::run_command(
-        {"cc", "-shared", "-fPIC", "-O1", "-w", folder_ / "kernels.c", "-o", folder_ / "kernels.so", "-lm"},
-        120'000'000'000);
+    const auto compiled =
+        codegen::run_command({"cc", "-shared", "-fPIC", "-O1", "-w", folder_ / "kernels.c", "-o",
+                              folder_ / "kernels.so", "-lm"},
+                             120'000'000'000);
     if (!compiled) throw std::runtime_error(compiled.error().message);
     std::ifstream file(folder_ / "kernels.so", std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -273,7 +288,8 @@ __attribute__((noinline)) static T left_on_stack(void) {{
 
   void expect_correct_passes() {
     const MeasureReply reply = measure(correct());
-    EXPECT_TRUE(reply.status == "ok" || reply.status == "too_fast") << reply.status << ": " << reply.reason;
+    EXPECT_TRUE(reply.status == "ok" || reply.status == "too_fast")
+        << reply.status << ": " << reply.reason;
   }
 
   Folder folder_;
@@ -302,7 +318,9 @@ TEST(BrokenKernels, Fault40_TheConnectionIsNotTrusted) { expect_rejected(40, 0);
 class BrokenKernelsOf : public testing::TestWithParam<size_t> {};
 TEST_P(BrokenKernelsOf, Fault37_AccessesOutsideAreRejected) { expect_rejected(37, GetParam()); }
 TEST_P(BrokenKernelsOf, Fault38_WrongResultsAreRejected) { expect_rejected(38, GetParam()); }
-TEST_P(BrokenKernelsOf, Fault39_MutatedInputsAndChanceAreRejected) { expect_rejected(39, GetParam()); }
+TEST_P(BrokenKernelsOf, Fault39_MutatedInputsAndChanceAreRejected) {
+  expect_rejected(39, GetParam());
+}
 TEST_P(BrokenKernelsOf, Fault38_ShortPhasesAndLoopsAreRejected) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Planted planted(workloads[GetParam()]);

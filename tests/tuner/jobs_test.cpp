@@ -18,12 +18,13 @@ T round_trip(const T& job) {
 }
 
 TEST(Jobs, SurviveTheWay) {
-  const BuildJob build = round_trip(
-      BuildJob{"dense m=1", "x86-64", "/plugins", "/tmp/x", {"tw1", "tw1\nsplit c m 4", ""}, 17, true});
+  const BuildJob build = round_trip(BuildJob{
+      "dense m=1", "x86-64", "/plugins", "/tmp/x", {"tw1", "tw1\nsplit c m 4", ""}, 17, true});
   EXPECT_EQ(build.schedules, (std::vector<std::string>{"tw1", "tw1\nsplit c m 4", ""}));
   EXPECT_EQ(build.first, 17);
   EXPECT_TRUE(build.packs);
-  EXPECT_EQ(round_trip(PrepareJob{"w", "/r", 3, 18446744073709551615u}).seed, 18446744073709551615u);
+  EXPECT_EQ(round_trip(PrepareJob{"w", "/r", 3, 18446744073709551615u}).seed,
+            18446744073709551615u);
   const MeasureJob measure = round_trip(MeasureJob{"/p q", 1.5, true});
   EXPECT_EQ(measure.path, "/p q");
   EXPECT_EQ(measure.incumbent_ns, 1.5);
@@ -42,7 +43,8 @@ TEST(Jobs, RepliesSurviveTheWay) {
   ASSERT_TRUE(decode(encode(infinite), reply));
   EXPECT_EQ(reply.verified_error, infinite.verified_error);
   BuildReply built;
-  ASSERT_TRUE(decode(encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}}), built));
+  ASSERT_TRUE(
+      decode(encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}}), built));
   EXPECT_EQ(built.outcomes.size(), 2u);
   EXPECT_TRUE(built.outcomes[1].installation);
 }
@@ -62,12 +64,13 @@ TEST(Jobs, NoBytesBreakTheReader) {
   Random random(1);
   const std::string whole = encode(MeasureReply{"ok", "because", {1, 2, 3}, 2, 1, 3, 0, 0});
   for (int i = 0; i < 20000; ++i) {
-    std::string bytes = whole.substr(0, static_cast<size_t>(random.below(static_cast<int64_t>(whole.size()) + 1)));
+    std::string bytes =
+        whole.substr(0, static_cast<size_t>(random.below(static_cast<int64_t>(whole.size()) + 1)));
     for (int k = 0; k < 3 && !bytes.empty(); ++k)
       bytes[static_cast<size_t>(random.below(static_cast<int64_t>(bytes.size())))] =
           static_cast<char>(random.below(256));
     MeasureReply reply;
-    (void)decode(bytes, reply);   // a result or an error, nothing else
+    (void)decode(bytes, reply);  // a result or an error, nothing else
     (void)decode_job(bytes);
   }
 }

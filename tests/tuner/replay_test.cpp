@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model as a search uses it, on recorded trials: uniform samples of the spaces of ResNet-50
-// layers, measured on one thread of an AVX-512 machine (x86-64, one 512-bit multiply-add a cycle). A
-// replayed search picks among the recorded trials only, so its result needs no machine and no clock.
+// The cost model as a search uses it, on recorded trials: uniform samples of the spaces of
+// ResNet-50 layers, measured on one thread of an AVX-512 machine (x86-64, one 512-bit multiply-add
+// a cycle). A replayed search picks among the recorded trials only, so its result needs no machine
+// and no clock.
 //
 // data/replay.jsonl: a line {"workload", "target"} begins a layer; its trials follow, one a line,
-// {"ns": latency, "tw1": steps}, with "hopeless" latencies from the samples before they were dropped.
+// {"ns": latency, "tw1": steps}, with "hopeless" latencies from the samples before they were
+// dropped.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +30,7 @@ using cost_model::Sample;
 
 struct Layer {
   std::string workload;
-  std::vector<Sample> trials;   ///< throughput in 1 / ns
+  std::vector<Sample> trials;  ///< throughput in 1 / ns
   double best = 0;
 };
 
@@ -45,7 +47,8 @@ std::vector<Layer> read_layers() {
       layers.push_back({workload->key(), {}, 0});
       continue;
     }
-    const auto schedule = schedules::parse_schedule(workload->compute, "tw1\n" + json["tw1"].get<std::string>());
+    const auto schedule =
+        schedules::parse_schedule(workload->compute, "tw1\n" + json["tw1"].get<std::string>());
     const auto program = schedule ? schedule->program() : tl::unexpected<Error>(schedule.error());
     if (!program) throw std::runtime_error(program.error().message);
     Sample sample;
@@ -74,9 +77,10 @@ double best_of_random(const Layer& layer, size_t count, Random& random) {
   return best;
 }
 
-/// The best throughput after each number of trials, the model asked for eight at a time and, where it
-/// `learns`, told of the outcome at every doubling. Ties of the score fall by the seed.
-std::vector<double> guided(const Layer& layer, CostModel& model, bool learns, size_t count, Random& random) {
+/// The best throughput after each number of trials, the model asked for eight at a time and, where
+/// it `learns`, told of the outcome at every doubling. Ties of the score fall by the seed.
+std::vector<double> guided(const Layer& layer, CostModel& model, bool learns, size_t count,
+                           Random& random) {
   std::vector<const Sample*> left;
   for (const Sample& trial : layer.trials) left.push_back(&trial);
   random.shuffle(left);
@@ -89,7 +93,8 @@ std::vector<double> guided(const Layer& layer, CostModel& model, bool learns, si
     const std::vector<double> scores = model.predict(rows);
     std::vector<size_t> order(left.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     order.resize(std::min<size_t>(8, order.size()));
     for (const size_t i : order) {
       fresh.push_back(*left[i]);
@@ -118,7 +123,8 @@ CostModel taught_by_others(size_t left_out) {
   CostModel model;
   std::vector<Sample> samples;
   for (size_t i = 0; i < layers().size(); ++i)
-    if (i != left_out) samples.insert(samples.end(), layers()[i].trials.begin(), layers()[i].trials.end());
+    if (i != left_out)
+      samples.insert(samples.end(), layers()[i].trials.begin(), layers()[i].trials.end());
   EXPECT_TRUE(model.update(samples));
   return model;
 }
@@ -134,13 +140,16 @@ std::vector<double> ratios_to_random(bool taught, const std::vector<size_t>& tri
       Random random(seed);
       const double baseline = best_of_random(layers()[i], 64, random);
       CostModel pupil;
-      const auto best = guided(layers()[i], taught ? teacher : pupil, !taught, trials.back(), random);
-      for (size_t k = 0; k < trials.size(); ++k) logs[k] += std::log(best[trials[k] - 1] / baseline);
+      const auto best =
+          guided(layers()[i], taught ? teacher : pupil, !taught, trials.back(), random);
+      for (size_t k = 0; k < trials.size(); ++k)
+        logs[k] += std::log(best[trials[k] - 1] / baseline);
     }
   }
   for (size_t k = 0; k < trials.size(); ++k) {
     logs[k] = std::exp(logs[k] / static_cast<double>(seeds * layers().size()));
-    fmt::print("[  ratio   ] {:.3f} of the best of 64 random trials after {} guided ones\n", logs[k], trials[k]);
+    fmt::print("[  ratio   ] {:.3f} of the best of 64 random trials after {} guided ones\n",
+               logs[k], trials[k]);
   }
   return logs;
 }
@@ -150,7 +159,8 @@ TEST(Replay, TheDraftModelOrdersTrials) {
   for (const Layer& layer : layers()) {
     const double correlation = draft_spearman(layer);
     sum += correlation;
-    fmt::print("[  draft   ] {:.2f} {} ({} trials)\n", correlation, layer.workload, layer.trials.size());
+    fmt::print("[  draft   ] {:.2f} {} ({} trials)\n", correlation, layer.workload,
+               layer.trials.size());
   }
   const double mean = sum / static_cast<double>(layers().size());
   fmt::print("[  draft   ] {:.3f} mean rank correlation\n", mean);

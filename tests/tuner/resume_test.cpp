@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that end early and are taken up again.
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ class Child {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    std::vector<std::string> words = {TW_TUNING_WORKER, "tune", database, small, std::to_string(trials)};
+    std::vector<std::string> words = {TW_TUNING_WORKER, "tune", database, small,
+                                      std::to_string(trials)};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -67,15 +68,16 @@ class Resume : public testing::Test {
  protected:
   void SetUp() override {
     if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
-    setenv("TMPDIR", folder_.path().c_str(), 1);   // what a killed run leaves behind goes with the test
+    setenv("TMPDIR", folder_.path().c_str(),
+           1);  // what a killed run leaves behind goes with the test
   }
 
   void TearDown() override { unsetenv("TMPDIR"); }
 
   Result<Tuned> resume(int64_t trials, uint64_t seed = 1) {
     auto store = open_store(folder_ / "t.db");
-    return tune(workload_of(small), host_target(), {.trials = trials, .seed = seed, .batch = 4}, store,
-                test_environment(), {});
+    return tune(workload_of(small), host_target(), {.trials = trials, .seed = seed, .batch = 4},
+                store, test_environment(), {});
   }
   std::vector<db::Record> records() {
     auto store = open_store(folder_ / "t.db");
@@ -133,7 +135,8 @@ TEST_F(Resume, Fault32_WorkersDieWithTheirParent) {
   Child child(folder_ / "t.db", 60);
   ASSERT_TRUE(child.reports(1));
   child.kill_and_wait();
-  // Each worker has a directory of artifacts as an argument or the program's path as its own: none is left.
+  // Each worker has a directory of artifacts as an argument or the program's path as its own: none
+  // is left.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     bool alive = false;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -17,12 +17,13 @@ using schedules::Point;
 using schedules::Space;
 
 Space conv_space() {
-  static const dsl::Workload workload = workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
+  static const dsl::Workload workload =
+      workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
   return Space::derive(workload.compute, host_target(), 1);
 }
 
-/// A landscape with one summit: the share of knobs that a hidden point has right, nearer values counting
-/// for more.
+/// A landscape with one summit: the share of knobs that a hidden point has right, nearer values
+/// counting for more.
 class Landscape {
  public:
   Landscape(const Space& space, uint64_t seed) : space_(&space) {
@@ -51,7 +52,7 @@ struct Trace {
 };
 
 Trace search(std::string_view name, const Space& space, const Landscape& landscape, uint64_t seed,
-           double enough, int limit) {
+             double enough, int limit) {
   auto made = make_search(name);
   EXPECT_TRUE(made);
   Random random(seed);
@@ -72,7 +73,8 @@ Trace search(std::string_view name, const Space& space, const Landscape& landsca
     for (const Point& point : batch) {
       ++run.trials;
       EXPECT_TRUE(space.allowed(point)) << name;
-      EXPECT_TRUE(seen.insert(point).second) << name << " proposes " << space.to_string(point) << " again";
+      EXPECT_TRUE(seen.insert(point).second)
+          << name << " proposes " << space.to_string(point) << " again";
       run.proposed.push_back(point);
       history.push_back({point, landscape.throughput(point)});
       run.best = std::max(run.best, history.back().throughput);
@@ -87,7 +89,8 @@ class Searches : public testing::TestWithParam<std::string_view> {};
 TEST_P(Searches, AreDeterministicAndProposeOnlyWhatIsAllowedAndNew) {
   const Space space = conv_space();
   const Landscape landscape(space, 7);
-  const Trace one = search(GetParam(), space, landscape, 3, 2, 64), same = search(GetParam(), space, landscape, 3, 2, 64);
+  const Trace one = search(GetParam(), space, landscape, 3, 2, 64),
+              same = search(GetParam(), space, landscape, 3, 2, 64);
   EXPECT_EQ(one.proposed.size(), 64u);
   EXPECT_EQ(one.proposed, same.proposed);
 }
@@ -109,7 +112,8 @@ TEST(Search, SeedsDiffer) {
   const Space space = conv_space();
   const Landscape landscape(space, 7);
   for (const std::string_view name : {"evolution", "random"})
-    EXPECT_NE(search(name, space, landscape, 1, 2, 16).proposed, search(name, space, landscape, 2, 2, 16).proposed);
+    EXPECT_NE(search(name, space, landscape, 1, 2, 16).proposed,
+              search(name, space, landscape, 2, 2, 16).proposed);
 }
 
 TEST(Search, EvolutionClimbsFasterThanChance) {
@@ -136,7 +140,8 @@ TEST(Search, EvolutionClimbsWithAScoreThatKnowsNothing) {
       double best = 0;
       const Score even = [&](const std::vector<Point>& points) {
         std::vector<double> scores;
-        for (const Point& p : points) scores.push_back(seen.contains(p) ? -std::numeric_limits<double>::infinity() : 0);
+        for (const Point& p : points)
+          scores.push_back(seen.contains(p) ? -std::numeric_limits<double>::infinity() : 0);
         return scores;
       };
       while (history.size() < 256)

@@ -63,7 +63,7 @@ TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
                          [&](const Progress& progress) { seen.push_back(progress); });
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->ended, Ended::Trials);
-  EXPECT_EQ(total(tuned->progress), 12 + 1);   // the winner is confirmed
+  EXPECT_EQ(total(tuned->progress), 12 + 1);  // the winner is confirmed
   EXPECT_EQ(total(seen.front()), 0);
   EXPECT_EQ(tuned->best.workload, workload_.key());
   EXPECT_TRUE(runtime::Kernel::load(tuned->artifact));
@@ -76,7 +76,8 @@ TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
   EXPECT_EQ(schedules.size(), 12u);
   const auto best = best_known(store, workload_, host_target(), 1);
   ASSERT_TRUE(best && *best);
-  const auto built = build_schedule(workload_, (*best)->schedule, host_target(), 1, true, test_environment());
+  const auto built =
+      build_schedule(workload_, (*best)->schedule, host_target(), 1, true, test_environment());
   EXPECT_TRUE(built) << built.error().message;
 }
 
@@ -137,7 +138,8 @@ TEST_F(Tune, Fault41_WhenEveryCandidateFailsTheReasonsAreTold) {
   EXPECT_EQ(tuned.error().code, ErrorCode::NoCandidate) << tuned.error().message;
   EXPECT_THAT(tuned.error().message, HasSubstr("x compile_error: "));
   EXPECT_THAT(tuned.error().message, HasSubstr("not defined"));
-  EXPECT_THAT(tuned.error().message, testing::Not(HasSubstr("; 1 x ")));   // one reason, not a hundred
+  EXPECT_THAT(tuned.error().message,
+              testing::Not(HasSubstr("; 1 x ")));  // one reason, not a hundred
   EXPECT_THAT(tuned.error().message, HasSubstr("the default schedule still runs"));
 }
 
@@ -205,15 +207,17 @@ TEST_F(Tune, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
 #include <unistd.h>
 int tw_halide_version(void) { return 1; }
 void tw_halide_compile(const void* programs, size_t count, const void* target, void* result) {
-  if (access(")" << folder_ / "broken" << R"(", F_OK) == 0) abort();
+  if (access(")" << folder_ / "broken"
+                                      << R"(", F_OK) == 0) abort();
   void (*real)(const void*, size_t, const void*, void*) =
-      (void (*)(const void*, size_t, const void*, void*))dlsym(dlopen(")" << real << R"(", RTLD_NOW), "tw_halide_compile");
+      (void (*)(const void*, size_t, const void*, void*))dlsym(dlopen(")"
+                                      << real << R"(", RTLD_NOW), "tw_halide_compile");
   real(programs, count, target, result);
 }
 )";
-  const auto compiled = codegen::run_command({"cc", "-shared", "-fPIC", folder_ / "plugin.c", "-o",
-                                              folder_ / "libtw_halide.so", "-ldl"},
-                                             60'000'000'000);
+  const auto compiled = codegen::run_command(
+      {"cc", "-shared", "-fPIC", folder_ / "plugin.c", "-o", folder_ / "libtw_halide.so", "-ldl"},
+      60'000'000'000);
   ASSERT_TRUE(compiled) << compiled.error().message;
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
@@ -256,7 +260,8 @@ TEST_F(Tune, Fault44_RecordsThatTeachNothingLeaveTheDraftModelInCharge) {
     records.push_back(db::seal(std::move(record)));
   }
   ASSERT_TRUE(store.append(records));
-  const auto tuned = tune(workload_, host_target(), {.trials = 4, .batch = 4}, store, test_environment(), {});
+  const auto tuned =
+      tune(workload_, host_target(), {.trials = 4, .batch = 4}, store, test_environment(), {});
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->progress.model, "draft");
 }
@@ -264,7 +269,9 @@ TEST_F(Tune, Fault44_RecordsThatTeachNothingLeaveTheDraftModelInCharge) {
 TEST_F(Tune, Fault46_AWallClockThatJumpsChangesNothing) {
   Environment environment = test_environment();
   int64_t calls = 0;
-  environment.now_ms = [&calls] { return 1'700'000'000'000 + (++calls % 2 ? -86'400'000 : 86'400'000); };
+  environment.now_ms = [&calls] {
+    return 1'700'000'000'000 + (++calls % 2 ? -86'400'000 : 86'400'000);
+  };
   const auto tuned = run({.trials = 4, .batch = 4}, environment);
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(total(tuned->progress), 4 + 1);

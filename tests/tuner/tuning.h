@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What tests of whole tuning runs share: a place for files, an environment with a real worker, small
-// workloads.
+// What tests of whole tuning runs share: a place for files, an environment with a real worker,
+// small workloads.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

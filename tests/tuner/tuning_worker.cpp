@@ -21,8 +21,8 @@ int tune_and_tell(const std::vector<std::string>& arguments) {
     std::printf("%lld\n", static_cast<long long>(trials));
     std::fflush(stdout);
   };
-  const auto tuned = tw::tuner::tune(tw::tuner::workload_of(arguments[2]), tw::host_target(), options, store,
-                                     tw::tuner::test_environment(), tell);
+  const auto tuned = tw::tuner::tune(tw::tuner::workload_of(arguments[2]), tw::host_target(),
+                                     options, store, tw::tuner::test_environment(), tell);
   return tuned ? 0 : static_cast<int>(tuned.error().code);
 }
 

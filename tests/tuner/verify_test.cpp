@@ -26,7 +26,8 @@ TEST(RelativeError, IsMeasuredAgainstTheLargestElement) {
 }
 
 TEST(RelativeError, WhatIsNotANumberEqualsOnlyItself) {
-  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
   const dsl::Array special = array_of(Float32, {nan, inf, 1});
   EXPECT_EQ(relative_error(special, special), 0);
   EXPECT_EQ(relative_error(array_of(Float32, {0, inf, 1}), special), inf);
