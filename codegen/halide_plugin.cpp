@@ -4,11 +4,10 @@
 // runs the passes that its back end needs, and compiles. Halide::Internal is no stable interface;
 // the wheel's version is pinned. Everything here is reached through the two functions at the end.
 //
-//   Loop Serial | Unrolled | Vector    For Serial | Unrolled, unroll_loops | Vectorized,
-//   vectorize_loops Allocate                           Allocate on the stack, promoted to registers
-//   once unrolled buffer[i, j] op= value             Store to one linear index, op written out
-//   phase                              LoweredFunc(buffers, scratch, task); pointers are lets at
-//   its top
+//   Loop Serial, Unrolled, Vector    For Serial; Unrolled, then unroll_loops; Vectorized
+//   Allocate                         Allocate on the stack, in registers once unrolled
+//   buffer[i, j] op= value           Store to one linear index, op written out
+//   phase                            LoweredFunc(buffers, scratch, task), pointers bound at its top
 
 #include <Halide.h>
 
@@ -80,8 +79,7 @@ HExpr handle_variable(const std::string& name) {
   return hi::Variable::make(Halide::type_of<void*>(), name);
 }
 
-// ---- arithmetic that Halide does not have
-// ---------------------------------------------------------
+// ---- arithmetic that Halide does not have ---------------------------------------------------
 
 /// Truncated, and saturated at the type's limits. The clamp keeps the conversion itself defined.
 HExpr truncated(Halide::Type type, const HExpr& a) {
@@ -112,8 +110,7 @@ HExpr tanh_f32(const HExpr& x) {
 
 HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
 
-// ---- one phase
-// ------------------------------------------------------------------------------------
+// ---- one phase ------------------------------------------------------------------------------
 
 struct Access {
   Buffer buffer;
@@ -139,7 +136,7 @@ class PhaseTranslator {
   }
 
  private:
-  // ---- scope ------------------------------------------------------------------------------------
+  // ---- scope --------------------------------------------------------------------------------
 
   std::string fresh(const std::string& name) { return name + "$" + std::to_string(names_++); }
 
@@ -180,7 +177,7 @@ class PhaseTranslator {
     return body;
   }
 
-  // ---- statements -------------------------------------------------------------------------------
+  // ---- statements ---------------------------------------------------------------------------
 
   HStmt statements(const Block& block) {
     std::vector<HStmt> result;
@@ -271,7 +268,7 @@ class PhaseTranslator {
     TW_CHECK(false);
   }
 
-  // ---- memory -----------------------------------------------------------------------------------
+  // ---- memory -------------------------------------------------------------------------------
 
   static HExpr load(const Access& access, const HExpr& index, const HExpr& predicate) {
     return hi::Load::make(storage_type(access.buffer.type), access.name, index, {}, access.external,
@@ -354,7 +351,7 @@ class PhaseTranslator {
     return result;
   }
 
-  // ---- expressions ------------------------------------------------------------------------------
+  // ---- expressions --------------------------------------------------------------------------
 
   HExpr value(const Expr& expr) {
     if (expr.type() == Int64) return Halide::cast(index64, integer(expr, width(expr)));
@@ -531,7 +528,7 @@ hi::LoweredFunc translate(const std::string& symbol, const Program& program, con
   return {symbol, arguments, body, Halide::LinkageType::External, Halide::NameMangling::C};
 }
 
-// ---- target -------------------------------------------------------------------------------------
+// ---- target ---------------------------------------------------------------------------------
 
 struct FeatureRow {
   std::vector<std::string_view> needs;  ///< of ours, all of them
@@ -564,7 +561,7 @@ Halide::Target halide_target(const Target& target) {
   return result;
 }
 
-// ---- batches ------------------------------------------------------------------------------------
+// ---- batches --------------------------------------------------------------------------------
 
 tl::unexpected<Error> rejected(const std::string& what, const char* message) {
   return fail(ErrorCode::Unsupported,

@@ -63,8 +63,7 @@ bool is_reserved(const std::string& name) {
   return false;
 }
 
-// ---- validate
-// ---------------------------------------------------------------------------------------
+// ---- validate -------------------------------------------------------------------------------
 
 /// Checks one stage, given what may be read.
 class StageChecker {
@@ -218,8 +217,7 @@ double operations(const Expr& expr) {
   return 0;
 }
 
-// ---- build
-// ------------------------------------------------------------------------------------------
+// ---- build ----------------------------------------------------------------------------------
 
 Expr without_sources(const Expr& expr) {
   return transform(expr, [](const Expr& e) -> std::optional<Expr> {

@@ -88,7 +88,7 @@ Status validate(const Compute& compute);
 /// multiply-accumulate, 1 any other. Index arithmetic, casts and selects count nothing.
 double count_flops(const Compute& compute);
 
-// ---- declaring ----------------------------------------------------------------------------------
+// ---- declaring ------------------------------------------------------------------------------
 
 class TensorNode;
 

@@ -44,8 +44,7 @@ Expr wide(const Expr& value) { return cast(accumulator(value.type()), value); }
 /// Results of float operators go back to their type, sums of integers stay wide.
 Expr narrow(const Expr& value, DType type) { return is_float(type) ? cast(type, value) : value; }
 
-// ---- windows: what convolutions and pooling share
-// ---------------------------------------------------
+// ---- windows: what convolutions and pooling share -------------------------------------------
 
 /// One spatial dimension of a sliding window.
 struct Window {
@@ -111,8 +110,7 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
   return measure(op, "width", columns);
 }
 
-// ---- epilogues
-// ------------------------------------------------------------------------------------
+// ---- epilogues ------------------------------------------------------------------------------
 
 /// Adds bias, residual and relu, and rounds to the type, in one stage "out" after the stage `name`.
 /// Where none is asked for the first stage is the output itself.
@@ -143,8 +141,7 @@ Epilogue epilogue(const Attributes& a, DType type) {
   return {flag("bias"), flag("residual"), flag("relu"), type};
 }
 
-// ---- convolution
-// ------------------------------------------------------------------------------------
+// ---- convolution ----------------------------------------------------------------------------
 
 struct Convolution {
   int64_t n, c, k, groups;
@@ -208,8 +205,7 @@ Result<Compute> declare_conv2d(const Attributes& a, DType type) {
   return p.groups == p.c && p.groups == p.k ? depthwise_conv(p) : grouped_conv(p);
 }
 
-// ---- matrix products
-// --------------------------------------------------------------------------------
+// ---- matrix products ------------------------------------------------------------------------
 
 Result<Compute> declare_dense(const Attributes& at, DType type) {
   TW_RETURN_IF_ERROR(needs_number("dense", type));
@@ -232,8 +228,7 @@ Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
   return build(last.finish(product, {batch, m, n}, {n}, "BMN"));
 }
 
-// ---- pooling
-// ------------------------------------------------------------------------------------------
+// ---- pooling --------------------------------------------------------------------------------
 
 Result<Compute> declare_max_pool2d(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_number("max_pool2d", type));
@@ -257,8 +252,7 @@ Result<Compute> declare_global_avg_pool(const Attributes& a, DType type) {
   return build(compute("out", {n, c}, narrow(total(n, c) / constant(Float32, area), type), "NC"));
 }
 
-// ---- rows of a matrix
-// -----------------------------------------------------------------------------------
+// ---- rows of a matrix -----------------------------------------------------------------------
 
 struct Matrix {
   Axis i, j;
@@ -335,8 +329,7 @@ Result<Compute> declare_add_relu(const Attributes& a, DType type) {
   return build(compute("out", {n, c, h, w}, narrow(positive, type), "NCHW"));
 }
 
-// ---- the table
-// ----------------------------------------------------------------------------------------
+// ---- the table ------------------------------------------------------------------------------
 
 Attribute extent(std::string_view name, std::string_view meaning, int64_t minimum = 1) {
   return {.name = name, .meaning = meaning, .minimum = minimum, .always = true};

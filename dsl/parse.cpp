@@ -102,7 +102,7 @@ class TokenReader {
   size_t at_ = 0;
 };
 
-// ---- literals -----------------------------------------------------------------------------------
+// ---- literals -------------------------------------------------------------------------------
 
 Result<Expr> float_literal(const Token& token, std::string_view digits, DType type) {
   const auto value = parse_double(digits);
@@ -162,7 +162,7 @@ std::optional<Expr> named_constant(std::string_view name) {
   return std::nullopt;
 }
 
-// ---- expressions --------------------------------------------------------------------------------
+// ---- expressions ----------------------------------------------------------------------------
 
 class ExprParser {
  public:
@@ -362,7 +362,7 @@ class ExprParser {
   int nesting_ = 0;
 };
 
-// ---- declarations -------------------------------------------------------------------------------
+// ---- declarations ---------------------------------------------------------------------------
 
 class ComputeParser {
  public:
@@ -525,7 +525,7 @@ class ComputeParser {
   size_t declarations_ = 0;
 };
 
-// ---- printing -----------------------------------------------------------------------------------
+// ---- printing -------------------------------------------------------------------------------
 
 std::string print_axes(const std::vector<Axis>& axes) {
   std::vector<std::string> parts;

@@ -37,8 +37,7 @@ Block substitute_in(const Block& body, const std::string& variable, const Expr& 
   return map_expressions(body, [&](const Expr& e) { return dsl::substitute(e, replacement); });
 }
 
-// ---- hoisting
-// ------------------------------------------------------------------------------------
+// ---- hoisting -------------------------------------------------------------------------------
 
 Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
@@ -71,8 +70,7 @@ Block hoist_if(const If& branch) {
   return guarded(branch.condition, std::move(body));
 }
 
-// ---- resolving
-// -----------------------------------------------------------------------------------
+// ---- resolving ------------------------------------------------------------------------------
 
 class Resolver {
  public:

@@ -64,8 +64,7 @@ GuardedTerm split_guard(const Expr& body, const Expr& neutral) {
   return {dsl::constant_int(Bool, 1), body};
 }
 
-// ---- emit: loops and statements, logical indices, guards innermost
-// --------------------------------
+// ---- emit: loops and statements, logical indices, guards innermost --------------------------
 
 class Emitter {
  public:
@@ -313,7 +312,7 @@ class Emitter {
   }
 };
 
-// ---- finish: storage indices, simplified --------------------------------------------------------
+// ---- finish: storage indices, simplified ----------------------------------------------------
 
 class Finisher {
  public:

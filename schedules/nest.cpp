@@ -139,7 +139,7 @@ bool is_fresh(const Nest& nest, const StageNest& stage) {
                     });
 }
 
-// ---- the steps ----------------------------------------------------------------------------------
+// ---- the steps ------------------------------------------------------------------------------
 
 Status run(Nest& nest, const Split& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));

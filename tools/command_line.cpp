@@ -69,8 +69,7 @@ bool is_repeatable(const Value& value) {
   return std::holds_alternative<Texts>(value) || std::holds_alternative<Paths>(value);
 }
 
-// ---- what a text means
-// -----------------------------------------------------------------------------
+// ---- what a text means ----------------------------------------------------------------------
 
 Status set_path(std::string_view verb, const std::string& name, const std::string& text) {
   if (!text.empty() && text.find('\0') == std::string::npos) return {};
@@ -132,8 +131,7 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
       value);
 }
 
-// ---- the configuration file
-// ------------------------------------------------------------------------
+// ---- the configuration file -----------------------------------------------------------------
 
 /// A key with nothing wrong about it: the verbs that it is for.
 struct Placement {
@@ -197,8 +195,7 @@ class ConfigurationFile : public CLI::ConfigTOML {
   const std::vector<Verb>* verbs_;
 };
 
-// ---- verbs as CLI11 sees them
-// ----------------------------------------------------------------------
+// ---- verbs as CLI11 sees them ---------------------------------------------------------------
 
 struct Bound {
   const Flag* flag;

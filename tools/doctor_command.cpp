@@ -41,8 +41,7 @@ Finding failed(std::string name, const Error& error) {
   return {std::move(name), error.message, error.code};
 }
 
-// ---- the machine
-// -------------------------------------------------------------------------------------
+// ---- the machine ----------------------------------------------------------------------------
 
 Finding peak(const Target& host, const Surroundings& here) {
   const auto one = tuner::measure_f32_peak(1, here.clock);
@@ -66,8 +65,7 @@ Finding limits() {
                                 show(RLIMIT_NOFILE), show(RLIMIT_NPROC), show(RLIMIT_STACK))};
 }
 
-// ---- what tuning needs
-// ---------------------------------------------------------------------------------
+// ---- what tuning needs ----------------------------------------------------------------------
 
 Finding plugin(const DoctorFlags& flags) {
   const std::vector<std::string> directories = flags.place.code_generator.empty()

@@ -37,8 +37,7 @@ int serve(const Answer& answer) {
   }
 }
 
-// ---- building
-// ------------------------------------------------------------------------------------
+// ---- building -------------------------------------------------------------------------------
 
 BuildReply build(const BuildJob& job) {
   BuildReply reply;
@@ -96,8 +95,7 @@ BuildReply build(const BuildJob& job) {
   return reply;
 }
 
-// ---- running
-// -------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------
 
 /// What a runner remembers between jobs.
 class Runner {

@@ -23,7 +23,7 @@ using schedules::Scope;
 using schedules::Stmt;
 using schedules::TaskAxis;
 
-// ---- building -----------------------------------------------------------------------------------
+// ---- building -------------------------------------------------------------------------------
 
 Argument argument(const std::string& name, DType type, std::vector<int64_t> extents,
                   bool is_output);
@@ -39,7 +39,7 @@ Stmt assign(const std::string& buffer, std::vector<Expr> indices, Expr value,
 Expr f32(const std::string& buffer, std::vector<Expr> indices);
 Program single_phase(std::vector<Argument> arguments, std::vector<TaskAxis> axes, Block body);
 
-// ---- kernels ------------------------------------------------------------------------------------
+// ---- kernels --------------------------------------------------------------------------------
 
 /// c = a b, m tiled by 6 and n by 2 * 16, k blocked by `block`: later blocks add to c.
 Program blocked_gemm(int64_t m, int64_t n, int64_t k, int64_t block);

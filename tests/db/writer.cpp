@@ -2,12 +2,13 @@
 // A tuner as the tests of db/ see one: a process that writes records and says which are
 // acknowledged.
 //
-//   writer append DB FIRST COUNT BATCH     "ack FIRST COUNT" after each acknowledged batch
-//   writer read DB                         "COUNT DAMAGED", then its peak memory
-//   writer open DB                         opens for writing as an unprivileged user; prints the
-//   error writer list DB                         opens for reading as an unprivileged user; prints
-//   the count writer migrate-and-die DB              is killed inside a migration writer fill
-//   DIRECTORY SPOOL            fills a small disk mounted on DIRECTORY, through a Recorder
+//   writer append DB FIRST COUNT BATCH   says "ack FIRST COUNT" after each acknowledged batch
+//   writer read DB                       prints "COUNT DAMAGED", then its peak memory
+//   writer open DB                       opens for writing as an unprivileged user, prints the
+//   error writer list DB                       opens for reading as an unprivileged user, prints
+//   the count writer migrate-and-die DB            is killed inside a migration writer fill
+//   DIRECTORY SPOOL          fills a small disk on DIRECTORY, through a Recorder
+
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mount.h>

@@ -172,8 +172,7 @@ TEST(Nest, StepsBuiltInCodeAreCheckedLikeText) {
   EXPECT_TRUE(Schedule(compute).cache_write("c", "m", Scope::Argument).error());
 }
 
-// ---- regressions: each of these computed something else, or could not be proved
-// -----------------------
+// ---- regressions: each of these computed something else, or could not be proved -------------
 
 class NestAgrees : public ::testing::TestWithParam<Case> {};
 
