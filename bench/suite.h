@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Suites: tables of workloads in bench/workloads, and expressions in files. Free functions;
+// What to compare: tables of workloads in a folder, and expressions in files. Free functions;
 // thread-safe.
 
 #include <string>
@@ -8,19 +8,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "dsl/workload.h"
+#include "tools/suites.h"
 
 namespace tw::bench {
 
-struct Item {
-  std::string name;
-  dsl::Workload workload;
-  int64_t count = 1;  ///< occurrences in the network, 1 where there is none
-};
-
-/// The rows of a table whose columns workloads/README.md describes, told apart by their number.
-/// Invalid, with the line and what was expected, for any other text.
-Result<std::vector<Item>> parse_suite(std::string_view text);
+using Item = tools::SuiteItem;
 
 /// "resnet50_conv" is the file resnet50_conv.tsv of the folder. Usage, with the names that there
 /// are, for another name.

@@ -7,7 +7,6 @@
 #include "tools/progress.h"
 #include "tools/quote.h"
 #include "tools/report.h"
-#include "tools/suites.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
 
@@ -90,25 +89,6 @@ TEST(Progress, AnOverdrawnBudgetLeavesNothing) {
   p.budget_s = 1;
   p.elapsed_s = 2;
   EXPECT_NE(progress_text(p).find("| 0 s left |"), std::string::npos);
-}
-
-TEST(Suites, EveryRowIsAWorkloadThatPrintsAndParses) {
-  for (const SuiteInfo& info : suites()) {
-    const auto items = suite(info.name);
-    ASSERT_TRUE(items.has_value()) << items.error().message;
-    for (const SuiteItem& item : *items) {
-      const auto again = dsl::parse_workload(item.workload.key());
-      ASSERT_TRUE(again.has_value()) << item.name;
-      EXPECT_EQ(again->key(), item.workload.key());
-    }
-  }
-}
-
-TEST(Suites, Fault02_UnknownOnesAreUsage) {
-  const auto none = suite("gem");
-  ASSERT_FALSE(none.has_value());
-  EXPECT_EQ(none.error().code, ErrorCode::Usage);
-  EXPECT_NE(none.error().message.find("did you mean 'gemm'"), std::string::npos);
 }
 
 TEST(EnvironmentNames, FollowTheFlags) {
