@@ -129,6 +129,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, empty));
   if (interrupts.load() > 0) {
+    if (failure && jobs.size() == 1) note(failure->message);
     note("interrupted; to go on: " + resume_line(here));
     return static_cast<int>(ErrorCode::Interrupted);
   }

@@ -3,30 +3,29 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <algorithm>
 #include <limits>
 
 #include "tuner/sandbox.h"
 
 namespace tw::tuner {
 
-/// Removed, with all artifacts in it, when the run ends.
-struct Farm::Directory {
-  std::string path;
-  explicit Directory(std::string p) : path(std::move(p)) {}
-  ~Directory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-};
-
-/// One interrupt ends preparing, two end any wait. The signal cuts the wait short, this clock then
-/// says that the deadline has passed.
+/// Two interrupts end any wait. One ends those for what nobody needs any more; what the result
+/// still needs has until the grace is over. Workers are waited for by a clock that says, once it is
+/// so, that the deadline has passed.
 struct Farm::Patience {
+  // The user is to have an answer within two seconds, some of which the parent itself takes.
+  static constexpr int64_t grace_ns = 1'300'000'000;
   const std::atomic<int>* interrupts = nullptr;
-  bool preparing = false;
-  bool over() const { return interrupts && interrupts->load() >= (preparing ? 1 : 2); }
+  bool gives_up_at_once = false;
+  std::optional<int64_t> interrupted_ns = {};
+
+  bool over(int64_t now_ns) {
+    const int count = interrupts ? interrupts->load() : 0;
+    if (count == 0) return false;
+    if (!interrupted_ns) interrupted_ns = now_ns;
+    return count > 1 || gives_up_at_once || now_ns - *interrupted_ns >= grace_ns;
+  }
 };
 
 namespace {
@@ -36,23 +35,6 @@ namespace {
 constexpr double timeouts_per_build = 6;
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
-
-Result<std::string> make_private_directory() {
-  std::error_code error;
-  const auto base = std::filesystem::temp_directory_path(error);
-  if (error)
-    return fail(ErrorCode::Environment,
-                fmt::format("[tune] there is no directory for temporary files ({}): "
-                            "set TMPDIR",
-                            error.message()));
-  std::string path = (base / "tilewright-XXXXXX").string();
-  if (!mkdtemp(path.data()))
-    return fail(
-        ErrorCode::Environment,
-        fmt::format("[tune] cannot make a directory in '{}': set TMPDIR to one that is writable",
-                    base.string()));
-  return path;
-}
 
 /// What the end of a worker without a reply says about the candidate.
 MeasureReply fault_of(const Outcome& outcome) {
@@ -79,20 +61,22 @@ Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, in
   farm.code_generator_ = environment.code_generator;
   farm.patience_ = std::make_shared<Patience>();
   farm.patience_->interrupts = environment.interrupts;
-  farm.clock_ = [clock = environment.clock, patience = farm.patience_] {
-    return patience->over() ? std::numeric_limits<int64_t>::max() / 2 : clock();
+  farm.clock_ = environment.clock;
+  const Clock waiting_clock = [clock = environment.clock, patience = farm.patience_] {
+    const int64_t now_ns = clock();
+    return patience->over(now_ns) ? std::numeric_limits<int64_t>::max() / 2 : now_ns;
   };
-  TW_TRY(std::string path, make_private_directory());
-  farm.directory_ = std::make_shared<Directory>(std::move(path));
+  TW_TRY(Scratch scratch, Scratch::make(temporary_places()));
+  farm.scratch_ = std::move(scratch);
   const auto worker = [&](const std::string& kind) {
     ProcessOptions options;
     options.argv = environment.worker;
     options.argv.push_back(kind);
-    if (kind == "build") options.argv.push_back(farm.directory_->path);
+    if (kind == "build") options.argv.push_back(farm.scratch_->path());
     return options;
   };
-  TW_TRY(Process builder, Process::start(worker("build"), farm.clock_));
-  TW_TRY(Process runner, Process::start(worker("run"), farm.clock_));
+  TW_TRY(Process builder, Process::start(worker("build"), waiting_clock));
+  TW_TRY(Process runner, Process::start(worker("run"), waiting_clock));
   farm.builder_ = std::move(builder);
   farm.runner_ = std::move(runner);
   return farm;
@@ -108,10 +92,11 @@ void Farm::busy(int64_t from_ns, int64_t to_ns) {
 Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) {
   TW_CHECK(building_ == 0, "one batch at a time");
   if (!builder_->running()) TW_RETURN_IF_ERROR(builder_->restart());
-  BuildJob job{workload_,      target_, code_generator_, directory_->path, schedules,
+  BuildJob job{workload_,      target_, code_generator_, scratch_->path(), schedules,
                next_artifact_, packs};
   next_artifact_ += static_cast<int64_t>(schedules.size());
   building_ = schedules.size();
+  building_trials_ = !packs;
   build_started_ns_ = clock_();
   return builder_->send(encode(Job(job)));
 }
@@ -119,7 +104,10 @@ Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) 
 Result<std::vector<BuildOutcome>> Farm::finish_build() {
   const size_t count = building_;
   building_ = 0;
+  const bool preparing = patience_->gives_up_at_once;
+  patience_->gives_up_at_once = preparing || building_trials_;
   const Outcome outcome = builder_->receive(clock_() + to_ns(timeouts_per_build * timeout_s_));
+  patience_->gives_up_at_once = preparing;
   busy(build_started_ns_, clock_());
   if (const Reply* reply = std::get_if<Reply>(&outcome)) {
     BuildReply built;
@@ -134,11 +122,11 @@ Result<std::vector<BuildOutcome>> Farm::finish_build() {
 }
 
 Status Farm::prepare(const std::string& schedule) {
-  patience_->preparing = true;
+  patience_->gives_up_at_once = true;
   Status status = build_and_load_reference(schedule);
-  if (!status && patience_->over())
+  if (!status && patience_->interrupted_ns)
     status = fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
-  patience_->preparing = false;
+  patience_->gives_up_at_once = false;
   return status;
 }
 

@@ -14,6 +14,7 @@
 #include "dsl/workload.h"
 #include "tuner/jobs.h"
 #include "tuner/process.h"
+#include "tuner/scratch.h"
 #include "tuner/tune.h"
 
 namespace tw::tuner {
@@ -28,6 +29,7 @@ class Farm {
   ~Farm();
 
   /// Hands schedules to the builder and returns at once; finish_build() waits for the outcome.
+  /// Those without `packs` are trials, which are given up at the first interrupt.
   Status begin_build(const std::vector<std::string>& schedules, bool packs = false);
   Result<std::vector<BuildOutcome>> finish_build();
 
@@ -45,7 +47,6 @@ class Farm {
   double working_s() const { return working_s_; }
 
  private:
-  struct Directory;
   Farm() = default;
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
   Status restart_runner();
@@ -58,12 +59,13 @@ class Farm {
   double timeout_s_ = 10;
   std::string code_generator_;
   Clock clock_;
-  /// Shared with the clock by which workers are waited for: an interrupt ends a wait at once.
+  /// Shared with the clock by which workers are waited for.
   struct Patience;
   std::shared_ptr<Patience> patience_;
-  std::shared_ptr<Directory> directory_;
+  std::optional<Scratch> scratch_;
   std::optional<Process> builder_, runner_;
   size_t building_ = 0;
+  bool building_trials_ = false;
   int64_t next_artifact_ = 0;
   int64_t build_started_ns_ = 0, busy_until_ns_ = 0;
   double working_s_ = 0;

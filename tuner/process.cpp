@@ -28,6 +28,8 @@ constexpr int64_t dying_ns = second_ns;
 /// SIGKILL works within a millisecond unless the kernel itself is stuck, for instance in a driver.
 constexpr int64_t unkillable_ns = 5 * second_ns;
 constexpr size_t chunk_bytes = 64 << 10;
+/// The deadline's clock is looked at that often: it may be one that leaps.
+constexpr int64_t look_ns = second_ns / 10;
 /// Per look, so that a worker that prints without end cannot hold the loop past its deadline.
 constexpr size_t drain_bytes = 1 << 20;
 
@@ -277,7 +279,7 @@ void Process::wait_for_events(int64_t timeout_ns) {
   const short channel_events = outgoing_.empty() ? POLLIN : POLLIN | POLLOUT;
   std::array<pollfd, 3> events = {pollfd{channel_, channel_events, 0}, pollfd{output_, POLLIN, 0},
                                   pollfd{pidfd_, POLLIN, 0}};
-  const timespec timeout = to_timespec(timeout_ns);
+  const timespec timeout = to_timespec(std::min(timeout_ns, look_ns));
   ::ppoll(events.data(), events.size(), &timeout, nullptr);
 }
 

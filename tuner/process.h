@@ -80,8 +80,9 @@ class Process {
   /// An error: the message is too large, or the worker is not running.
   Status send(std::string_view message);
 
-  /// Waits until a reply, the worker's end, or the deadline on the clock given to start(). After
-  /// anything but a Reply the worker is gone: restart() it. Requires running().
+  /// Waits until a reply, the worker's end, or the deadline on the clock given to start(), which is
+  /// looked at several times a second. After anything but a Reply the worker is gone: restart() it.
+  /// Requires running().
   Outcome receive(int64_t deadline_ns);
 
   /// Kills what runs and starts the same program anew.

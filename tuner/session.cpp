@@ -141,6 +141,7 @@ std::vector<double> Session::score(const std::vector<schedules::Point>& points) 
 
 std::vector<Candidate> Session::propose() {
   scored_.clear();
+  if (interrupted()) return {};
   auto count = static_cast<size_t>(options_.batch);
   if (options_.trials > 0)
     count = static_cast<size_t>(std::clamp<int64_t>(
@@ -167,13 +168,15 @@ Result<std::vector<BuildOutcome>> Session::finish_build() { return farm_.finish_
 
 Status Session::measure(const std::vector<Candidate>& batch,
                         const std::vector<BuildOutcome>& built) {
-  TW_RETURN_IF_ERROR(refresh_peak());
+  if (const Status peak = refresh_peak(); !peak && !interrupted()) return peak;
   for (size_t i = 0; i < batch.size(); ++i) {
     if (interrupted()) break;
     MeasureReply reply{built[i].status, built[i].reason};
     if (!built[i].path.empty()) {
       const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;
-      TW_TRY(reply, farm_.measure({built[i].path, incumbent, false}));
+      const auto measured = farm_.measure({built[i].path, incumbent, false});
+      if (cut_short(measured)) break;
+      TW_TRY(reply, measured);
     }
     TW_RETURN_IF_ERROR(record(batch[i], reply));
     TW_RETURN_IF_ERROR(check_installation(built[i]));
@@ -271,7 +274,13 @@ Status Session::refresh_peak() {
   return {};
 }
 
+/// An interrupt may end the wait for a candidate, which then has no fault.
+bool Session::cut_short(const Result<MeasureReply>& reply) const {
+  return interrupted() && (!reply || reply->status == "timeout");
+}
+
 void Session::learn() {
+  if (interrupted()) return;
   // Refits cost tenths of a second: at every doubling, then every 128 trials.
   const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_, learned_at_ + 128);
   if (history_.size() < due || fresh_samples_.empty()) return;
@@ -336,6 +345,7 @@ std::optional<Ended> Session::ended() const {
 
 /// The incumbent of earlier runs defends its place; a tie is decided in its favour.
 Status Session::choose_finalist() {
+  if (interrupted()) return {};
   TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
   const bool is_new =
       known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
@@ -365,8 +375,11 @@ Status Session::choose_finalist() {
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
   if (!interrupted()) {
-    TW_TRY(const MeasureReply again, farm_.measure({winner.path, 0, false}));
-    TW_RETURN_IF_ERROR(record(Candidate{{}, winner.record.schedule, {}}, again));
+    const auto again = farm_.measure({winner.path, 0, false});
+    if (!cut_short(again)) {
+      TW_TRY(const MeasureReply reply, again);
+      TW_RETURN_IF_ERROR(record(Candidate{{}, winner.record.schedule, {}}, reply));
+    }
   }
   TW_RETURN_IF_ERROR(recorder_->flush());
   TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
@@ -374,11 +387,19 @@ Result<db::Record> Session::confirm_winner() {
 }
 
 Result<Tuned> Session::finish(Ended ended) {
+  auto tuned = result(ended);
+  // What could not be done in the time that an interrupt leaves is nobody's fault.
+  if (!tuned && interrupted())
+    return fail(ErrorCode::Interrupted,
+                finalists_.empty()
+                    ? "[tune] interrupted before any candidate was measured"
+                    : "[tune] interrupted before the winner was compiled; its trials are stored");
+  return tuned;
+}
+
+Result<Tuned> Session::result(Ended ended) {
   TW_RETURN_IF_ERROR(recorder_->flush());
-  const bool interrupted_before = finalists_.empty() && ended == Ended::Interrupted;
   TW_RETURN_IF_ERROR(choose_finalist());
-  if (interrupted_before && finalists_.empty())
-    return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
   if (finalists_.empty()) {
     std::vector<std::pair<int64_t, std::string>> reasons;
     for (const auto& [reason, count] : failures_) reasons.emplace_back(-count, reason);

@@ -67,8 +67,10 @@ class Session {
   Status refresh_peak();
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
+  bool cut_short(const Result<MeasureReply>& reply) const;
   Status choose_finalist();
   Result<db::Record> confirm_winner();
+  Result<Tuned> result(Ended ended);
   std::string reference_schedule() const;
 
   const dsl::Workload* workload_;

@@ -141,7 +141,7 @@ class Interrupted(program.ProgramTest):
         self.wait_for_trials(process, before)
         for number in signals:
             process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=20)  # ten times what is promised
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
         return out, err
@@ -156,6 +156,31 @@ class Interrupted(program.ProgramTest):
 
     def test_Fault31_twice(self):
         self.interrupt(signal.SIGINT, signal.SIGINT)
+
+    def test_Fault31_once_when_all_trials_are_done(self):
+        """Finals, confirmation and the build of the winner are cut short, too."""
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "8")
+        self.addCleanup(process.kill)
+        while process.poll() is None and self.count() < 8:
+            pass
+        process.send_signal(signal.SIGINT)  # to no one, where all was done before we looked
+        out, err = process.communicate(timeout=20)
+        self.assertIn(process.returncode, (0, 130), err)
+        self.assertEqual("interrupted; to go on:" in err, process.returncode == 130, err)
+        self.assertEqual(self.folders_of_runs(), [])
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
+
+    def test_Fault31_the_folder_of_a_killed_run_is_removed_by_the_next(self):
+        process = self.begin()
+        self.wait_for_trials(process)
+        process.kill()
+        process.communicate()
+        self.assertEqual(len(self.folders_of_runs()), 1)
+        self.tune()
+        self.assertEqual(self.folders_of_runs(), [])
+
+    def folders_of_runs(self):
+        return [name for name in os.listdir(self.environment["TMPDIR"]) if name.startswith("tilewright-run-")]
 
     def test_Fault32_sigterm_and_sighup(self):
         for number in (signal.SIGTERM, signal.SIGHUP):

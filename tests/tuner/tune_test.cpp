@@ -115,6 +115,49 @@ TEST_F(Tune, Fault31_AnInterruptBeforeAnythingIsFoundIsAnError) {
   EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted);
 }
 
+TEST_F(Tune, Fault31_AnInterruptIsAnsweredThoughTheWinnerCannotBeBuilt) {
+  // As far as the trials go the linker works; then it hangs, which alone would take a minute.
+  std::atomic<int> interrupts = 0;
+  Environment environment = with_linker("sleep 1000");
+  environment.interrupts = &interrupts;
+  int64_t interrupted_ns = 0;
+  const auto tuned = run({.trials = 4, .batch = 4}, environment, [&](const Progress& progress) {
+    if (total(progress) < 4) return;
+    std::ofstream(folder_ / "broken") << "now";
+    interrupted_ns = environment.clock();
+    interrupts = 1;
+  });
+  EXPECT_LT(environment.clock() - interrupted_ns, 10 * 2'000'000'000LL);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted) << tuned.error().message;
+  EXPECT_THAT(tuned.error().message, HasSubstr("its trials are stored"));
+  auto store = open_store(folder_ / "t.db");
+  EXPECT_EQ(store.info()->records, 4);
+}
+
+TEST_F(Tune, Fault31_AnInterruptGivesUpTrialsThatAreBeingBuilt) {
+  std::atomic<int> interrupts = 0;
+  Environment environment = with_linker("sleep 1000");
+  environment.interrupts = &interrupts;
+  const Clock clock = environment.clock;
+  std::optional<int64_t> hanging_since_ns;
+  // The clock is read while the builder is waited for.
+  environment.clock = [&] {
+    if (hanging_since_ns && clock() - *hanging_since_ns > 1'000'000'000) interrupts = 1;
+    return clock();
+  };
+  const auto tuned = run({.budget_s = 600, .batch = 4}, environment, [&](const Progress& progress) {
+    if (progress.peak_gflops <= 0 || hanging_since_ns) return;
+    std::ofstream(folder_ / "broken") << "now";
+    hanging_since_ns = clock();
+  });
+  EXPECT_LT(clock() - *hanging_since_ns, 10 * 2'000'000'000LL);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted) << tuned.error().message;
+  auto store = open_store(folder_ / "t.db");
+  EXPECT_EQ(store.info()->records, 0) << "what was given up has no fault";
+}
+
 TEST_F(Tune, Fault31_TwoInterruptsLoseAtMostABatch) {
   std::atomic<int> interrupts = 0;
   Environment environment = test_environment();
