@@ -33,8 +33,10 @@ Status add_attribute(const Operator& op, std::string_view text, std::string_view
   if (!attribute) {
     std::vector<std::string> known;
     for (const Attribute& a : op.attributes) known.emplace_back(a.name);
-    return bad_shape(text, fmt::format("'{}{}' names no attribute of {}; known: {}", name, value,
-                                       op.name, join(known, ", ")));
+    const auto guess = nearest(name, known);
+    return bad_shape(text, fmt::format("'{}' names no attribute of {}{}; known: {}", name, op.name,
+                                       guess ? fmt::format(", did you mean '{}'?", *guess) : "",
+                                       join(known, ", ")));
   }
   const auto number = parse_int(value);
   if (!number)

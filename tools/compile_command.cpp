@@ -22,6 +22,13 @@ struct CompileFlags {
 Result<int> compile_command(const CompileFlags& flags, const Surroundings& here) {
   const PlaceFlags& place = flags.selection.place;
   TW_TRY(const Selection s, select(flags.selection, here));
+  if (s.workload.is_empty()) {
+    note(fmt::format("{} is empty: it needs no kernel", s.workload.key()));
+    if (flags.format == "json")
+      TW_RETURN_IF_ERROR(
+          print_json("compile", {{"artifact", nullptr}, {"workload", s.workload.key()}}));
+    return 0;
+  }
   if (!s.record)
     return fail(
         ErrorCode::NoCandidate,

@@ -126,8 +126,26 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
   return artifact;
 }
 
+Status print_as_json(const Selection& s, const Checked& checked, const tuner::Estimate& time,
+                     double flops) {
+  return print_json("run", {{"workload", s.workload.key()},
+                            {"record", s.record ? s.record->hash : ""},
+                            {"threads", s.threads},
+                            {"checked_elements", checked.elements},
+                            {"largest_error", checked.error},
+                            {"latency_ns", time.latency_ns},
+                            {"latency_low_ns", time.low_ns},
+                            {"latency_high_ns", time.high_ns},
+                            {"gflops", gflops(flops, time.latency_ns)}});
+}
+
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
+  if (s.workload.is_empty()) {
+    note(fmt::format("{} is empty: there is nothing to run", s.workload.key()));
+    if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, 0));
+    return 0;
+  }
   if (!s.runs_here)
     return fail(
         ErrorCode::Unsupported,
@@ -151,15 +169,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   const tuner::Estimate time = tuner::sample(once, {}, here.clock).estimate;
   const auto flops = static_cast<double>(kernel.info().flops);
   if (flags.format == "json") {
-    TW_RETURN_IF_ERROR(print_json("run", {{"workload", s.workload.key()},
-                                          {"record", s.record ? s.record->hash : ""},
-                                          {"threads", s.threads},
-                                          {"checked_elements", checked.elements},
-                                          {"largest_error", checked.error},
-                                          {"latency_ns", time.latency_ns},
-                                          {"latency_low_ns", time.low_ns},
-                                          {"latency_high_ns", time.high_ns},
-                                          {"gflops", gflops(flops, time.latency_ns)}}));
+    TW_RETURN_IF_ERROR(print_as_json(s, checked, time, flops));
     return 0;
   }
   const Facts facts = {

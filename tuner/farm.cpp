@@ -146,6 +146,12 @@ Status Farm::load_reference() {
   TW_TRY(const std::string bytes,
          ask_runner(Job(PrepareJob{workload_, reference_, threads_, seed_}), 30 + 10 * timeout_s_,
                     fault));
+  // Too large or too slow for this machine is no mistake of ours.
+  if (fault.status == "resource" || fault.status == "timeout")
+    return fail(ErrorCode::Environment,
+                fmt::format("[tune] the workload is too much for this machine, its untuned kernel "
+                            "gave {}: {}; choose a smaller one, or raise --timeout or memory",
+                            fault.status, fault.reason));
   if (bytes.empty())
     return fail(ErrorCode::Internal,
                 fmt::format("[tune] the reference kernel fails: {}", fault.reason));

@@ -125,7 +125,8 @@ TEST(Workload, ShapesNameTheBadPart) {
                                                                  {"dilation", 3},
                                                                  {"groups", 4}}));
   EXPECT_EQ(parse_shape("n1stride2")->at("stride"), 2);
-  EXPECT_THAT(why("n1q64"), HasSubstr("'q64' names no attribute of conv2d"));
+  EXPECT_THAT(why("n1q64"), HasSubstr("'q' names no attribute of conv2d"));
+  EXPECT_THAT(why("n1strid2"), HasSubstr("did you mean 'stride'?"));
   EXPECT_THAT(why("n1c"), HasSubstr("expected a name and a number at 'c'"));
   EXPECT_THAT(why("n1n2"), HasSubstr("'n' is given twice"));
   EXPECT_THAT(why("n=x"), HasSubstr("'x' of 'n' is no whole number"));

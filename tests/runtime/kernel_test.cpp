@@ -98,7 +98,7 @@ TEST_F(MatvecTest, Fault64_ManyThreadsCallOneKernel) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(MatvecTest, Fault9_WrongDtypeNamesArgumentGivenAndExpected) {
+TEST_F(MatvecTest, Fault09_WrongDtypeNamesArgumentGivenAndExpected) {
   auto given = buffers();
   given[0].dtype = Int64;
   expect_error(given,

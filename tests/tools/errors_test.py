@@ -27,11 +27,16 @@ TABLE = [
     ("Fault01_two_views", 2, ["show", "--op", "dense", "--c", "--asm"], ["--c", "--asm"]),
     ("Fault01_hash_and_workload", 2, ["show", "abcdef", "--op", "dense"], ["contradict"]),
     ("nothing_to_work_on", 2, ["tune"], ["--op"]),
-    ("Fault02_operator", 2, ["tune", "--op", "conv2s"], ["conv2d", "softmax"]),
+    ("Fault02_operator", 2, ["tune", "--op", "conv2s"], ["did you mean 'conv2d'", "softmax"]),
+    ("Fault02_target_nearest", 2, [*CONV, "--target", "hots"], ["'hots'", "did you mean 'host'"]),
+    ("Fault02_target_of_no_machine", 2, [*CONV, "--target", "cudaa"], ["'cudaa'", "x86-64-v3"]),
     ("Fault02_target", 2, [*CONV, "--target", "x86-64-v5"], ["x86-64-v5", "x86-64-v4", "host"]),
     ("Fault02_target_feature", 2, [*CONV, "--target", "x86-64-linux-avx1"], ["avx1", "avx2"]),
     ("Fault02_suite", 2, ["tune", "--suite", "resnet50_cnv"], ["did you mean 'resnet50_conv'"]),
-    ("Fault02_dtype", 2, [*CONV, "--dtype", "f33"], ["f32", "bf16"]),
+    ("Fault02_dtype", 2, [*CONV, "--dtype", "f33"], ["bf16", "did you mean 'f32'"]),
+    ("Fault02_search", 2, [*CONV, "--search", "randum"], ["did you mean 'random'"]),
+    ("Fault02_suite_list", 2, ["tune", "--suite", "nothing_like_it"], ["gemm", "resnet50_conv"]),
+    ("Fault02_attribute", 2, [*CONV, "--attr", "strid=2"], ["'strid'", "did you mean 'stride'"]),
     ("Fault04_negative", 2, [*CONV, "--shape", "n1c-64h56w56k64r3s3"], ["c=-64"]),
     ("Fault04_not_a_number", 2, [*CONV, "--shape", "n=1,c=x"], ["'x'", "'c'"]),
     ("Fault04_beyond_63_bits", 2, [*CONV, "--shape", "n=9223372036854775808"], ["9223372036854775808"]),
@@ -44,7 +49,11 @@ TABLE = [
     ("Fault04_budget_unit", 2, [*CONV, "--budget", "5d"], ["5d", "500ms"]),
     ("Fault05_overflow", 3, ["tune", "--op", "dense", "--shape",
                              "m=1099511627776,n=1099511627776,k=1"], ["extent overflow"]),
+    ("Fault05_overflow_of_a_product", 3, ["tune", "--op", "dense", "--shape",
+                                          "m=33554432,n=33554432,k=33554432"], ["extent overflow"]),
     ("Fault07_stride_zero", 2, [*CONV, "--attr", "stride=0"], ["stride=0"]),
+    ("Fault07_dilation_zero", 2, [*CONV, "--attr", "dilation=0"], ["dilation=0"]),
+    ("Fault07_pad_beyond_the_kernel", 2, [*CONV, "--attr", "pad=4"], ["padding of 4", "reach of 3"]),
     ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
     ("Fault50_cuda", 3, [*CONV, "--target", "cuda"], ["cuda", "host"]),
     ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, full", "did you mean 'full'"]),
@@ -71,6 +80,15 @@ class Errors(program.ProgramTest):
         self.assertEqual(os.listdir(self.home), [])
         document = self.json(*CONV, "--attr", "n=0", "--format", "json")
         self.assertEqual((document["results"], len(document["empty"])), ([], 1))
+
+    def test_Fault03_an_empty_batch_is_nothing_to_run_or_compile(self):
+        for shape in (["--op", "conv2d", "--attr", "n=0"], ["--op", "softmax", "--shape", "rows=0,cols=5"]):
+            self.assertIn("nothing to run", self.succeed("run", *shape).err)
+            self.assertEqual(self.json("run", *shape, "--format", "json")["checked_elements"], 0)
+            self.assertIn("needs no kernel", self.succeed("compile", *shape).err)
+            self.assertIsNone(self.json("compile", *shape, "--format", "json")["artifact"])
+            self.succeed("show", *shape)
+        self.assertEqual(os.listdir(self.home), [])
 
     def test_a_message_is_one_line_whatever_it_quotes(self):
         self.fail_with(2, "tune", "--op", "a\nb\x1b[31m", saying=["a\\nb\\x1b[31m"])

@@ -156,6 +156,19 @@ TEST(Search, EvolutionClimbsWithAScoreThatKnowsNothing) {
   EXPECT_GT(evolution, random);
 }
 
+TEST(Search, Fault03_SpacesOfEmptyShapesCanBeSearched) {
+  for (const char* key :
+       {"softmax rows=0 cols=5 f32 fast", "layer_norm rows=0 cols=5 f32 fast",
+        "argmax rows=0 cols=5 f32 fast", "dense m=0 n=5 k=3 f32 fast",
+        "conv2d n=0 c=3 h=8 w=8 k=4 r=3 s=3 f32 fast", "add_relu n=0 c=2 h=3 w=3 f32 fast"}) {
+    const dsl::Workload workload = workload_of(key);
+    const Space space = Space::derive(workload.compute, host_target(), 2);
+    Random random(1);
+    EXPECT_TRUE(space.schedule(space.default_point()).program()) << key;
+    for (int i = 0; i < 50; ++i) (void)space.schedule(space.sample(random)).program();
+  }
+}
+
 TEST(Search, UnknownNamesGetTheList) {
   const auto made = make_search("evolutoin");
   ASSERT_FALSE(made);
