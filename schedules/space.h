@@ -5,41 +5,33 @@
 // user's expression go through the same analysis:
 //
 //   - elementwise producers are inlined where that is cheap, elementwise consumers of a reduction
-//   become
-//     its epilogue, other producers are computed in a loop of their consumer or in a phase of their
-//     own;
+//     become its epilogue, other producers are computed in a loop of their consumer or in a phase
+//     of their own;
 //   - a reduction gets a register tile over a vector axis (one along which every tensor that uses
-//   it is
-//     contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
+//     it is contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
 //     orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1);
 //   - a reduction along the contiguous axis is split into vector lanes first (rfactor);
 //   - everything else is vectorized along its last axis and tiled along the one before.
 //
-// A Space is immutable and thread-safe to share.
+// stage_plan.h is the analysis, knobs.h what may be chosen, construction.h the way from a point to
+// steps. A Space is immutable and thread-safe to share.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "base/target.h"
+#include "schedules/knobs.h"
 #include "schedules/schedule.h"
 
 namespace tw::schedules {
 
-/// One decision: its name ("conv.tile.x") and the values it may take.
-struct Knob {
-  std::string name;
-  std::vector<int64_t> values;
-};
-
-/// An index into each knob's values.
-using Point = std::vector<int>;
-
 class Space {
  public:
-  /// `threads`: how many tasks should at least be there to share.
+  /// `threads` does not narrow the space: how many loops become tasks is one of the knobs.
   static Space derive(const dsl::Compute& compute, const Target& target, int threads);
 
   const std::vector<Knob>& knobs() const;

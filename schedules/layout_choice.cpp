@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include "schedules/construction.h"
+#include "schedules/nest.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+namespace {
+
+/// How the dimensions of one tensor are blocked.
+struct Blocking {
+  bool packed;           ///< by us, for the tile: whatever the choice
+  int64_t choice;        ///< the knob: 0 as declared, 1 blocked, 2 innermost
+  int64_t vector_block;  ///< elements of the vector axis in a block
+};
+
+class LayoutChoice {
+ public:
+  LayoutChoice(Construction& c, const StagePlan& plan, const VectorAxis& vector, int64_t width)
+      : c_(c),
+        plan_(plan),
+        stage_(c.plan().stage(plan)),
+        vector_(vector),
+        width_(width),
+        vectors_(c.value(plan, "vectors")),
+        block_(c.value(plan, "block", 1)),
+        windows_inside_(c.value(plan, "reduction_order") == 2) {}
+
+  void choose() {
+    for_each_read(stage_.body, [&](const dsl::Read& r) { choose_operand(r); });
+    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(plan_.name);
+    if (!nest) return;
+    // Setting a layout makes another nest.
+    const std::string result = nest->result();
+    const std::optional<Stage> epilogue = nest->epilogue;
+    if (c_.plan().compute.is_output(result)) choose_result(result);
+    if (!epilogue) return;
+    for_each_read(epilogue->body, [&](const dsl::Read& r) {
+      if (r.tensor == plan_.name || !c_.plan().compute.find_input(r.tensor)) return;
+      if (c_.plan().compute.shape_of(r.tensor) == stage_.shape()) choose_result(r.tensor);
+    });
+  }
+
+ private:
+  void choose_operand(const dsl::Read& read) {
+    const dsl::Input* input = c_.plan().compute.find_input(read.tensor);
+    if (!input) return;
+    const std::vector<std::string> axes = axes_of(read);
+    const bool uses_vector =
+        std::any_of(read.indices.begin(), read.indices.end(),
+                    [&](const Expr& e) { return dsl::uses_var(e, vector_.axis); });
+    const bool must_pack = std::find(vector_.packed.begin(), vector_.packed.end(), read.tensor) !=
+                           vector_.packed.end();
+    if (uses_vector && (must_pack || input->constant)) {
+      if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
+      // Weights come a whole tile at a time; other packed operands a vector at a time.
+      set(read.tensor, axes, {true, 1, input->constant ? vectors_ * width_ : width_});
+    } else if (!uses_vector && !input->constant) {
+      set(read.tensor, axes, {false, c_.value(plan_, "layout.in"), width_});
+    }
+  }
+
+  /// Of the result, or of an argument of its shape.
+  void choose_result(const std::string& tensor) {
+    std::vector<std::string> axes;
+    for (const Axis& axis : stage_.axes) axes.push_back(axis.name);
+    const bool is_last = axes.back() == vector_.axis;
+    const int64_t choice = c_.value(plan_, "layout.out");
+    set(tensor, axes, {false, choice == 0 && !is_last ? 1 : choice, width_});
+  }
+
+  /// The axis that alone is the index of each dimension, or nothing.
+  static std::vector<std::string> axes_of(const dsl::Read& read) {
+    std::vector<std::string> axes;
+    for (const Expr& index : read.indices) {
+      const dsl::Var* v = index.as<dsl::Var>();
+      axes.push_back(v ? v->name : "");
+    }
+    return axes;
+  }
+
+  void set(const std::string& tensor, const std::vector<std::string>& axes,
+           const Blocking& blocking) {
+    if (!done_.insert(tensor).second) return;
+    const std::string text = spell(tensor, axes, blocking);
+    if (text != c_.plan().compute.letters_of(tensor))
+      c_.schedule = c_.schedule.set_layout(tensor, text);
+  }
+
+  /// `axes` are those of the dimensions.
+  std::string spell(const std::string& tensor, const std::vector<std::string>& axes,
+                    const Blocking& blocking) const {
+    const std::string letters = c_.plan().compute.letters_of(tensor);
+    const std::vector<int64_t> shape = c_.plan().compute.shape_of(tensor);
+    // Weights are read once a tile in loop order: reduction windows stand inside of the blocks
+    // where their loops do.
+    const bool windows_inside = blocking.packed && windows_inside_;
+    const bool blocked = blocking.packed || blocking.choice > 0;
+    const bool whole = !blocking.packed && blocking.choice == 2;
+    std::string outer, reduced_inner, windows, vector_inner;
+    for (size_t d = 0; d < letters.size(); ++d) {
+      const bool is_main = !plan_.main_reduction.empty() && axes[d] == plan_.main_reduction;
+      if (blocked && axes[d] == vector_.axis)
+        split(letters[d], shape[d], whole ? 1 : blocking.vector_block, outer, vector_inner);
+      else if (blocked && is_main)
+        split(letters[d], shape[d], whole ? 1 : block_, outer, reduced_inner);
+      else
+        (windows_inside && is_reduced(axes[d]) ? windows : outer) += upper(letters[d]);
+    }
+    return outer + reduced_inner + windows + vector_inner;
+  }
+
+  /// Blocks of `factor` elements inside; the whole dimension where that is no block.
+  static void split(char letter, int64_t extent, int64_t factor, std::string& outer,
+                    std::string& inner) {
+    inner = std::string(1, letter);
+    if (factor <= 1 || factor >= extent) return;
+    outer += letter;
+    inner = std::to_string(factor) + static_cast<char>(std::tolower(letter));
+  }
+
+  bool is_reduced(const std::string& axis) const {
+    return std::any_of(stage_.reduction.begin(), stage_.reduction.end(),
+                       [&](const Axis& a) { return a.name == axis; });
+  }
+  static char upper(char letter) { return static_cast<char>(std::toupper(letter)); }
+
+  Construction& c_;
+  const StagePlan& plan_;
+  const Stage& stage_;
+  const VectorAxis& vector_;
+  const int64_t width_, vectors_, block_;
+  const bool windows_inside_;
+  std::set<std::string> done_;
+};
+
+}  // namespace
+
+void choose_layouts(Construction& c, const StagePlan& plan, const VectorAxis& vector,
+                    int64_t width) {
+  LayoutChoice(c, plan, vector, width).choose();
+}
+
+}  // namespace tw::schedules

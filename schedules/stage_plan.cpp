@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/stage_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "schedules/affine.h"
+#include "schedules/nest.h"
+#include "schedules/schedule.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Compute;
+using dsl::Stage;
+
+namespace {
+
+constexpr size_t most_vector_axes = 3, most_tile_axes = 4;
+
+bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
+
+bool is_expensive(const Expr& body) {
+  bool found = false;
+  dsl::for_each(body, [&](const Expr& e) {
+    const dsl::Unary* u = e.as<dsl::Unary>();
+    found |=
+        u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs;
+    const dsl::Binary* b = e.as<dsl::Binary>();
+    found |= b && b->op == dsl::BinaryOp::Div && is_float(e.type());
+  });
+  return found;
+}
+
+bool reads_reduction(const Compute& compute, const Stage& stage) {
+  bool found = false;
+  for_each_read(stage.body, [&](const dsl::Read& r) {
+    const Stage* producer = compute.find_stage(r.tensor);
+    found |= producer && reduces(*producer);
+  });
+  return found;
+}
+
+/// Whether it costs nothing to compute the stage again wherever it is read.
+bool should_inline(const Compute& compute, const Stage& stage) {
+  if (reduces(stage) || compute.is_output(stage.name)) return false;
+  const auto readers = compute.consumers(stage.name);
+  const bool into_reduction =
+      std::any_of(readers.begin(), readers.end(), [](const Stage* r) { return reduces(*r); });
+  if (is_expensive(stage.body) && (into_reduction || readers.size() > 1)) return false;
+  return !(into_reduction && reads_reduction(compute, stage));
+}
+
+/// An elementwise consumer of a reduction, of the reduction's shape, is written where that is.
+std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
+  for (const StageNest& nest : schedule.nest().stages) {
+    if (reduces(nest.stage)) continue;
+    std::vector<std::string> producers;
+    for_each_read(nest.stage.body, [&](const dsl::Read& r) { producers.push_back(r.tensor); });
+    for (const std::string& producer : producers) {
+      const StageNest* into = schedule.nest().find(producer);
+      if (!into || !reduces(into->stage) || into->epilogue) continue;
+      if (!schedule.epilogue(nest.stage.name, producer).error())
+        return Epilogue{nest.stage.name, producer};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Step> plan_prologue(const Compute& compute) {
+  Schedule schedule(compute);
+  for (const Stage& stage : compute.stages)
+    if (should_inline(compute, stage)) schedule = schedule.inlined(stage.name);
+  TW_CHECK(!schedule.error());
+  while (const auto epilogue = next_epilogue(schedule)) schedule = schedule.then(*epilogue);
+  return schedule.steps();
+}
+
+bool reads(const StageNest& nest, const std::string& tensor) {
+  bool found = false;
+  const auto visit = [&](const dsl::Read& r) { found |= r.tensor == tensor; };
+  for_each_read(nest.stage.body, visit);
+  if (nest.epilogue) for_each_read(nest.epilogue->body, visit);
+  return found;
+}
+
+/// A stage that is no output may be computed in a loop of the stage that all who read it lie in.
+void plan_place(const Nest& nests, const StageNest& nest, const std::vector<StagePlan>& consumers,
+                StagePlan& plan) {
+  if (nests.compute.is_output(nest.result())) return;
+  for (const StagePlan& later : consumers) {
+    if (!reads(*nests.find(later.name), nest.result())) continue;
+    plan.placeable = plan.owner.empty() || plan.owner == later.name || plan.owner == later.owner;
+    if (plan.owner.empty()) plan.owner = later.owner.empty() ? later.name : later.owner;
+  }
+}
+
+/// How one read uses an axis.
+struct AxisUse {
+  int dimensions = 0;       ///< in how many of them the axis stands
+  bool contiguous = false;  ///< with stride 1 in the last one
+  bool packable = false;    ///< alone in one
+};
+
+AxisUse use_of(const dsl::Read& read, const std::string& axis) {
+  AxisUse use;
+  for (size_t d = 0; d < read.indices.size(); ++d) {
+    if (!dsl::uses_var(read.indices[d], axis)) continue;
+    ++use.dimensions;
+    const Affine affine = to_affine(read.indices[d]);
+    Affine rest = affine;
+    rest.add(dsl::var(axis), -affine.coefficient(dsl::var(axis)));
+    const bool unit =
+        affine.coefficient(dsl::var(axis)) == 1 && !dsl::uses_var(to_expr(rest), axis);
+    use.contiguous |= unit && d + 1 == read.indices.size();
+    use.packable |= unit && rest.is_constant() && rest.constant == 0;
+  }
+  return use;
+}
+
+/// Whether `axis` can be the vector axis of `stage`: each tensor either ignores it, is contiguous
+/// in it, or is an argument (not in `fixed`) that uses it alone in one dimension and so can be
+/// packed.
+std::optional<VectorAxis> as_vector_axis(const Stage& stage, const std::string& axis,
+                                         const std::vector<std::string>& fixed) {
+  VectorAxis choice{axis, {}};
+  bool possible = true;
+  for_each_read(stage.body, [&](const dsl::Read& r) {
+    const AxisUse use = use_of(r, axis);
+    if (use.dimensions == 0 || (use.dimensions == 1 && use.contiguous)) return;
+    const bool is_fixed = std::find(fixed.begin(), fixed.end(), r.tensor) != fixed.end();
+    if (use.dimensions > 1 || !use.packable || is_fixed) possible = false;
+    choice.packed.push_back(r.tensor);
+  });
+  if (!possible) return std::nullopt;
+  return choice;
+}
+
+std::vector<VectorAxis> vector_axes(const Stage& stage, const Target& target,
+                                    const std::vector<std::string>& fixed) {
+  std::vector<VectorAxis> axes;
+  for (size_t a = stage.axes.size(); a > 0; --a) {
+    const Axis& axis = stage.axes[a - 1];
+    if (axis.extent < 2) continue;
+    if (const auto choice = as_vector_axis(stage, axis.name, fixed)) axes.push_back(*choice);
+  }
+  // Long axes first: short ones leave lanes idle.
+  const auto merit = [&](const VectorAxis& choice) {
+    return std::pair(std::min(extent_of(stage, choice.axis), lanes(target, stage)),
+                     choice.packed.size());
+  };
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](const VectorAxis& x, const VectorAxis& y) { return merit(x) > merit(y); });
+  if (axes.size() > most_vector_axes) axes.resize(most_vector_axes);
+  return axes;
+}
+
+/// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
+Role role_of(const Stage& stage, const std::vector<VectorAxis>& axes) {
+  if (axes.empty()) return Role::Lanes;
+  const bool is_row_sum =
+      extent_of(stage, axes.front().axis) < 4 && stage.reduction.back().extent >= 16;
+  return is_row_sum ? Role::Lanes : Role::Tiled;
+}
+
+void plan_reduction(const Stage& stage, const Target& target, const std::vector<std::string>& fixed,
+                    StagePlan& plan) {
+  plan.vector_axes = vector_axes(stage, target, fixed);
+  plan.role = role_of(stage, plan.vector_axes);
+  const auto longest =
+      std::max_element(stage.reduction.begin(), stage.reduction.end(),
+                       [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
+  if (longest != stage.reduction.end()) {
+    plan.lane_axis = stage.reduction.back().name;
+    if (longest->extent >= 4) plan.main_reduction = longest->name;
+  }
+  for (const Axis& axis : stage.axes)
+    if (axis.extent > 1) plan.tile_axes.push_back(axis.name);
+  if (plan.tile_axes.size() > most_tile_axes)
+    plan.tile_axes.erase(plan.tile_axes.begin(), plan.tile_axes.end() - most_tile_axes);
+}
+
+/// Tensors that live between stages: nobody packs them.
+std::vector<std::string> scratch_tensors(const Nest& nests) {
+  std::vector<std::string> names;
+  for (const StageNest& nest : nests.stages)
+    if (!nests.compute.is_output(nest.result())) names.push_back(nest.result());
+  return names;
+}
+
+}  // namespace
+
+const Stage& ComputePlan::stage(const StagePlan& plan) const {
+  return *compute.find_stage(plan.name);
+}
+
+ComputePlan plan_stages(const Compute& compute, const Target& target) {
+  ComputePlan plan{compute, {}, target, plan_prologue(compute), {}};
+  const Schedule schedule = Schedule(compute).then(plan.prologue);
+  const Nest& nests = schedule.nest();
+  plan.compute = nests.compute;
+  const std::vector<std::string> fixed = scratch_tensors(nests);
+  for (size_t i = nests.stages.size(); i > 0; --i) {
+    const StageNest& nest = nests.stages[i - 1];
+    StagePlan stage;
+    stage.name = nest.stage.name;
+    plan_place(nests, nest, plan.stages, stage);
+    if (reduces(nest.stage)) plan_reduction(nest.stage, target, fixed, stage);
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
+}
+
+int64_t lanes(const Target& target, const Stage& stage) {
+  return std::max(1, target.vector_bytes / std::max(size_bytes(stage.type), 1));
+}
+
+int64_t extent_of(const Stage& stage, const std::string& axis) {
+  for (const auto* axes : {&stage.axes, &stage.reduction})
+    for (const Axis& a : *axes)
+      if (a.name == axis) return a.extent;
+  TW_CHECK(false, "an axis of the stage");
+}
+
+void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit) {
+  dsl::for_each(body, [&](const Expr& e) {
+    if (const dsl::Read* r = e.as<dsl::Read>()) visit(*r);
+  });
+}
+
+}  // namespace tw::schedules

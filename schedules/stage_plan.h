@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The analysis that search spaces begin with: which part each stage of a compute takes in a
+// schedule, and which of its axes may become vectors or tiles. It depends on the structure of the
+// stages and on the target, not on any choice. Plain values; thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "dsl/compute.h"
+#include "schedules/step.h"
+
+namespace tw::schedules {
+
+enum class Role {
+  Tiled,  ///< a reduction with a vector axis
+  Lanes,  ///< a reduction along the contiguous axis: rfactor first
+  Elementwise,
+};
+
+/// One choice of a vector axis: what it asks of each tensor.
+struct VectorAxis {
+  std::string axis;
+  std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
+};
+
+struct StagePlan {
+  std::string name;
+  Role role = Role::Elementwise;
+  bool placeable = false;               ///< may be computed inside its consumer
+  std::string owner;                    ///< the stage in whose loops it would be computed
+  std::vector<VectorAxis> vector_axes;  ///< Tiled
+  std::vector<std::string> tile_axes;   ///< Tiled: spatial axes that may join the register tile
+  std::string main_reduction;  ///< Tiled: the longest reduction axis, blocked; may be empty
+  std::string lane_axis;       ///< Lanes
+};
+
+struct ComputePlan {
+  dsl::Compute original;
+  dsl::Compute compute;  ///< after the prologue: inlined and merged stages are gone
+  Target target;
+  std::vector<Step> prologue;     ///< inlines and epilogues, the same for every point
+  std::vector<StagePlan> stages;  ///< consumers first
+
+  const dsl::Stage& stage(const StagePlan& plan) const;
+};
+
+ComputePlan plan_stages(const dsl::Compute& compute, const Target& target);
+
+/// Elements of the stage's type in a vector register.
+int64_t lanes(const Target& target, const dsl::Stage& stage);
+/// Requires: an axis of the stage, spatial or reduced.
+int64_t extent_of(const dsl::Stage& stage, const std::string& axis);
+void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit);
+
+}  // namespace tw::schedules
