@@ -3,7 +3,9 @@
 
 import os
 import pathlib
+import re
 import resource
+import shutil
 import subprocess
 import unittest
 
@@ -37,13 +39,42 @@ class Surroundings(program.ProgramTest):
         self.succeed("tune", *program.SMALL, "--db", self.db, "--effort", "none")
         self.succeed("db", "info", "--db", self.db)
 
-    def test_Fault42_linker_that_fails(self):
+    def with_linker(self, body):
+        """The environment in which `ld` is this script; `link` in it is the true one."""
         folder = self.home / "bin"
-        folder.mkdir()
-        (folder / "ld").write_text("#!/bin/sh\necho planted >&2\nexit 1\n")
+        folder.mkdir(exist_ok=True)
+        (folder / "ld").write_text(f"#!/bin/sh\nlink() {{ exec {shutil.which('ld')} \"$@\"; }}\n{body}\n")
         (folder / "ld").chmod(0o755)
+        return {"PATH": f"{folder}:{self.environment['PATH']}"}
+
+    def test_Fault41_every_candidate_fails(self):
+        tune = ["tune", *program.SMALL, "--db", self.db, "--budget", "300s"]
+        done = self.fail_with(7, *tune, environment=self.with_linker('echo "$@" >&2; exit 1'))
+        reference = re.search(r"--require-defined=(\w+)", done.err).group(1)
+        environment = self.with_linker(f"""case "$*" in
+            *{reference}*) link "$@" ;;
+            *=tw_[0-7]*) echo "red: $$ not defined" ;;
+            *=tw_[89ab]*) echo "green: $$ not defined" ;;
+            *=tw_[cd]*) echo "blue: $$ not defined" ;;
+            *) echo "grey: $$ not defined" ;;
+            esac >&2; exit 1""")
+        done = self.fail_with(6, *tune, environment=environment,
+                              saying=["none of", "red", "green", "the default schedule still runs"])
+        reasons = re.findall(r"(\d+) x compile_error: ", done.err)
+        self.assertEqual(len(reasons), 3, done.err)
+        self.assertEqual(sorted(reasons, key=int, reverse=True), reasons)
+        summary = self.json("db", "info", "--db", self.db, "--format", "json")
+        self.assertEqual(list(summary["by_status"]), ["compile_error"])
+        self.assertLess(summary["records"], 200)  # it does not search for ever
+        # Nothing is known, and the default schedule serves.
+        self.fail_with(6, "tune", *program.SMALL, "--db", self.db, "--effort", "none")
+        self.assertGreater(self.json("run", *program.SMALL, "--db", self.db, "--format", "json")
+                           ["checked_elements"], 0)
+
+    def test_Fault42_linker_that_fails(self):
+        environment = self.with_linker("echo planted >&2; exit 1")
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", saying=["planted"],
-                       environment={"PATH": f"{folder}:{self.environment['PATH']}"})
+                       environment=environment)
 
     def test_Fault42_code_generator_that_is_missing(self):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", "--code-generator",
