@@ -2,14 +2,13 @@
 #include "base/target.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <map>
 
-#include "base/integer.h"
+#include "base/cores.h"
 #include "base/text.h"
 
 namespace tw {
@@ -59,35 +58,6 @@ void set_vector_sizes(Target& target) {
   target.vector_registers = avx512 ? 32 : 16;
 }
 
-std::string read_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-int cores_of_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-// cgroup v2 writes "quota period" or "max period"; v1 has two files, quota -1 when unlimited.
-int cores_of_quota() {
-  const auto v2 = words(read_line("/sys/fs/cgroup/cpu.max"));
-  std::optional<int64_t> quota, period;
-  if (v2.size() == 2) {
-    quota = parse_int(v2[0]);
-    period = parse_int(v2[1]);
-  } else {
-    quota = parse_int(trim(read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")));
-    period = parse_int(trim(read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us")));
-  }
-  if (!quota || !period || *quota <= 0 || *period <= 0) return 1 << 20;
-  return static_cast<int>(std::max<int64_t>(1, ceil_div(*quota, *period)));
-}
-
 int64_t cache_bytes(int level, int64_t otherwise) {
   const long name = level == 1   ? _SC_LEVEL1_DCACHE_SIZE
                     : level == 2 ? _SC_LEVEL2_CACHE_SIZE
@@ -134,7 +104,7 @@ Target host_target() {
       if (std::find(present.begin(), present.end(), feature) != present.end())
         target.features.push_back(feature);
   }
-  target.cores = std::min(cores_of_affinity(), cores_of_quota());
+  target.cores = usable_cores();
   target.l1_bytes = cache_bytes(1, target.l1_bytes);
   target.l2_bytes = cache_bytes(2, target.l2_bytes);
   target.l3_bytes = cache_bytes(3, target.l3_bytes);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/thread_pool.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <string>
 
 #include "base/target.h"
 
@@ -19,6 +21,9 @@ namespace {
 // Two lines of 64 bytes: the adjacent-line prefetcher of x86 fetches pairs.
 constexpr size_t kCacheLine = 128;
 constexpr int kMaxThreads = 1024;
+
+/// On standard error: standard output is the application's.
+void warn(const std::string& text) { fmt::print(stderr, "tilewright: [thread pool] {}\n", text); }
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -191,8 +196,7 @@ int ThreadPool::start_workers(int wanted) {
     slot.worker = worker;
     slot.state.store(Idle, std::memory_order_relaxed);
     if (const int code = pthread_create(&slot.thread, nullptr, &work, &slot); code != 0) {
-      spdlog::warn("[thread pool] runs with {} of {} threads: {}", worker, threads_,
-                   std::strerror(code));
+      warn(fmt::format("runs with {} of {} threads: {}", worker, threads_, std::strerror(code)));
       shared_->cannot_start = true;
       break;
     }
@@ -211,8 +215,8 @@ void ThreadPool::pin(int worker) {
   CPU_SET(core, &set);
   const pthread_t thread = shared_->slots[static_cast<size_t>(worker)].thread;
   if (const int code = pthread_setaffinity_np(thread, sizeof set, &set); code != 0)
-    spdlog::warn("[thread pool] cannot pin worker {} to core {}: {}; it floats", worker, core,
-                 std::strerror(code));
+    warn(fmt::format("cannot pin worker {} to core {}: {}; it floats", worker, core,
+                     std::strerror(code)));
   else
     pinned_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/thread_pool.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <set>
 #include <thread>
@@ -20,6 +22,18 @@ constexpr bool kThreadSanitizer = true;
 #else
 constexpr bool kThreadSanitizer = false;
 #endif
+
+namespace {
+std::atomic<bool> pinning_fails{false};
+}
+
+// Stands before the C library's, so that a test can have it fail.
+extern "C" int pthread_setaffinity_np(pthread_t thread, size_t size,
+                                      const cpu_set_t* set) noexcept {
+  static const auto real = reinterpret_cast<int (*)(pthread_t, size_t, const cpu_set_t*)>(
+      ::dlsym(RTLD_NEXT, "pthread_setaffinity_np"));
+  return pinning_fails ? EINVAL : real(thread, size, set);
+}
 
 namespace tw::runtime {
 namespace {
@@ -207,6 +221,21 @@ TEST(ThreadPool, Fault49_MoreThreadsThanTheMaskAllowsAreNotPinned) {
     EXPECT_TRUE(counts.each_once());
     EXPECT_EQ(pool.pinned(), 0);
   });
+}
+
+TEST(ThreadPool, Fault49_APinThatFailsIsAWarning) {
+  if (ThreadPool().threads() < 2) GTEST_SKIP() << "[SKIP] one processor: nothing is pinned";
+  ThreadPool pool;
+  Counts counts(30);
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  pinning_fails = true;
+  pool.parallel_for(30, &Counts::run, &counts);
+  pinning_fails = false;
+  EXPECT_TRUE(counts.each_once());
+  EXPECT_EQ(pool.pinned(), 0);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("cannot pin worker 1"), std::string::npos);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "") << "which is the application's";
 }
 
 TEST(ThreadPool, Fault49_WorkersStayInsideTheMask) {

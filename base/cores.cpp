@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "base/integer.h"
+#include "base/text.h"
+
+namespace tw {
+namespace {
+
+constexpr int unlimited = std::numeric_limits<int>::max();
+
+int cores_of_affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+int cores_of(std::optional<int64_t> quota, std::optional<int64_t> period) {
+  if (!quota || !period || *quota <= 0 || *period <= 0) return unlimited;
+  return static_cast<int>(std::clamp<int64_t>(ceil_div(*quota, *period), 1, unlimited));
+}
+
+/// Version 2 writes "quota period" or "max period".
+int quota_of_v2(const std::string& group) {
+  const auto fields = words(read_line(group + "/cpu.max"));
+  return fields.size() == 2 ? cores_of(parse_int(fields[0]), parse_int(fields[1])) : unlimited;
+}
+
+/// Version 1 has two files; the quota is -1 where there is none.
+int quota_of_v1(const std::string& group) {
+  return cores_of(parse_int(trim(read_line(group + "/cpu.cfs_quota_us"))),
+                  parse_int(trim(read_line(group + "/cpu.cfs_period_us"))));
+}
+
+/// The least quota of the group and those above it. A container may see another path than where its
+/// group is mounted: what is not there has no quota.
+template <typename QuotaOf>
+int least_quota(const std::string& root, std::string path, const QuotaOf& quota_of) {
+  int least = quota_of(root);
+  while (path.size() > 1) {
+    least = std::min(least, quota_of(root + path));
+    path.resize(path.rfind('/'));
+  }
+  return least;
+}
+
+int cores_of_quotas(const CoreSources& sources) {
+  int least = std::min(quota_of_v2(sources.groups), quota_of_v1(sources.groups + "/cpu"));
+  std::ifstream file(sources.membership);
+  for (std::string line; std::getline(file, line);) {
+    // "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1.
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
+    const std::string path = line.substr(second + 1);
+    const auto controllers = split(line.substr(first + 1, second - first - 1), ',');
+    if (first + 1 == second)
+      least = std::min(least, least_quota(sources.groups, path, quota_of_v2));
+    else if (std::find(controllers.begin(), controllers.end(), "cpu") != controllers.end())
+      least = std::min(least, least_quota(sources.groups + "/cpu", path, quota_of_v1));
+  }
+  return least;
+}
+
+}  // namespace
+
+int usable_cores(const CoreSources& sources) {
+  return std::min(cores_of_affinity(), cores_of_quotas(sources));
+}
+
+}  // namespace tw
