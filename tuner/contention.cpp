@@ -88,16 +88,17 @@ std::optional<std::string> drift(double speed_before, double speed_after,
   return fmt::format("the machine's speed changed by {:+.1f} %", 100 * change);
 }
 
-std::optional<std::string> measure_steadily(const std::function<double()>& speed,
-                                            const std::function<void()>& measure, int attempts,
-                                            const Tolerance& tolerance) {
+std::optional<std::string> measure_undisturbed(const std::function<Counters()>& read,
+                                               const Clock& clock,
+                                               const std::function<bool()>& measure, int attempts,
+                                               const Tolerance& tolerance) {
   std::optional<std::string> suspect = "not measured";
-  double before = speed();
   for (int i = 0; i < attempts && suspect; ++i) {
-    measure();
-    const double after = speed();
-    suspect = drift(before, after, tolerance);
-    before = after;
+    const Counters before = read();
+    const int64_t started_ns = clock();
+    const bool may_repeat = measure();
+    suspect = contention(before, read(), clock() - started_ns, tolerance);
+    if (!may_repeat) break;
   }
   return suspect;
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Was a measurement disturbed? Readings of the kernel's own counters before and after it, and the
-// machine's speed before and after, say so. Contention delays a measurement, then flags it; what
-// was taken under contention is never recorded as undisturbed.
+// machine's speed before and after, say so. What was disturbed is measured again.
 //
-//   const Counters before = read_counters({});
-//   ... measure ...
-//   if (auto reason = contention(before, read_counters({}), elapsed_ns)) retry or flag with *reason
+//   const auto suspect = measure_undisturbed([] { return read_counters({}); }, clock, measure, 2);
 //
 // Stateless and thread-safe. A counter that the system lacks is not judged.
 
@@ -14,6 +11,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+
+#include "tuner/clock.h"
 
 namespace tw::tuner {
 
@@ -52,10 +51,11 @@ std::optional<std::string> contention(const Counters& before, const Counters& af
 std::optional<std::string> drift(double speed_before, double speed_after,
                                  const Tolerance& tolerance = {});
 
-/// Measures until the machine's speed is the same before and after: at most `attempts` times. The
-/// last attempt's measurement stands; the result is why it is suspect, or nullopt.
-std::optional<std::string> measure_steadily(const std::function<double()>& speed,
-                                            const std::function<void()>& measure, int attempts,
-                                            const Tolerance& tolerance = {});
+/// Calls measure() until nothing disturbs it or it returns false, which says that its result stands
+/// whatever happened; at most `attempts` times. Returns why the last call is suspect, or nullopt.
+std::optional<std::string> measure_undisturbed(const std::function<Counters()>& read,
+                                               const Clock& clock,
+                                               const std::function<bool()>& measure, int attempts,
+                                               const Tolerance& tolerance = {});
 
 }  // namespace tw::tuner

@@ -155,18 +155,15 @@ class Runner {
   /// Samples again when something else had the processor meanwhile; the quieter of two counts.
   Samples undisturbed(const std::function<Samples()>& take) const {
     const CounterSources sources{.whole_process = threads_ > 1};
-    Samples best;
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      const Counters before = read_counters(sources);
-      const int64_t started = clock_();
+    std::optional<Samples> best;
+    const auto measure = [&] {
       Samples samples = take();
-      const bool disturbed =
-          contention(before, read_counters(sources), clock_() - started).has_value();
-      if (attempt == 0 || samples.estimate.latency_ns < best.estimate.latency_ns)
+      if (!best || samples.estimate.latency_ns < best->estimate.latency_ns)
         best = std::move(samples);
-      if (!disturbed || best.state == SampleState::Dropped) break;
-    }
-    return best;
+      return best->state != SampleState::Dropped;
+    };
+    (void)measure_undisturbed([&] { return read_counters(sources); }, clock_, measure, 2);
+    return std::move(*best);
   }
 
   static Sampling sampling() {

@@ -2,12 +2,13 @@
 // A tuner as the tests of db/ see one: a process that writes records and says which are
 // acknowledged.
 //
-//   writer append DB FIRST COUNT BATCH   says "ack FIRST COUNT" after each acknowledged batch
+//   writer append DB FIRST COUNT BATCH   says "ack FIRST COUNT in TIME ms" after each batch that
+//                                        is acknowledged
 //   writer read DB                       prints "COUNT DAMAGED", then its peak memory
-//   writer open DB                       opens for writing as an unprivileged user, prints the
-//   error writer list DB                       opens for reading as an unprivileged user, prints
-//   the count writer migrate-and-die DB            is killed inside a migration writer fill
-//   DIRECTORY SPOOL          fills a small disk on DIRECTORY, through a Recorder
+//   writer open DB                       opens for writing as an unprivileged user, prints errors
+//   writer list DB                       opens for reading as one, prints the count
+//   writer migrate-and-die DB            is killed inside a migration
+//   writer fill DIRECTORY SPOOL          fills a small disk on DIRECTORY, through a Recorder
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -37,9 +39,13 @@ int append(const std::string& path, int64_t first, int64_t count, int64_t batch)
   auto store = Store::open(path, OpenMode::ReadWrite);
   if (!store) return report(store.error());
   for (const int64_t end = first + count; first < end; first += batch) {
-    const auto summary = store->append(sample_records(first, std::min(batch, end - first)));
+    const auto records = sample_records(first, std::min(batch, end - first));
+    const auto started = std::chrono::steady_clock::now();
+    const auto summary = store->append(records);
     if (!summary) return report(summary.error());
-    fmt::print("ack {} {}\n", first, std::min(batch, end - first));
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - started;
+    fmt::print("ack {} {} in {:.1f} ms\n", first, records.size(), taken.count());
     std::fflush(stdout);
   }
   return 0;

@@ -190,6 +190,8 @@ void build() {
   TW_CHECK(std::system(("echo x > " + file + " && chmod +x " + file + " 2> /dev/null").c_str()) ==
            0);
 }
+/// A compiler that takes all memory: it inherits the limit and fails, we live on.
+void build_without_end() { TW_CHECK(std::system("tail /dev/zero > /dev/null 2> /dev/null") != 0); }
 /// Ends after telling the number of a child that would live on.
 void leave_child() {
   const pid_t child = ::fork();
@@ -245,6 +247,7 @@ constexpr Deed deeds[] = {
     {"nothing", nothing},
     {"start_threads", start_threads},
     {"build", build},
+    {"build_without_end", build_without_end},
     {"leave_child", leave_child},
     {"nest", nest},
 };

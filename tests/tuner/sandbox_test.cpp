@@ -135,6 +135,14 @@ TEST(Sandbox, Fault42_CompilersRunWithinTheSameWalls) {
   EXPECT_EQ(fault.kind, FaultKind::Resource) << fault.detail;
 }
 
+TEST(Sandbox, Fault42_ACompilerThatEatsMemoryFailsAlone) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer leaves no room for an address space limit";
+  const TemporaryDirectory directory;
+  Process worker = planted({"building", directory.scratch.string()});
+  EXPECT_EQ(text(ask(worker, "build_without_end")), "reply: done");
+  EXPECT_EQ(text(ask(worker, "echo still here")), "reply: still here");
+}
+
 TEST(Sandbox, Fault72_MissingScratchDirectoryIsNamed) {
   Process worker = planted({"confined", "/no/such/scratch"});
   const Outcome outcome = ask(worker, "nothing");
