@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Spaces to test with.
+
+#include <gtest/gtest.h>
+
+#include "dsl/operators.h"
+#include "dsl/parse.h"
+#include "dsl/workload.h"
+#include "schedules/space.h"
+
+namespace tw::schedules {
+
+/// Two products, the second of which may contain the first; a row sum that is read again; a
+/// producer with an overlap; integers.
+inline constexpr std::string_view user_expressions[] = {
+    R"(input a: f32[64, 128]
+weight b: f32[128, 96]
+weight bias: f32[96]
+weight d: f32[96, 40]
+c: f32[m=64, n=96] = sum(k=128) a[m, k] * b[k, n]
+r: f32[m=64, n=96] = max(c[m, n] + bias[n], 0.0)
+out: f32[m=64, o=40] = sum(n=96) r[m, n] * d[n, o])",
+    R"(input a: f32[300, 100]
+s: f32[i=300] = sum(j=100) a[i, j]
+out: f32[i=300, j=100] = exp(a[i, j]) / s[i])",
+    R"(input a: f32[66, 130]
+rows: f32[y=66, x=128] = sum(s=3) a[y, x + s]
+out: f32[y=64, x=128] = sum(r=3) rows[y + r, x])",
+    R"(input a: i8[7, 33]
+input b: i8[33, 11]
+out: i8[m=7, n=11] = sum(k=33) a[m, k] * b[k, n])"};
+
+struct Case {
+  std::string name;
+  dsl::Compute compute;
+};
+
+/// Every operator at its example shape, and the expressions.
+inline std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const dsl::Operator& op : dsl::operators()) {
+    const auto shape = dsl::parse_shape(op.example, op.name);
+    const auto workload = dsl::make_workload(op.name, *shape);
+    all.push_back({workload->key(), workload->compute});
+  }
+  for (const std::string_view text : user_expressions) {
+    const auto compute = dsl::parse_compute(text);
+    EXPECT_TRUE(compute) << text << compute.error().message;
+    all.push_back({std::string(text), *compute});
+  }
+  return all;
+}
+
+inline Space space_of(const dsl::Compute& compute, const char* target = "x86-64-v4") {
+  return Space::derive(compute, *parse_target(target), 2);
+}
+
+/// Of so many sampled points: those whose schedule leads back to an allowed point with its text.
+inline int found_back(const Space& space, int samples, uint64_t seed) {
+  Random random(seed);
+  int found = 0;
+  for (int i = 0; i < samples;) {
+    const Schedule schedule = space.schedule(space.sample(random));
+    if (schedule.error()) continue;  // no trial has such a schedule
+    ++i;
+    const auto point = space.point_of(schedule);
+    found += point && space.allowed(*point) &&
+             space.schedule(*point).to_string() == schedule.to_string();
+  }
+  return found;
+}
+
+}  // namespace tw::schedules
