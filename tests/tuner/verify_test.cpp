@@ -25,7 +25,7 @@ TEST(RelativeError, IsMeasuredAgainstTheLargestElement) {
   EXPECT_DOUBLE_EQ(relative_error(array_of(Float32, {100, 1, 200}), expected), 2);
 }
 
-TEST(RelativeError, WhatIsNotANumberEqualsOnlyItself) {
+TEST(RelativeError, Fault08_WhatIsNotANumberEqualsOnlyItself) {
   const double nan = std::numeric_limits<double>::quiet_NaN(),
                inf = std::numeric_limits<double>::infinity();
   const dsl::Array special = array_of(Float32, {nan, inf, 1});

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// NaN, infinities, -0 and denormals: however a kernel is scheduled, it gives what the interpreter
+// does. (Of a maximum with a NaN nothing is promised: docs/codegen.md.)
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+#include "dsl/interpret.h"
+#include "dsl/workload.h"
+#include "schedules/space.h"
+#include "tests/codegen/runs.h"
+#include "tests/schedules/agreement.h"
+
+namespace tw::codegen {
+namespace {
+
+/// One in `rarity` elements is special, so that some sums stay finite.
+dsl::Arrays special_inputs(const dsl::Compute& compute, bool with_nan, Random& random) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr int64_t rarity = 9;
+  const std::vector<double> values = {
+      infinity, -infinity, -0.0,
+      0x1p-149, -0x1p-130, with_nan ? std::numeric_limits<double>::quiet_NaN() : infinity};
+  dsl::Arrays inputs;
+  for (const dsl::Input& input : compute.inputs) {
+    dsl::Array array = dsl::Array::make(input.type, input.shape).value();
+    dsl::fill_integers(array, random);
+    for (int64_t i = 0; i < array.size(); ++i)
+      if (random.below(rarity) == 0)
+        array.set_float(i, values[static_cast<size_t>(random.below(values.size()))]);
+    inputs.emplace(input.name, std::move(array));
+  }
+  return inputs;
+}
+
+void expect_special_values_survive(const char* key, bool with_nan = true) {
+  SCOPED_TRACE(key);
+  const dsl::Workload workload = dsl::parse_workload(key).value();
+  const auto space = schedules::Space::derive(workload.compute, host_target(), 1);
+  Random random(8);
+  int finite = 0, special = 0, compared = 0;
+  for (int round = 0; round < 8; ++round) {
+    const auto schedule = space.schedule(round == 0 ? space.default_point() : space.sample(random));
+    const auto program = schedule.program();
+    if (!program) continue;
+    SCOPED_TRACE(schedule.to_string());
+    const dsl::Arrays inputs = special_inputs(workload.compute, with_nan, random);
+    const dsl::Arrays expected = dsl::interpret(workload.compute, inputs).value();
+    Storage storage;
+    for (const auto& argument : program->arguments)
+      if (!argument.is_output)
+        storage[argument.buffer.name] =
+            schedules::packed(argument, inputs.at(argument.buffer.name));
+    const auto actual = run_object(*program, storage);
+    ASSERT_TRUE(actual) << actual.error().message;
+    Storage wanted;
+    for (const auto& argument : program->arguments) {
+      if (!argument.is_output) continue;
+      const dsl::Array& array = expected.at(argument.buffer.name);
+      for (int64_t i = 0; i < array.size(); ++i)
+        ++(std::isfinite(array.get_float(i)) ? finite : special);
+      wanted[argument.buffer.name] = schedules::packed(argument, array);
+      if (!argument.layout.is_row_major()) wanted.clear();
+    }
+    if (wanted.empty()) continue;  // between the elements of a blocked output anything may be
+    ++compared;
+    EXPECT_EQ(difference(*program, wanted, *actual, 1e-5, 1e-5), "");
+  }
+  EXPECT_GT(compared, 3);
+  EXPECT_GT(finite, 0);
+  EXPECT_GT(special, 0);
+}
+
+TEST(Special, Fault08_SumsOfProducts) {
+  expect_special_values_survive("dense m=5 n=19 k=2 f32 fast");
+  expect_special_values_survive("dense m=5 n=19 k=2 f32 strict");
+  expect_special_values_survive("conv2d n=1 c=2 h=7 w=9 k=5 r=1 s=1 f32 fast");
+  expect_special_values_survive("batch_matmul b=2 m=3 n=17 k=2 f32 fast");
+}
+
+TEST(Special, Fault08_SumsAndElementwise) {
+  expect_special_values_survive("reduce_sum rows=19 cols=3 f32 fast");
+  expect_special_values_survive("transpose rows=5 cols=19 f32 fast");
+}
+
+TEST(Special, Fault08_MaximaWithoutNaN) {
+  expect_special_values_survive("add_relu n=1 c=2 h=5 w=7 f32 fast", false);
+  expect_special_values_survive("max_pool2d n=1 c=3 h=8 w=8 kernel=2 stride=2 f32 fast", false);
+}
+
+}  // namespace
+}  // namespace tw::codegen
