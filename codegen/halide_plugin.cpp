@@ -22,6 +22,7 @@
 #include "codegen/abi.h"
 #include "codegen/cpu_codegen.h"
 #include "codegen/ranges.h"
+#include "schedules/simplify.h"
 
 namespace tw::codegen {
 namespace {
@@ -386,8 +387,7 @@ class PhaseTranslator {
     for (size_t i = 0; i < indices.size(); ++i) {
       const Range range = ranges_.of(indices[i]);
       if (range.low >= 0 && range.high < buffer.extents[i]) continue;
-      if (!bounds_.proves(indices[i] >= Expr(0) && indices[i] < Expr(buffer.extents[i])))
-        return false;
+      if (!bounds_.proves_inside(indices[i], buffer.extents[i])) return false;
     }
     return true;
   }

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "schedules/affine.h"
+#include "schedules/simplify.h"
 
 namespace tw::codegen {
 namespace {

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "base/integer.h"
+#include "schedules/affine.h"
+#include "schedules/simplify.h"
 
 namespace tw::schedules {
 namespace {
@@ -74,6 +76,9 @@ Block hoist_if(const If& branch) {
 
 class Resolver {
  public:
+  explicit Resolver(int64_t most_statements) : most_statements_(most_statements) {}
+  bool is_too_large() const { return statements_ > most_statements_; }
+  /// Unspecified once it is too large.
   Block run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis);
 
  private:
@@ -95,6 +100,9 @@ class Resolver {
   Loop trim(const Loop& loop, Constraints& guards);
 
   Bounds bounds_;
+  int64_t most_statements_;
+  int64_t statements_ = 0;  ///< resolved so far, each as often as it will be unrolled
+  int64_t copies_ = 1;      ///< of a statement here, by the unrolled loops around it
 };
 
 // The innermost variable of a guard decides where the guard can go: a serial loop absorbs it in its
@@ -182,6 +190,7 @@ Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t
 Block Resolver::resolve(const Block& body) {
   Block result;
   for (const Stmt& stmt : body) {
+    if (is_too_large()) return {};
     Block part;
     if (const Loop* loop = stmt.as<Loop>()) {
       part = resolve_loop(*loop, true);
@@ -192,6 +201,7 @@ Block Resolver::resolve(const Block& body) {
       if (!inner.empty()) part = {Stmt{Allocate{allocate->buffer, block(std::move(inner))}}};
     } else {
       part = {stmt};
+      statements_ += copies_;
     }
     for (Stmt& s : part) result.push_back(std::move(s));
   }
@@ -285,7 +295,10 @@ Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
       return peel(current, steady);
     }
   }
+  const int64_t outer_copies = copies_;
+  if (current.kind == LoopKind::Unrolled && begin && end) copies_ *= *end - *begin;
   Block inner = resolve(*current.body);
+  copies_ = outer_copies;
   bounds_.restore(mark);
   if (inner.empty()) return {};
   current.body = block(std::move(inner));
@@ -312,8 +325,11 @@ Block hoist_guards(const Block& body) {
   return result;
 }
 
-Block resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes) {
-  return Resolver().run(body, task_axes, 0);
+std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
+                                    int64_t most_statements) {
+  Resolver resolver(most_statements);
+  Block resolved = resolver.run(body, task_axes, 0);
+  return resolver.is_too_large() ? std::nullopt : std::optional(std::move(resolved));
 }
 
 }  // namespace tw::schedules

@@ -11,7 +11,8 @@
 // iterations of an outer loop for which it always holds stay a loop, and the few others are written
 // out with their variable as a constant, which makes the inner bounds constant.
 
-#include "schedules/affine.h"
+#include <optional>
+
 #include "schedules/program.h"
 
 namespace tw::schedules {
@@ -19,8 +20,10 @@ namespace tw::schedules {
 /// Moves conditions out of every loop whose variable they do not use.
 Block hoist_guards(const Block& body);
 
-/// Trims and peels under what `bounds` knows (the phase's task axes). `task_axes` are peeled by
-/// branches on their value. Meaning is unchanged.
-Block resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes);
+/// Trims and peels; `task_axes` are peeled by branches on their value. Meaning is unchanged.
+/// nullopt as soon as it is clear that more than `most_statements` would be left after unrolling:
+/// peeling copies, and what is too large anyway need not be written out first.
+std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
+                                    int64_t most_statements);
 
 }  // namespace tw::schedules

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "schedules/affine.h"
+#include "schedules/bounds.h"
 
 namespace tw::schedules {
 namespace {
@@ -97,8 +97,7 @@ class Checker {
                                  buffer->second.extents.size(), indices.size()),
                      stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
-      const Expr extent(buffer->second.extents[d]);
-      if (bounds_.proves(Expr(0) <= indices[d] && indices[d] < extent)) continue;
+      if (bounds_.proves_inside(indices[d], buffer->second.extents[d])) continue;
       const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
       return illegal(
           fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
@@ -134,14 +133,18 @@ int64_t unrolled_statements(const Block& body) {
   return count;
 }
 
+tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits) {
+  return fail(ErrorCode::Invalid,
+              fmt::format("[legality] stage '{}' unrolls to more than {} statements", phase,
+                          limits.unrolled_statements));
+}
+
 Status check_legal(const Program& program, const Limits& limits) {
   Checker checker(program);
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
-    if (const int64_t count = unrolled_statements(*phase.body); count > limits.unrolled_statements)
-      return fail(ErrorCode::Invalid,
-                  fmt::format("[legality] stage '{}' unrolls to {} statements, at most {}",
-                              phase.name, count, limits.unrolled_statements));
+    if (unrolled_statements(*phase.body) > limits.unrolled_statements)
+      return too_large(phase.name, limits);
     int64_t bytes = 0;
     for (const Buffer& buffer : local_buffers(*phase.body)) bytes += buffer.bytes();
     if (bytes > limits.local_bytes)

@@ -17,6 +17,9 @@ struct Limits {
 /// statement.
 Status check_legal(const Program& program, const Limits& limits = {});
 
+/// The error of a phase that unrolls to more statements than the limits allow.
+tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits);
+
 /// Assignments of the body after unrolling, each counted once whatever serial loops surround it.
 int64_t unrolled_statements(const Block& body);
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/integer.h"
-#include "schedules/affine.h"
 #include "schedules/guards.h"
 #include "schedules/legality.h"
+#include "schedules/simplify.h"
 
 namespace tw::schedules {
 
@@ -429,7 +429,7 @@ Argument make_argument(const Nest& nest, const std::string& name, bool is_output
 
 }  // namespace
 
-Result<Program> lower(const Nest& nest) {
+Result<Program> lower(const Nest& nest, const Limits& limits) {
   Program program;
   for (const dsl::Input& input : nest.compute.inputs)
     program.arguments.push_back(make_argument(nest, input.name, false, input.constant));
@@ -446,11 +446,14 @@ Result<Program> lower(const Nest& nest) {
   for (const StageNest& s : nest.stages) {
     if (s.at) continue;
     TW_TRY(Phase phase, emitter.phase(s));
-    phase.body = block(resolve_guards(hoist_guards(*phase.body), phase.axes));
+    auto resolved =
+        resolve_guards(hoist_guards(*phase.body), phase.axes, limits.unrolled_statements);
+    if (!resolved) return too_large(phase.name, limits);
+    phase.body = block(std::move(*resolved));
     phase.body = finisher.run(phase);
     program.phases.push_back(std::move(phase));
   }
-  TW_RETURN_IF_ERROR(check_legal(program));
+  TW_RETURN_IF_ERROR(check_legal(program, limits));
   return program;
 }
 

@@ -8,12 +8,14 @@
 //   check     every access inside its buffer, sizes within limits (schedules/legality.h)
 
 #include "base/result.h"
+#include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/program.h"
 
 namespace tw::schedules {
 
-/// Pure and deterministic. An illegal nest is ErrorCode::Invalid with the reason.
-Result<Program> lower(const Nest& nest);
+/// Pure and deterministic. An illegal nest, or one beyond the limits, is ErrorCode::Invalid with
+/// the reason.
+Result<Program> lower(const Nest& nest, const Limits& limits = {});
 
 }  // namespace tw::schedules

@@ -71,9 +71,9 @@ Schedule Schedule::set_layout(std::string tensor, std::string layout) const {
   return then(SetLayout{std::move(tensor), std::move(layout)});
 }
 
-Result<Program> Schedule::program() const {
+Result<Program> Schedule::program(const Limits& limits) const {
   if (error_) return tl::unexpected<Error>(*error_);
-  return lower(*nest_);
+  return lower(*nest_, limits);
 }
 
 std::string Schedule::to_string() const {

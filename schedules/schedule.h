@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "dsl/compute.h"
+#include "schedules/legality.h"
 #include "schedules/program.h"
 #include "schedules/step.h"
 
@@ -60,7 +61,7 @@ class Schedule {
   const Nest& nest() const { return *nest_; }
 
   /// Lowers and checks: what the schedule means, or the reason why it is illegal.
-  Result<Program> program() const;
+  Result<Program> program(const Limits& limits = {}) const;
 
   /// "tw1" and one step a line.
   std::string to_string() const;

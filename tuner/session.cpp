@@ -10,7 +10,6 @@
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
-#include "schedules/legality.h"
 #include "tuner/device.h"
 
 namespace tw::tuner {
@@ -25,6 +24,8 @@ constexpr double finals_s = 2.5;
 constexpr double most_plain_flops = 1e9;
 // Records of other workloads of the operator that the model learns from at the start.
 constexpr int64_t most_foreign_records = 200;
+// Finding the point of a stored schedule takes milliseconds, and evolution draws from fewer.
+constexpr size_t most_stored_parents = 64;
 constexpr int64_t plateau_trials = 96;
 // Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
 constexpr int64_t trials_per_peak = 32;
@@ -112,10 +113,8 @@ std::optional<Candidate> Session::candidate(const schedules::Point& point) {
   if (schedule.error()) return std::nullopt;
   std::string text = schedule.to_string();
   if (seen_.contains(text)) return std::nullopt;
-  const auto program = schedule.program();
+  const auto program = schedule.program({.unrolled_statements = most_statements});
   if (!program) return std::nullopt;
-  for (const schedules::Phase& phase : program->phases)
-    if (schedules::unrolled_statements(*phase.body) > most_statements) return std::nullopt;
   auto features = cost_model::extract_features(*program, target_, options_.threads);
   if (!features) return std::nullopt;
   return Candidate{point, std::move(text), std::move(*features)};
@@ -283,8 +282,9 @@ void Session::learn() {
   if (interrupted()) return;
   // Refits cost tenths of a second: at every doubling, then every 128 trials.
   const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_, learned_at_ + 128);
-  if (history_.size() < due || fresh_samples_.empty()) return;
-  learned_at_ = history_.size();
+  const auto trials = static_cast<size_t>(trials_);
+  if (trials < due || fresh_samples_.empty()) return;
+  learned_at_ = trials;
   (void)model_.update(
       fresh_samples_);  // what cannot be learned from leaves the draft model in charge
   fresh_samples_.clear();
@@ -317,6 +317,7 @@ void Session::learn_from_database() {
       ++progress_.known_trials;
       learn_record(*workload_, record);
     }
+  adopt_parents(own);
   db::Filter foreign;
   foreign.op = workload_->op;
   foreign.target = target_.to_string();
@@ -331,6 +332,23 @@ void Session::learn_from_database() {
     }
   if (!fresh_samples_.empty()) (void)model_.update(fresh_samples_);
   fresh_samples_.clear();
+}
+
+/// The best stored trials join the history, so that the first proposals can descend from them.
+void Session::adopt_parents(db::Filter own) {
+  own.status = db::TrialStatus::Ok;
+  own.order = db::Order::Fastest;
+  const auto records = store_->query(own);
+  if (!records) return;
+  std::set<std::string> adopted;  // a winner is stored twice
+  for (const db::Record& record : *records) {
+    if (adopted.size() == most_stored_parents || interrupted()) return;
+    if (!adopted.insert(record.schedule).second) continue;
+    const auto schedule = schedules::parse_schedule(workload_->compute, record.schedule);
+    if (!schedule) continue;
+    if (const auto point = space_.point_of(*schedule))
+      history_.push_back({*point, throughput_of(record.latency_ns)});
+  }
 }
 
 std::optional<Ended> Session::ended() const {

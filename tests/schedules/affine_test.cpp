@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/affine.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,6 +8,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/parse.h"
+#include "schedules/simplify.h"
 
 namespace tw::schedules {
 namespace {

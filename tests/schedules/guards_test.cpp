@@ -19,7 +19,7 @@ Block loop(const std::string& variable, int64_t extent, Block body,
   return {Stmt{Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body))}}};
 }
 std::string resolved(const Block& body, const std::vector<TaskAxis>& axes = {}) {
-  return to_string(resolve_guards(hoist_guards(body), axes), 0);
+  return to_string(*resolve_guards(hoist_guards(body), axes, 10'000), 0);
 }
 
 TEST(Guards, LeaveLoopsThatTheyDoNotUse) {

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/bounds.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/integer.h"
+
+namespace tw::schedules {
+
+using dsl::Binary;
+using dsl::BinaryOp;
+
+namespace {
+
+// Rules other than ranges that one proof may use, and rules tried in the whole search for it.
+// Proofs about the loops of schedules use 0 to 3; the second bounds the work where there is no
+// proof.
+constexpr int most_rules = 6;
+constexpr int search_steps = 400;
+
+std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::max(*a, *b);
+}
+
+/// The expressions whose max (or min) `expr` is.
+void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
+  const Binary* b = expr.as<Binary>();
+  if (b && b->op == op) {
+    alternatives(b->a, op, out);
+    alternatives(b->b, op, out);
+  } else {
+    out.push_back(expr);
+  }
+}
+
+}  // namespace
+
+// ---- numbered atoms -------------------------------------------------------------------------
+
+void Bounds::Linear::add(int atom, int64_t factor) {
+  if (factor == 0) return;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    if (terms[i].atom != atom) continue;
+    terms[i].coefficient += factor;
+    if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<ptrdiff_t>(i));
+    return;
+  }
+  terms.push_back({atom, factor});
+}
+
+void Bounds::Linear::add(const Linear& other, int64_t factor) {
+  constant += factor * other.constant;
+  for (const Term& term : other.terms) add(term.atom, factor * term.coefficient);
+}
+
+int64_t Bounds::Linear::coefficient(int atom) const {
+  for (const Term& term : terms)
+    if (term.atom == atom) return term.coefficient;
+  return 0;
+}
+
+Bounds::Linear Bounds::Linear::without(const Term& term) const {
+  Linear rest{constant, {}};
+  rest.terms.reserve(terms.size());
+  for (const Term& t : terms)
+    if (t.atom != term.atom) rest.terms.push_back(t);
+  return rest;
+}
+
+Bounds::Linear Bounds::Linear::negated() const {
+  Linear result{-constant, terms};
+  for (Term& term : result.terms) term.coefficient = -term.coefficient;
+  return result;
+}
+
+int Bounds::number(const Expr& expr) const {
+  const auto [first, last] = numbers_.equal_range(expr.hash());
+  for (auto it = first; it != last; ++it)
+    if (dsl::equal(atoms_[static_cast<size_t>(it->second)].expr, expr)) return it->second;
+
+  Atom atom{expr, AtomKind::Other, {}, {}, 0, {}, -1, {}, {}};
+  const Binary* b = expr.as<Binary>();
+  const auto divisor = b && !is_float(expr.type()) ? dsl::as_int(b->b) : std::nullopt;
+  if (expr.as<dsl::Var>()) {
+    atom.kind = AtomKind::Variable;
+  } else if (b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max)) {
+    atom.kind = b->op == BinaryOp::Min ? AtomKind::Min : AtomKind::Max;
+    atom.a = linear(b->a);
+    atom.b = linear(b->b);
+  } else if (b && (b->op == BinaryOp::Div || b->op == BinaryOp::Mod) && divisor && *divisor > 0) {
+    atom.kind = b->op == BinaryOp::Div ? AtomKind::FloorDivision : AtomKind::Remainder;
+    atom.a = linear(b->a);
+    atom.divisor = *divisor;
+  } else if (const dsl::Select* s = expr.as<dsl::Select>()) {
+    atom.kind = AtomKind::Choice;
+    atom.a = linear(s->a);
+    atom.b = linear(s->b);
+  } else {
+    // A value that was read or cast has at least the range of its narrow type.
+    const dsl::Cast* cast = expr.as<dsl::Cast>();
+    const DType type = cast ? cast->a.type() : expr.type();
+    if (type == UInt8) atom.low = 0, atom.high = 255;
+    if (type == Int8) atom.low = -128, atom.high = 127;
+    if (type == Bool) atom.low = 0, atom.high = 1;
+  }
+  if (atom.kind != AtomKind::Variable)
+    dsl::for_each(expr, [&](const Expr& e) {
+      if (e.as<dsl::Var>()) atom.inside.push_back(number(e));
+    });
+  const int id = static_cast<int>(atoms_.size());
+  atoms_.push_back(std::move(atom));
+  numbers_.emplace(expr.hash(), id);
+  return id;
+}
+
+void Bounds::append(const Expr& expr, int64_t factor, Linear& out) const {
+  if (const auto value = dsl::as_int(expr)) {
+    out.constant += factor * *value;
+    return;
+  }
+  if (const Binary* b = expr.as<Binary>()) {
+    if (b->op == BinaryOp::Add || b->op == BinaryOp::Sub) {
+      append(b->a, factor, out);
+      append(b->b, b->op == BinaryOp::Add ? factor : -factor, out);
+      return;
+    }
+    if (b->op == BinaryOp::Mul) {
+      if (const auto k = dsl::as_int(b->b)) return append(b->a, factor * *k, out);
+      if (const auto k = dsl::as_int(b->a)) return append(b->b, factor * *k, out);
+    }
+  }
+  if (const dsl::Unary* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
+    return append(u->a, -factor, out);
+  out.add(number(expr), factor);
+}
+
+Bounds::Linear Bounds::linear(const Expr& expr) const {
+  Linear result;
+  append(expr, 1, result);
+  return result;
+}
+
+Bounds::Linear Bounds::linear(const Affine& affine) const {
+  Linear result{affine.constant, {}};
+  result.terms.reserve(affine.terms.size());
+  for (const Affine::Term& term : affine.terms)
+    result.terms.push_back({number(term.atom), term.coefficient});
+  return result;
+}
+
+Bounds::Linear Bounds::difference(const Expr& a, const Expr& b) const {
+  Linear result;
+  append(a, 1, result);
+  append(b, -1, result);
+  return result;
+}
+
+bool Bounds::split(const Expr& condition, std::vector<Linear>& out) const {
+  if (dsl::is_int(condition, 1)) return true;
+  const Binary* b = condition.as<Binary>();
+  if (!b) return false;
+  if (b->op == BinaryOp::And) {
+    const bool left = split(b->a, out);
+    return split(b->b, out) && left;
+  }
+  const bool compares = b->op == BinaryOp::Le || b->op == BinaryOp::Lt || b->op == BinaryOp::Eq;
+  if (!compares || is_float(b->a.type()) || b->a.type() == Bool) return false;
+  Linear gap = difference(b->b, b->a);
+  if (b->op == BinaryOp::Lt) gap.constant -= 1;
+  out.push_back(gap);
+  if (b->op == BinaryOp::Eq) out.push_back(gap.negated());
+  return true;
+}
+
+int Bounds::depth_of(int atom) const {
+  const Atom& a = atoms_[static_cast<size_t>(atom)];
+  if (a.kind == AtomKind::Variable) return a.position;
+  int depth = -1;
+  for (const int v : a.inside) depth = std::max(depth, atoms_[static_cast<size_t>(v)].position);
+  return depth;
+}
+
+bool Bounds::is_min_or_max(int atom) const {
+  const AtomKind kind = atoms_[static_cast<size_t>(atom)].kind;
+  return kind == AtomKind::Min || kind == AtomKind::Max;
+}
+
+/// c * min(a, b) with c > 0 is at least x only where both c a and c b are; likewise the negated
+/// maximum.
+bool Bounds::needs_both(const Linear::Term& term) const {
+  return atoms_[static_cast<size_t>(term.atom)].kind ==
+         (term.coefficient > 0 ? AtomKind::Min : AtomKind::Max);
+}
+
+/// k * linear without the floor of its term +-floor(e / k): linear >= 0 exactly where the result
+/// is, and linear is the result divided by k, rounded down.
+///   floor(e/k) + r  ->  e + k r
+///   r - floor(e/k)  ->  k r - e + k - 1
+Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term& term) const {
+  const Atom& division = atoms_[static_cast<size_t>(term.atom)];
+  Linear scaled;
+  scaled.add(linear.without(term), division.divisor);
+  scaled.add(division.a, term.coefficient);
+  if (term.coefficient < 0) scaled.constant += division.divisor - 1;
+  return {std::move(scaled), division.divisor};
+}
+
+// ---- scope ----------------------------------------------------------------------------------
+
+void Bounds::push_loop(const std::string& variable, const Expr& begin, const Expr& end) {
+  const auto low = lower(begin);
+  const auto high = upper(end);
+  const Expr v = dsl::var(variable);
+  const int id = number(v);
+  Atom& atom = atoms_[static_cast<size_t>(id)];
+  variables_.push_back({id, atom.position, low, high ? std::optional(*high - 1) : std::nullopt});
+  atom.position = static_cast<int>(variables_.size()) - 1;
+  std::vector<Expr> begins, ends;
+  alternatives(begin, BinaryOp::Max, begins);
+  alternatives(end, BinaryOp::Min, ends);
+  for (const Expr& e : begins)
+    if (!dsl::as_int(e)) add_fact(difference(v, e));
+  for (const Expr& e : ends)
+    if (!dsl::as_int(e)) {
+      Linear fact = difference(e, v);
+      fact.constant -= 1;
+      add_fact(std::move(fact));
+    }
+}
+
+void Bounds::push_condition(const Expr& condition) {
+  std::vector<Linear> constraints;
+  split(condition, constraints);
+  for (Linear& constraint : constraints) add_fact(std::move(constraint));
+}
+
+void Bounds::add_fact(Linear at_least_zero) {
+  // 2 x - 3 >= 0 over the integers is x - 2 >= 0.
+  int64_t divisor = 0;
+  int depth = -1;
+  for (const Linear::Term& term : at_least_zero.terms) {
+    divisor = std::gcd(divisor, term.coefficient);
+    depth = std::max(depth, depth_of(term.atom));
+  }
+  if (divisor > 1) {
+    for (Linear::Term& term : at_least_zero.terms) term.coefficient /= divisor;
+    at_least_zero.constant = floor_div(at_least_zero.constant, divisor);
+  }
+  derive_facts(at_least_zero);
+  facts_.push_back({std::move(at_least_zero), depth});
+}
+
+void Bounds::derive_facts(const Linear& at_least_zero) {
+  for (const Linear::Term& term : at_least_zero.terms) {
+    const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
+    if (atom.kind == AtomKind::FloorDivision && std::abs(term.coefficient) == 1)
+      return add_fact(without_floor(at_least_zero, term).linear);
+    if (!needs_both(term)) continue;
+    for (const Linear* side : {&atom.a, &atom.b}) {
+      Linear fact = at_least_zero.without(term);
+      fact.add(*side, term.coefficient);
+      add_fact(std::move(fact));
+    }
+    return;
+  }
+}
+
+void Bounds::restore(Mark mark) {
+  while (variables_.size() > mark.variables) {
+    const Variable& last = variables_.back();
+    atoms_[static_cast<size_t>(last.atom)].position = last.shadowed;
+    variables_.pop_back();
+  }
+  facts_.resize(mark.facts);
+}
+
+// ---- questions ------------------------------------------------------------------------------
+
+std::optional<int64_t> Bounds::lower(const Affine& affine) const {
+  return search_below(linear(affine), std::nullopt);
+}
+std::optional<int64_t> Bounds::upper(const Affine& affine) const {
+  const Bound bound = search_below(linear(affine).negated(), std::nullopt);
+  return bound ? std::optional(-*bound) : std::nullopt;
+}
+std::optional<int64_t> Bounds::lower(const Expr& expr) const {
+  return search_below(linear(expr), std::nullopt);
+}
+std::optional<int64_t> Bounds::upper(const Expr& expr) const {
+  const Bound bound = search_below(linear(expr).negated(), std::nullopt);
+  return bound ? std::optional(-*bound) : std::nullopt;
+}
+
+bool Bounds::proves(const Expr& condition) const {
+  std::vector<Linear> constraints;
+  if (!split(condition, constraints)) return false;
+  return std::all_of(constraints.begin(), constraints.end(), [&](const Linear& at_least_zero) {
+    const Bound low = search_below(at_least_zero, 0);
+    return low && *low >= 0;
+  });
+}
+
+bool Bounds::refutes(const Expr& condition) const {
+  if (dsl::is_int(condition, 0)) return true;
+  std::vector<Linear> constraints;
+  split(condition, constraints);
+  return std::any_of(constraints.begin(), constraints.end(), [&](const Linear& at_least_zero) {
+    const Bound low = search_below(at_least_zero.negated(), 1);
+    return low && *low > 0;
+  });
+}
+
+bool Bounds::proves_inside(const Expr& index, int64_t extent) const {
+  const Linear at_least_zero = linear(index);
+  Linear room = at_least_zero.negated();
+  room.constant += extent - 1;
+  const auto holds = [&](const Linear& l) {
+    const Bound low = search_below(l, 0);
+    return low && *low >= 0;
+  };
+  return holds(at_least_zero) && holds(room);
+}
+
+std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) const {
+  struct Side {
+    Linear value;
+    Bound bound;
+    int steps = search_steps;
+  };
+  Side low{linear(affine), {}}, minus_high{low.value.negated(), {}};
+  for (int rules = 0; rules <= most_rules; ++rules) {
+    for (Side* side : {&low, &minus_high}) {
+      if (rules > 0 && side->steps <= 0) continue;
+      steps_ = side->steps;
+      side->bound = best(side->bound, bound_below(side->value, rules));
+      side->steps = steps_;
+    }
+    if (!low.bound || !minus_high.bound) continue;
+    const int64_t least = floor_div(*low.bound, divisor);
+    if (least == floor_div(-*minus_high.bound, divisor)) return least;
+  }
+  return std::nullopt;
+}
+
+// ---- elimination ----------------------------------------------------------------------------
+
+Bounds::Bound Bounds::search_below(const Linear& linear, Bound enough) const {
+  if (linear.terms.empty()) return linear.constant;
+  steps_ = search_steps;
+  Bound result;
+  for (int rules = 0; rules <= most_rules && (rules == 0 || steps_ > 0); ++rules) {
+    result = best(result, bound_below(linear, rules, enough));
+    if (enough && result && *result >= *enough) break;
+  }
+  return result;
+}
+
+Bounds::Bound Bounds::bound_above(const Linear& linear, int rules) const {
+  const Bound bound = bound_below(linear.negated(), rules);
+  return bound ? std::optional(-*bound) : std::nullopt;
+}
+
+Bounds::Bound Bounds::atom_bound(int id, bool below, int rules) const {
+  const Atom& atom = atoms_[static_cast<size_t>(id)];
+  const auto bound = [&](const Linear& l, bool low) {
+    return low ? bound_below(l, rules) : bound_above(l, rules);
+  };
+  switch (atom.kind) {
+    case AtomKind::Variable: {
+      if (atom.position < 0) return std::nullopt;
+      const Variable& variable = variables_[static_cast<size_t>(atom.position)];
+      return below ? variable.low : variable.high;
+    }
+    case AtomKind::FloorDivision: {
+      const Bound inner = bound(atom.a, below);
+      return inner ? std::optional(floor_div(*inner, atom.divisor)) : std::nullopt;
+    }
+    case AtomKind::Remainder: {
+      const Bound low = bound(atom.a, true), high = bound(atom.a, false);
+      if (low && high && *low >= 0 && *high < atom.divisor) return below ? low : high;
+      return below ? 0 : atom.divisor - 1;
+    }
+    case AtomKind::Choice: {
+      const Bound a = bound(atom.a, below), b = bound(atom.b, below);
+      if (!a || !b) return std::nullopt;
+      return below ? std::min(*a, *b) : std::max(*a, *b);
+    }
+    default:
+      return below ? atom.low : atom.high;
+  }
+}
+
+// Range by range, innermost first; other rules may be taken at any point, `rules` times in all. The
+// search tries few before many, as the proofs that exist are short.
+Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough) const {
+  if (linear.terms.empty()) return linear.constant;
+  Bound result;
+  const auto suffices = [&](Bound bound) {
+    result = best(result, bound);
+    return enough && result && *result >= *enough;
+  };
+  const Linear::Term term = next_to_eliminate(linear);
+  if (is_min_or_max(term.atom)) {
+    if (suffices(bound_of_choice(linear, term, rules, enough))) return result;
+  } else if (const Bound bound = atom_bound(term.atom, term.coefficient > 0, rules)) {
+    Linear replaced = linear.without(term);
+    replaced.constant += term.coefficient * *bound;
+    if (suffices(bound_below(replaced, rules, enough))) return result;
+  }
+  if (rules == 0 || steps_ <= 0) return result;
+  --steps_;
+  const int depth = depth_of(term.atom);
+  for (const Fact& fact : facts_) {
+    if (fact.depth != depth) continue;
+    const int64_t a = fact.at_least_zero.coefficient(term.atom), c = term.coefficient;
+    if (a == 0 || (a > 0) != (c > 0) || c % a != 0) continue;
+    // linear = (linear - k fact) + k fact >= linear - k fact, for k = c / a > 0.
+    Linear eliminated = linear;
+    eliminated.add(fact.at_least_zero, -(c / a));
+    if (suffices(bound_below(eliminated, rules - 1, enough))) return result;
+  }
+  if (suffices(bound_of_floors(linear, rules - 1, enough))) return result;
+  suffices(rounded_bound(term, linear.without(term), rules - 1, enough));
+  return result;
+}
+
+// The innermost atom; of several the one that is no variable, which may contain the others. Where a
+// minimum or maximum may be replaced by either side, those of which both sides must hold come
+// first, so that the choice may depend on them.
+Bounds::Linear::Term Bounds::next_to_eliminate(const Linear& linear) const {
+  const Linear::Term* next = &linear.terms[0];
+  int deepest = depth_of(next->atom);
+  for (const Linear::Term& term : linear.terms) {
+    const int depth = depth_of(term.atom);
+    const bool is_next_variable =
+        atoms_[static_cast<size_t>(next->atom)].kind == AtomKind::Variable;
+    if (depth > deepest || (depth == deepest && is_next_variable)) next = &term, deepest = depth;
+  }
+  if (!is_min_or_max(next->atom) || needs_both(*next)) return *next;
+  for (const Linear::Term& term : linear.terms)
+    if (needs_both(term)) return term;
+  return *next;
+}
+
+Bounds::Bound Bounds::bound_of_choice(const Linear& linear, const Linear::Term& term, int rules,
+                                      Bound enough) const {
+  const Atom& choice = atoms_[static_cast<size_t>(term.atom)];
+  Linear with_a = linear.without(term), with_b = with_a;
+  with_a.add(choice.a, term.coefficient);
+  with_b.add(choice.b, term.coefficient);
+  const bool both = needs_both(term);
+  const Bound x = bound_below(with_a, rules, enough);
+  if (both && !x) return std::nullopt;
+  if (!both && enough && x && *x >= *enough) return x;
+  const Bound y = bound_below(with_b, rules, enough);
+  if (!both) return best(x, y);
+  return y ? std::optional(std::min(*x, *y)) : std::nullopt;
+}
+
+Bounds::Bound Bounds::bound_of_floors(const Linear& linear, int rules, Bound enough) const {
+  for (const Linear::Term& term : linear.terms) {
+    const Atom& division = atoms_[static_cast<size_t>(term.atom)];
+    if (division.kind != AtomKind::FloorDivision) continue;
+    const int64_t k = division.divisor, c = term.coefficient;
+    if (std::abs(c) == 1) {
+      const Bound scaled = bound_below(without_floor(linear, term).linear, rules,
+                                       enough ? std::optional(*enough * k) : std::nullopt);
+      return scaled ? std::optional(floor_div(*scaled, k)) : std::nullopt;
+    }
+    if (c % k == 0) {
+      // e - k + 1 <= k floor(e/k) <= e
+      Linear replaced = linear.without(term);
+      replaced.add(division.a, c / k);
+      if (c > 0) replaced.constant -= c / k * (k - 1);
+      return bound_below(replaced, rules, enough);
+    }
+  }
+  return std::nullopt;
+}
+
+// A fact a v + r >= 0 bounds v itself by an integer: v <= floor(max r / -a). This sees what
+// elimination over the rationals does not: 48 x + v < 56 leaves x = 0 only.
+Bounds::Bound Bounds::rounded_bound(const Linear::Term& term, const Linear& rest, int rules,
+                                    Bound enough) const {
+  Bound result;
+  const int64_t c = term.coefficient;
+  for (const Fact& fact : facts_) {
+    const int64_t a = fact.at_least_zero.coefficient(term.atom);
+    if (a == 0 || (a > 0) != (c > 0)) continue;
+    const Bound low =
+        bound_below(fact.at_least_zero.without({term.atom, a}).negated(), rules);
+    if (!low) continue;
+    Linear replaced = rest;
+    replaced.constant += c * (a > 0 ? ceil_div(*low, a) : floor_div(-*low, -a));
+    result = best(result, bound_below(replaced, rules, enough));
+  }
+  return result;
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Bounds: what is known about the variables in scope, and the bounds of index expressions that
+// follow. This is what trims loops and proves accesses inside their buffers.
+//
+// The procedure is elimination, innermost variable first, by constant ranges and by facts `a >= 0`
+// (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. What it cannot
+// prove is treated as false.
+//
+// A search lowers thousands of schedules, and each asks hundreds of questions: atoms are numbered
+// when they are first seen, and the elimination works on numbers alone. A value; not thread-safe,
+// not even for const calls.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dsl/expr.h"
+#include "schedules/affine.h"
+
+namespace tw::schedules {
+
+class Bounds {
+ public:
+  /// variable in [begin, end); begin may be a max(...) and end a min(...) of affine expressions.
+  void push_loop(const std::string& variable, const Expr& begin, const Expr& end);
+  void push_condition(const Expr& condition);
+  /// Marks and restores the state around a scope.
+  struct Mark {
+    size_t variables, facts;
+  };
+  Mark mark() const { return {variables_.size(), facts_.size()}; }
+  void restore(Mark mark);
+
+  /// The best constant bound that can be proved; nullopt when there is none.
+  std::optional<int64_t> lower(const Expr& expr) const;
+  std::optional<int64_t> upper(const Expr& expr) const;
+  std::optional<int64_t> lower(const Affine& affine) const;
+  std::optional<int64_t> upper(const Affine& affine) const;
+
+  bool proves(const Expr& condition) const;   ///< it holds for all values in scope
+  bool refutes(const Expr& condition) const;  ///< it holds for none
+  bool proves_inside(const Expr& index, int64_t extent) const;  ///< 0 <= index < extent
+  /// floor(affine / divisor), where it is proved to be the same for all values in scope.
+  std::optional<int64_t> quotient(const Affine& affine, int64_t divisor) const;
+
+ private:
+  /// As Affine, over numbered atoms.
+  struct Linear {
+    struct Term {
+      int atom;
+      int64_t coefficient;
+    };
+    int64_t constant = 0;
+    std::vector<Term> terms;
+
+    void add(int atom, int64_t coefficient);
+    void add(const Linear& other, int64_t factor);
+    int64_t coefficient(int atom) const;
+    Linear without(const Term& term) const;
+    Linear negated() const;
+  };
+
+  enum class AtomKind { Variable, Min, Max, FloorDivision, Remainder, Choice, Other };
+  struct Atom {
+    Expr expr;
+    AtomKind kind = AtomKind::Other;
+    Linear a, b;              ///< operands; of a division the numerator, of a choice both sides
+    int64_t divisor = 0;      ///< of FloorDivision and Remainder, positive
+    std::vector<int> inside;  ///< variables in it
+    int position = -1;        ///< of a variable, in variables_; -1 out of scope
+    std::optional<int64_t> low, high;  ///< by the type of an Other
+  };
+  struct Variable {
+    int atom;
+    int shadowed;                      ///< position of the one of the same name outside, or -1
+    std::optional<int64_t> low, high;  ///< inclusive
+  };
+  struct Fact {
+    Linear at_least_zero;
+    int depth;  ///< of its innermost variable
+  };
+  /// floor(e / k) of a term, removed by scaling all else.
+  struct Unfloored {
+    Linear linear;
+    int64_t divisor;
+  };
+  using Bound = std::optional<int64_t>;
+
+  int number(const Expr& atom) const;
+  Linear linear(const Expr& expr) const;
+  Linear linear(const Affine& affine) const;
+  void append(const Expr& expr, int64_t factor, Linear& out) const;
+  /// The constraints `a >= 0` of a conjunction; false when something in it has no such form.
+  bool split(const Expr& condition, std::vector<Linear>& out) const;
+  Linear difference(const Expr& a, const Expr& b) const;
+
+  bool is_min_or_max(int atom) const;
+  bool needs_both(const Linear::Term& term) const;
+  Unfloored without_floor(const Linear& linear, const Linear::Term& term) const;
+  int depth_of(int atom) const;
+
+  void add_fact(Linear at_least_zero);
+  void derive_facts(const Linear& at_least_zero);
+
+  /// A search for the best bound, or for one of at least `enough`.
+  Bound search_below(const Linear& linear, Bound enough) const;
+  Bound bound_below(const Linear& linear, int rules, Bound enough = std::nullopt) const;
+  Bound bound_above(const Linear& linear, int rules) const;
+  Linear::Term next_to_eliminate(const Linear& linear) const;
+  Bound bound_of_choice(const Linear& linear, const Linear::Term& min_or_max, int rules,
+                        Bound enough) const;
+  Bound bound_of_floors(const Linear& linear, int rules, Bound enough) const;
+  Bound rounded_bound(const Linear::Term& term, const Linear& rest, int rules, Bound enough) const;
+  Bound atom_bound(int atom, bool below, int rules) const;
+
+  std::vector<Variable> variables_;
+  std::vector<Fact> facts_;
+  mutable std::deque<Atom> atoms_;
+  mutable std::unordered_multimap<size_t, int> numbers_;  ///< by the hash of the atom
+  mutable int steps_ = 0;                                 ///< left of the present search
+};
+
+}  // namespace tw::schedules

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/simplify.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/integer.h"
+#include "schedules/affine.h"
+
+namespace tw::schedules {
+
+using dsl::Binary;
+using dsl::BinaryOp;
+
+namespace {
+
+const Binary* binary_of(const Expr& expr, BinaryOp op) {
+  const Binary* b = expr.as<Binary>();
+  return b && b->op == op ? b : nullptr;
+}
+
+/// The expressions whose max (or min) `expr` is.
+void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
+  if (const Binary* b = binary_of(expr, op)) {
+    alternatives(b->a, op, out);
+    alternatives(b->b, op, out);
+  } else {
+    out.push_back(expr);
+  }
+}
+
+/// f / w and f % w with coefficients w * c and c are c * f together.
+void rejoin_fused(Affine& affine) {
+  for (size_t i = 0; i < affine.terms.size(); ++i) {
+    const Binary* modulo = binary_of(affine.terms[i].atom, BinaryOp::Mod);
+    if (!modulo) continue;
+    const auto w = dsl::as_int(modulo->b);
+    if (!w) continue;
+    const int64_t c = affine.terms[i].coefficient;
+    const Expr whole = modulo->a, part = affine.terms[i].atom;
+    const Expr quotient = whole / Expr(*w);
+    if (affine.coefficient(quotient) != c * *w) continue;
+    affine.add(quotient, -c * *w);
+    affine.add(part, -c);
+    affine.add(to_affine(whole), c);
+    i = static_cast<size_t>(-1);
+  }
+}
+
+struct Divided {
+  Affine quotient, remainder;
+};
+
+/// a = k * quotient + remainder with 0 <= remainder < k proved; nullopt when it is not.
+std::optional<Divided> divide(const Affine& a, int64_t k, const Bounds& bounds) {
+  Divided d;
+  d.quotient.constant = floor_div(a.constant, k);
+  d.remainder.constant = floor_mod(a.constant, k);
+  for (const Affine::Term& term : a.terms)
+    if (term.coefficient % k == 0) {
+      d.quotient.add(term.atom, term.coefficient / k);
+    } else {
+      d.remainder.add(term.atom, term.coefficient);
+    }
+  const auto whole = bounds.quotient(d.remainder, k);
+  if (!whole) return std::nullopt;
+  d.quotient.constant += *whole;
+  d.remainder.constant -= *whole * k;
+  return d;
+}
+
+Expr simplify_division(const Binary& b, const Bounds& bounds) {
+  const Expr a = simplify(b.a, bounds);
+  const auto k = dsl::as_int(b.b);
+  if (!k || *k <= 0) return dsl::binary(b.op, a, simplify(b.b, bounds));
+  const Affine affine = to_affine(a);
+  if (const auto d = divide(affine, *k, bounds))
+    return to_expr(b.op == BinaryOp::Div ? d->quotient : d->remainder);
+  if (b.op == BinaryOp::Div) {
+    // floor((k q + r) / k) = q + floor(r / k)
+    Affine quotient, remainder;
+    remainder.constant = affine.constant;
+    for (const Affine::Term& term : affine.terms)
+      (term.coefficient % *k == 0 ? quotient : remainder)
+          .add(term.atom, term.coefficient % *k == 0 ? term.coefficient / *k : term.coefficient);
+    if (!quotient.terms.empty())
+      return to_expr(quotient) + dsl::binary(BinaryOp::Div, to_expr(remainder), Expr(*k));
+  } else {
+    Affine remainder;
+    remainder.constant = floor_mod(affine.constant, *k);
+    for (const Affine::Term& term : affine.terms)
+      if (term.coefficient % *k != 0) remainder.add(term.atom, term.coefficient);
+    return dsl::binary(BinaryOp::Mod, to_expr(remainder), Expr(*k));
+  }
+  return dsl::binary(b.op, a, Expr(*k));
+}
+
+std::optional<Expr> simplify_comparison(const Expr& condition, const Bounds& bounds) {
+  if (bounds.proves(condition)) return dsl::constant_int(Bool, 1);
+  if (bounds.refutes(condition)) return dsl::constant_int(Bool, 0);
+  return std::nullopt;
+}
+
+/// min(a, b, ...) without what another is proved not to exceed; likewise for the maximum.
+Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
+  const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
+  if (is_float(x.type())) return dsl::binary(b.op, x, y);
+  std::vector<Expr> all, kept;
+  alternatives(x, b.op, all);
+  alternatives(y, b.op, all);
+  for (const Expr& candidate : all) {
+    const auto covers = [&](const Expr& a, const Expr& other) {
+      return bounds.proves(b.op == BinaryOp::Min ? a <= other : other <= a);
+    };
+    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& k) { return covers(k, candidate); }))
+      continue;
+    std::erase_if(kept, [&](const Expr& k) { return covers(candidate, k); });
+    kept.push_back(candidate);
+  }
+  Expr result = kept[0];
+  for (size_t i = 1; i < kept.size(); ++i) result = dsl::binary(b.op, result, kept[i]);
+  return result;
+}
+
+Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
+  Affine sum;
+  const Affine raw = to_affine(expr);
+  sum.constant = raw.constant;
+  for (const Affine::Term& term : raw.terms)
+    sum.add(to_affine(simplify(term.atom, bounds)), term.coefficient);
+  rejoin_fused(sum);
+  return to_expr(sum);
+}
+
+}  // namespace
+
+Expr simplify(const Expr& expr, const Bounds& bounds) {
+  if (const dsl::Select* s = expr.as<dsl::Select>())
+    return dsl::select(simplify(s->condition, bounds), simplify(s->a, bounds),
+                       simplify(s->b, bounds));
+  if (const dsl::Read* r = expr.as<dsl::Read>()) {
+    std::vector<Expr> indices;
+    for (const Expr& index : r->indices) indices.push_back(simplify(index, bounds));
+    return dsl::read(r->tensor, std::move(indices), r->type, r->source);
+  }
+  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return dsl::cast(c->type, simplify(c->a, bounds));
+  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return dsl::unary(u->op, simplify(u->a, bounds));
+  const Binary* b = expr.as<Binary>();
+  if (!b) return expr;
+  switch (b->op) {
+    case BinaryOp::Div:
+    case BinaryOp::Mod:
+      if (expr.type() == Int64) return simplify_division(*b, bounds);
+      break;
+    case BinaryOp::Min:
+    case BinaryOp::Max:
+      return simplify_minmax(*b, bounds);
+    case BinaryOp::Add:
+    case BinaryOp::Sub:
+    case BinaryOp::Mul:
+      if (expr.type() == Int64) return simplify_affine(expr, bounds);
+      break;
+    case BinaryOp::Lt:
+    case BinaryOp::Le:
+    case BinaryOp::Eq:
+    case BinaryOp::Ne:
+      if (const auto decided = simplify_comparison(expr, bounds)) return *decided;
+      break;
+    default:
+      break;
+  }
+  return dsl::binary(b->op, simplify(b->a, bounds), simplify(b->b, bounds));
+}
+
+}  // namespace tw::schedules
