@@ -2,7 +2,10 @@
 #include "tools/selection.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "base/text.h"
@@ -150,11 +153,20 @@ std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
       .string();
 }
 
-Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
-                                   const runtime::Artifact& artifact) {
+Status check_cache(const PlaceFlags& flags, const Surroundings& here) {
   if (flags.cache.empty() && !here.fallback.empty())
     TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.cache).parent_path()));
-  TW_RETURN_IF_ERROR(make_private_directory(cache_directory(flags, here)));
+  const std::string directory = cache_directory(flags, here);
+  TW_RETURN_IF_ERROR(make_private_directory(directory));
+  if (::access(directory.c_str(), W_OK) == 0) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[cache] kernels cannot be kept in {} ({}): name another with --cache",
+                          shell_quoted(directory), std::strerror(errno)));
+}
+
+Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
+                                   const runtime::Artifact& artifact) {
+  TW_RETURN_IF_ERROR(check_cache(flags, here));
   std::string path = cached_artifact(flags, here, artifact.info);
   TW_RETURN_IF_ERROR(runtime::write_artifact(path, artifact));
   return path;

@@ -64,6 +64,10 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 std::string schedule_of(const Selection& selection);
 std::string default_schedule(const dsl::Workload& workload, const Target& target, int threads);
 
+/// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
+/// before the work, not after it.
+Status check_cache(const PlaceFlags& flags, const Surroundings& here);
+
 /// Where a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
                             const runtime::KernelInfo& info);

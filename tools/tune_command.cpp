@@ -112,6 +112,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store, open_database(flags.place, here,
                                         reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
+  if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   std::vector<Outcome> outcomes;
   std::optional<Error> failure;

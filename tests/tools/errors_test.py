@@ -90,6 +90,15 @@ class Errors(program.ProgramTest):
             self.succeed("show", *shape)
         self.assertEqual(os.listdir(self.home), [])
 
+    def test_Fault15_files_that_are_no_database(self):
+        for name, content in (("noise.db", os.urandom(50_000)), ("empty.db", b""), ("text.db", b"x" * 9999)):
+            path = self.home / name
+            path.write_bytes(content)
+            for verb in (["tune", *program.SMALL], ["run", *program.SMALL], ["db", "info"]):
+                self.fail_with(4, *verb, "--db", str(path), saying=[name, "backup", "db recover"])
+            self.fail_with(4, "db", "verify", str(path), saying=[name, "backup"])
+            self.assertEqual(path.read_bytes(), content)
+
     def test_a_message_is_one_line_whatever_it_quotes(self):
         self.fail_with(2, "tune", "--op", "a\nb\x1b[31m", saying=["a\\nb\\x1b[31m"])
 

@@ -33,6 +33,11 @@ class Surroundings(program.ProgramTest):
                               saying=["cannot be written", "--db"], **options)
         self.assertNotIn("tuning", done.err)
 
+    def test_Fault13_a_workload_of_a_tebibyte(self):
+        huge = ["--op", "dense", "--shape", "m=262144,n=1048576,k=1"]
+        for verb in ("tune", "run"):
+            self.fail_with(7, verb, *huge, "--db", self.db, saying=["too much for this machine", "out of memory"])
+
     def test_Fault19_a_read_only_database_still_answers(self):
         self.tune()
         os.chmod(self.db, 0o444)
@@ -106,9 +111,14 @@ class Surroundings(program.ProgramTest):
             folder.rmdir()
 
     def test_Fault70_decimal_comma(self):
-        for name in ("de_DE.UTF-8", "de_DE", "no_such_locale"):
-            document = self.tune("--effort", "full", environment={"LC_ALL": name, "LANG": name})
-            self.assertGreater(document["results"][0]["latency_ns"], 0)
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", self.home / "comma"],
+                       capture_output=True)
+        comma = {"LOCPATH": str(self.home), "LC_ALL": "comma", "LANG": "comma"}
+        for environment in (comma, {"LC_ALL": "no_such_locale", "LANG": "no_such_locale"}):
+            result = self.tune("--effort", "full", environment=environment)["results"][0]
+            self.assertGreater(result["latency_ns"], 0)
+            shown = self.succeed("db", "query", "--db", self.db, environment=environment).out
+            self.assertEqual(shown, self.succeed("db", "query", "--db", self.db).out)
 
     def test_Fault70_paths(self):
         for name in ("with space", "quote'\"", "line\nbreak", "-leading", "$(touch x)", "bytes\udcff"):
@@ -167,6 +177,38 @@ class Surroundings(program.ProgramTest):
     def test_Fault72_no_temporary_folder(self):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, saying=["TMPDIR"],
                        environment={"TMPDIR": str(self.home / "absent")})
+
+    def mounted(self, options, *arguments, environment=None):
+        """The program where `home/mount` is a file system of its own with these options."""
+        place = self.home / "mount"
+        place.mkdir(exist_ok=True)
+        mount = ["unshare", "--mount", "sh", "-c",
+                 f'mount -t tmpfs -o {options} none "$0" && exec "$@"', place]
+        if subprocess.run([*mount, "true"], capture_output=True).returncode != 0:
+            self.skipTest("[SKIP] file systems cannot be mounted here")
+        return subprocess.run([*mount, program.PROGRAM, *arguments], capture_output=True, text=True,
+                              cwd=self.home, env={**self.environment, **(environment or {})})
+
+    def test_Fault72_a_full_temporary_folder(self):
+        done = self.mounted("size=64k", "tune", *program.SMALL, "--db", self.db, "--trials", "1",
+                            environment={"TMPDIR": str(self.home / "mount")})
+        self.assertEqual(done.returncode, 0, done.stderr)  # /var/tmp serves
+
+    def test_Fault56_a_cache_without_execution(self):
+        done = self.mounted("noexec", "run", *program.SMALL, environment={"HOME": str(self.home / "mount")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("largest error", done.stdout)
+
+    def test_Fault56_a_read_only_cache_is_named_at_the_start(self):
+        for cache in ("mount", "mount/below"):
+            done = self.mounted("ro,mode=700", "tune", *program.SMALL, "--db", self.db, "--trials", "1",
+                                "--cache", str(self.home / cache))
+            self.assertEqual(done.returncode, 7, done.stderr)
+            self.assertRegex(done.stderr, program.ONE_ERROR)
+            self.assertIn(f"{cache} ", done.stderr)
+        # What needs no file goes on.
+        done = self.mounted("ro,mode=700", "run", *program.SMALL, "--cache", str(self.home / "mount"))
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_full_standard_output_is_an_error(self):
         with open("/dev/full", "w") as full:
