@@ -334,7 +334,8 @@ void Session::learn_from_database() {
   fresh_samples_.clear();
 }
 
-/// The best stored trials join the history, so that the first proposals can descend from them.
+/// The best stored trials begin the history, so that the first proposals can descend from them. One
+/// alone would only take the place of the default point: nothing is crossed with it.
 void Session::adopt_parents(db::Filter own) {
   own.status = db::TrialStatus::Ok;
   own.order = db::Order::Fastest;
@@ -342,13 +343,14 @@ void Session::adopt_parents(db::Filter own) {
   if (!records) return;
   std::set<std::string> adopted;  // a winner is stored twice
   for (const db::Record& record : *records) {
-    if (adopted.size() == most_stored_parents || interrupted()) return;
+    if (adopted.size() == most_stored_parents || interrupted()) break;
     if (!adopted.insert(record.schedule).second) continue;
     const auto schedule = schedules::parse_schedule(workload_->compute, record.schedule);
     if (!schedule) continue;
     if (const auto point = space_.point_of(*schedule))
       history_.push_back({*point, throughput_of(record.latency_ns)});
   }
+  if (history_.size() == 1) history_.clear();
 }
 
 std::optional<Ended> Session::ended() const {

@@ -64,6 +64,7 @@ class Session {
   std::vector<double> score(const std::vector<schedules::Point>& points);
   std::optional<Candidate> candidate(const schedules::Point& point);
   void learn_from_database();
+  void adopt_parents(db::Filter own);
   Status refresh_peak();
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
@@ -88,7 +89,7 @@ class Session {
   int64_t started_ns_ = 0;
   double peak_gflops_ = 0;
   double flops_ = 0;
-  std::vector<Tried> history_;
+  std::vector<Tried> history_;  ///< the best that is stored, then the trials of this run
   std::vector<cost_model::Sample> fresh_samples_;  ///< not learned from yet
   size_t learned_at_ = 0;                          ///< trials at the last refit
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codegen/abi.h"
+#include "codegen/compile.h"
+#include "tests/tuner/tuning.h"
+#include "tuner/device.h"
+
+namespace tw::tuner {
+namespace {
+
+using schedules::Point;
+using schedules::Space;
+
+constexpr const char* product = "dense m=64 n=128 k=256 f32 fast";
+
+db::Record stored_trial(const dsl::Workload& workload, const std::string& schedule,
+                        double latency_ns) {
+  db::Record record;
+  record.workload = workload.key();
+  record.op = workload.op;
+  record.target = host_target().to_string();
+  record.device = device_text(host_target());
+  record.toolchain = codegen::toolchain();
+  record.codegen_abi = codegen::codegen_abi;
+  record.schedule = schedule;
+  record.samples_ns = {latency_ns};
+  record.latency_ns = record.latency_low_ns = record.latency_high_ns = latency_ns;
+  record.flops = dsl::count_flops(workload.compute);
+  record.session = "before";
+  return db::seal(std::move(record));
+}
+
+/// Two legal points that differ, near the default.
+std::vector<Point> two_parents(const Space& space) {
+  Random random(3);
+  std::vector<Point> parents = {space.default_point()};
+  while (parents.size() < 2) {
+    const Point next = space.mutate(parents[0], random);
+    const auto schedule = space.schedule(next);
+    if (schedule.to_string() != space.schedule(parents[0]).to_string() && schedule.program())
+      parents.push_back(next);
+  }
+  return parents;
+}
+
+/// Crossing takes each knob from a parent, mutating changes two of them at most.
+bool descends(const Point& child, const std::vector<Point>& parents) {
+  int changed = 0;
+  for (size_t k = 0; k < child.size(); ++k)
+    changed += std::none_of(parents.begin(), parents.end(),
+                            [&](const Point& parent) { return parent[k] == child[k]; });
+  return changed <= 2;
+}
+
+/// Of the first batch of a run on this database.
+int64_t descendants(db::Store& store, const dsl::Workload& workload,
+                    const std::vector<Point>& parents) {
+  auto session =
+      Session::open(workload, host_target(), {.batch = 16}, store, test_environment(), {});
+  EXPECT_TRUE(session) << session.error().message;
+  const Status prepared = session->prepare();
+  EXPECT_TRUE(prepared) << prepared.error().message;
+  const std::vector<Candidate> batch = session->propose();
+  EXPECT_EQ(batch.size(), 16u);
+  return std::count_if(batch.begin(), batch.end(),
+                       [&](const Candidate& c) { return descends(c.point, parents); });
+}
+
+TEST(Session, FirstProposalsDescendFromStoredTrials) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target(), 1);
+  std::vector<db::Record> trials;
+  std::vector<Point> parents;
+  for (const Point& point : two_parents(space)) {
+    const schedules::Schedule schedule = space.schedule(point);
+    parents.push_back(*space.point_of(schedule));
+    trials.push_back(stored_trial(workload, schedule.to_string(), 2e5));
+  }
+  db::Store empty = open_store(folder / "empty.db"), store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(trials));
+  EXPECT_LE(descendants(empty, workload, parents), 1);  // the default itself
+  EXPECT_GE(descendants(store, workload, parents), 4);
+}
+
+}  // namespace
+}  // namespace tw::tuner
