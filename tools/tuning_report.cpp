@@ -46,6 +46,10 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                                 ? ""
                                 : fmt::format(" ({})", show_counts(o.tuned.progress.trials)),
                             o.tuned.progress.known_trials));
+  if (!o.tuned.progress.model.empty())
+    row("model", o.tuned.progress.model_note.empty()
+                     ? o.tuned.progress.model
+                     : fmt::format("{}: {}", o.tuned.progress.model, o.tuned.progress.model_note));
   row("threads", std::to_string(best.threads));
   row("target", best.target);
   row("session", best.session);
@@ -100,6 +104,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["elapsed_s"] = o.tuned.progress.elapsed_s;
   json["working_s"] = o.tuned.progress.working_s;
   json["model"] = o.tuned.progress.model;
+  json["model_note"] = o.tuned.progress.model_note;
   json["failures"] = o.tuned.failures;
   json["artifact"] = o.artifact;
   json["replay"] = replay_line(flags.place, here, o.tuned.best.hash);

@@ -86,6 +86,7 @@ void Session::report() {
   progress_.elapsed_s = elapsed_s();
   progress_.working_s = farm_.working_s();
   progress_.model = to_string(model_.source());
+  progress_.model_note = model_.quality().note;
   if (model_.source() == cost_model::Source::Learned)
     progress_.model += fmt::format(", rank correlation {:.2f}", model_.quality().learned.spearman);
   if (on_progress_) on_progress_(progress_);

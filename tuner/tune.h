@@ -65,6 +65,7 @@ struct Progress {
   double flops = 0;
   double peak_gflops = 0;  ///< of the machine on the kernel's threads
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"
+  std::string model_note;  ///< why it is the draft; empty: it is not
   double working_s = 0;    ///< spent building, verifying or measuring
 };
 using OnProgress = std::function<void(const Progress&)>;

@@ -86,6 +86,11 @@ class Tuning(program.ProgramTest):
         self.assertNotIn("\r", done.err)
         self.assertIn("tw1\n", done.out)
 
+    def test_Fault44_why_nothing_is_learned_is_said_once(self):
+        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "24", "--budget", "60s")
+        self.assertRegex(done.out, r"\nmodel +draft: \d+ measurements, \d+ needed to learn\n")
+        self.assertNotIn("needed to learn", done.err)
+
     def test_compile_only_measures_nothing(self):
         path = str(self.home / "arm.twart")
         document = self.json("tune", *program.SMALL, "--db", self.db, "--compile-only", "--target",

@@ -307,6 +307,7 @@ TEST_F(Tune, Fault44_RecordsThatTeachNothingLeaveTheDraftModelInCharge) {
       tune(workload_, host_target(), {.trials = 4, .batch = 4}, store, test_environment(), {});
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->progress.model, "draft");
+  EXPECT_THAT(tuned->progress.model_note, HasSubstr("needed to learn"));
 }
 
 TEST_F(Tune, Fault46_AWallClockThatJumpsChangesNothing) {
