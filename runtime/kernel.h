@@ -29,7 +29,7 @@ struct Buffer {
   void* data = nullptr;
   DType dtype = Float32;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
+  std::vector<int64_t> strides = {};
 };
 
 struct KernelOptions {

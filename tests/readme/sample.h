@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The sample of README.md as a function of what it takes from the program around it.
+
+#include "base/result.h"
+#include "runtime/thread_pool.h"
+#include "tuner/tune.h"
+
+namespace tw::readme {
+
+Status sample(const tuner::Environment& environment, const tuner::OnProgress& on_progress,
+              float* a_data, float* b_data, float* c_data, runtime::ThreadPool& pool);
+
+}  // namespace tw::readme
