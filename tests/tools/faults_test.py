@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile surroundings: no home, odd paths, tight limits, missing tools, read-only folders."""
 
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
 import os
 import pathlib
 import re
 import resource
 import shutil
+import sqlite3
 import subprocess
 import unittest
 
@@ -17,6 +23,18 @@ NOBODY = 65534
 class Surroundings(program.ProgramTest):
     def short(self, **options):
         return self.succeed("tune", *program.SMALL, "--trials", "1", "--budget", "30s", **options)
+
+    def test_Fault17_a_locked_database_is_waited_for(self):
+        self.tune()
+        lines = str(self.home / "all.jsonl")
+        self.succeed("db", "export", lines, "--db", self.db)
+        with open(self.db + ".lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            process = self.start("db", "import", lines, "--db", self.db)
+            self.addCleanup(process.kill)
+            self.assertIn("waiting for", process.stderr.readline())
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
 
     def test_Fault19_read_only_folder_is_named_at_the_start(self):
         folder = self.home / "ro"
@@ -76,6 +94,16 @@ class Surroundings(program.ProgramTest):
         self.assertGreater(self.json("run", *program.SMALL, "--db", self.db, "--format", "json")
                            ["checked_elements"], 0)
 
+    def test_Fault23_a_newer_schema_is_refused(self):
+        self.tune()
+        with contextlib.closing(sqlite3.connect(self.db)) as connection:
+            connection.execute("PRAGMA user_version = 99")
+            connection.commit()
+        before = pathlib.Path(self.db).read_bytes()
+        for verb in (["tune", *program.SMALL, "--trials", "1"], ["run", *program.SMALL], ["db", "info"]):
+            self.fail_with(4, *verb, "--db", self.db, saying=["newer program"])
+        self.assertEqual(pathlib.Path(self.db).read_bytes(), before)
+
     def test_Fault42_linker_that_fails(self):
         environment = self.with_linker("echo planted >&2; exit 1")
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", saying=["planted"],
@@ -84,6 +112,40 @@ class Surroundings(program.ProgramTest):
     def test_Fault42_code_generator_that_is_missing(self):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", "--code-generator",
                        str(self.home), saying=["libtw_halide.so", "halide"])
+
+    def test_Fault52_54_55_a_cached_kernel_that_cannot_be_trusted_is_built_again(self):
+        path = pathlib.Path(self.tune()["results"][0]["artifact"])
+        whole = path.read_bytes()
+        length = int.from_bytes(whole[8:12], "little")
+
+        def with_header(**changes):
+            header = json.loads(whole[12:12 + length])
+            del header["header_hash"]
+            header["info"].update(changes.pop("info", {}))
+            header.update(changes)
+            dump = functools.partial(json.dumps, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            header["header_hash"] = hashlib.sha256(dump(header).encode()).hexdigest()
+            text = dump(header).encode()
+            return whole[:8] + len(text).to_bytes(4, "little") + text + whole[12 + length:]
+
+        self.assertEqual(with_header(), whole)  # else what follows shows nothing
+        foreign = "x86-64-linux" if json.loads(whole[12:12 + length])["info"]["target"].startswith("arm") \
+            else "arm-64-linux"
+        flipped = bytearray(whole)
+        flipped[-100] ^= 1
+        for bad in (b"", whole[:-1], bytes(flipped), with_header(runtime_abi=99),
+                    with_header(info={"target": foreign})):
+            path.write_bytes(bad)
+            self.succeed("run", *program.SMALL, "--db", self.db)
+            self.assertEqual(path.read_bytes(), whole)
+        elsewhere = self.home / "elsewhere"
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere)
+        self.succeed("run", *program.SMALL, "--db", self.db)
+        self.assertFalse(path.is_symlink())
+        path.chmod(0o666)
+        self.succeed("run", *program.SMALL, "--db", self.db)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
 
     def test_Fault56_without_home(self):
         folder = pathlib.Path(f"/tmp/tilewright-{os.geteuid()}")
@@ -188,6 +250,15 @@ class Surroundings(program.ProgramTest):
             self.skipTest("[SKIP] file systems cannot be mounted here")
         return subprocess.run([*mount, program.PROGRAM, *arguments], capture_output=True, text=True,
                               cwd=self.home, env={**self.environment, **(environment or {})})
+
+    def test_Fault18_a_full_disk_ends_the_run(self):
+        done = self.mounted("size=64k", "tune", *program.SMALL, "--db", str(self.home / "mount/t.db"),
+                            "--trials", "200")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        last = done.stderr[done.stderr.rfind("tilewright: ["):]
+        self.assertRegex(last, program.ONE_ERROR)
+        self.assertIn("disk is full", last)
+        self.assertIn("what was committed is safe", last)
 
     def test_Fault72_a_full_temporary_folder(self):
         done = self.mounted("size=64k", "tune", *program.SMALL, "--db", self.db, "--trials", "1",

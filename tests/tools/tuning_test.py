@@ -101,6 +101,25 @@ class Tuning(program.ProgramTest):
         here = self.json("tune", *program.SMALL, "--db", self.db, "--compile-only", "--format", "json")
         self.assertTrue(here["results"][0]["verified"])
 
+    def test_Fault20_two_tuners_at_once_share_a_database(self):
+        runs = [self.start("tune", *program.SMALL, "--db", self.db, "--trials", "12", "--budget", "60s",
+                           "--seed", seed, "--format", "json") for seed in ("1", "2")]
+        documents = []
+        for process in runs:
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, err)
+            documents.append(json.loads(out))
+        records = self.records()
+        sessions = [record["session"] for record in records]
+        for document in documents:
+            result = document["results"][0]
+            self.assertEqual(sessions.count(document["session"]), sum(result["trials"].values()))
+        self.assertEqual(len(sessions), sum(sessions.count(d["session"]) for d in documents))
+        self.assertEqual({record["workload"] for record in records}, {"dense m=64 n=64 k=64 f32 fast"})
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
+        self.assertEqual(self.tune("--resume")["results"][0]["known_trials"],
+                         len({record["schedule"] for record in records}))
+
     def test_databases_of_two_tuners_become_one(self):
         first = len(self.tune() and self.records())
         other = str(self.home / "other.db")
