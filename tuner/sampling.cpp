@@ -35,6 +35,9 @@ constexpr int most_probes = 4;
 /// of 0.5 % where every third sample is.
 constexpr double hopeless_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
+/// Who is behind by so much will not win the finals: a coarser estimate is all that the model
+/// needs.
+constexpr double behind = 1.05;
 
 /// Differences below 1 % are never claimed: ratios of minima repeat to 0.3-0.9 % (one sigma).
 constexpr double least_noise_floor = 0.01;
@@ -223,6 +226,8 @@ Samples sample_until(const Run& run, double incumbent_ns, const Sampling& option
     best_ns = std::min(best_ns, raw.back());
     if (raw.size() >= minimum_counts_from && best_ns > hopeless_minimum * incumbent_ns)
       return ended(SampleState::Dropped, std::move(raw), batch.calls);
+    if (raw.size() >= minimum_counts_from && best_ns > behind * incumbent_ns)
+      return ended(SampleState::Settled, std::move(raw), batch.calls);
     if (raw.size() >= least &&
         estimate(raw).relative_interval() <= options.target_relative_interval)
       return ended(SampleState::Settled, std::move(raw), batch.calls);

@@ -54,7 +54,7 @@ struct Estimate {
 Estimate estimate(std::vector<double> samples_ns);
 
 enum class SampleState {
-  Settled,  ///< the interval is as small as wanted
+  Settled,  ///< the interval is as small as wanted, or the incumbent is out of reach
   Noisy,    ///< it is not, and samples or time ran out
   Dropped,  ///< clearly slower than the incumbent
   TooFast,  ///< below what the timer can tell: no latency is claimed

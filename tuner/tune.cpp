@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "codegen/abi.h"
 #include "schedules/schedule.h"
@@ -15,8 +16,9 @@ namespace tw::tuner {
 
 // Propose -> predict -> choose -> build -> verify -> measure -> record -> learn -> stop?
 //
-// The builder works on one batch while the runner measures the batch before: with one core for the
-// kernel and one for the builder nothing waits. A kernel that uses every core is measured alone.
+// The builder works on one batch while the runner measures the batch before and the next one is
+// thought out: with one core for the kernel and one for the builder nothing waits. A kernel that
+// uses every core is measured alone.
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment,
                    const OnProgress& on_progress) {
@@ -40,21 +42,22 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
          Session::open(workload, target, options, store, environment, on_progress));
   TW_RETURN_IF_ERROR(session.prepare());
 
-  std::vector<Candidate> built_batch, building_batch = session.propose();
+  std::vector<Candidate> building = session.propose(), proposed;
   std::optional<Ended> ended = session.ended();
-  if (!building_batch.empty()) TW_RETURN_IF_ERROR(session.begin_build(building_batch));
-  while (!building_batch.empty()) {
+  if (!building.empty()) TW_RETURN_IF_ERROR(session.begin_build(building));
+  if (overlaps && !ended) proposed = session.propose();
+  while (!building.empty()) {
     TW_TRY(const std::vector<BuildOutcome> built, session.finish_build());
-    built_batch = std::move(building_batch);
-    building_batch = ended || !overlaps ? std::vector<Candidate>() : session.propose();
-    if (!building_batch.empty()) TW_RETURN_IF_ERROR(session.begin_build(building_batch));
-    TW_RETURN_IF_ERROR(session.measure(built_batch, built));
+    const std::vector<Candidate> batch = std::exchange(building, {});
+    if (overlaps && !ended) building = std::exchange(proposed, {});
+    if (!building.empty()) TW_RETURN_IF_ERROR(session.begin_build(building));
+    TW_RETURN_IF_ERROR(session.measure(batch, built));
     session.learn();
     if (!ended) ended = session.ended();
-    if (!ended && !overlaps) {
-      building_batch = session.propose();
-      if (!building_batch.empty()) TW_RETURN_IF_ERROR(session.begin_build(building_batch));
-    }
+    if (!ended) proposed = session.propose();
+    if (overlaps || proposed.empty()) continue;
+    building = std::exchange(proposed, {});
+    TW_RETURN_IF_ERROR(session.begin_build(building));
   }
   return session.finish(ended.value_or(Ended::Trials));
 }

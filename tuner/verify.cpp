@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
+#include "base/integer.h"
 #include "codegen/abi.h"
 
 namespace tw::tuner {
@@ -68,14 +71,21 @@ void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& sha
   }
   int64_t elements = 1;
   for (const int64_t extent : extents) elements *= extent;
-  for (int64_t position = 0; position < elements; ++position) {
+  // Along the innermost part everything moves by one step: that is the loop that has to be fast.
+  const int64_t run = extents.back();
+  const auto inner = static_cast<size_t>(parts.back().dim);
+  const int64_t inner_stride = step.back() * stride[inner];
+  for (int64_t first = 0; first < elements; first += run) {
     int64_t logical = 0;
+    int64_t inside = ceil_div(std::max<int64_t>(shape[inner] - at[inner], 0), step.back());
     for (size_t d = 0; d < shape.size(); ++d) {
-      if (at[d] >= shape[d]) logical = -1;
-      if (logical >= 0) logical += at[d] * stride[d];
+      if (d != inner && at[d] >= shape[d]) inside = 0;
+      logical += at[d] * stride[d];
     }
-    visit(position, logical);
-    for (size_t p = parts.size(); p > 0; --p) {
+    inside = std::min(inside, run);
+    for (int64_t i = 0; i < inside; ++i) visit(first + i, logical + i * inner_stride);
+    for (int64_t i = inside; i < run; ++i) visit(first + i, -1);
+    for (size_t p = parts.size() - 1; p > 0; --p) {
       const auto d = static_cast<size_t>(parts[p - 1].dim);
       at[d] += step[p - 1];
       if (++index[p - 1] < extents[p - 1]) break;
@@ -85,19 +95,36 @@ void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& sha
   }
 }
 
+/// Calls copy(size) with the element's size as a constant, so that copying one is one instruction.
+template <typename Copy>
+void with_size(DType type, const Copy& copy) {
+  switch (size_bytes(type)) {
+    case 1:
+      return copy(std::integral_constant<size_t, 1>());
+    case 2:
+      return copy(std::integral_constant<size_t, 2>());
+    case 4:
+      return copy(std::integral_constant<size_t, 4>());
+    default:
+      TW_CHECK(size_bytes(type) == 8);
+      return copy(std::integral_constant<size_t, 8>());
+  }
+}
+
 void pack(const dsl::Layout& layout, const dsl::Array& logical, std::byte* storage) {
   if (layout.is_row_major()) {
     std::memcpy(storage, logical.data.data(), logical.data.size());
     return;
   }
-  const auto size = static_cast<size_t>(size_bytes(logical.type));
-  for_each_element(layout, logical.shape, [&](int64_t to, int64_t from) {
-    std::byte* element = storage + static_cast<size_t>(to) * size;
-    if (from < 0) {
-      std::memset(element, 0, size);
-    } else {
-      std::memcpy(element, logical.data.data() + static_cast<size_t>(from) * size, size);
-    }
+  with_size(logical.type, [&](auto size) {
+    for_each_element(layout, logical.shape, [&](int64_t to, int64_t from) {
+      std::byte* element = storage + static_cast<size_t>(to) * size;
+      if (from < 0) {
+        std::memset(element, 0, size);
+      } else {
+        std::memcpy(element, logical.data.data() + static_cast<size_t>(from) * size, size);
+      }
+    });
   });
 }
 
@@ -106,11 +133,12 @@ void unpack(const dsl::Layout& layout, const std::byte* storage, dsl::Array& log
     std::memcpy(logical.data.data(), storage, logical.data.size());
     return;
   }
-  const auto size = static_cast<size_t>(size_bytes(logical.type));
-  for_each_element(layout, logical.shape, [&](int64_t from, int64_t to) {
-    if (to < 0) return;
-    std::memcpy(logical.data.data() + static_cast<size_t>(to) * size,
-                storage + static_cast<size_t>(from) * size, size);
+  with_size(logical.type, [&](auto size) {
+    for_each_element(layout, logical.shape, [&](int64_t from, int64_t to) {
+      if (to < 0) return;
+      std::memcpy(logical.data.data() + static_cast<size_t>(to) * size,
+                  storage + static_cast<size_t>(from) * size, size);
+    });
   });
 }
 
