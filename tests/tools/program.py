@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,29 @@ class ProgramTest(unittest.TestCase):
         """A short real run; the document of its results."""
         return self.json("tune", *SMALL, "--db", self.db, "--trials", "4", "--budget", "30s",
                          "--format", "json", *arguments, **options)
+
+    def short(self, **options):
+        """A run of one trial."""
+        return self.succeed("tune", *SMALL, "--trials", "1", "--budget", "30s", **options)
+
+    def with_linker(self, body):
+        """The environment in which `ld` is this script; `link` in it is the true one."""
+        folder = self.home / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "ld").write_text(f"#!/bin/sh\nlink() {{ exec {shutil.which('ld')} \"$@\"; }}\n{body}\n")
+        (folder / "ld").chmod(0o755)
+        return {"PATH": f"{folder}:{self.environment['PATH']}"}
+
+    def mounted(self, options, *arguments, environment=None):
+        """The program where `home/mount` is a file system of its own with these options."""
+        place = self.home / "mount"
+        place.mkdir(exist_ok=True)
+        mount = ["unshare", "--mount", "sh", "-c",
+                 f'mount -t tmpfs -o {options} none "$0" && exec "$@"', place]
+        if subprocess.run([*mount, "true"], capture_output=True).returncode != 0:
+            self.skipTest("[SKIP] file systems cannot be mounted here")
+        return subprocess.run([*mount, PROGRAM, *arguments], capture_output=True, text=True,
+                              cwd=self.home, env={**self.environment, **(environment or {})})
 
 
 def main():

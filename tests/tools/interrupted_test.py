@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are interrupted or killed."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import program
+
+
+class Interrupted(program.ProgramTest):
+    """Fault31, 32, 33: a signal ends the run, what was measured stays, the next run goes on."""
+
+    def begin(self):
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--budget", "300s")
+        self.addCleanup(process.kill)
+        return process
+
+    def count(self):
+        if not os.path.exists(self.db):
+            return 0
+        done = self.run_program("db", "info", "--db", self.db, "--format", "json")
+        return json.loads(done.out)["records"] if done.returncode == 0 else 0
+
+    def wait_for_trials(self, process, before=0):
+        """Until the database has more; asks another process, as somebody watching would."""
+        while process.poll() is None:
+            if self.count() > before:
+                return
+        self.fail("the run ended by itself: " + process.stderr.read())
+
+    def interrupt(self, *signals):
+        before = self.count()
+        process = self.begin()
+        self.wait_for_trials(process, before)
+        for number in signals:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=20)  # ten times what is promised
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
+        return out, err
+
+    def test_Fault31_once(self):
+        out, err = self.interrupt(signal.SIGINT)
+        self.assertIn("replay", out)  # the best so far
+        self.assertIn("interrupted; to go on:", err)
+        self.assertIn("--budget 300s", err)
+        more = self.tune("--resume")
+        self.assertGreater(more["results"][0]["known_trials"], 0)
+
+    def test_Fault31_twice(self):
+        self.interrupt(signal.SIGINT, signal.SIGINT)
+
+    def test_Fault31_once_when_all_trials_are_done(self):
+        """Finals, confirmation and the build of the winner are cut short, too."""
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "8")
+        self.addCleanup(process.kill)
+        while process.poll() is None and self.count() < 8:
+            pass
+        process.send_signal(signal.SIGINT)  # to no one, where all was done before we looked
+        out, err = process.communicate(timeout=20)
+        self.assertIn(process.returncode, (0, 130), err)
+        self.assertEqual("interrupted; to go on:" in err, process.returncode == 130, err)
+        self.assertEqual(self.folders_of_runs(), [])
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
+
+    def test_Fault31_the_folder_of_a_killed_run_is_removed_by_the_next(self):
+        process = self.begin()
+        self.wait_for_trials(process)
+        process.kill()
+        process.communicate()
+        self.assertEqual(len(self.folders_of_runs()), 1)
+        self.tune()
+        self.assertEqual(self.folders_of_runs(), [])
+
+    def folders_of_runs(self):
+        return [name for name in os.listdir(self.environment["TMPDIR"]) if name.startswith("tilewright-run-")]
+
+    def test_Fault32_sigterm_and_sighup(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.interrupt(number)
+
+    def test_Fault32_workers_die_with_a_killed_parent(self):
+        process = self.begin()
+        self.wait_for_trials(process)
+        workers = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+        workers = [int(pid) for pid in workers.stdout.split()]
+        self.assertTrue(workers)
+        process.kill()
+        process.communicate()
+        for pid in workers:
+            while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in self.status_of(pid):
+                pass
+        self.tune("--resume")
+
+    @staticmethod
+    def status_of(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return "State:\tZ"
+
+
+if __name__ == "__main__":
+    program.main()
