@@ -207,6 +207,35 @@ TEST(Conv2d, Fault07_RandomAttributesNeverTrap) {
   EXPECT_GT(valid, 50);
 }
 
+TEST(Operators, Fault07_RandomAttributesNeverTrap) {
+  for (const Operator& op : operators()) {
+    Random random(7);
+    int valid = 0;
+    for (int round = 0; round < 400; ++round) {
+      Attributes given;
+      for (const Attribute& attribute : op.attributes)
+        if (attribute.is_flag ? random.chance(0.2) : random.chance(0.9))
+          given[std::string(attribute.name)] = random.chance(0.02)   ? INT64_MAX - random.below(3)
+                                               : random.chance(0.05) ? -random.below(3)
+                                               : attribute.is_flag   ? random.below(2)
+                                                                     : random.below(6);
+      const auto made = make_workload(op.name, given);
+      if (!made) {
+        EXPECT_TRUE(made.error().code == ErrorCode::Usage ||
+                    made.error().code == ErrorCode::Unsupported)
+            << made.error().message;
+        continue;
+      }
+      ++valid;
+      EXPECT_EQ(parse_workload(made->key())->key(), made->key());
+      const auto outputs = interpret(made->compute, filled(made->compute));
+      EXPECT_TRUE(outputs) << outputs.error().message << "\n" << made->key();
+    }
+    // Random groups, strides and paddings of a convolution seldom agree: it has a test of its own.
+    EXPECT_GT(valid, op.name == "conv2d" ? 0 : 5) << op.name;
+  }
+}
+
 TEST(Operators, AreSortedAndTheirExamplesDeclare) {
   const auto& table = operators();
   EXPECT_TRUE(std::is_sorted(table.begin(), table.end(),

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "dsl/operators.h"
 #include "schedules/space.h"
 #include "tests/tuner/tuning.h"
 
@@ -166,6 +167,26 @@ TEST(Search, Fault03_SpacesOfEmptyShapesCanBeSearched) {
     Random random(1);
     EXPECT_TRUE(space.schedule(space.default_point()).program()) << key;
     for (int i = 0; i < 50; ++i) (void)space.schedule(space.sample(random)).program();
+  }
+}
+
+TEST(Search, Fault07_SpacesOfRandomShapesNeverTrap) {
+  for (const dsl::Operator& op : dsl::operators()) {
+    Random random(7);
+    int valid = 0;
+    for (int round = 0; round < 300 && valid < 12; ++round) {
+      dsl::Attributes given;
+      for (const dsl::Attribute& attribute : op.attributes)
+        if (!attribute.is_flag && !attribute.value && attribute.same_as.empty())
+          given[std::string(attribute.name)] = random.below(6);
+      const auto made = dsl::make_workload(op.name, given);
+      if (!made) continue;
+      ++valid;
+      const Space space = Space::derive(made->compute, host_target(), 1 + round % 3);
+      EXPECT_TRUE(space.schedule(space.default_point()).program()) << made->key();
+      for (int i = 0; i < 3; ++i) (void)space.schedule(space.sample(random)).program();
+    }
+    EXPECT_GT(valid, 0) << op.name;
   }
 }
 
