@@ -28,6 +28,8 @@ void handle(int signal, void (*handler)(int)) {
 
 }  // namespace
 
+const std::atomic<int>& interrupts_so_far() { return interrupts; }
+
 const std::atomic<int>& watch_interrupts() {
   handle(SIGALRM, on_alarm);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt);

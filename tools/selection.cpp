@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "schedules/space.h"
+#include "tools/interrupts.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 
@@ -38,9 +39,22 @@ std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
   return flags.cache.empty() ? here.cache : flags.cache;
 }
 
-db::StoreOptions store_options() {
+/// The clock by which a locked database is waited for. An interrupt ends a wait, and leaves those
+/// after it a fraction of a second: by this clock it takes all the time that a wait may last, and
+/// every second after it 200.
+std::function<int64_t()> impatient_clock_ms(const Surroundings& here, int64_t limit_ms) {
+  return [clock = here.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
+    const int64_t now_ms = clock() / 1'000'000;
+    if (interrupts_so_far().load() == 0) return now_ms;
+    if (!since_ms) since_ms = now_ms;
+    return *since_ms + limit_ms + 200 * (now_ms - *since_ms);
+  };
+}
+
+db::StoreOptions store_options(const Surroundings& here) {
   db::StoreOptions options;
   options.waiting.on_message = [](std::string_view text) { note(text); };
+  options.waiting.now_ms = impatient_clock_ms(here, options.waiting.limit_ms);
   return options;
 }
 
@@ -52,7 +66,7 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
     note(here.fallback);
     TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
   }
-  return db::Store::open(database_path(flags, here), mode, store_options());
+  return db::Store::open(database_path(flags, here), mode, store_options(here));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {

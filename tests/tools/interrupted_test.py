@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that are interrupted or killed."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -64,6 +65,23 @@ class Interrupted(program.ProgramTest):
         self.assertIn(process.returncode, (0, 130), err)
         self.assertEqual("interrupted; to go on:" in err, process.returncode == 130, err)
         self.assertEqual(self.folders_of_runs(), [])
+        self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
+
+    def test_Fault17_31_while_the_database_is_locked(self):
+        process = self.begin()
+        self.wait_for_trials(process)
+        with open(self.db + ".lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            while "waiting for" not in process.stderr.readline():
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertTrue(os.path.exists(self.db + ".spool.jsonl"))
+        known = self.count()
+        more = self.tune("--resume")["results"][0]
+        self.assertGreater(more["known_trials"], 0)
+        self.assertGreater(self.count(), known + sum(more["trials"].values()))  # with what was spooled
         self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
 
     def test_Fault31_the_folder_of_a_killed_run_is_removed_by_the_next(self):
