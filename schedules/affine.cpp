@@ -2,6 +2,7 @@
 #include "schedules/affine.h"
 
 #include <cstdlib>
+#include <utility>
 
 namespace tw::schedules {
 
@@ -87,6 +88,25 @@ Affine to_affine(const Expr& expr) {
   Affine affine;
   append_affine(expr, 1, affine);
   return affine;
+}
+
+Unclamped unclamp(const Expr& index) {
+  Unclamped result{index, {}};
+  std::vector<std::pair<BinaryOp, int64_t>> limits;
+  while (const Binary* b = result.index.as<Binary>()) {
+    if (b->op != BinaryOp::Min && b->op != BinaryOp::Max) break;
+    const auto first = dsl::as_int(b->a), second = dsl::as_int(b->b);
+    if (!first && !second) break;
+    limits.emplace_back(b->op, first ? *first : *second);
+    const Expr inner = first ? b->b : b->a;
+    result.index = inner;
+  }
+  for (const auto& [op, limit] : limits) {
+    Affine room = to_affine(result.index);
+    room.constant -= limit;
+    result.at_least_zero.push_back(op == BinaryOp::Min ? negated(room) : room);
+  }
+  return result;
 }
 
 Expr to_expr(const Affine& affine) {

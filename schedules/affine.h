@@ -28,6 +28,14 @@ struct Affine {
 };
 
 Affine to_affine(const Expr& expr);
+
+/// An index min(max(e, 0), 9), in any order and depth: e, and the constraints `a >= 0` under which
+/// the index is e. Without a minimum or maximum with a literal, the index itself and none.
+struct Unclamped {
+  Expr index;
+  std::vector<Affine> at_least_zero;
+};
+Unclamped unclamp(const Expr& index);
 Expr to_expr(const Affine& affine);
 
 /// A conjunction, split: each constraint means `affine >= 0`; what is not affine stays an

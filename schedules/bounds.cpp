@@ -491,8 +491,7 @@ Bounds::Bound Bounds::rounded_bound(const Linear::Term& term, const Linear& rest
   for (const Fact& fact : facts_) {
     const int64_t a = fact.at_least_zero.coefficient(term.atom);
     if (a == 0 || (a > 0) != (c > 0)) continue;
-    const Bound low =
-        bound_below(fact.at_least_zero.without({term.atom, a}).negated(), rules);
+    const Bound low = bound_below(fact.at_least_zero.without({term.atom, a}).negated(), rules);
     if (!low) continue;
     Linear replaced = rest;
     replaced.constant += c * (a > 0 ? ceil_div(*low, a) : floor_div(-*low, -a));

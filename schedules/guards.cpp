@@ -72,26 +72,60 @@ Block hoist_if(const If& branch) {
   return guarded(branch.condition, std::move(body));
 }
 
+// ---- clamped indices ------------------------------------------------------------------------
+
+/// The constraints under which no index of a read is clamped.
+std::vector<Affine> clamps_of(const Stmt& stmt) {
+  std::vector<Affine> constraints;
+  const Assign* assign = stmt.as<Assign>();
+  if (!assign) return constraints;
+  dsl::for_each(assign->value, [&](const Expr& e) {
+    const dsl::Read* r = e.as<dsl::Read>();
+    if (!r) return;
+    for (const Expr& index : r->indices)
+      for (Affine& affine : unclamp(index).at_least_zero) constraints.push_back(std::move(affine));
+  });
+  return constraints;
+}
+
+bool clamps_somewhere(const Block& body) {
+  bool clamps = false;
+  for_each(body, [&](const Stmt& stmt) { clamps = clamps || !clamps_of(stmt).empty(); });
+  return clamps;
+}
+
 // ---- resolving ------------------------------------------------------------------------------
 
 class Resolver {
  public:
-  explicit Resolver(int64_t most_statements) : most_statements_(most_statements) {}
+  Resolver(int64_t most_statements, bool clamps)
+      : most_statements_(most_statements), clamps_(clamps) {}
   bool is_too_large() const { return statements_ > most_statements_; }
   /// Unspecified once it is too large.
   Block run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis);
 
  private:
-  /// Values of a variable for which all guards that would stay in hot loops hold.
+  /// Values of a variable for which all guards that would stay in hot loops hold, and no clamp of
+  /// an index of vectors takes effect.
   struct Steady {
     int64_t low = std::numeric_limits<int64_t>::min();
     int64_t high = std::numeric_limits<int64_t>::max();  // inclusive
     bool needed = false;
   };
+  /// The loops between a variable's own and a statement, outermost first.
+  struct Inside {
+    struct Level {
+      std::string variable;
+      LoopKind kind;
+    };
+    std::string variable;
+    std::vector<Level> loops;
+    Steady steady;
+  };
   Steady steady_range(const std::string& variable, const Block& body);
-  void gather(const std::string& variable, const Block& body,
-              std::map<std::string, LoopKind>& kinds, std::vector<std::string>& order,
-              Steady& steady);
+  void gather(const Block& body, Inside& inside);
+  static LoopKind innermost_kind(const Affine& affine, const Inside& inside);
+  void narrow(const Affine& at_least_zero, Inside& inside) const;
 
   Block resolve(const Block& body);
   Block resolve_loop(const Loop& loop, bool may_peel);
@@ -101,57 +135,66 @@ class Resolver {
 
   Bounds bounds_;
   int64_t most_statements_;
+  bool clamps_;             ///< some index is a minimum or maximum
   int64_t statements_ = 0;  ///< resolved so far, each as often as it will be unrolled
   int64_t copies_ = 1;      ///< of a statement here, by the unrolled loops around it
 };
 
-// The innermost variable of a guard decides where the guard can go: a serial loop absorbs it in its
-// bounds, anything else needs constants.
-void Resolver::gather(const std::string& variable, const Block& body,
-                      std::map<std::string, LoopKind>& kinds, std::vector<std::string>& order,
-                      Steady& steady) {
+void Resolver::gather(const Block& body, Inside& inside) {
   for (const Stmt& stmt : body) {
     if (const Loop* loop = stmt.as<Loop>()) {
       const auto mark = bounds_.mark();
       bounds_.push_loop(loop->variable, loop->begin, loop->end);
-      kinds[loop->variable] = loop->kind;
-      order.push_back(loop->variable);
-      gather(variable, *loop->body, kinds, order, steady);
-      order.pop_back();
+      inside.loops.push_back({loop->variable, loop->kind});
+      gather(*loop->body, inside);
+      inside.loops.pop_back();
       bounds_.restore(mark);
     } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      gather(variable, *allocate->body, kinds, order, steady);
+      gather(*allocate->body, inside);
     } else if (const If* branch = stmt.as<If>()) {
-      for (const Affine& affine : split_condition(branch->condition).affine) {
-        const int64_t a = affine.coefficient(dsl::var(variable));
-        if (a == 0) continue;
-        const auto innermost = std::find_if(order.rbegin(), order.rend(),
-                                            [&](const std::string& v) { return uses(affine, v); });
-        if (innermost == order.rend() || kinds[*innermost] == LoopKind::Serial) continue;
-        const auto low = bounds_.lower(affine);
-        if (low && *low >= 0) continue;
-        Affine rest = affine;
-        rest.add(dsl::var(variable), -a);
-        const auto rest_low = bounds_.lower(rest);
-        if (!rest_low) continue;
-        steady.needed = true;
-        if (a > 0) {
-          steady.low = std::max(steady.low, ceil_div(-*rest_low, a));
-        } else {
-          steady.high = std::min(steady.high, floor_div(*rest_low, -a));
-        }
-      }
-      gather(variable, *branch->body, kinds, order, steady);
+      // A serial loop absorbs a guard in its bounds, anything else needs constants.
+      for (const Affine& affine : split_condition(branch->condition).affine)
+        if (innermost_kind(affine, inside) != LoopKind::Serial) narrow(affine, inside);
+      gather(*branch->body, inside);
+    } else if (clamps_) {
+      // Lanes whose indices are clamped are not next to each other; for one element it costs
+      // little.
+      for (const Affine& affine : clamps_of(stmt))
+        if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
     }
   }
 }
 
+/// Of the loops inside, the innermost that the constraint uses decides where it can go.
+LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
+  for (auto loop = inside.loops.rbegin(); loop != inside.loops.rend(); ++loop)
+    if (uses(affine, loop->variable)) return loop->kind;
+  return LoopKind::Serial;
+}
+
+/// To the values for which `at_least_zero` always holds.
+void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
+  const int64_t a = at_least_zero.coefficient(dsl::var(inside.variable));
+  if (a == 0) return;
+  const auto low = bounds_.lower(at_least_zero);
+  if (low && *low >= 0) return;
+  Affine rest = at_least_zero;
+  rest.add(dsl::var(inside.variable), -a);
+  const auto rest_low = bounds_.lower(rest);
+  if (!rest_low) return;
+  Steady& steady = inside.steady;
+  steady.needed = true;
+  if (a > 0) {
+    steady.low = std::max(steady.low, ceil_div(-*rest_low, a));
+  } else {
+    steady.high = std::min(steady.high, floor_div(*rest_low, -a));
+  }
+}
+
 Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
-  Steady steady;
-  std::map<std::string, LoopKind> kinds;
-  std::vector<std::string> order;
-  gather(variable, body, kinds, order, steady);
-  return steady;
+  Inside inside{variable, {}, {}};
+  gather(body, inside);
+  return inside.steady;
 }
 
 Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis) {
@@ -327,7 +370,7 @@ Block hoist_guards(const Block& body) {
 
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements) {
-  Resolver resolver(most_statements);
+  Resolver resolver(most_statements, clamps_somewhere(body));
   Block resolved = resolver.run(body, task_axes, 0);
   return resolver.is_too_large() ? std::nullopt : std::optional(std::move(resolved));
 }

@@ -107,7 +107,10 @@ AxisUse use_of(const dsl::Read& read, const std::string& axis) {
   for (size_t d = 0; d < read.indices.size(); ++d) {
     if (!dsl::uses_var(read.indices[d], axis)) continue;
     ++use.dimensions;
-    const Affine affine = to_affine(read.indices[d]);
+    // Where clamps take effect is peeled off.
+    const Expr index =
+        d + 1 == read.indices.size() ? unclamp(read.indices[d]).index : read.indices[d];
+    const Affine affine = to_affine(index);
     Affine rest = affine;
     rest.add(dsl::var(axis), -affine.coefficient(dsl::var(axis)));
     const bool unit =

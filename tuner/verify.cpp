@@ -208,6 +208,42 @@ Result<dsl::Arrays> KernelBuffers::outputs(const runtime::Kernel& kernel) const 
   return outputs;
 }
 
+bool keeps_arrays(const dsl::Workload& workload) { return workload.op == "expr"; }
+
+Result<Conversions> Conversions::of(const runtime::Kernel& kernel, const dsl::Workload& workload,
+                                    const dsl::Arrays& inputs, KernelBuffers& buffers) {
+  Conversions result;
+  if (!keeps_arrays(workload)) return result;
+  const auto& arguments = kernel.info().arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].pack.empty()) continue;
+    if (arguments[i].is_output) {
+      TW_TRY(dsl::Array array, dsl::Array::make(arguments[i].dtype, arguments[i].shape));
+      result.outputs_.emplace_back(static_cast<int>(i), std::move(array));
+    } else if (!workload.compute.find_input(arguments[i].name)->constant) {
+      TW_RETURN_IF_ERROR(buffers.make_writable(i));
+      result.inputs_.emplace_back(static_cast<int>(i), &inputs.at(arguments[i].name));
+    }
+  }
+  return result;
+}
+
+Status Conversions::pack_inputs(const runtime::Kernel& kernel, std::span<void* const> storage,
+                                runtime::ThreadPool& pool, int threads) const {
+  for (const auto& [argument, array] : inputs_)
+    TW_RETURN_IF_ERROR(kernel.pack(argument, array->data.data(),
+                                   storage[static_cast<size_t>(argument)], pool, threads));
+  return {};
+}
+
+Status Conversions::unpack_outputs(const runtime::Kernel& kernel, std::span<void* const> storage,
+                                   runtime::ThreadPool& pool, int threads) {
+  for (auto& [argument, array] : outputs_)
+    TW_RETURN_IF_ERROR(kernel.unpack(argument, storage[static_cast<size_t>(argument)],
+                                     array.data.data(), pool, threads));
+  return {};
+}
+
 Verdict compare(const dsl::Arrays& outputs, const Reference& reference) {
   const double error = worst_error(outputs, reference.normal.outputs);
   if (error <= reference.tolerance) return {db::TrialStatus::Ok, "", error};

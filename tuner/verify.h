@@ -4,7 +4,9 @@
 // strays into a guard or writes to an input ends the worker, and the parent reads the fault.
 
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/record.h"
@@ -30,12 +32,35 @@ class KernelBuffers {
                                     const dsl::Arrays& inputs, BufferOptions options);
   std::vector<void*> pointers() const;
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
+  Status make_writable(size_t argument) { return buffers_[argument].make_writable(); }
   /// Unpacks every output; an error names one whose canaries were touched.
   Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
 
  private:
   std::vector<dsl::Layout> layouts_;
   std::vector<GuardedBuffer> buffers_;
+};
+
+/// Whether a kernel of the workload is called on its user's arrays, so that converting them to its
+/// layouts and back is part of its time: so it is for a user's expression. An operator's neighbours
+/// in a graph share its layouts, and constant inputs are packed once.
+bool keeps_arrays(const dsl::Workload& workload);
+
+/// The conversions that each call of such a kernel makes; none for other workloads. Inputs are
+/// borrowed.
+class Conversions {
+ public:
+  /// Makes the inputs that a call packs writable in `buffers`.
+  static Result<Conversions> of(const runtime::Kernel& kernel, const dsl::Workload& workload,
+                                const dsl::Arrays& inputs, KernelBuffers& buffers);
+  Status pack_inputs(const runtime::Kernel& kernel, std::span<void* const> storage,
+                     runtime::ThreadPool& pool, int threads) const;
+  Status unpack_outputs(const runtime::Kernel& kernel, std::span<void* const> storage,
+                        runtime::ThreadPool& pool, int threads);
+
+ private:
+  std::vector<std::pair<int, const dsl::Array*>> inputs_;  ///< argument and the user's array
+  std::vector<std::pair<int, dsl::Array>> outputs_;
 };
 
 /// Outputs of the normal fill against the reference's.

@@ -65,7 +65,7 @@ BuildReply build(const BuildJob& job) {
     spec.workload = job.workload;
     spec.schedule = job.schedules[i];
     spec.program = std::move(*program);
-    spec.packs = job.packs;
+    spec.packs = job.packs || keeps_arrays(*workload);
     spec.flops = static_cast<int64_t>(dsl::count_flops(workload->compute));
     specs.push_back(std::move(spec));
     places.push_back(i);
@@ -140,16 +140,24 @@ class Runner {
     runtime::Kernel kernel;
     KernelBuffers buffers;
     std::vector<void*> pointers;
+    Conversions conversions;  ///< that are part of a call
   };
   Result<Timed> ready_to_time(runtime::Kernel kernel) {
     TW_TRY(KernelBuffers buffers,
            KernelBuffers::make(kernel, *workload_, reference_->normal.inputs,
                                {.align = Align::Begin, .alignment = 64, .huge_pages = true}));
     std::vector<void*> pointers = buffers.pointers();
-    return Timed{std::move(kernel), std::move(buffers), std::move(pointers)};
+    TW_TRY(Conversions conversions,
+           Conversions::of(kernel, *workload_, reference_->normal.inputs, buffers));
+    return Timed{std::move(kernel), std::move(buffers), std::move(pointers),
+                 std::move(conversions)};
   }
-  Run run_of(const Timed& timed) {
-    return [&timed, this] { (void)timed.kernel.run(timed.pointers, *pool_, threads_); };
+  Run run_of(Timed& timed) {
+    return [&timed, this] {
+      (void)timed.conversions.pack_inputs(timed.kernel, timed.pointers, *pool_, threads_);
+      (void)timed.kernel.run(timed.pointers, *pool_, threads_);
+      (void)timed.conversions.unpack_outputs(timed.kernel, timed.pointers, *pool_, threads_);
+    };
   }
 
   /// Samples again when something else had the processor meanwhile; the quieter of two counts.
@@ -216,8 +224,8 @@ class Runner {
     const auto compared = [&]() -> Result<Comparison> {
       TW_TRY(runtime::Kernel kernel_a, load(job.a));
       TW_TRY(runtime::Kernel kernel_b, load(job.b));
-      TW_TRY(const Timed a, ready_to_time(std::move(kernel_a)));
-      TW_TRY(const Timed b, ready_to_time(std::move(kernel_b)));
+      TW_TRY(Timed a, ready_to_time(std::move(kernel_a)));
+      TW_TRY(Timed b, ready_to_time(std::move(kernel_b)));
       return compare_abba(run_of(a), run_of(b), static_cast<int>(job.rounds), Sampling{}, clock_);
     }();
     if (!compared) {
