@@ -256,6 +256,18 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
   EXPECT_EQ(simple("f < 12 && k.0 < 2"), "k.0 < 2");
 }
 
+TEST(Affine, UnclampFindsWhatIsInsideAndWhen) {
+  const auto text = [](const Unclamped& u) {
+    std::string text = dsl::to_string(u.index);
+    for (const Affine& a : u.at_least_zero) text += " | " + dsl::to_string(to_expr(a));
+    return text;
+  };
+  EXPECT_EQ(text(unclamp(parsed("max(min(x - 1, 43), 0)"))), "x - 1 | x - 1 | 44 - x");
+  EXPECT_EQ(text(unclamp(parsed("min(9, x)"))), "x | 9 - x");
+  EXPECT_EQ(text(unclamp(parsed("min(x, y)"))), "min(x, y)");
+  EXPECT_EQ(text(unclamp(parsed("x + 1"))), "x + 1");
+}
+
 TEST(Affine, RestoreForgetsAScope) {
   Bounds bounds;
   bounds.push_loop("x", Expr(0), Expr(8));

@@ -79,6 +79,27 @@ TEST(Guards, TaskAxesPeelByBranches) {
       "    s[0] += 1.0\n");
 }
 
+/// s[0] += a[index]
+Block load(const std::string& index) {
+  const Expr value = dsl::read("a", {parsed(index)}, Float32);
+  return {Stmt{Assign{"s", {Expr(0)}, value, Combine::Sum}}};
+}
+
+TEST(Guards, ClampedIndicesOfVectorsArePeeledOff) {
+  const Block vector =
+      loop("x.0", 6, loop("x.1", 8, load("max(min(x.0 * 8 + x.1 - 1, 43), 0)"), LoopKind::Vector));
+  EXPECT_EQ(resolved(vector),
+            "vector x.1 in 0..8\n"
+            "  s[0] += a[max(min(x.1 - 1, 43), 0)]\n"
+            "for x.0 in 1..5\n"
+            "  vector x.1 in 0..8\n"
+            "    s[0] += a[max(min(x.0 * 8 + x.1 - 1, 43), 0)]\n"
+            "vector x.1 in 0..8\n"
+            "  s[0] += a[max(min(40 + x.1 - 1, 43), 0)]\n");
+  const Block scalar = loop("x.0", 6, loop("x.1", 8, load("max(x.0 * 8 + x.1 - 1, 0)")));
+  EXPECT_EQ(resolved(scalar), to_string(scalar, 0));
+}
+
 TEST(Guards, WithoutAnAffineFormStay) {
   EXPECT_EQ(resolved(loop("y", 4, guarded("y != 2", store()))),
             "for y in 0..4\n  if y != 2\n    s[0] += 1.0\n");
