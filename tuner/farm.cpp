@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "tuner/sandbox.h"
 
@@ -33,6 +35,14 @@ namespace {
 // A batch of eight takes a quarter of a second; one that takes as long as six candidates may take
 // to be measured has gone astray.
 constexpr double timeouts_per_build = 6;
+
+// More would have less than two candidates of a batch each.
+constexpr int most_builders = 4;
+
+int builders_for(const Target& target, int threads) {
+  const int cores = target.cores > threads ? target.cores - threads : target.cores;
+  return std::clamp(cores, 1, most_builders);
+}
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
@@ -75,9 +85,11 @@ Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, in
     if (kind == "build") options.argv.push_back(farm.scratch_->path());
     return options;
   };
-  TW_TRY(Process builder, Process::start(worker("build"), waiting_clock));
+  for (int i = 0; i < builders_for(target, threads); ++i) {
+    TW_TRY(Process builder, Process::start(worker("build"), waiting_clock));
+    farm.builders_.push_back({std::move(builder)});
+  }
   TW_TRY(Process runner, Process::start(worker("run"), waiting_clock));
-  farm.builder_ = std::move(builder);
   farm.runner_ = std::move(runner);
   return farm;
 }
@@ -90,31 +102,54 @@ void Farm::busy(int64_t from_ns, int64_t to_ns) {
 }
 
 Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) {
-  TW_CHECK(building_ == 0, "one batch at a time");
-  if (!builder_->running()) TW_RETURN_IF_ERROR(builder_->restart());
-  BuildJob job{workload_,      target_, code_generator_, scratch_->path(), schedules,
-               next_artifact_, packs};
-  next_artifact_ += static_cast<int64_t>(schedules.size());
-  building_ = schedules.size();
   building_trials_ = !packs;
   build_started_ns_ = clock_();
-  return builder_->send(encode(Job(job)));
+  size_t next = 0;
+  for (size_t i = 0; i < builders_.size() && next < schedules.size(); ++i) {
+    Builder& builder = builders_[i];
+    TW_CHECK(builder.building == 0, "one batch at a time");
+    const size_t left = schedules.size() - next, idle = builders_.size() - i;
+    builder.building = (left + idle - 1) / idle;
+    const auto first = schedules.begin() + static_cast<ptrdiff_t>(next);
+    const BuildJob job{workload_,
+                       target_,
+                       code_generator_,
+                       scratch_->path(),
+                       {first, first + static_cast<ptrdiff_t>(builder.building)},
+                       next_artifact_,
+                       packs};
+    next += builder.building;
+    next_artifact_ += static_cast<int64_t>(builder.building);
+    if (!builder.process.running()) TW_RETURN_IF_ERROR(builder.process.restart());
+    TW_RETURN_IF_ERROR(builder.process.send(encode(Job(job))));
+  }
+  return {};
 }
 
 Result<std::vector<BuildOutcome>> Farm::finish_build() {
-  const size_t count = building_;
-  building_ = 0;
   const bool preparing = patience_->gives_up_at_once;
   patience_->gives_up_at_once = preparing || building_trials_;
-  const Outcome outcome = builder_->receive(clock_() + to_ns(timeouts_per_build * timeout_s_));
+  std::vector<BuildOutcome> outcomes;
+  for (Builder& builder : builders_) {
+    if (builder.building == 0) continue;
+    TW_TRY(std::vector<BuildOutcome> built, finish(builder));
+    std::move(built.begin(), built.end(), std::back_inserter(outcomes));
+  }
   patience_->gives_up_at_once = preparing;
   busy(build_started_ns_, clock_());
+  return outcomes;
+}
+
+Result<std::vector<BuildOutcome>> Farm::finish(Builder& builder) {
+  const size_t count = std::exchange(builder.building, 0);
+  const Outcome outcome =
+      builder.process.receive(clock_() + to_ns(timeouts_per_build * timeout_s_));
   if (const Reply* reply = std::get_if<Reply>(&outcome)) {
     BuildReply built;
     TW_RETURN_IF_ERROR(decode(reply->bytes, built));
     if (built.outcomes.size() == count) return std::move(built.outcomes);
   }
-  // The batch is lost with its builder; which candidate did it is not known, so all carry the
+  // What it had is lost with a builder; which candidate did it is not known, so all carry the
   // blame.
   const MeasureReply fault = fault_of(outcome);
   return std::vector<BuildOutcome>(count,

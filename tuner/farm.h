@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two workers of a tuning run, as the parent sees them: one builds, one runs candidates. Each
+// The workers of a tuning run, as the parent sees them: some build candidates, one runs them. Each
 // job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
 // with a status. Not thread-safe.
 
@@ -21,14 +21,15 @@ namespace tw::tuner {
 
 class Farm {
  public:
-  /// Starts both workers and makes a private directory for artifacts. Environment when it cannot.
+  /// Starts the workers, builders on the cores that the kernel leaves free or else on all of them,
+  /// and makes a private directory for artifacts. Environment when it cannot.
   static Result<Farm> start(const dsl::Workload& workload, const Target& target, int threads,
                             uint64_t seed, const Environment& environment, double timeout_s);
   Farm(Farm&&) = default;
   Farm& operator=(Farm&&) = default;
   ~Farm();
 
-  /// Hands schedules to the builder and returns at once; finish_build() waits for the outcome.
+  /// Hands schedules to the builders and returns at once; finish_build() waits for the outcome.
   /// Those without `packs` are trials, which are given up at the first interrupt.
   Status begin_build(const std::vector<std::string>& schedules, bool packs = false);
   Result<std::vector<BuildOutcome>> finish_build();
@@ -48,6 +49,12 @@ class Farm {
 
  private:
   Farm() = default;
+  struct Builder {
+    Process process;
+    size_t building = 0;  ///< schedules that it has at present
+  };
+  Result<std::vector<BuildOutcome>> finish(Builder& builder);
+  void busy(int64_t from_ns, int64_t to_ns);
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
   Status restart_runner();
   Status build_and_load_reference(const std::string& schedule);
@@ -63,14 +70,13 @@ class Farm {
   struct Patience;
   std::shared_ptr<Patience> patience_;
   std::optional<Scratch> scratch_;
-  std::optional<Process> builder_, runner_;
-  size_t building_ = 0;
+  std::vector<Builder> builders_;
+  std::optional<Process> runner_;
   bool building_trials_ = false;
   int64_t next_artifact_ = 0;
   int64_t build_started_ns_ = 0, busy_until_ns_ = 0;
   double working_s_ = 0;
   double reference_ns_ = 0;
-  void busy(int64_t from_ns, int64_t to_ns);
 };
 
 }  // namespace tw::tuner

@@ -16,9 +16,9 @@ namespace tw::tuner {
 
 // Propose -> predict -> choose -> build -> verify -> measure -> record -> learn -> stop?
 //
-// The builder works on one batch while the runner measures the batch before and the next one is
-// thought out: with one core for the kernel and one for the builder nothing waits. A kernel that
-// uses every core is measured alone.
+// Builders work on one batch while the runner measures the batch before and the next one is thought
+// out: with one core for the kernel and one for a builder nothing waits. A kernel that uses every
+// core is measured alone.
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment,
                    const OnProgress& on_progress) {
@@ -45,19 +45,21 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
   std::vector<Candidate> building = session.propose(), proposed;
   std::optional<Ended> ended = session.ended();
   if (!building.empty()) TW_RETURN_IF_ERROR(session.begin_build(building));
-  if (overlaps && !ended) proposed = session.propose();
+  if (!ended) proposed = session.propose();
+  const auto build_proposed = [&]() -> Status {
+    if (ended || proposed.empty()) return {};
+    building = std::exchange(proposed, {});
+    return session.begin_build(building);
+  };
   while (!building.empty()) {
     TW_TRY(const std::vector<BuildOutcome> built, session.finish_build());
     const std::vector<Candidate> batch = std::exchange(building, {});
-    if (overlaps && !ended) building = std::exchange(proposed, {});
-    if (!building.empty()) TW_RETURN_IF_ERROR(session.begin_build(building));
+    if (overlaps) TW_RETURN_IF_ERROR(build_proposed());
     TW_RETURN_IF_ERROR(session.measure(batch, built));
     session.learn();
     if (!ended) ended = session.ended();
+    if (!overlaps) TW_RETURN_IF_ERROR(build_proposed());
     if (!ended) proposed = session.propose();
-    if (overlaps || proposed.empty()) continue;
-    building = std::exchange(proposed, {});
-    TW_RETURN_IF_ERROR(session.begin_build(building));
   }
   return session.finish(ended.value_or(Ended::Trials));
 }

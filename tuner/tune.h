@@ -7,7 +7,7 @@
 //   tuned.best.schedule;      // tw1 text
 //   tuned.artifact;           // the kernel, compiled and verified
 //
-// Candidates are built in one worker process and run in another, each behind limits and deadlines;
+// Candidates are built in worker processes and run in another, each behind limits and deadlines;
 // a candidate that crashes, hangs or is wrong is a record with that status. Every trial is stored
 // as soon as its batch is done, so an interrupted run loses at most one batch and a later run goes
 // on from what is known. Not thread-safe; one tune() at a time in a process.
