@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tw::cost_model {
 namespace {
@@ -62,11 +63,15 @@ double spill_penalty(const BlockFacts& block) {
   return block.spills * std::max(1.0, block.chain) * spill_cycles + hoisted;
 }
 
+double loop_cycles(const PhaseFacts& phase) {
+  return loop_entry_cycles * phase.loop_entries + dynamic_entry_cycles * phase.dynamic_entries +
+         loop_instructions / instructions_per_cycle * phase.serial_iterations;
+}
+
 double phase_compute_cycles(const PhaseFacts& phase) {
-  double cycles = loop_entry_cycles * phase.loop_entries +
-                  dynamic_entry_cycles * phase.dynamic_entries +
-                  loop_instructions / instructions_per_cycle * phase.serial_iterations;
-  for (const BlockFacts& block : phase.blocks) cycles += block.executions * block_cycles(block);
+  double cycles = loop_cycles(phase);
+  for (const BlockFacts& block : phase.blocks)
+    cycles += block.executions * block_cost(block).cycles();
   return cycles;
 }
 
@@ -95,18 +100,24 @@ void add_phase(const PhaseFacts& phase, double threads, DraftCost& cost) {
 
 }  // namespace
 
-double block_cycles(const BlockFacts& block) {
+BlockCost block_cost(const BlockFacts& block) {
   const Instructions& i = block.instructions;
-  const double arithmetic = (i.fma + i.arithmetic) / fma_per_cycle + i.calls * call_cycles;
   const double lane_loads = i.strided_loads + i.gather_loads;
-  const double loads =
-      (i.vector_loads + i.broadcast_loads) / loads_per_cycle + lane_loads * lane_access_cycles;
-  const double stores = i.stores / stores_per_cycle + i.scattered_stores * lane_access_cycles;
-  const double issue = i.total() / instructions_per_cycle;
-  const double ports = bottleneck({arithmetic, loads, stores, issue});
   // Executions of a block that does not continue the same sums overlap out of order.
   const bool waits = block.loop_reduces || block.chain > 1;
-  return std::max(ports, waits ? block.chain * fma_latency : 0) + spill_penalty(block);
+  BlockCost cost;
+  cost.arithmetic = (i.fma + i.arithmetic) / fma_per_cycle + i.calls * call_cycles;
+  cost.loads =
+      (i.vector_loads + i.broadcast_loads) / loads_per_cycle + lane_loads * lane_access_cycles;
+  cost.stores = i.stores / stores_per_cycle + i.scattered_stores * lane_access_cycles;
+  cost.issue = i.total() / instructions_per_cycle;
+  cost.latency = waits ? block.chain * fma_latency : 0;
+  cost.spills = spill_penalty(block);
+  return cost;
+}
+
+double BlockCost::cycles() const {
+  return std::max(bottleneck({arithmetic, loads, stores, issue}), latency) + spills;
 }
 
 DraftCost draft_cost(const KernelFacts& facts, int threads) {
@@ -114,6 +125,35 @@ DraftCost draft_cost(const KernelFacts& facts, int threads) {
   DraftCost cost;
   for (const PhaseFacts& phase : facts.phases) add_phase(phase, threads, cost);
   return cost;
+}
+
+std::vector<ResourceTime> resource_times(const KernelFacts& facts, int threads) {
+  TW_CHECK(threads >= 1);
+  std::map<std::string, double> cycles;
+  for (const PhaseFacts& phase : facts.phases) {
+    const auto spend = [&](const char* resource, double all) {
+      cycles[resource] += parallel(all, phase.tasks, threads);
+    };
+    for (const BlockFacts& block : phase.blocks) {
+      const BlockCost cost = block_cost(block);
+      spend("multiply-add ports", block.executions * cost.arithmetic);
+      spend("load ports", block.executions * cost.loads);
+      spend("store ports", block.executions * cost.stores);
+      spend("instruction issue", block.executions * cost.issue);
+      spend("latency of sums", block.executions * cost.latency);
+      spend("spills", block.executions * cost.spills);
+    }
+    spend("loop overhead", loop_cycles(phase));
+  }
+  const DraftCost cost = draft_cost(facts, threads);
+  std::vector<ResourceTime> times = {{"L2 to L1", cost.l2_ns},
+                                     {"L3 to L2", cost.l3_ns},
+                                     {"memory to L3", cost.memory_ns},
+                                     {"tasks and barriers", cost.dispatch_ns}};
+  for (const auto& [resource, spent] : cycles) times.push_back({resource, spent / cycles_per_ns});
+  std::stable_sort(times.begin(), times.end(),
+                   [](const ResourceTime& a, const ResourceTime& b) { return a.ns > b.ns; });
+  return times;
 }
 
 Result<double> draft_cost_ns(const schedules::Program& program, const Target& target, int threads) {

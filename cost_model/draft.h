@@ -6,6 +6,9 @@
 // derives the formula. The constants describe a current x86-64 core: the order of candidates is the
 // aim, the nanoseconds are within a factor of two. Pure functions.
 
+#include <string>
+#include <vector>
+
 #include "base/result.h"
 #include "base/target.h"
 #include "cost_model/facts.h"
@@ -23,8 +26,25 @@ struct DraftCost {
   double total_ns = 0;
 };
 
-/// Cycles of one execution of the block on one core.
-double block_cycles(const BlockFacts& block);
+/// Cycles of one execution of a block on one core, by what they are spent on. All but spills
+/// overlap.
+struct BlockCost {
+  double arithmetic = 0;  ///< multiply-add ports
+  double loads = 0;       ///< load ports
+  double stores = 0;      ///< store ports
+  double issue = 0;       ///< instructions, whatever they are
+  double latency = 0;     ///< updates of a sum that wait for one another
+  double spills = 0;
+  double cycles() const;
+};
+BlockCost block_cost(const BlockFacts& block);
+
+/// The draft's time by resource, most first: what a kernel is limited by, in its opinion.
+struct ResourceTime {
+  std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
+  double ns;
+};
+std::vector<ResourceTime> resource_times(const KernelFacts& facts, int threads);
 
 /// Requires: threads >= 1.
 DraftCost draft_cost(const KernelFacts& facts, int threads);

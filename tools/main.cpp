@@ -18,8 +18,17 @@ namespace tw::tools {
 namespace {
 
 std::vector<Verb> verbs() {
-  return {tune_verb(),   list_verb(),  show_verb(), run_verb(),    compile_verb(),
-          replay_verb(), bench_verb(), db_verb(),   doctor_verb(), completion_verb(verbs),
+  return {tune_verb(),
+          list_verb(),
+          show_verb(),
+          explain_verb(),
+          run_verb(),
+          compile_verb(),
+          replay_verb(),
+          bench_verb(),
+          db_verb(),
+          doctor_verb(),
+          completion_verb(verbs),
           version_verb()};
 }
 

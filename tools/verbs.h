@@ -12,6 +12,7 @@ namespace tw::tools {
 Verb tune_verb();
 Verb list_verb();
 Verb show_verb();
+Verb explain_verb();
 Verb run_verb();
 Verb compile_verb();
 Verb replay_verb();

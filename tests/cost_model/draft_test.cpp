@@ -84,7 +84,7 @@ TEST(Draft, BlocksNeedEightSumsAtOnce) {
     block.accumulators = accumulators;
     block.chain = 1;
     block.loop_reduces = true;
-    return block_cycles(block) / accumulators;  // an FMA
+    return block_cost(block).cycles() / accumulators;  // an FMA
   };
   EXPECT_DOUBLE_EQ(cycles(1), 4);
   EXPECT_DOUBLE_EQ(cycles(4), 1);

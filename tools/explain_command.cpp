@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright explain: where a kernel stands, what limits it, and what the next best one does
+// differently.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/text.h"
+#include "codegen/inspect.h"
+#include "cost_model/draft.h"
+#include "schedules/schedule.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tools/verbs.h"
+
+namespace tw::tools {
+namespace {
+
+struct ExplainFlags {
+  SelectionFlags selection;
+  std::string format = "table";
+};
+
+/// What is known of a schedule without running it.
+struct Analysis {
+  cost_model::KernelFacts facts;
+  double predicted_ns = 0;
+  std::vector<cost_model::ResourceTime> resources;
+  int spills = 0;
+};
+
+/// The fastest other schedule of the same workload, and the steps that only one of the two has.
+struct Rival {
+  db::Record record;
+  std::vector<std::string> only_here, only_there;
+};
+
+Result<Analysis> analyse(const Selection& s, const tuner::Environment& environment) {
+  TW_TRY(const schedules::Schedule schedule,
+         schedules::parse_schedule(s.workload.compute, schedule_of(s)));
+  TW_TRY(const schedules::Program program, schedule.program());
+  Analysis analysis;
+  TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
+  analysis.predicted_ns = cost_model::draft_cost(analysis.facts, s.threads).total_ns;
+  analysis.resources = cost_model::resource_times(analysis.facts, s.threads);
+  TW_TRY(const runtime::Artifact artifact,
+         tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false, environment));
+  TW_TRY(const std::string assembly, codegen::disassemble(artifact.object, s.target));
+  analysis.spills = codegen::count_spills(assembly, s.target.architecture);
+  return analysis;
+}
+
+std::vector<std::string> lines_missing_in(const std::string& there, const std::string& here) {
+  const std::vector<std::string> lines = tw::split(there, '\n');
+  const std::set<std::string> present(lines.begin(), lines.end());
+  std::vector<std::string> missing;
+  for (const std::string& line : tw::split(here, '\n'))
+    if (!present.contains(line)) missing.push_back(line);
+  return missing;
+}
+
+Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& record) {
+  db::Filter same;
+  same.workload = record.workload;
+  same.target = record.target;
+  same.device = record.device;
+  same.threads = record.threads;
+  same.status = db::TrialStatus::Ok;
+  std::optional<db::Record> next;
+  TW_RETURN_IF_ERROR(store.for_each(same, [&](const db::Record& other) {
+    if (other.schedule != record.schedule && (!next || other.latency_ns < next->latency_ns))
+      next = other;
+    return true;
+  }));
+  if (!next) return std::optional<Rival>();
+  return std::optional(Rival{*next, lines_missing_in(next->schedule, record.schedule),
+                             lines_missing_in(record.schedule, next->schedule)});
+}
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/// Of the time of a phase's busiest thread, what an even split would need; the worst phase counts.
+double balance(const cost_model::KernelFacts& facts, int threads) {
+  double worst = 1;
+  for (const cost_model::PhaseFacts& phase : facts.phases)
+    worst = std::min(worst, phase.tasks / threads / std::ceil(phase.tasks / threads));
+  return worst;
+}
+
+double bytes_from_memory(const cost_model::KernelFacts& facts) {
+  double bytes = 0;
+  for (const cost_model::PhaseFacts& phase : facts.phases) bytes += phase.traffic[2];
+  return bytes;
+}
+
+Facts summary(const Selection& s, const Analysis& a) {
+  Facts facts = {{"workload", s.workload.key()}, {"threads", std::to_string(s.threads)}};
+  if (s.record) {
+    const db::Record& r = *s.record;
+    facts.emplace_back("measured", fmt::format("{}, {:.1f} GFLOP/s, {:.1f} % of the peak",
+                                               show_time(r.latency_ns),
+                                               gflops(r.flops, r.latency_ns),
+                                               100 * db::efficiency(r)));
+  }
+  facts.emplace_back("draft model", fmt::format("{}, limited by {}", show_time(a.predicted_ns),
+                                                a.resources.front().resource));
+  const double memory = bytes_from_memory(a.facts);
+  facts.emplace_back("intensity", fmt::format("{:.1f} FLOP a byte from memory, {:.1f} a byte loaded",
+                                              share(a.facts.useful_flops, memory),
+                                              share(a.facts.useful_flops, a.facts.loaded_bytes)));
+  facts.emplace_back("work", fmt::format("{:.1f} % of the operations are useful, {:.1f} % of the "
+                                         "lanes are used, {:.1f} % lie in partial tiles",
+                                         100 * share(a.facts.useful_flops, a.facts.flops),
+                                         100 * share(a.facts.flops, a.facts.lane_flops),
+                                         100 * share(a.facts.partial_flops, a.facts.flops)));
+  if (const auto* hot = a.facts.hot_block())
+    facts.emplace_back("hot block", fmt::format("{:.0f} statements, {:.0f} accumulators, {:.0f} "
+                                                "operands in registers",
+                                                hot->statements, hot->accumulators,
+                                                hot->operand_registers));
+  facts.emplace_back("spills", fmt::format("{} in the generated code", a.spills));
+  facts.emplace_back("balance", fmt::format("{:.1f} % of an even split over the threads",
+                                            100 * balance(a.facts, s.threads)));
+  return facts;
+}
+
+Table resource_table(const Analysis& a) {
+  Table table{{"resource", "draft", "share"}, {}};
+  for (const auto& [resource, ns] : a.resources)
+    if (ns > 0.005 * a.predicted_ns)
+      table.rows.push_back(
+          {resource, show_time(ns), fmt::format("{:.0f} %", 100 * share(ns, a.predicted_ns))});
+  return table;
+}
+
+std::string describe(const Rival& rival, const db::Record& record) {
+  std::string text =
+      fmt::format("next best: {}, {:.1f} % slower, record {}\n", show_time(rival.record.latency_ns),
+                  100 * (share(rival.record.latency_ns, record.latency_ns) - 1),
+                  rival.record.hash.substr(0, 16));
+  for (const std::string& step : rival.only_here) text += "  - " + step + "\n";
+  for (const std::string& step : rival.only_there) text += "  + " + step + "\n";
+  return text;
+}
+
+Status explain_as_json(const Selection& s, const Analysis& a, const std::optional<Rival>& rival) {
+  nlohmann::json json = {{"workload", s.workload.key()},
+                         {"threads", s.threads},
+                         {"predicted_ns", a.predicted_ns},
+                         {"spills", a.spills},
+                         {"useful_share", share(a.facts.useful_flops, a.facts.flops)},
+                         {"lane_share", share(a.facts.flops, a.facts.lane_flops)},
+                         {"partial_share", share(a.facts.partial_flops, a.facts.flops)},
+                         {"balance", balance(a.facts, s.threads)},
+                         {"memory_bytes", bytes_from_memory(a.facts)}};
+  for (const auto& [resource, ns] : a.resources)
+    json["resources"].push_back({{"resource", resource}, {"ns", ns}});
+  if (s.record) json["record"] = as_json(*s.record);
+  if (rival)
+    json["next_best"] = {{"record", as_json(rival->record)},
+                         {"only_in_this", rival->only_here},
+                         {"only_in_next", rival->only_there}};
+  return print_json("explain", json);
+}
+
+Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
+  TW_TRY(const Selection s, select(flags.selection, here));
+  TW_TRY(const Analysis analysis, analyse(s, tuning_environment(flags.selection.place, here)));
+  std::optional<Rival> rival;
+  if (s.record) {
+    TW_TRY(db::Store store,
+           open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
+    TW_TRY(rival, find_rival(store, *s.record));
+  }
+  if (flags.format == "json") {
+    TW_RETURN_IF_ERROR(explain_as_json(s, analysis, rival));
+    return 0;
+  }
+  const Table table = resource_table(analysis);
+  if (flags.format == "csv") {
+    TW_RETURN_IF_ERROR(print(as_csv(table)));
+    return 0;
+  }
+  TW_RETURN_IF_ERROR(print(as_text(summary(s, analysis)) + "\n" + as_text(table, here.color) +
+                           (rival ? "\n" + describe(*rival, *s.record) : "")));
+  return 0;
+}
+
+}  // namespace
+
+Verb explain_verb() {
+  auto f = std::make_shared<ExplainFlags>();
+  return {.name = "explain",
+          .summary = "what limits a kernel, and what the next best one does differently",
+          .flags = together({flags_of(f->selection), {format_flag(f->format)}}),
+          .operands = {hash_operand(f->selection)},
+          .run = [f](const Surroundings& here) { return explain_command(*f, here); }};
+}
+
+}  // namespace tw::tools
