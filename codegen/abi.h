@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/artifact.h"
 #include "schedules/program.h"
 
 namespace tw::codegen {
 
-/// Grows whenever old artifacts or records stop meaning the same; takes part in every lookup.
-inline constexpr int codegen_abi = 1;
+inline constexpr int64_t codegen_abi = runtime::current_codegen_abi;
 
 /// The stack of a task: far below the 8 MiB of a thread, so that nothing else on it matters.
 inline constexpr int64_t max_stack_bytes = 256 << 10;

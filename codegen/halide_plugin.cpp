@@ -17,11 +17,12 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "codegen/abi.h"
 #include "codegen/cpu_codegen.h"
 #include "codegen/ranges.h"
+#include "schedules/affine.h"
+#include "schedules/bounds.h"
 #include "schedules/simplify.h"
 
 namespace tw::codegen {
@@ -363,8 +364,8 @@ class PhaseTranslator {
     for (const Affine::Term& term : base.terms) deepest = std::max(deepest, depth(term.atom));
     size_t at = bodies_.size() - 1;
     while (at > 0 && bodies_[at].depth > deepest) --at;
-    const std::string key = dsl::to_string(schedules::to_expr(base)) + (type == index32 ? "" : "L");
-    const auto [found, is_new] = bodies_[at].names.try_emplace(key);
+    const auto [found, is_new] =
+        bodies_[at].names.try_emplace({dsl::to_string(schedules::to_expr(base)), type.bits()});
     if (is_new) {
       found->second = fresh("base");
       const HExpr value = sum_of(base, type);
@@ -570,7 +571,7 @@ class PhaseTranslator {
   /// The body of a serial loop, or of the phase: where bases of addresses are bound.
   struct Body {
     int depth;  ///< of the innermost variable that is known there
-    std::map<std::string, std::string> names;
+    std::map<std::pair<std::string, int>, std::string> names;  ///< of bases, by text and bits
     std::vector<std::pair<std::string, HExpr>> lets;
   };
 

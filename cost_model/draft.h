@@ -39,7 +39,8 @@ struct BlockCost {
 };
 BlockCost block_cost(const BlockFacts& block);
 
-/// The draft's time by resource, most first: what a kernel is limited by, in its opinion.
+/// The draft's time by resource, most first: what a kernel is limited by, in its opinion. They
+/// overlap, so the sum exceeds the draft's time. Requires: threads >= 1.
 struct ResourceTime {
   std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
   double ns;

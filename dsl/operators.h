@@ -4,8 +4,9 @@
 // the function that declares them as a Compute. Everything that lists operators reads this table.
 //
 //   TW_TRY(const Operator* conv, find_operator("conv2d"));
-//   TW_TRY(Attributes all, resolve(*conv, {{"c", 64}, {"h", 56}, {"w", 56}, {"k", 64}, {"r", 3},
-//   {"s", 3}})); TW_TRY(Compute compute, declare(*conv, all, Float32));
+//   const Attributes given = {{"c", 64}, {"h", 56}, {"w", 56}, {"k", 64}, {"r", 3}, {"s", 3}};
+//   TW_TRY(Attributes all, resolve(*conv, given));
+//   TW_TRY(Compute compute, declare(*conv, all, Float32));
 //
 // Reduced floats (f16, bf16) accumulate in f32 and are rounded by the last stage; i8 and u8
 // accumulate and return i32. Thread-safe.

@@ -36,6 +36,10 @@ namespace tw::runtime {
 
 inline constexpr int kRuntimeAbi = 1;
 
+/// Of the code generator: grows whenever old artifacts or records stop meaning the same, and takes
+/// part in every lookup.
+inline constexpr int64_t current_codegen_abi = 2;
+
 struct PhaseInfo {
   std::string symbol;
   int64_t tasks = 1;

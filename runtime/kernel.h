@@ -6,8 +6,9 @@
 //     TW_TRY(Artifact artifact, read_artifact(path));
 //     TW_TRY(Kernel kernel, Kernel::load(std::move(artifact)));
 //     ThreadPool pool;
-//     TW_RETURN_IF_ERROR(kernel.call({{a, Float32, {64, 32}}, {b, Float32, {32, 16}}, {c, Float32,
-//     {64, 16}}}, pool));
+//     const std::vector<Buffer> arrays = {
+//         {a, Float32, {64, 32}}, {b, Float32, {32, 16}}, {c, Float32, {64, 16}}};
+//     TW_RETURN_IF_ERROR(kernel.call(arrays, pool));
 
 #include <cstdint>
 #include <memory>

@@ -28,7 +28,7 @@ struct SessionOptions {
   std::string cache;     ///< directory of artifacts, named by artifact_name()
   int threads = 0;       ///< of the pool; 0: what affinity mask and cgroup quota allow
   std::string device;    ///< as in records: its records are preferred to others of the same target
-  int64_t codegen_abi = 1;  ///< of the records that are asked for
+  int64_t codegen_abi = current_codegen_abi;  ///< of the records that are asked for
   Trust trust = Trust::Own;
   Target machine = host_target();
 };

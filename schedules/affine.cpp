@@ -46,7 +46,8 @@ void split_conjunction(const Expr& condition, Constraints& out) {
     split_conjunction(b->b, out);
     return;
   }
-  if (b && !is_float(b->a.type()) && b->a.type() != Bool) {
+  // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
+  if (b && b->a.type() == Int64) {
     Affine difference = to_affine(b->b);
     difference.add(to_affine(b->a), -1);
     if (b->op == BinaryOp::Le || b->op == BinaryOp::Eq) out.affine.push_back(difference);
@@ -128,6 +129,14 @@ Expr to_expr(const Affine& affine) {
   if (!sum.defined()) return Expr(affine.constant);
   if (affine.constant == 0 || constant_first) return sum;
   return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(-affine.constant);
+}
+
+std::vector<Expr> alternatives(const Expr& expr, BinaryOp max_or_min) {
+  const Binary* b = expr.as<Binary>();
+  if (!b || b->op != max_or_min) return {expr};
+  std::vector<Expr> all = alternatives(b->a, max_or_min);
+  for (const Expr& other : alternatives(b->b, max_or_min)) all.push_back(other);
+  return all;
 }
 
 Constraints split_condition(const Expr& condition) {

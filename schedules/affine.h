@@ -29,6 +29,8 @@ struct Affine {
 
 Affine to_affine(const Expr& expr);
 
+Expr to_expr(const Affine& affine);
+
 /// An index min(max(e, 0), 9), in any order and depth: e, and the constraints `a >= 0` under which
 /// the index is e. Without a minimum or maximum with a literal, the index itself and none.
 struct Unclamped {
@@ -36,7 +38,9 @@ struct Unclamped {
   std::vector<Affine> at_least_zero;
 };
 Unclamped unclamp(const Expr& index);
-Expr to_expr(const Affine& affine);
+
+/// The expressions whose max (or min) `expr` is: itself alone where it is none.
+std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
 /// A conjunction, split: each constraint means `affine >= 0`; what is not affine stays an
 /// expression.

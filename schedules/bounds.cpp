@@ -26,15 +26,11 @@ std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) 
   return std::max(*a, *b);
 }
 
-/// The expressions whose max (or min) `expr` is.
-void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
+/// Of an integer division or modulo by a literal; 0 for anything else.
+int64_t positive_divisor(const Expr& expr) {
   const Binary* b = expr.as<Binary>();
-  if (b && b->op == op) {
-    alternatives(b->a, op, out);
-    alternatives(b->b, op, out);
-  } else {
-    out.push_back(expr);
-  }
+  if (!b || (b->op != BinaryOp::Div && b->op != BinaryOp::Mod) || is_float(expr.type())) return 0;
+  return std::max<int64_t>(dsl::as_int(b->b).value_or(0), 0);
 }
 
 }  // namespace
@@ -84,17 +80,16 @@ int Bounds::number(const Expr& expr) const {
 
   Atom atom{expr, AtomKind::Other, {}, {}, 0, {}, -1, {}, {}};
   const Binary* b = expr.as<Binary>();
-  const auto divisor = b && !is_float(expr.type()) ? dsl::as_int(b->b) : std::nullopt;
   if (expr.as<dsl::Var>()) {
     atom.kind = AtomKind::Variable;
   } else if (b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max)) {
     atom.kind = b->op == BinaryOp::Min ? AtomKind::Min : AtomKind::Max;
     atom.a = linear(b->a);
     atom.b = linear(b->b);
-  } else if (b && (b->op == BinaryOp::Div || b->op == BinaryOp::Mod) && divisor && *divisor > 0) {
+  } else if (const int64_t divisor = positive_divisor(expr); divisor > 0) {
     atom.kind = b->op == BinaryOp::Div ? AtomKind::FloorDivision : AtomKind::Remainder;
     atom.a = linear(b->a);
-    atom.divisor = *divisor;
+    atom.divisor = divisor;
   } else if (const dsl::Select* s = expr.as<dsl::Select>()) {
     atom.kind = AtomKind::Choice;
     atom.a = linear(s->a);
@@ -168,7 +163,8 @@ bool Bounds::split(const Expr& condition, std::vector<Linear>& out) const {
     return split(b->b, out) && left;
   }
   const bool compares = b->op == BinaryOp::Le || b->op == BinaryOp::Lt || b->op == BinaryOp::Eq;
-  if (!compares || is_float(b->a.type()) || b->a.type() == Bool) return false;
+  // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
+  if (!compares || b->a.type() != Int64) return false;
   Linear gap = difference(b->b, b->a);
   if (b->op == BinaryOp::Lt) gap.constant -= 1;
   out.push_back(gap);
@@ -219,12 +215,9 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
   Atom& atom = atoms_[static_cast<size_t>(id)];
   variables_.push_back({id, atom.position, low, high ? std::optional(*high - 1) : std::nullopt});
   atom.position = static_cast<int>(variables_.size()) - 1;
-  std::vector<Expr> begins, ends;
-  alternatives(begin, BinaryOp::Max, begins);
-  alternatives(end, BinaryOp::Min, ends);
-  for (const Expr& e : begins)
+  for (const Expr& e : alternatives(begin, BinaryOp::Max))
     if (!dsl::as_int(e)) add_fact(difference(v, e));
-  for (const Expr& e : ends)
+  for (const Expr& e : alternatives(end, BinaryOp::Min))
     if (!dsl::as_int(e)) {
       Linear fact = difference(e, v);
       fact.constant -= 1;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "base/integer.h"
 #include "schedules/affine.h"
@@ -74,7 +73,7 @@ Block hoist_if(const If& branch) {
 
 // ---- clamped indices ------------------------------------------------------------------------
 
-/// The constraints under which no index of a read is clamped.
+/// The constraints under which no read is clamped along its last dimension.
 std::vector<Affine> clamps_of(const Stmt& stmt) {
   std::vector<Affine> constraints;
   const Assign* assign = stmt.as<Assign>();
@@ -82,8 +81,10 @@ std::vector<Affine> clamps_of(const Stmt& stmt) {
   dsl::for_each(assign->value, [&](const Expr& e) {
     const dsl::Read* r = e.as<dsl::Read>();
     if (!r) return;
-    for (const Expr& index : r->indices)
-      for (Affine& affine : unclamp(index).at_least_zero) constraints.push_back(std::move(affine));
+    // Lanes along another dimension are not next to each other, clamped or not.
+    if (r->indices.empty()) return;
+    for (Affine& affine : unclamp(r->indices.back()).at_least_zero)
+      constraints.push_back(std::move(affine));
   });
   return constraints;
 }
@@ -291,7 +292,7 @@ Block Resolver::peel(const Loop& loop, const Steady& steady) {
   const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
   const bool is_steady = steady.low <= steady.high && loop.kind == LoopKind::Serial;
   const int64_t low = is_steady ? std::clamp(steady.low, begin, end) : end;
-  const int64_t high = is_steady ? std::clamp(steady.high + 1, low, end) : end;
+  const int64_t high = is_steady ? std::clamp(std::min(steady.high, end - 1) + 1, low, end) : end;
   Block result;
   const auto append = [&](Block part) {
     for (Stmt& s : part) result.push_back(std::move(s));
@@ -326,12 +327,10 @@ Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
   bounds_.push_loop(current.variable, current.begin, current.end);
   if (may_peel && begin && end && current.kind != LoopKind::Vector) {
     const Steady steady = steady_range(current.variable, *current.body);
-    const int64_t length = *end - *begin;
-    const int64_t edges = steady.low > steady.high ? length
-                          : current.kind == LoopKind::Unrolled
-                              ? length
-                              : std::clamp<int64_t>(steady.low - *begin, 0, length) +
-                                    std::clamp<int64_t>(*end - 1 - steady.high, 0, length);
+    const bool peels_all = steady.low > steady.high || current.kind == LoopKind::Unrolled;
+    const int64_t edges = peels_all ? *end - *begin
+                                    : std::clamp(steady.low, *begin, *end) - *begin + *end - 1 -
+                                          std::clamp(steady.high, *begin - 1, *end - 1);
     const int64_t most = current.kind == LoopKind::Unrolled ? 16 : 2 * most_peeled;
     if (steady.needed && edges <= most) {
       bounds_.restore(mark);

@@ -13,11 +13,6 @@ using dsl::Stage;
 
 namespace {
 
-// Statements of a tile, unrolled: its multiply-accumulates, and what sets the accumulators up and
-// writes them. Code generation takes a third of a millisecond for each, and on Zen 4 tiles of up to
-// 28 accumulators stay free of spills below about 400.
-constexpr int64_t most_statements = 256;
-
 /// Sizes for a register tile along an axis: those that waste at most a tenth of the work.
 std::vector<int64_t> tile_sizes(int64_t extent, int64_t most) {
   std::vector<int64_t> sizes;
@@ -112,7 +107,8 @@ bool is_sensible_tile(const ComputePlan& compute, const StagePlan& plan, const K
   const int64_t block = value("block", 1), unroll = value("unroll", 1);
   if (unroll > block) return false;
   const int64_t taps = unrolled_taps(plan, stage, value("taps"));
-  if (accumulators * (taps * unroll + 2) > most_statements) return false;
+  // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
+  if (accumulators * (taps * unroll + 2) > most_statements_searched) return false;
   const int64_t kblock = value("kblock");
   return kblock == 0 || kblock * block < extent_of(stage, plan.main_reduction);
 }

@@ -20,16 +20,6 @@ const Binary* binary_of(const Expr& expr, BinaryOp op) {
   return b && b->op == op ? b : nullptr;
 }
 
-/// The expressions whose max (or min) `expr` is.
-void alternatives(const Expr& expr, BinaryOp op, std::vector<Expr>& out) {
-  if (const Binary* b = binary_of(expr, op)) {
-    alternatives(b->a, op, out);
-    alternatives(b->b, op, out);
-  } else {
-    out.push_back(expr);
-  }
-}
-
 /// f / w and f % w with coefficients w * c and c are c * f together.
 void rejoin_fused(Affine& affine) {
   for (size_t i = 0; i < affine.terms.size(); ++i) {
@@ -106,9 +96,8 @@ std::optional<Expr> simplify_comparison(const Expr& condition, const Bounds& bou
 Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
   if (is_float(x.type())) return dsl::binary(b.op, x, y);
-  std::vector<Expr> all, kept;
-  alternatives(x, b.op, all);
-  alternatives(y, b.op, all);
+  std::vector<Expr> all = alternatives(x, b.op), kept;
+  for (const Expr& other : alternatives(y, b.op)) all.push_back(other);
   for (const Expr& candidate : all) {
     const auto covers = [&](const Expr& a, const Expr& other) {
       return bounds.proves(b.op == BinaryOp::Min ? a <= other : other <= a);

@@ -47,7 +47,7 @@ double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point
 
 }  // namespace
 
-Space Space::derive(const dsl::Compute& compute, const Target& target, int) {
+Space Space::derive(const dsl::Compute& compute, const Target& target) {
   auto state = std::make_shared<State>();
   state->plan = plan_stages(compute, target);
   state->knobs = knobs_of(state->plan);

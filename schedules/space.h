@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
@@ -31,8 +32,7 @@ namespace tw::schedules {
 
 class Space {
  public:
-  /// `threads` does not narrow the space: how many loops become tasks is one of the knobs.
-  static Space derive(const dsl::Compute& compute, const Target& target, int threads);
+  static Space derive(const dsl::Compute& compute, const Target& target);
 
   const std::vector<Knob>& knobs() const;
   /// The number of points, constraints not counted.

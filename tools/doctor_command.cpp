@@ -118,8 +118,8 @@ Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings&
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
   const int64_t began = here.clock();
-  const auto artifact = tuner::build_schedule(*workload, default_schedule(*workload, host, 1), host,
-                                              1, true, tuning_environment(flags.place, here));
+  const auto artifact = tuner::build_schedule(*workload, default_schedule(*workload, host), host, 1,
+                                              true, tuning_environment(flags.place, here));
   if (!artifact) return failed("a kernel", artifact.error());
   return {"a kernel", fmt::format("compiled, linked and verified in {}",
                                   show_time(static_cast<double>(here.clock() - began)))};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright explain: where a kernel stands, what limits it, and what the next best one does
+// tilewright explain: where a kernel stands, what limits it, and what the best other one does
 // differently.
 
 #include <fmt/format.h>
@@ -48,8 +48,9 @@ Result<Analysis> analyse(const Selection& s, const tuner::Environment& environme
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
   analysis.predicted_ns = cost_model::draft_cost(analysis.facts, s.threads).total_ns;
   analysis.resources = cost_model::resource_times(analysis.facts, s.threads);
-  TW_TRY(const runtime::Artifact artifact,
-         tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false, environment));
+  TW_TRY(
+      const runtime::Artifact artifact,
+      tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false, environment));
   TW_TRY(const std::string assembly, codegen::disassemble(artifact.object, s.target));
   analysis.spills = codegen::count_spills(assembly, s.target.architecture);
   return analysis;
@@ -70,6 +71,7 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
   same.target = record.target;
   same.device = record.device;
   same.threads = record.threads;
+  same.codegen_abi = record.codegen_abi;
   same.status = db::TrialStatus::Ok;
   std::optional<db::Record> next;
   TW_RETURN_IF_ERROR(store.for_each(same, [&](const db::Record& other) {
@@ -102,27 +104,27 @@ Facts summary(const Selection& s, const Analysis& a) {
   Facts facts = {{"workload", s.workload.key()}, {"threads", std::to_string(s.threads)}};
   if (s.record) {
     const db::Record& r = *s.record;
-    facts.emplace_back("measured", fmt::format("{}, {:.1f} GFLOP/s, {:.1f} % of the peak",
-                                               show_time(r.latency_ns),
-                                               gflops(r.flops, r.latency_ns),
-                                               100 * db::efficiency(r)));
+    facts.emplace_back(
+        "measured", fmt::format("{}, {:.1f} GFLOP/s, {:.1f} % of the peak", show_time(r.latency_ns),
+                                gflops(r.flops, r.latency_ns), 100 * db::efficiency(r)));
   }
   facts.emplace_back("draft model", fmt::format("{}, limited by {}", show_time(a.predicted_ns),
                                                 a.resources.front().resource));
   const double memory = bytes_from_memory(a.facts);
-  facts.emplace_back("intensity", fmt::format("{:.1f} FLOP a byte from memory, {:.1f} a byte loaded",
-                                              share(a.facts.useful_flops, memory),
-                                              share(a.facts.useful_flops, a.facts.loaded_bytes)));
+  facts.emplace_back("intensity",
+                     fmt::format("{:.1f} FLOP a byte from memory, {:.1f} a byte loaded",
+                                 share(a.facts.useful_flops, memory),
+                                 share(a.facts.useful_flops, a.facts.loaded_bytes)));
   facts.emplace_back("work", fmt::format("{:.1f} % of the operations are useful, {:.1f} % of the "
                                          "lanes are used, {:.1f} % lie in partial tiles",
                                          100 * share(a.facts.useful_flops, a.facts.flops),
                                          100 * share(a.facts.flops, a.facts.lane_flops),
                                          100 * share(a.facts.partial_flops, a.facts.flops)));
   if (const auto* hot = a.facts.hot_block())
-    facts.emplace_back("hot block", fmt::format("{:.0f} statements, {:.0f} accumulators, {:.0f} "
-                                                "operands in registers",
-                                                hot->statements, hot->accumulators,
-                                                hot->operand_registers));
+    facts.emplace_back("hot block",
+                       fmt::format("{:.0f} statements, {:.0f} accumulators, {:.0f} "
+                                   "operands in registers",
+                                   hot->statements, hot->accumulators, hot->operand_registers));
   facts.emplace_back("spills", fmt::format("{} in the generated code", a.spills));
   facts.emplace_back("balance", fmt::format("{:.1f} % of an even split over the threads",
                                             100 * balance(a.facts, s.threads)));
@@ -139,10 +141,10 @@ Table resource_table(const Analysis& a) {
 }
 
 std::string describe(const Rival& rival, const db::Record& record) {
-  std::string text =
-      fmt::format("next best: {}, {:.1f} % slower, record {}\n", show_time(rival.record.latency_ns),
-                  100 * (share(rival.record.latency_ns, record.latency_ns) - 1),
-                  rival.record.hash.substr(0, 16));
+  const double ratio = share(rival.record.latency_ns, record.latency_ns);
+  std::string text = fmt::format("best other: {}, {:.1f} % {}, record {}\n",
+                                 show_time(rival.record.latency_ns), 100 * std::abs(ratio - 1),
+                                 ratio < 1 ? "faster" : "slower", rival.record.hash.substr(0, 16));
   for (const std::string& step : rival.only_here) text += "  - " + step + "\n";
   for (const std::string& step : rival.only_there) text += "  + " + step + "\n";
   return text;
@@ -162,9 +164,9 @@ Status explain_as_json(const Selection& s, const Analysis& a, const std::optiona
     json["resources"].push_back({{"resource", resource}, {"ns", ns}});
   if (s.record) json["record"] = as_json(*s.record);
   if (rival)
-    json["next_best"] = {{"record", as_json(rival->record)},
-                         {"only_in_this", rival->only_here},
-                         {"only_in_next", rival->only_there}};
+    json["best_other"] = {{"record", as_json(rival->record)},
+                          {"only_in_this", rival->only_here},
+                          {"only_in_other", rival->only_there}};
   return print_json("explain", json);
 }
 
@@ -173,8 +175,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
   TW_TRY(const Analysis analysis, analyse(s, tuning_environment(flags.selection.place, here)));
   std::optional<Rival> rival;
   if (s.record) {
-    TW_TRY(db::Store store,
-           open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
+    TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
     TW_TRY(rival, find_rival(store, *s.record));
   }
   if (flags.format == "json") {
@@ -196,7 +197,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
 Verb explain_verb() {
   auto f = std::make_shared<ExplainFlags>();
   return {.name = "explain",
-          .summary = "what limits a kernel, and what the next best one does differently",
+          .summary = "what limits a kernel, and what the best other one does differently",
           .flags = together({flags_of(f->selection), {format_flag(f->format)}}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return explain_command(*f, here); }};

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "codegen/abi.h"
 #include "dsl/interpret.h"
 #include "runtime/kernel.h"
 #include "tools/report.h"
@@ -113,7 +114,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
   wanted.workload = s.workload.key();
   wanted.schedule = schedule_of(s);
   wanted.target = s.target.to_string();
-  wanted.codegen_abi = s.record ? s.record->codegen_abi : 1;
+  wanted.codegen_abi = s.record ? s.record->codegen_abi : codegen::codegen_abi;
   auto cached = runtime::read_artifact(cached_artifact(place, here, wanted));
   if (cached && cached->info.workload == wanted.workload &&
       cached->info.schedule == wanted.schedule)
@@ -161,11 +162,13 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const dsl::Arrays outputs, call(kernel, s.workload.compute, inputs, pool));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random, here.clock));
 
-  // Timed on packed arrays, as a caller who keeps weights packed has it.
-  TW_TRY(const tuner::KernelBuffers buffers,
+  // Timed as the tuner times it: what a call has to convert is part of it.
+  TW_TRY(tuner::KernelBuffers buffers,
          tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin}));
   const std::vector<void*> pointers = buffers.pointers();
-  const tuner::Run once = [&] { (void)kernel.run(pointers, pool, s.threads); };
+  TW_TRY(tuner::Conversions conversions,
+         tuner::Conversions::of(kernel, s.workload, inputs, buffers));
+  const tuner::Run once = [&] { (void)conversions.call(kernel, pointers, pool, s.threads); };
   const tuner::Estimate time = tuner::sample(once, {}, here.clock).estimate;
   const auto flops = static_cast<double>(kernel.info().flops);
   if (flags.format == "json") {

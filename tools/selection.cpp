@@ -148,8 +148,8 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   return selection;
 }
 
-std::string default_schedule(const dsl::Workload& workload, const Target& target, int threads) {
-  const schedules::Space space = schedules::Space::derive(workload.compute, target, threads);
+std::string default_schedule(const dsl::Workload& workload, const Target& target) {
+  const schedules::Space space = schedules::Space::derive(workload.compute, target);
   const schedules::Schedule first = space.schedule(space.default_point());
   if (first.program()) return first.to_string();
   return schedules::Schedule(workload.compute).to_string();
@@ -157,7 +157,7 @@ std::string default_schedule(const dsl::Workload& workload, const Target& target
 
 std::string schedule_of(const Selection& selection) {
   if (selection.record) return selection.record->schedule;
-  return default_schedule(selection.workload, selection.target, selection.threads);
+  return default_schedule(selection.workload, selection.target);
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

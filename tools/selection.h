@@ -62,7 +62,7 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
 /// The selected record's schedule, else the default one of the workload's space.
 std::string schedule_of(const Selection& selection);
-std::string default_schedule(const dsl::Workload& workload, const Target& target, int threads);
+std::string default_schedule(const dsl::Workload& workload, const Target& target);
 
 /// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
 /// before the work, not after it.

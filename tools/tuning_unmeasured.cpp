@@ -42,8 +42,8 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
                        std::optional<db::Store>& store) {
   const auto threads = static_cast<int>(flags.target.threads);
   DryRun found;
-  found.space_size = schedules::Space::derive(job.workload.compute, target, threads).size();
-  found.schedule = default_schedule(job.workload, target, threads);
+  found.space_size = schedules::Space::derive(job.workload.compute, target).size();
+  found.schedule = default_schedule(job.workload, target);
   if (!store) return found;
   TW_RETURN_IF_ERROR(
       store->for_each(trials_of(job.workload, target, threads), [&](const db::Record&) {
@@ -110,7 +110,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
       TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));
     }
     const std::string schedule =
-        best ? best->schedule : default_schedule(job.workload, target.target, threads);
+        best ? best->schedule : default_schedule(job.workload, target.target);
     TW_TRY(const runtime::Artifact artifact,
            tuner::build_schedule(job.workload, schedule, target.target, threads,
                                  target.missing.empty(), tuning_environment(flags.place, here)));

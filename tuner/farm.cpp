@@ -32,16 +32,16 @@ struct Farm::Patience {
 
 namespace {
 
-// A batch of eight takes a quarter of a second; one that takes as long as six candidates may take
-// to be measured has gone astray.
+// A batch takes a quarter of a second; one that takes as long as six candidates may take to be
+// measured has gone astray.
 constexpr double timeouts_per_build = 6;
 
 // More would have less than two candidates of a batch each.
 constexpr int most_builders = 4;
 
-int builders_for(const Target& target, int threads) {
+size_t builders_for(const Target& target, int threads) {
   const int cores = target.cores > threads ? target.cores - threads : target.cores;
-  return std::clamp(cores, 1, most_builders);
+  return static_cast<size_t>(std::clamp(cores, 1, most_builders));
 }
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
@@ -72,7 +72,7 @@ Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, in
   farm.patience_ = std::make_shared<Patience>();
   farm.patience_->interrupts = environment.interrupts;
   farm.clock_ = environment.clock;
-  const Clock waiting_clock = [clock = environment.clock, patience = farm.patience_] {
+  farm.waiting_clock_ = [clock = environment.clock, patience = farm.patience_] {
     const int64_t now_ns = clock();
     return patience->over(now_ns) ? std::numeric_limits<int64_t>::max() / 2 : now_ns;
   };
@@ -85,11 +85,9 @@ Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, in
     if (kind == "build") options.argv.push_back(farm.scratch_->path());
     return options;
   };
-  for (int i = 0; i < builders_for(target, threads); ++i) {
-    TW_TRY(Process builder, Process::start(worker("build"), waiting_clock));
-    farm.builders_.push_back({std::move(builder)});
-  }
-  TW_TRY(Process runner, Process::start(worker("run"), waiting_clock));
+  farm.builder_program_ = worker("build");
+  farm.builders_.resize(builders_for(target, threads));
+  TW_TRY(Process runner, Process::start(worker("run"), farm.waiting_clock_));
   farm.runner_ = std::move(runner);
   return farm;
 }
@@ -109,51 +107,72 @@ Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) 
     Builder& builder = builders_[i];
     TW_CHECK(builder.building == 0, "one batch at a time");
     const size_t left = schedules.size() - next, idle = builders_.size() - i;
-    builder.building = (left + idle - 1) / idle;
+    const size_t count = (left + idle - 1) / idle;
     const auto first = schedules.begin() + static_cast<ptrdiff_t>(next);
     const BuildJob job{workload_,
                        target_,
                        code_generator_,
                        scratch_->path(),
-                       {first, first + static_cast<ptrdiff_t>(builder.building)},
+                       {first, first + static_cast<ptrdiff_t>(count)},
                        next_artifact_,
                        packs};
-    next += builder.building;
-    next_artifact_ += static_cast<int64_t>(builder.building);
-    if (!builder.process.running()) TW_RETURN_IF_ERROR(builder.process.restart());
-    TW_RETURN_IF_ERROR(builder.process.send(encode(Job(job))));
+    if (const Status status = hand_over(builder, job); !status) {
+      give_up_building();
+      return status;
+    }
+    next += count;
+    next_artifact_ += static_cast<int64_t>(count);
   }
   return {};
 }
 
-Result<std::vector<BuildOutcome>> Farm::finish_build() {
+Status Farm::hand_over(Builder& builder, const BuildJob& job) {
+  if (!builder.process) {
+    TW_TRY(builder.process, Process::start(builder_program_, waiting_clock_));
+  }
+  if (!builder.process->running()) TW_RETURN_IF_ERROR(builder.process->restart());
+  TW_RETURN_IF_ERROR(builder.process->send(encode(Job(job))));
+  builder.building = job.schedules.size();
+  return {};
+}
+
+void Farm::give_up_building() {
+  for (Builder& builder : builders_)
+    if (std::exchange(builder.building, 0) > 0) builder.process->kill();
+}
+
+std::vector<BuildOutcome> Farm::finish_build() {
   const bool preparing = patience_->gives_up_at_once;
   patience_->gives_up_at_once = preparing || building_trials_;
+  const int64_t deadline_ns = clock_() + to_ns(timeouts_per_build * timeout_s_);
   std::vector<BuildOutcome> outcomes;
   for (Builder& builder : builders_) {
     if (builder.building == 0) continue;
-    TW_TRY(std::vector<BuildOutcome> built, finish(builder));
+    std::vector<BuildOutcome> built = finish(builder, deadline_ns);
     std::move(built.begin(), built.end(), std::back_inserter(outcomes));
   }
   patience_->gives_up_at_once = preparing;
-  busy(build_started_ns_, clock_());
   return outcomes;
 }
 
-Result<std::vector<BuildOutcome>> Farm::finish(Builder& builder) {
+std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
   const size_t count = std::exchange(builder.building, 0);
-  const Outcome outcome =
-      builder.process.receive(clock_() + to_ns(timeouts_per_build * timeout_s_));
-  if (const Reply* reply = std::get_if<Reply>(&outcome)) {
-    BuildReply built;
-    TW_RETURN_IF_ERROR(decode(reply->bytes, built));
-    if (built.outcomes.size() == count) return std::move(built.outcomes);
-  }
-  // What it had is lost with a builder; which candidate did it is not known, so all carry the
+  // What a builder had is lost with it; which candidate did it is not known, so all carry the
   // blame.
-  const MeasureReply fault = fault_of(outcome);
-  return std::vector<BuildOutcome>(count,
-                                   {"", "compile_error", "the builder: " + fault.reason, true});
+  const auto lost = [&](const std::string& why) {
+    busy(build_started_ns_, clock_());
+    return std::vector<BuildOutcome>(count, {"", "compile_error", "the builder: " + why, true});
+  };
+  const Outcome outcome = builder.process->receive(deadline_ns);
+  const Reply* reply = std::get_if<Reply>(&outcome);
+  if (!reply) return lost(fault_of(outcome).reason);
+  BuildReply built;
+  if (!decode(reply->bytes, built) || built.outcomes.size() != count) {
+    builder.process->kill();
+    return lost("an answer to something else");
+  }
+  busy(build_started_ns_, std::min(clock_(), build_started_ns_ + to_ns(built.seconds)));
+  return std::move(built.outcomes);
 }
 
 Status Farm::prepare(const std::string& schedule) {
@@ -167,7 +186,7 @@ Status Farm::prepare(const std::string& schedule) {
 
 Status Farm::build_and_load_reference(const std::string& schedule) {
   TW_RETURN_IF_ERROR(begin_build({schedule}, true));
-  TW_TRY(const auto outcomes, finish_build());
+  const auto outcomes = finish_build();
   if (outcomes[0].path.empty())
     return fail(ErrorCode::Environment,
                 fmt::format("[tune] the reference kernel cannot be built: {}", outcomes[0].reason));

@@ -21,8 +21,9 @@ namespace tw::tuner {
 
 class Farm {
  public:
-  /// Starts the workers, builders on the cores that the kernel leaves free or else on all of them,
-  /// and makes a private directory for artifacts. Environment when it cannot.
+  /// Starts the runner and makes a private directory for artifacts; builders, at most four, start
+  /// with their first jobs, on the cores that the kernel leaves free or else on all of them.
+  /// Environment when it cannot.
   static Result<Farm> start(const dsl::Workload& workload, const Target& target, int threads,
                             uint64_t seed, const Environment& environment, double timeout_s);
   Farm(Farm&&) = default;
@@ -32,7 +33,7 @@ class Farm {
   /// Hands schedules to the builders and returns at once; finish_build() waits for the outcome.
   /// Those without `packs` are trials, which are given up at the first interrupt.
   Status begin_build(const std::vector<std::string>& schedules, bool packs = false);
-  Result<std::vector<BuildOutcome>> finish_build();
+  std::vector<BuildOutcome> finish_build();
 
   /// Builds the reference kernel from `schedule` and readies the runner; needed once before
   /// measure(). Interrupted when the user stops it: a large reference takes its time.
@@ -44,16 +45,18 @@ class Farm {
   Result<CompareReply> compare(const std::string& a, const std::string& b, int rounds);
   Result<double> peak_gflops();
 
-  /// Seconds in which a worker was busy, overlap counted once.
+  /// Seconds in which a worker was busy, overlap counted once; builders by their own account.
   double working_s() const { return working_s_; }
 
  private:
   Farm() = default;
   struct Builder {
-    Process process;
+    std::optional<Process> process = {};
     size_t building = 0;  ///< schedules that it has at present
   };
-  Result<std::vector<BuildOutcome>> finish(Builder& builder);
+  Status hand_over(Builder& builder, const BuildJob& job);
+  std::vector<BuildOutcome> finish(Builder& builder, int64_t deadline_ns);
+  void give_up_building();
   void busy(int64_t from_ns, int64_t to_ns);
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
   Status restart_runner();
@@ -70,6 +73,8 @@ class Farm {
   struct Patience;
   std::shared_ptr<Patience> patience_;
   std::optional<Scratch> scratch_;
+  ProcessOptions builder_program_;
+  Clock waiting_clock_;
   std::vector<Builder> builders_;
   std::optional<Process> runner_;
   bool building_trials_ = false;

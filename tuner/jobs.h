@@ -19,7 +19,7 @@ struct BuildJob {
   std::string workload, target, code_generator, directory;
   std::vector<std::string> schedules;
   int64_t first = 0;
-  bool packs = false;  ///< with packing kernels: for a result, not for trials
+  bool packs = false;  ///< with packing kernels, also where trials go without (keeps_arrays)
 };
 /// One a schedule, in order: a path, or why there is none.
 struct BuildOutcome {
@@ -28,6 +28,7 @@ struct BuildOutcome {
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;
+  double seconds = 0;  ///< that it took
 };
 
 /// From now on measure kernels of this workload against the reference kernel at `reference`.

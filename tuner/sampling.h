@@ -7,10 +7,10 @@
 // estimate is a low quantile with an order-statistic interval, and a comparison is interleaved,
 // with the session's own A/A noise as the least difference it will call real.
 //
-//   Samples s = sample_until(run, incumbent_ns, {}, clock);   // hopeless candidates end after one
-//   probe if (s.state == SampleState::Settled) ... Comparison c = compare_abba(run, run_incumbent,
-//   15, {}, clock); if (c.winner == Winner::A) ...                            // replaces the
-//   incumbent
+//   Samples s = sample_until(run, incumbent_ns, {}, clock);  // hopeless: ends after one probe
+//   if (s.state == SampleState::Settled) ...
+//   Comparison c = compare_abba(run, run_incumbent, 15, {}, clock);
+//   if (c.winner == Winner::A) ...                           // replaces the incumbent
 //
 // The functions time on the calling thread; they keep no state.
 
@@ -73,7 +73,8 @@ int64_t timer_resolution_ns(const Clock& clock);
 /// One warm-up call, then batches until settled.
 Samples sample(const Run& run, const Sampling& options, const Clock& clock);
 
-/// As sample(), but gives up as soon as the candidate is clearly behind the incumbent's latency.
+/// As sample(), but gives up as soon as the candidate is clearly behind the incumbent's latency,
+/// and is content with a few samples of one that is 5 % behind.
 Samples sample_until(const Run& run, double incumbent_ns, const Sampling& options,
                      const Clock& clock);
 

@@ -40,8 +40,9 @@ std::vector<Point> best_of(const std::vector<Point>& pool, const Score& score, s
 
 class Evolution : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const std::vector<Tried>& history,
-                             const Score& score, size_t count, Random& random) override {
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
+    const std::vector<Tried>& history = known.history;
     std::vector<Tried> ranked;
     for (const Tried& tried : history)
       if (tried.throughput > 0) ranked.push_back(tried);
@@ -67,14 +68,19 @@ class Evolution : public Search {
       pool.push_back(space.mutate(child, random));
     }
     const auto fresh = static_cast<size_t>(std::lround(static_cast<double>(count) * random_share));
-    std::vector<Point> picked = best_of(pool, score, history.empty() ? count : count - fresh);
-    for (const Point& point :
-         best_of(random_pool(space, random, 2 * fresh), score, count - picked.size()))
-      if (std::find(picked.begin(), picked.end(), point) == picked.end()) picked.push_back(point);
+    std::vector<Point> picked = best_of(known.seeds, score, (count + 1) / 2);
+    add_new(best_of(pool, score, history.empty() ? count : count - fresh), count, picked);
+    add_new(best_of(random_pool(space, random, 2 * fresh), score, count), count, picked);
     return picked;
   }
 
  private:
+  static void add_new(const std::vector<Point>& points, size_t count, std::vector<Point>& picked) {
+    for (const Point& point : points)
+      if (picked.size() < count && std::find(picked.begin(), picked.end(), point) == picked.end())
+        picked.push_back(point);
+  }
+
   static std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
     std::vector<Point> pool;
     for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
@@ -84,8 +90,8 @@ class Evolution : public Search {
 
 class RandomSearch : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const std::vector<Tried>&, const Score& score,
-                             size_t count, Random& random) override {
+  std::vector<Point> propose(const Space& space, const Known&, const Score& score, size_t count,
+                             Random& random) override {
     std::vector<Point> picked;
     // The score only says what is legal and new here.
     for (int attempt = 0; attempt < 50 && picked.size() < count; ++attempt) {
@@ -104,8 +110,8 @@ class RandomSearch : public Search {
 /// Counts through the space, the first knob fastest.
 class Grid : public Search {
  public:
-  std::vector<Point> propose(const Space& space, const std::vector<Tried>&, const Score& score,
-                             size_t count, Random&) override {
+  std::vector<Point> propose(const Space& space, const Known&, const Score& score, size_t count,
+                             Random&) override {
     if (next_.empty()) next_.assign(space.knobs().size(), 0);
     std::vector<Point> picked;
     for (int steps = 0; steps < 20000 && picked.size() < count && !done_; ++steps) {

@@ -4,8 +4,8 @@
 //
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
 // model's score, and a share of each batch stays random so that a wrong model cannot starve the
-// search (Ansor, OSDI'20, section 5). Random and grid are baselines. Deterministic in the random
-// source.
+// search (Ansor, OSDI'20, section 5). Schedules that were fast for workloads like this one take
+// half of the first batch. Random and grid are baselines. Deterministic in the random source.
 
 #include <functional>
 #include <memory>
@@ -24,6 +24,12 @@ struct Tried {
   double throughput = 0;  ///< 1 / latency; 0 when it failed
 };
 
+/// What a search begins with.
+struct Known {
+  const std::vector<Tried>& history;
+  const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
+};
+
 /// One number a point, higher is thought faster; not finite for points that are illegal or already
 /// tried.
 using Score = std::function<std::vector<double>(const std::vector<schedules::Point>&)>;
@@ -32,8 +38,7 @@ class Search {
  public:
   virtual ~Search() = default;
   /// Up to `count` points, best first. Fewer when nothing new is found.
-  virtual std::vector<schedules::Point> propose(const schedules::Space& space,
-                                                const std::vector<Tried>& history,
+  virtual std::vector<schedules::Point> propose(const schedules::Space& space, const Known& known,
                                                 const Score& score, size_t count,
                                                 Random& random) = 0;
 };

@@ -11,6 +11,7 @@
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "tuner/device.h"
+#include "tuner/experience.h"
 
 namespace tw::tuner {
 namespace {
@@ -22,10 +23,6 @@ constexpr int final_rounds = 11;
 constexpr double finals_s = 2.5;
 // A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
 constexpr double most_plain_flops = 1e9;
-// Records of other workloads of the operator that the model learns from at the start.
-constexpr int64_t most_foreign_records = 200;
-// Finding the point of a stored schedule takes milliseconds, and evolution draws from fewer.
-constexpr size_t most_stored_parents = 64;
 constexpr int64_t plateau_trials = 96;
 // Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
 constexpr int64_t trials_per_peak = 32;
@@ -35,8 +32,6 @@ constexpr int64_t hopeless_trials = 96;
 // So many builds in a row that fail for no fault of the candidates: the compiler or linker is
 // broken.
 constexpr int64_t most_broken_builds = 24;
-// LLVM takes 20 ms a KiB of code: what unrolls further costs several candidates and is not faster.
-constexpr int64_t most_statements = 256;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
@@ -66,7 +61,7 @@ Session::Session(const dsl::Workload& workload, const Target& target, const Tune
       recorder_(std::make_unique<db::Recorder>(
           store, db::Spool(db::Spool::spool_path(store.path())),
           db::RecorderOptions{.batch = static_cast<size_t>(options.batch)})),
-      space_(schedules::Space::derive(workload.compute, target, options.threads)),
+      space_(schedules::Space::derive(workload.compute, target)),
       random_(options.seed),
       started_ns_(environment.clock()),
       flops_(dsl::count_flops(workload.compute)) {
@@ -114,7 +109,8 @@ std::optional<Candidate> Session::candidate(const schedules::Point& point) {
   if (schedule.error()) return std::nullopt;
   std::string text = schedule.to_string();
   if (seen_.contains(text)) return std::nullopt;
-  const auto program = schedule.program({.unrolled_statements = most_statements});
+  const auto program =
+      schedule.program({.unrolled_statements = schedules::most_statements_searched});
   if (!program) return std::nullopt;
   auto features = cost_model::extract_features(*program, target_, options_.threads);
   if (!features) return std::nullopt;
@@ -148,8 +144,10 @@ std::vector<Candidate> Session::propose() {
         options_.trials - static_cast<int64_t>(seen_.size()) + progress_.known_trials, 0,
         options_.batch));
   std::vector<Candidate> batch;
+  if (count == 0) return batch;
   const auto points = search_->propose(
-      space_, history_, [this](const auto& p) { return score(p); }, count, random_);
+      space_, {history_, seeds_}, [this](const auto& p) { return score(p); }, count, random_);
+  seeds_.clear();
   for (const schedules::Point& point : points) {
     const auto found = scored_.find(point);
     if (found == scored_.end() || !seen_.insert(found->second.schedule).second) continue;
@@ -164,7 +162,7 @@ Status Session::begin_build(const std::vector<Candidate>& batch) {
   return farm_.begin_build(texts);
 }
 
-Result<std::vector<BuildOutcome>> Session::finish_build() { return farm_.finish_build(); }
+std::vector<BuildOutcome> Session::finish_build() { return farm_.finish_build(); }
 
 Status Session::measure(const std::vector<Candidate>& batch,
                         const std::vector<BuildOutcome>& built) {
@@ -292,66 +290,15 @@ void Session::learn() {
 }
 
 void Session::learn_from_database() {
-  const auto learn_record = [&](const dsl::Workload& workload, const db::Record& record) {
-    auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
-    if (!schedule) return;
-    const auto program = schedule->program();
-    if (!program) return;
-    auto features = cost_model::extract_features(*program, target_, options_.threads);
-    if (!features) return;
-    cost_model::Sample sample;
-    sample.features = std::move(*features);
-    sample.throughput = throughput_of(record.latency_ns);
-    sample.group = std::hash<std::string>()(record.workload);
-    sample.valid =
-        record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
-    fresh_samples_.push_back(std::move(sample));
-  };
-  db::Filter own;
-  own.workload = workload_->key();
-  own.target = target_.to_string();
-  own.threads = options_.threads;
-  own.codegen_abi = codegen::codegen_abi;
-  if (const auto records = store_->query(own))
-    for (const db::Record& record : *records) {
-      if (!seen_.insert(record.schedule).second) continue;
-      ++progress_.known_trials;
-      learn_record(*workload_, record);
-    }
-  adopt_parents(own);
-  db::Filter foreign;
-  foreign.op = workload_->op;
-  foreign.target = target_.to_string();
-  foreign.threads = options_.threads;
-  foreign.order = db::Order::Newest;
-  foreign.limit = most_foreign_records;
-  if (const auto records = store_->query(foreign))
-    for (const db::Record& record : *records) {
-      if (record.workload == workload_->key()) continue;
-      if (const auto workload = dsl::parse_workload(record.workload))
-        learn_record(*workload, record);
-    }
-  if (!fresh_samples_.empty()) (void)model_.update(fresh_samples_);
-  fresh_samples_.clear();
-}
-
-/// The best stored trials begin the history, so that the first proposals can descend from them. One
-/// alone would only take the place of the default point: nothing is crossed with it.
-void Session::adopt_parents(db::Filter own) {
-  own.status = db::TrialStatus::Ok;
-  own.order = db::Order::Fastest;
-  const auto records = store_->query(own);
-  if (!records) return;
-  std::set<std::string> adopted;  // a winner is stored twice
-  for (const db::Record& record : *records) {
-    if (adopted.size() == most_stored_parents || interrupted()) break;
-    if (!adopted.insert(record.schedule).second) continue;
-    const auto schedule = schedules::parse_schedule(workload_->compute, record.schedule);
-    if (!schedule) continue;
-    if (const auto point = space_.point_of(*schedule))
-      history_.push_back({*point, throughput_of(record.latency_ns)});
-  }
+  Experience known = recall(
+      *store_, {workload_, &space_, target_, options_.threads, [this] { return interrupted(); }});
+  progress_.known_trials = static_cast<int64_t>(known.tried.size());
+  seen_.merge(known.tried);
+  history_ = std::move(known.parents);
+  // One parent alone would only take the place of the default point: nothing is crossed with it.
   if (history_.size() == 1) history_.clear();
+  seeds_ = std::move(known.seeds);
+  if (!known.samples.empty()) (void)model_.update(known.samples);
 }
 
 std::optional<Ended> Session::ended() const {
@@ -374,7 +321,7 @@ Status Session::choose_finalist() {
       });
   if (is_new) {
     TW_RETURN_IF_ERROR(farm_.begin_build({known->schedule}));
-    TW_TRY(const auto built, farm_.finish_build());
+    const auto built = farm_.finish_build();
     if (!built[0].path.empty()) {
       TW_TRY(const MeasureReply checked, farm_.measure({built[0].path, 0, true}));
       if (checked.status == "ok") finalists_.insert(finalists_.begin(), {built[0].path, *known});
@@ -437,7 +384,7 @@ Result<Tuned> Session::result(Ended ended) {
   Tuned tuned;
   // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
   TW_RETURN_IF_ERROR(farm_.begin_build({best.schedule}, true));
-  TW_TRY(const auto built, farm_.finish_build());
+  const auto built = farm_.finish_build();
   if (built[0].path.empty())
     return fail(ErrorCode::Internal,
                 fmt::format("[tune] the winner cannot be rebuilt: {}", built[0].reason));

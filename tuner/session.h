@@ -43,8 +43,8 @@ class Session {
   /// The next batch by search and cost model; empty when the space is exhausted.
   std::vector<Candidate> propose();
   Status begin_build(const std::vector<Candidate>& batch);
-  /// Waits for the builder; outcomes in the order of the batch.
-  Result<std::vector<BuildOutcome>> finish_build();
+  /// Waits for the builders; outcomes in the order of the batch.
+  std::vector<BuildOutcome> finish_build();
   /// Verifies and measures what was built, records every candidate, keeps the fastest.
   Status measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built);
   void learn();
@@ -64,7 +64,6 @@ class Session {
   std::vector<double> score(const std::vector<schedules::Point>& points);
   std::optional<Candidate> candidate(const schedules::Point& point);
   void learn_from_database();
-  void adopt_parents(db::Filter own);
   Status refresh_peak();
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
@@ -89,7 +88,8 @@ class Session {
   int64_t started_ns_ = 0;
   double peak_gflops_ = 0;
   double flops_ = 0;
-  std::vector<Tried> history_;  ///< the best that is stored, then the trials of this run
+  std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
+  std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::vector<cost_model::Sample> fresh_samples_;  ///< not learned from yet
   size_t learned_at_ = 0;                          ///< trials at the last refit
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal

@@ -42,24 +42,25 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
          Session::open(workload, target, options, store, environment, on_progress));
   TW_RETURN_IF_ERROR(session.prepare());
 
-  std::vector<Candidate> building = session.propose(), proposed;
+  std::vector<Candidate> building, proposed = session.propose();
   std::optional<Ended> ended = session.ended();
-  if (!building.empty()) TW_RETURN_IF_ERROR(session.begin_build(building));
-  if (!ended) proposed = session.propose();
   const auto build_proposed = [&]() -> Status {
     if (ended || proposed.empty()) return {};
     building = std::exchange(proposed, {});
     return session.begin_build(building);
   };
+  TW_RETURN_IF_ERROR(build_proposed());
+  if (!ended) proposed = session.propose();
   while (!building.empty()) {
-    TW_TRY(const std::vector<BuildOutcome> built, session.finish_build());
+    const std::vector<BuildOutcome> built = session.finish_build();
     const std::vector<Candidate> batch = std::exchange(building, {});
     if (overlaps) TW_RETURN_IF_ERROR(build_proposed());
     TW_RETURN_IF_ERROR(session.measure(batch, built));
     session.learn();
     if (!ended) ended = session.ended();
-    if (!overlaps) TW_RETURN_IF_ERROR(build_proposed());
+    if (building.empty()) TW_RETURN_IF_ERROR(build_proposed());
     if (!ended) proposed = session.propose();
+    if (building.empty()) TW_RETURN_IF_ERROR(build_proposed());
   }
   return session.finish(ended.value_or(Ended::Trials));
 }
@@ -94,7 +95,7 @@ Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view sche
                             const Environment& environment) {
   TW_TRY(Farm farm, Farm::start(workload, target, threads, 1, environment, 60));
   TW_RETURN_IF_ERROR(farm.begin_build({std::string(schedule)}, true));
-  TW_TRY(const auto outcomes, farm.finish_build());
+  const auto outcomes = farm.finish_build();
   if (outcomes[0].path.empty())
     return fail(outcomes[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
                 fmt::format("[compile] {}: {}", outcomes[0].status, outcomes[0].reason));

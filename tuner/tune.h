@@ -40,7 +40,7 @@ struct TuneOptions {
   std::string search = "evolution";  ///< a name of searches() in tuner/search.h
   uint64_t seed = 1;
   int threads = 1;        ///< that the kernel will run on
-  int batch = 8;          ///< candidates that are compiled together
+  int batch = 8;          ///< candidates of one round, shared among the builders
   double timeout_s = 10;  ///< for one candidate to be verified and measured
 };
 

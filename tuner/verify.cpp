@@ -155,6 +155,29 @@ double worst_error(const dsl::Arrays& got, const dsl::Arrays& expected) {
   return worst;
 }
 
+bool has_packs(const runtime::Kernel& kernel) {
+  const auto& arguments = kernel.info().arguments;
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const runtime::ArgumentInfo& a) { return !a.pack.empty(); });
+}
+
+/// By the kernel's own packing, which nothing else here uses.
+Result<dsl::Arrays> call_on_arrays(const runtime::Kernel& kernel, const dsl::Workload& workload,
+                                   dsl::Arrays arrays, runtime::ThreadPool& pool, int threads) {
+  std::vector<runtime::Buffer> buffers;
+  dsl::Arrays outputs;
+  for (const runtime::ArgumentInfo& argument : kernel.info().arguments) {
+    if (argument.is_output) {
+      TW_TRY(outputs[argument.name], dsl::Array::make(argument.dtype, argument.shape));
+    }
+    dsl::Array& array = (argument.is_output ? outputs : arrays).at(argument.name);
+    buffers.push_back({array.data.data(), array.type, array.shape});
+  }
+  TW_CHECK(buffers.size() == workload.compute.inputs.size() + workload.compute.outputs.size());
+  TW_RETURN_IF_ERROR(kernel.call(buffers, pool, threads));
+  return outputs;
+}
+
 }  // namespace
 
 Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
@@ -228,16 +251,12 @@ Result<Conversions> Conversions::of(const runtime::Kernel& kernel, const dsl::Wo
   return result;
 }
 
-Status Conversions::pack_inputs(const runtime::Kernel& kernel, std::span<void* const> storage,
-                                runtime::ThreadPool& pool, int threads) const {
+Status Conversions::call(const runtime::Kernel& kernel, std::span<void* const> storage,
+                         runtime::ThreadPool& pool, int threads) {
   for (const auto& [argument, array] : inputs_)
     TW_RETURN_IF_ERROR(kernel.pack(argument, array->data.data(),
                                    storage[static_cast<size_t>(argument)], pool, threads));
-  return {};
-}
-
-Status Conversions::unpack_outputs(const runtime::Kernel& kernel, std::span<void* const> storage,
-                                   runtime::ThreadPool& pool, int threads) {
+  TW_RETURN_IF_ERROR(kernel.run(storage, pool, threads));
   for (auto& [argument, array] : outputs_)
     TW_RETURN_IF_ERROR(kernel.unpack(argument, storage[static_cast<size_t>(argument)],
                                      array.data.data(), pool, threads));
@@ -278,7 +297,10 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
   if (!again) return failed(again.error());
   if (!same_bytes(*normal, *again))
     return rejected(TrialStatus::Nondeterministic, "two runs on the same data differ");
-  return verdict;
+  if (!has_packs(kernel)) return verdict;
+  const auto called = call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads);
+  if (!called) return failed(called.error());
+  return compare(*called, reference);
 }
 
 }  // namespace tw::tuner

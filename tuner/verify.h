@@ -3,7 +3,6 @@
 // Verification of one kernel, before it is timed. Runs in a worker (sandbox.h): a kernel that
 // strays into a guard or writes to an input ends the worker, and the parent reads the fault.
 
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,7 +24,7 @@ struct Verdict {
 };
 
 /// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and
-/// unpacked here, by the layout's definition: a trial has no packing kernels.
+/// unpacked here, by the layout's definition.
 class KernelBuffers {
  public:
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
@@ -53,10 +52,9 @@ class Conversions {
   /// Makes the inputs that a call packs writable in `buffers`.
   static Result<Conversions> of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                 const dsl::Arrays& inputs, KernelBuffers& buffers);
-  Status pack_inputs(const runtime::Kernel& kernel, std::span<void* const> storage,
-                     runtime::ThreadPool& pool, int threads) const;
-  Status unpack_outputs(const runtime::Kernel& kernel, std::span<void* const> storage,
-                        runtime::ThreadPool& pool, int threads);
+  /// One call as its user makes it: packs, runs, unpacks.
+  Status call(const runtime::Kernel& kernel, std::span<void* const> storage,
+              runtime::ThreadPool& pool, int threads);
 
  private:
   std::vector<std::pair<int, const dsl::Array*>> inputs_;  ///< argument and the user's array

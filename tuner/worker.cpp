@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <map>
 
 #include "codegen/compile.h"
 #include "runtime/artifact.h"
@@ -135,7 +134,7 @@ class Runner {
     return {"", reference_->error, reference_->plain_ns};
   }
 
-  /// Timed on the normal fill, all buffers packed and warm.
+  /// Timed on the normal fill, with warm buffers.
   struct Timed {
     runtime::Kernel kernel;
     KernelBuffers buffers;
@@ -154,9 +153,7 @@ class Runner {
   }
   Run run_of(Timed& timed) {
     return [&timed, this] {
-      (void)timed.conversions.pack_inputs(timed.kernel, timed.pointers, *pool_, threads_);
-      (void)timed.kernel.run(timed.pointers, *pool_, threads_);
-      (void)timed.conversions.unpack_outputs(timed.kernel, timed.pointers, *pool_, threads_);
+      (void)timed.conversions.call(timed.kernel, timed.pointers, *pool_, threads_);
     };
   }
 
@@ -276,9 +273,13 @@ int worker_main(const std::vector<std::string>& arguments) {
   if (const auto restricted = restrict_self(limits); !restricted)
     return complain(restricted.error());
   if (builds)
-    return serve([](const Job& job) {
+    return serve([clock = monotonic_clock()](const Job& job) {
       const auto* build_job = std::get_if<BuildJob>(&job);
-      return encode(build_job ? build(*build_job) : BuildReply{});
+      if (!build_job) return encode(BuildReply{});
+      const int64_t started_ns = clock();
+      BuildReply reply = build(*build_job);
+      reply.seconds = static_cast<double>(clock() - started_ns) * 1e-9;
+      return encode(reply);
     });
   Runner runner;
   return serve([&](const Job& job) { return runner.answer(job); });

@@ -40,7 +40,7 @@ dsl::Arrays special_inputs(const dsl::Compute& compute, bool with_nan, Random& r
 void expect_special_values_survive(const char* key, bool with_nan = true) {
   SCOPED_TRACE(key);
   const dsl::Workload workload = dsl::parse_workload(key).value();
-  const auto space = schedules::Space::derive(workload.compute, host_target(), 1);
+  const auto space = schedules::Space::derive(workload.compute, host_target());
   Random random(8);
   int finite = 0, special = 0, compared = 0;
   for (int round = 0; round < 8; ++round) {

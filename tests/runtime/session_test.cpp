@@ -32,7 +32,7 @@ class SessionTest : public testing::Test {
     record.target = artifact_.info.target;
     record.device = "test device";
     record.toolchain = "cc";
-    record.codegen_abi = 1;
+    record.codegen_abi = current_codegen_abi;
     record.threads = threads;
     record.schedule = schedule;
     record.samples_ns = {latency_ns, latency_ns, latency_ns};

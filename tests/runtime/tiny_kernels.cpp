@@ -74,7 +74,7 @@ KernelInfo named(std::string workload) {
   info.schedule = "tw1\n";
   info.target = plain_target();
   info.toolchain = "cc";
-  info.codegen_abi = 1;
+  info.codegen_abi = current_codegen_abi;
   return info;
 }
 

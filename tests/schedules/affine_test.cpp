@@ -258,14 +258,26 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
 
 TEST(Affine, UnclampFindsWhatIsInsideAndWhen) {
   const auto text = [](const Unclamped& u) {
-    std::string text = dsl::to_string(u.index);
-    for (const Affine& a : u.at_least_zero) text += " | " + dsl::to_string(to_expr(a));
-    return text;
+    std::string found = dsl::to_string(u.index);
+    for (const Affine& a : u.at_least_zero) found += " | " + dsl::to_string(to_expr(a));
+    return found;
   };
   EXPECT_EQ(text(unclamp(parsed("max(min(x - 1, 43), 0)"))), "x - 1 | x - 1 | 44 - x");
   EXPECT_EQ(text(unclamp(parsed("min(9, x)"))), "x | 9 - x");
   EXPECT_EQ(text(unclamp(parsed("min(x, y)"))), "min(x, y)");
   EXPECT_EQ(text(unclamp(parsed("x + 1"))), "x + 1");
+}
+
+TEST(Affine, NarrowIntegersAreNotAffine) {
+  const Expr a = dsl::read("a", {Expr(0)}, UInt8), b = dsl::read("b", {Expr(0)}, UInt8);
+  const Expr wraps = a - b <= dsl::constant_int(UInt8, 3);
+  const Expr negative = dsl::cast(Int8, a) < dsl::constant_int(Int8, 0);
+  for (const Expr& condition : {wraps, negative}) {
+    EXPECT_TRUE(split_condition(condition).affine.empty());
+    EXPECT_EQ(split_condition(condition).opaque.size(), 1u);
+    EXPECT_FALSE(Bounds().proves(condition));
+    EXPECT_FALSE(Bounds().refutes(condition));
+  }
 }
 
 TEST(Affine, RestoreForgetsAScope) {

@@ -79,6 +79,24 @@ TEST(Guards, TaskAxesPeelByBranches) {
       "    s[0] += 1.0\n");
 }
 
+// With stride 2 only the first tap of the first row is outside: 28 rows are not written out for it.
+TEST(Guards, OneSidedOnesPeelOneSide) {
+  const Block body =
+      loop("y", 28, loop("k", 3, guarded("1 <= y * 2 + k", store()), LoopKind::Unrolled));
+  EXPECT_EQ(resolved(body),
+            "unroll k in 1..3\n"
+            "  s[0] += 1.0\n"
+            "for y in 1..28\n"
+            "  unroll k in 0..3\n"
+            "    s[0] += 1.0\n");
+}
+
+TEST(Guards, ThatNeedTooManyCopiesAreRefusedEarly) {
+  const Block body = loop("x", 8, store(), LoopKind::Unrolled);
+  EXPECT_TRUE(resolve_guards(body, {}, 8));
+  EXPECT_FALSE(resolve_guards(body, {}, 7));
+}
+
 /// s[0] += a[index]
 Block load(const std::string& index) {
   const Expr value = dsl::read("a", {parsed(index)}, Float32);
@@ -96,6 +114,14 @@ TEST(Guards, ClampedIndicesOfVectorsArePeeledOff) {
             "    s[0] += a[max(min(x.0 * 8 + x.1 - 1, 43), 0)]\n"
             "vector x.1 in 0..8\n"
             "  s[0] += a[max(min(40 + x.1 - 1, 43), 0)]\n");
+  const Block tasks = loop("x.1", 8, load("max(t * 8 + x.1 - 1, 0)"), LoopKind::Vector);
+  EXPECT_EQ(resolved(tasks, {{"t", 6}}),
+            "if t == 0\n"
+            "  vector x.1 in 0..8\n"
+            "    s[0] += a[max(x.1 - 1, 0)]\n"
+            "if 1 <= t && t < 6\n"
+            "  vector x.1 in 0..8\n"
+            "    s[0] += a[max(t * 8 + x.1 - 1, 0)]\n");
   const Block scalar = loop("x.0", 6, loop("x.1", 8, load("max(x.0 * 8 + x.1 - 1, 0)")));
   EXPECT_EQ(resolved(scalar), to_string(scalar, 0));
 }

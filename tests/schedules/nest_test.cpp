@@ -210,6 +210,13 @@ INSTANTIATE_TEST_SUITE_P(
              "- 1 < 8, "
              "a[y * 2 + r - 1], 0.0)",
              "set_layout a H2h", ""},
+        // Guards on narrow integers, which wrap: a - b <= 3 is not a <= b + 3.
+        Case{"input a: u8[6, 8]; input b: u8[6, 8]; input x: i32[6, 8]; "
+             "out: i32[i=8] = sum(k=6) select(a[k, i] - b[k, i] <= 3, x[k, i], 0)",
+             "reorder out k i", ""},
+        Case{"input a: u8[6, 8]; input x: i32[6, 8]; "
+             "out: i32[i=8] = sum(k=6) select(i8(a[k, i] + 127) < 0, x[k, i], 0)",
+             "reorder out k i", ""},
         // Clamped reads, copied for a shifted tile.
         Case{"input a: i32[11]; out: i32[i=11] = a[min(max(i + 2, 0), 10)]",
              "split out i 4 shift; split out i.1 2; cache_read a out i.1.0", ""},

@@ -53,7 +53,7 @@ inline std::vector<Case> cases() {
 }
 
 inline Space space_of(const dsl::Compute& compute, const char* target = "x86-64-v4") {
-  return Space::derive(compute, *parse_target(target), 2);
+  return Space::derive(compute, *parse_target(target));
 }
 
 /// Of so many sampled points: those whose schedule leads back to an allowed point with its text.

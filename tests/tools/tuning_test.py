@@ -50,6 +50,15 @@ class Tuning(program.ProgramTest):
         self.assertIn("_p0(", self.succeed("show", short, "--c", "--db", self.db).out)
         self.assertIn("vfmadd" if "fma" in result["target"] else "ret",
                       self.succeed("show", short, "--asm", "--db", self.db).out)
+        explained = self.json("explain", short, "--db", self.db, "--format", "json")
+        times = [resource["ns"] for resource in explained["resources"]]
+        self.assertEqual(times, sorted(times, reverse=True))
+        self.assertGreater(explained["predicted_ns"], 0)
+        self.assertEqual(explained["record"]["record"], result["record"])
+        best_other = explained["best_other"]
+        self.assertNotEqual(best_other["record"]["schedule"], result["schedule"])
+        self.assertNotEqual(best_other["only_in_this"] + best_other["only_in_other"], [])
+        self.assertIn("best other:", self.succeed("explain", short, "--db", self.db).out)
         replayed = self.json("replay", short, "--db", self.db, "--format", "json")
         self.assertGreater(replayed["ratio"], 0)
         self.assertEqual(self.json("db", "info", "--db", self.db, "--format", "json")["records"],

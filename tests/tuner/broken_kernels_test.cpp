@@ -174,7 +174,7 @@ class Planted {
   /// A tiled schedule without packed layouts, so that its arguments are those of the correct
   /// kernel.
   static std::optional<Program> tiled_program(const dsl::Workload& workload) {
-    const auto space = schedules::Space::derive(workload.compute, host_target(), 2);
+    const auto space = schedules::Space::derive(workload.compute, host_target());
     Random random(1);
     for (int attempt = 0; attempt < 500; ++attempt)
       if (const auto program = space.schedule(space.sample(random)).program())

@@ -20,7 +20,7 @@ using schedules::Space;
 Space conv_space() {
   static const dsl::Workload workload =
       workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
-  return Space::derive(workload.compute, host_target(), 1);
+  return Space::derive(workload.compute, host_target());
 }
 
 /// A landscape with one summit: the share of knobs that a hidden point has right, nearer values
@@ -68,7 +68,7 @@ Trace search(std::string_view name, const Space& space, const Landscape& landsca
     return scores;
   };
   while (run.trials < limit) {
-    const auto batch = (*made)->propose(space, history, score, 8, random);
+    const auto batch = (*made)->propose(space, {history, {}}, score, 8, random);
     if (batch.empty()) return run;
     EXPECT_LE(batch.size(), 8u);
     for (const Point& point : batch) {
@@ -104,7 +104,7 @@ TEST_P(Searches, GiveUpWhereNothingIsNew) {
   const Score nothing = [](const std::vector<Point>& points) {
     return std::vector<double>(points.size(), -std::numeric_limits<double>::infinity());
   };
-  EXPECT_TRUE((*made)->propose(space, {}, nothing, 8, random).empty());
+  EXPECT_TRUE((*made)->propose(space, {{}, {}}, nothing, 8, random).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Searches, testing::Values("evolution", "random", "grid"));
@@ -146,7 +146,7 @@ TEST(Search, EvolutionClimbsWithAScoreThatKnowsNothing) {
         return scores;
       };
       while (history.size() < 256)
-        for (const Point& point : (*made)->propose(space, history, even, 8, source)) {
+        for (const Point& point : (*made)->propose(space, {history, {}}, even, 8, source)) {
           seen.insert(point);
           history.push_back({point, landscape.throughput(point)});
           best = std::max(best, history.back().throughput);
@@ -163,7 +163,7 @@ TEST(Search, Fault03_SpacesOfEmptyShapesCanBeSearched) {
         "argmax rows=0 cols=5 f32 fast", "dense m=0 n=5 k=3 f32 fast",
         "conv2d n=0 c=3 h=8 w=8 k=4 r=3 s=3 f32 fast", "add_relu n=0 c=2 h=3 w=3 f32 fast"}) {
     const dsl::Workload workload = workload_of(key);
-    const Space space = Space::derive(workload.compute, host_target(), 2);
+    const Space space = Space::derive(workload.compute, host_target());
     Random random(1);
     EXPECT_TRUE(space.schedule(space.default_point()).program()) << key;
     for (int i = 0; i < 50; ++i) (void)space.schedule(space.sample(random)).program();
@@ -182,7 +182,7 @@ TEST(Search, Fault07_SpacesOfRandomShapesNeverTrap) {
       const auto made = dsl::make_workload(op.name, given);
       if (!made) continue;
       ++valid;
-      const Space space = Space::derive(made->compute, host_target(), 1 + round % 3);
+      const Space space = Space::derive(made->compute, host_target());
       EXPECT_TRUE(space.schedule(space.default_point()).program()) << made->key();
       for (int i = 0; i < 3; ++i) (void)space.schedule(space.sample(random)).program();
     }

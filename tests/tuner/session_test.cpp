@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
+#include "tuner/experience.h"
 
 namespace tw::tuner {
 namespace {
@@ -75,7 +77,7 @@ TEST(Session, FirstProposalsDescendFromStoredTrials) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
   const dsl::Workload workload = workload_of(product);
-  const Space space = Space::derive(workload.compute, host_target(), 1);
+  const Space space = Space::derive(workload.compute, host_target());
   std::vector<db::Record> trials;
   std::vector<Point> parents;
   for (const Point& point : two_parents(space)) {
@@ -87,6 +89,45 @@ TEST(Session, FirstProposalsDescendFromStoredTrials) {
   ASSERT_TRUE(store.append(trials));
   EXPECT_LE(descendants(empty, workload, parents), 1);  // the default itself
   EXPECT_GE(descendants(store, workload, parents), 4);
+}
+
+// A point of both spaces that no search would come upon by chance in its first batch.
+TEST(Session, TheFirstBatchTriesWhatWasFastForANeighbour) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const dsl::Workload workload = workload_of(product),
+                      neighbour = workload_of("dense m=64 n=128 k=512 f32 fast");
+  const Space space = Space::derive(workload.compute, host_target()),
+              near = Space::derive(neighbour.compute, host_target());
+  Random random(7);
+  schedules::Schedule schedule = near.schedule(near.sample(random));
+  while (!schedule.program({.unrolled_statements = 128}) ||
+         !space.point_of(schedules::parse_schedule(workload.compute, schedule.to_string()).value()))
+    schedule = near.schedule(near.sample(random));
+  const auto tried = [&](db::Store& store) {
+    auto session =
+        Session::open(workload, host_target(), {.batch = 8}, store, test_environment(), {});
+    EXPECT_TRUE(session) << session.error().message;
+    EXPECT_TRUE(session->prepare());
+    const std::vector<Candidate> batch = session->propose();
+    return std::count_if(batch.begin(), batch.end(),
+                         [&](const Candidate& c) { return c.schedule == schedule.to_string(); });
+  };
+  db::Store empty = open_store(folder / "empty.db"), store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(std::vector{stored_trial(neighbour, schedule.to_string(), 4e5)}));
+  EXPECT_EQ(tried(empty), 0);
+  EXPECT_EQ(tried(store), 1);
+}
+
+TEST(Experience, DistanceCountsPowersOfTwo) {
+  const auto apart = [](const char* a, const char* b) {
+    return distance(workload_of(a), workload_of(b));
+  };
+  EXPECT_EQ(apart(product, product), 0);
+  EXPECT_NEAR(apart(product, "dense m=64 n=128 k=513 f32 fast"), 1, 1e-9);
+  EXPECT_LT(apart(product, "dense m=64 n=64 k=256 f32 fast"),
+            apart(product, "dense m=64 n=16 k=256 f32 fast"));
+  EXPECT_TRUE(std::isinf(apart(product, "batch_matmul b=1 m=64 n=128 k=256 f32 fast")));
 }
 
 }  // namespace

@@ -239,29 +239,58 @@ TEST_F(Tune, Fault42_ALinkerThatFailsNowAndThenCostsItsCandidatesOnly) {
   EXPECT_LT(failed == info->by_status.end() ? 0 : failed->second, 24);
 }
 
-TEST_F(Tune, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
+/// Makes the folder's code generator: the real one, but for an abort where the C condition holds.
+void plant_code_generator(const Folder& folder, const std::string& aborts_if) {
   std::string real;
   for (const std::string& directory : codegen::plugin_directories())
     if (real.empty() && std::filesystem::exists(directory + "/libtw_halide.so"))
       real = directory + "/libtw_halide.so";
-  std::ofstream(folder_ / "plugin.c") << R"(
+  std::ofstream(folder / "plugin.c") << R"(
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 int tw_halide_version(void) { return 1; }
 void tw_halide_compile(const void* programs, size_t count, const void* target, void* result) {
-  if (access(")" << folder_ / "broken"
-                                      << R"(", F_OK) == 0) abort();
+  if ()" << aborts_if << R"() abort();
   void (*real)(const void*, size_t, const void*, void*) =
       (void (*)(const void*, size_t, const void*, void*))dlsym(dlopen(")"
-                                      << real << R"(", RTLD_NOW), "tw_halide_compile");
+                                     << real << R"(", RTLD_NOW), "tw_halide_compile");
   real(programs, count, target, result);
 }
 )";
   const auto compiled = codegen::run_command(
-      {"cc", "-shared", "-fPIC", folder_ / "plugin.c", "-o", folder_ / "libtw_halide.so", "-ldl"},
+      {"cc", "-shared", "-fPIC", folder / "plugin.c", "-o", folder / "libtw_halide.so", "-ldl"},
       60'000'000'000);
   ASSERT_TRUE(compiled) << compiled.error().message;
+}
+
+TEST_F(Tune, Fault43_ABuilderThatAbortsLosesItsShareOnly) {
+  // Who takes the file away aborts: one of the two.
+  plant_code_generator(folder_, "unlink(\"" + (folder_ / "broken") + "\") == 0");
+  Environment environment = test_environment();
+  environment.code_generator = folder_.path();
+  Target target = host_target();
+  target.cores = 3;
+  auto farm = Farm::start(workload_, target, 1, 1, environment, 10);
+  ASSERT_TRUE(farm) << farm.error().message;
+  const std::string plain = schedules::Schedule(workload_.compute).to_string();
+  const auto build = [&](size_t count) {
+    EXPECT_TRUE(farm->begin_build(std::vector(count, plain)));
+    const std::vector<BuildOutcome> outcomes = farm->finish_build();
+    EXPECT_EQ(outcomes.size(), count);
+    return std::count_if(outcomes.begin(), outcomes.end(),
+                         [](const BuildOutcome& o) { return o.status == "ok"; });
+  };
+  EXPECT_EQ(build(5), 5);
+  std::ofstream(folder_ / "broken") << "now";
+  const auto built = build(4);
+  EXPECT_EQ(built, 2);
+  EXPECT_EQ(build(1), 1);
+  EXPECT_EQ(build(4), 4);
+}
+
+TEST_F(Tune, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
+  plant_code_generator(folder_, "access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
   auto farm = Farm::start(workload_, host_target(), 1, 1, environment, 10);
@@ -269,9 +298,7 @@ void tw_halide_compile(const void* programs, size_t count, const void* target, v
   const std::string plain = schedules::Schedule(workload_.compute).to_string();
   const auto build = [&] {
     EXPECT_TRUE(farm->begin_build({plain, plain}));
-    auto outcomes = farm->finish_build();
-    EXPECT_TRUE(outcomes) << outcomes.error().message;
-    return std::move(*outcomes);
+    return farm->finish_build();
   };
   EXPECT_EQ(build()[1].status, "ok");
   std::ofstream(folder_ / "broken") << "now";

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/experience.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "codegen/abi.h"
+#include "schedules/schedule.h"
+
+namespace tw::tuner {
+namespace {
+
+constexpr size_t most_parents = 64;
+// Others: lowering a record's schedule takes half a millisecond, so these are a quarter of a second.
+constexpr size_t most_neighbours = 12, most_samples_each = 40;
+constexpr size_t seeding_neighbours = 6, seeds_each = 3;
+
+double throughput_of(const db::Record& record) {
+  return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
+}
+
+std::optional<schedules::Point> point_of(const Question& q, const std::string& text) {
+  const auto schedule = schedules::parse_schedule(q.workload->compute, text);
+  return schedule ? q.space->point_of(*schedule) : std::nullopt;
+}
+
+void add_sample(const dsl::Workload& workload, const db::Record& record, const Question& q,
+                Experience& out) {
+  if (auto sample = sample_of(workload, record, q.target, q.threads))
+    out.samples.push_back(std::move(*sample));
+}
+
+void recall_own(db::Store& store, const Question& q, Experience& out) {
+  db::Filter own;
+  own.workload = q.workload->key();
+  own.target = q.target.to_string();
+  own.threads = q.threads;
+  own.codegen_abi = codegen::codegen_abi;
+  own.order = db::Order::Fastest;
+  std::vector<db::Record> records;
+  (void)store.for_each(own, [&](const db::Record& record) {
+    records.push_back(record);
+    return !q.interrupted();
+  });
+  for (const db::Record& record : records) {
+    if (q.interrupted()) return;
+    if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
+    add_sample(*q.workload, record, q, out);
+    if (record.status != db::TrialStatus::Ok || out.parents.size() == most_parents) continue;
+    if (const auto point = point_of(q, record.schedule))
+      out.parents.push_back({*point, throughput_of(record)});
+  }
+}
+
+struct Neighbour {
+  dsl::Workload workload;
+  double distance;
+  std::vector<db::Record> records;  ///< fastest first
+};
+
+std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
+  db::Filter same_operator;
+  same_operator.op = q.workload->op;
+  same_operator.target = q.target.to_string();
+  same_operator.threads = q.threads;
+  same_operator.codegen_abi = codegen::codegen_abi;
+  same_operator.order = db::Order::Fastest;
+  std::map<std::string, std::vector<db::Record>> by_workload;
+  (void)store.for_each(same_operator, [&](const db::Record& record) {
+    if (record.workload != q.workload->key()) by_workload[record.workload].push_back(record);
+    return !q.interrupted();
+  });
+  std::vector<Neighbour> result;
+  for (auto& [key, records] : by_workload) {
+    auto workload = dsl::parse_workload(key);
+    if (!workload) continue;
+    const double apart = distance(*workload, *q.workload);
+    if (std::isfinite(apart)) result.push_back({std::move(*workload), apart, std::move(records)});
+  }
+  std::stable_sort(result.begin(), result.end(), [](const Neighbour& a, const Neighbour& b) {
+    return a.distance < b.distance;
+  });
+  if (result.size() > most_neighbours) result.erase(result.begin() + most_neighbours, result.end());
+  return result;
+}
+
+/// Evenly from the fastest to the slowest: the model is to learn what makes the difference.
+void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
+  const size_t count = std::min(neighbour.records.size(), most_samples_each);
+  for (size_t i = 0; i < count && !q.interrupted(); ++i)
+    add_sample(neighbour.workload, neighbour.records[i * neighbour.records.size() / count], q, out);
+}
+
+void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
+  size_t found = 0;
+  for (size_t i = 0; i < neighbour.records.size() && found < seeds_each; ++i) {
+    const db::Record& record = neighbour.records[i];
+    if (record.status != db::TrialStatus::Ok || q.interrupted()) return;
+    const auto point = point_of(q, record.schedule);
+    if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end()) continue;
+    out.seeds.push_back(*point);
+    ++found;
+  }
+}
+
+}  // namespace
+
+double distance(const dsl::Workload& a, const dsl::Workload& b) {
+  if (a.op != b.op || a.attributes.empty() || a.dtype != b.dtype)
+    return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (const auto& [name, value] : a.attributes) {
+    const auto other = b.attributes.find(name);
+    if (other == b.attributes.end()) return std::numeric_limits<double>::infinity();
+    sum += std::fabs(std::log2((1.0 + static_cast<double>(value)) /
+                               (1.0 + static_cast<double>(other->second))));
+  }
+  return sum;
+}
+
+std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload,
+                                            const db::Record& record, const Target& target,
+                                            int threads) {
+  const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
+  if (!schedule) return std::nullopt;
+  const auto program = schedule->program();
+  if (!program) return std::nullopt;
+  auto features = cost_model::extract_features(*program, target, threads);
+  if (!features) return std::nullopt;
+  cost_model::Sample sample;
+  sample.features = std::move(*features);
+  sample.throughput = throughput_of(record);
+  sample.group = std::hash<std::string>()(record.workload);
+  sample.valid =
+      record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
+  return sample;
+}
+
+Experience recall(db::Store& store, const Question& question) {
+  Experience experience;
+  recall_own(store, question, experience);
+  const std::vector<Neighbour> known = neighbours(store, question);
+  for (const Neighbour& neighbour : known) learn_from(neighbour, question, experience);
+  for (size_t i = 0; i < std::min(known.size(), seeding_neighbours); ++i)
+    seed_from(known[i], question, experience);
+  return experience;
+}
+
+}  // namespace tw::tuner

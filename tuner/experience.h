@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a database knows that helps a new run: trials of the same workload, which are not tried again
+// and whose best are parents, and trials of others like it, which teach the cost model and whose
+// fastest schedules are worth a try here. Not thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "cost_model/cost_model.h"
+#include "db/store.h"
+#include "dsl/workload.h"
+#include "schedules/space.h"
+#include "tuner/search.h"
+
+namespace tw::tuner {
+
+struct Question {
+  const dsl::Workload* workload;
+  const schedules::Space* space;  ///< of the workload
+  Target target;
+  int threads = 1;
+  std::function<bool()> interrupted;  ///< what is known so far is the answer then
+};
+
+struct Experience {
+  std::set<std::string> tried;         ///< schedule texts of this workload
+  std::vector<Tried> parents;          ///< the fastest of them, as points
+  std::vector<schedules::Point> seeds; ///< fast ones of the nearest other workloads, nearest first
+  std::vector<cost_model::Sample> samples;
+};
+
+/// What cannot be read is not known: a damaged database costs help, not the run.
+Experience recall(db::Store& store, const Question& question);
+
+/// How unlike two workloads of an operator are: the sum of the distances of their attributes, in
+/// powers of two; infinite for different operators and for expressions.
+double distance(const dsl::Workload& a, const dsl::Workload& b);
+
+/// The model's sample of a record; nothing where its schedule is none of the workload's.
+std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload,
+                                            const db::Record& record, const Target& target,
+                                            int threads);
+
+}  // namespace tw::tuner
