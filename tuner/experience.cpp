@@ -13,7 +13,8 @@ namespace tw::tuner {
 namespace {
 
 constexpr size_t most_parents = 64;
-// Others: lowering a record's schedule takes half a millisecond, so these are a quarter of a second.
+// Others: lowering a record's schedule takes half a millisecond, so these are a quarter of a
+// second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
 constexpr size_t seeding_neighbours = 6, seeds_each = 3;
 
@@ -79,9 +80,8 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
     const double apart = distance(*workload, *q.workload);
     if (std::isfinite(apart)) result.push_back({std::move(*workload), apart, std::move(records)});
   }
-  std::stable_sort(result.begin(), result.end(), [](const Neighbour& a, const Neighbour& b) {
-    return a.distance < b.distance;
-  });
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Neighbour& a, const Neighbour& b) { return a.distance < b.distance; });
   if (result.size() > most_neighbours) result.erase(result.begin() + most_neighbours, result.end());
   return result;
 }
@@ -99,7 +99,8 @@ void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
     const db::Record& record = neighbour.records[i];
     if (record.status != db::TrialStatus::Ok || q.interrupted()) return;
     const auto point = point_of(q, record.schedule);
-    if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end()) continue;
+    if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end())
+      continue;
     out.seeds.push_back(*point);
     ++found;
   }
@@ -114,15 +115,14 @@ double distance(const dsl::Workload& a, const dsl::Workload& b) {
   for (const auto& [name, value] : a.attributes) {
     const auto other = b.attributes.find(name);
     if (other == b.attributes.end()) return std::numeric_limits<double>::infinity();
-    sum += std::fabs(std::log2((1.0 + static_cast<double>(value)) /
-                               (1.0 + static_cast<double>(other->second))));
+    sum += std::fabs(
+        std::log2((1.0 + static_cast<double>(value)) / (1.0 + static_cast<double>(other->second))));
   }
   return sum;
 }
 
-std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload,
-                                            const db::Record& record, const Target& target,
-                                            int threads) {
+std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
+                                            const Target& target, int threads) {
   const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
   if (!schedule) return std::nullopt;
   const auto program = schedule->program();
@@ -133,8 +133,7 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload,
   sample.features = std::move(*features);
   sample.throughput = throughput_of(record);
   sample.group = std::hash<std::string>()(record.workload);
-  sample.valid =
-      record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
+  sample.valid = record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
   return sample;
 }
 

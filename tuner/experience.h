@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a database knows that helps a new run: trials of the same workload, which are not tried again
-// and whose best are parents, and trials of others like it, which teach the cost model and whose
-// fastest schedules are worth a try here. Not thread-safe.
+// What a database knows that helps a new run: trials of the same workload, which are not tried
+// again and whose best are parents, and trials of others like it, which teach the cost model and
+// whose fastest schedules are worth a try here. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -28,9 +28,9 @@ struct Question {
 };
 
 struct Experience {
-  std::set<std::string> tried;         ///< schedule texts of this workload
-  std::vector<Tried> parents;          ///< the fastest of them, as points
-  std::vector<schedules::Point> seeds; ///< fast ones of the nearest other workloads, nearest first
+  std::set<std::string> tried;          ///< schedule texts of this workload
+  std::vector<Tried> parents;           ///< the fastest of them, as points
+  std::vector<schedules::Point> seeds;  ///< fast ones of the nearest other workloads, nearest first
   std::vector<cost_model::Sample> samples;
 };
 
@@ -42,8 +42,7 @@ Experience recall(db::Store& store, const Question& question);
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
 /// The model's sample of a record; nothing where its schedule is none of the workload's.
-std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload,
-                                            const db::Record& record, const Target& target,
-                                            int threads);
+std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
+                                            const Target& target, int threads);
 
 }  // namespace tw::tuner

@@ -50,7 +50,8 @@ class SessionTest : public testing::Test {
 
   std::string artifact_path(const std::string& schedule) {
     return cache_ + "/" +
-           artifact_name(artifact_.info.workload, schedule, artifact_.info.target, 1);
+           artifact_name(artifact_.info.workload, schedule, artifact_.info.target,
+                         current_codegen_abi);
   }
   void compile(const std::string& schedule) {
     artifact_.info.schedule = schedule;
