@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model as a search uses it, on recorded trials: uniform samples of the spaces of
+// The cost model as a search uses it, on recorded trials: 240 uniform samples each of the spaces of
 // ResNet-50 layers, measured on one thread of an AVX-512 machine (x86-64, one 512-bit multiply-add
 // a cycle). A replayed search picks among the recorded trials only, so its result needs no machine
 // and no clock.
@@ -148,7 +148,7 @@ std::vector<double> ratios_to_random(bool taught, const std::vector<size_t>& tri
   }
   for (size_t k = 0; k < trials.size(); ++k) {
     logs[k] = std::exp(logs[k] / static_cast<double>(seeds * layers().size()));
-    fmt::print("[  ratio   ] {:.3f} of the best of 64 random trials after {} guided ones\n",
+    fmt::print("[  ratio   ] {:.4f} of the best of 64 random trials after {} guided ones\n",
                logs[k], trials[k]);
   }
   return logs;
@@ -169,13 +169,13 @@ TEST(Replay, TheDraftModelOrdersTrials) {
 
 TEST(Replay, EightGuidedTrialsAgainstSixtyFourRandomOnes) {
   const auto ratios = ratios_to_random(false, {1, 8, 16, 32});
-  EXPECT_GE(ratios[1], 0.98);
+  EXPECT_GE(ratios[1], 0.998);
   EXPECT_GE(ratios[3], ratios[1]);
 }
 
 TEST(Replay, AModelThatKnowsOtherLayersPicksWellAtOnce) {
   const auto ratios = ratios_to_random(true, {1, 8});
-  EXPECT_GE(ratios[1], 0.95);
+  EXPECT_GE(ratios[1], 0.998);
 }
 
 }  // namespace
