@@ -242,73 +242,82 @@ class Emitter {
         });
   }
 
-  Block reduction(const StageNest& s, size_t start) {
-    const Expr inside = spatial_guard(s);
-    const std::string& result = s.result();
-    const std::vector<Expr> result_at = result_indices(s);
-
-    Buffer acc{s.stage.name + ".acc", s.stage.type, {}, s.cache ? s.cache->scope : Scope::Register};
-    std::vector<Expr> acc_at;
+  /// Where a reduction sums: its accumulator, an element for each loop from `start` on that does
+  /// not reduce, or the result itself.
+  struct Accumulator {
+    Buffer buffer;
+    std::vector<Expr> at;
+  };
+  static Accumulator accumulator(const StageNest& s, size_t start, std::vector<Expr> result_at) {
+    if (!s.cache) return {{s.result(), s.stage.type, {}, Scope::Register}, std::move(result_at)};
+    Accumulator acc{{s.stage.name + ".acc", s.stage.type, {}, s.cache->scope}, {}};
     for (size_t i = start; i < s.loops.size(); ++i) {
       if (s.loops[i].reduction) continue;
-      acc.extents.push_back(s.loops[i].extent);
-      acc_at.push_back(dsl::var(s.loops[i].variable));
+      acc.buffer.extents.push_back(s.loops[i].extent);
+      acc.at.push_back(dsl::var(s.loops[i].variable));
     }
-    if (acc.extents.empty()) {
-      acc.extents = {1};
-      acc_at = {Expr(0)};
-    }
-    const std::string& into = s.cache ? acc.name : result;
-    const std::vector<Expr>& into_at = s.cache ? acc_at : result_at;
-    const Expr into_value = dsl::read(into, into_at, s.stage.type);
+    if (acc.at.empty()) return {{acc.buffer.name, s.stage.type, {1}, s.cache->scope}, {Expr(0)}};
+    return acc;
+  }
 
-    // Blocks of the reduction outside of the accumulator: it continues from what is stored.
+  /// The conditions of blocks of a reduction outside of the accumulator, where it continues from
+  /// what is stored.
+  struct Blocks {
+    bool any = false;
+    Expr is_first, is_later, is_last, is_earlier;
+  };
+  static Blocks blocks_outside(const StageNest& s, size_t start) {
     std::vector<Expr> first, later, last, earlier;
-    for (size_t i = 0; i < start; ++i)
-      if (s.loops[i].reduction) {
-        const Expr v = dsl::var(s.loops[i].variable);
-        const Expr end(s.loops[i].extent - 1);
-        first.push_back(v <= Expr(0));
-        later.push_back(Expr(1) <= v);
-        last.push_back(end <= v);
-        earlier.push_back(v < end);
-      }
-    const Expr is_first = conjunction(first), is_last = conjunction(last);
-    const Expr is_later = disjunction(later), is_earlier = disjunction(earlier);
-    const bool partial = !first.empty();
+    for (size_t i = 0; i < start; ++i) {
+      if (!s.loops[i].reduction) continue;
+      const Expr v = dsl::var(s.loops[i].variable), end(s.loops[i].extent - 1);
+      first.push_back(v <= Expr(0));
+      later.push_back(Expr(1) <= v);
+      last.push_back(end <= v);
+      earlier.push_back(v < end);
+    }
+    return {!first.empty(), conjunction(first), disjunction(later), conjunction(last),
+            disjunction(earlier)};
+  }
 
+  Block reduction(const StageNest& s, size_t start) {
+    const Expr inside = spatial_guard(s);
+    const std::vector<Expr> result_at = result_indices(s);
+    const Accumulator acc = accumulator(s, start, result_at);
+    const Expr sum = dsl::read(acc.buffer.name, acc.at, s.stage.type);
+    const Blocks blocks = blocks_outside(s, start);
     const Expr neutral = identity(s.stage.combine, s.stage.type);
     const GuardedTerm term = split_guard(s.stage.body, neutral);
-    const Expr value = over_loops(s, s.stage, term.value);
-    const Expr taken = conjunction(s.guards) && over_loops(s, s.stage, term.condition);
 
     Block body;
-    const auto append = [&](Block part) {
-      for (Stmt& stmt : part) body.push_back(std::move(stmt));
+    const auto append = [&](const Expr& condition, Block part) {
+      for (Stmt& stmt : guard(condition, std::move(part))) body.push_back(std::move(stmt));
     };
-    const auto spatial = [&](const Expr& condition, const std::string& buffer,
-                             const std::vector<Expr>& at, const Expr& v) {
+    const auto set = [&](const Expr& condition, const std::string& buffer,
+                         const std::vector<Expr>& at, const Expr& value) {
       return loops(s, start, false, [&] {
-        return guard(condition, Block{Stmt{Assign{buffer, at, v, Combine::None}}});
+        return guard(condition, Block{Stmt{Assign{buffer, at, value, Combine::None}}});
       });
     };
-    const Expr init_guard = s.cache ? dsl::constant_int(Bool, 1) : inside;
-    append(guard(is_first, spatial(init_guard, into, into_at, neutral)));
-    if (partial)
-      append(guard(is_later,
-                   spatial(inside, into, into_at, dsl::read(result, result_at, s.stage.type))));
-    append(loops(s, start, true, [&] {
-      return guard(taken, Block{Stmt{Assign{into, into_at, value, s.stage.combine}}});
-    }));
+    const Expr always = dsl::constant_int(Bool, 1);
+    append(blocks.is_first, set(s.cache ? always : inside, acc.buffer.name, acc.at, neutral));
+    if (blocks.any)
+      append(blocks.is_later,
+             set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
+    append(
+        always, loops(s, start, true, [&] {
+          const Expr taken = conjunction(s.guards) && over_loops(s, s.stage, term.condition);
+          const Expr value = over_loops(s, s.stage, term.value);
+          return guard(taken, Block{Stmt{Assign{acc.buffer.name, acc.at, value, s.stage.combine}}});
+        }));
     if (s.epilogue) {
-      const Expr finished = epilogue_of(s, into_value);
-      append(guard(is_last, spatial(inside, result, result_at, finished)));
-      if (partial) append(guard(is_earlier, spatial(inside, result, result_at, into_value)));
+      append(blocks.is_last, set(inside, s.result(), result_at, epilogue_of(s, sum)));
+      if (blocks.any) append(blocks.is_earlier, set(inside, s.result(), result_at, sum));
     } else if (s.cache) {
-      append(spatial(inside, result, result_at, into_value));
+      append(always, set(inside, s.result(), result_at, sum));
     }
     if (!s.cache) return body;
-    return {Stmt{Allocate{acc, block(std::move(body))}}};
+    return {Stmt{Allocate{acc.buffer, block(std::move(body))}}};
   }
 };
 

@@ -12,6 +12,7 @@
 #include "codegen/compile.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
+#include "tuner/trial_record.h"
 
 namespace tw::tuner {
 namespace {
@@ -200,25 +201,8 @@ Status Session::check_installation(const BuildOutcome& built) {
 }
 
 Status Session::record(const Candidate& c, const MeasureReply& reply) {
-  db::Record record;
-  record.workload = workload_->key();
-  record.op = workload_->op;
-  record.target = target_.to_string();
-  record.device = device_text(target_);
-  record.toolchain = codegen::toolchain();
-  record.codegen_abi = codegen::codegen_abi;
-  record.threads = options_.threads;
-  record.schedule = c.schedule;
-  record.status = db::parse_trial_status(reply.status).value_or(db::TrialStatus::Crash);
-  record.reason = reply.reason;
-  record.samples_ns = reply.samples_ns;
-  record.latency_ns = reply.latency_ns;
-  record.latency_low_ns = reply.low_ns;
-  record.latency_high_ns = reply.high_ns;
-  record.flops = flops_;
-  record.peak_gflops = peak_gflops_;
-  record.noise = reply.noise;
-  record.verified_error = reply.verified_error;
+  db::Record record =
+      trial_record(*workload_, target_, options_.threads, c.schedule, reply, peak_gflops_);
   record.program_version = environment_.program_version;
   record.host = environment_.host;
   record.session = environment_.session;
@@ -227,26 +211,31 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
   record.created_ms = environment_.now_ms();
   record = db::seal(std::move(record));
 
-  const bool valid = record.status == db::TrialStatus::Ok;
-  const bool timed = valid || record.status == db::TrialStatus::Hopeless;
-  ++progress_.trials[std::string(db::to_string(record.status))];
-  if (!timed) count_failure(reply.status + ": " + reply.reason);
-  history_.push_back({c.point, timed ? throughput_of(reply.latency_ns) : 0});
+  digest(c, record);
+  return recorder_->add(std::move(record));
+}
+
+/// What progress, search and model take from a trial.
+void Session::digest(const Candidate& c, const db::Record& trial) {
+  const bool valid = trial.status == db::TrialStatus::Ok;
+  const bool timed = valid || trial.status == db::TrialStatus::Hopeless;
+  const std::string status(db::to_string(trial.status));
+  ++progress_.trials[status];
+  if (!timed) count_failure(status + ": " + trial.reason);
+  history_.push_back({c.point, timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = c.features;
-  sample.throughput = throughput_of(reply.latency_ns);
-  sample.group = std::hash<std::string>()(record.workload);
-  sample.valid = timed && reply.latency_ns > 0;
+  sample.throughput = throughput_of(trial.latency_ns);
+  sample.group = std::hash<std::string>()(trial.workload);
+  sample.valid = timed && trial.latency_ns > 0;
   fresh_samples_.push_back(std::move(sample));
   ++since_better_;
-  if (valid) {
-    if (progress_.best_ns == 0 || record.latency_ns < progress_.best_ns) {
-      if (record.latency_ns < 0.99 * progress_.best_ns) since_better_ = 0;
-      progress_.best_ns = record.latency_ns;
-    }
-    finalists_.push_back({"", record});
+  if (!valid) return;
+  if (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns) {
+    if (trial.latency_ns < 0.99 * progress_.best_ns) since_better_ = 0;
+    progress_.best_ns = trial.latency_ns;
   }
-  return recorder_->add(std::move(record));
+  finalists_.push_back({"", trial});
 }
 
 /// Reasons that differ in numbers only count as the first of them.

@@ -61,6 +61,7 @@ class Session {
   bool interrupted() const;
   void report();
   Status record(const Candidate& candidate, const MeasureReply& reply);
+  void digest(const Candidate& candidate, const db::Record& trial);
   std::vector<double> score(const std::vector<schedules::Point>& points);
   std::optional<Candidate> candidate(const schedules::Point& point);
   void learn_from_database();

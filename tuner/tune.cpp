@@ -11,6 +11,7 @@
 #include "tuner/device.h"
 #include "tuner/farm.h"
 #include "tuner/session.h"
+#include "tuner/trial_record.h"
 
 namespace tw::tuner {
 
@@ -125,22 +126,7 @@ Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_v
   if (reply.status != "ok")
     return fail(ErrorCode::Invalid, fmt::format("[replay] {}: {}", reply.status, reply.reason));
   TW_TRY(const double peak, built.farm.peak_gflops());
-  db::Record record;
-  record.workload = workload.key();
-  record.op = workload.op;
-  record.target = target.to_string();
-  record.device = device_text(target);
-  record.codegen_abi = codegen::codegen_abi;
-  record.threads = threads;
-  record.schedule = schedule;
-  record.samples_ns = reply.samples_ns;
-  record.latency_ns = reply.latency_ns;
-  record.latency_low_ns = reply.low_ns;
-  record.latency_high_ns = reply.high_ns;
-  record.flops = dsl::count_flops(workload.compute);
-  record.peak_gflops = peak;
-  record.noise = reply.noise;
-  record.verified_error = reply.verified_error;
+  db::Record record = trial_record(workload, target, threads, schedule, reply, peak);
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
 }

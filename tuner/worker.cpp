@@ -38,60 +38,62 @@ int serve(const Answer& answer) {
 
 // ---- building -------------------------------------------------------------------------------
 
-BuildReply build(const BuildJob& job) {
+BuildOutcome rejected(std::string_view status, const Error& error) {
+  return {"", std::string(status), error.message, error.code == ErrorCode::Environment};
+}
+
+Result<codegen::KernelSpec> spec_of(const BuildJob& job, const dsl::Workload& workload,
+                                    const std::string& text) {
+  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(workload.compute, text));
+  codegen::KernelSpec spec;
+  TW_TRY(spec.program, schedule.program());
+  spec.workload = job.workload;
+  spec.schedule = text;
+  spec.packs = job.packs || keeps_arrays(workload);
+  spec.flops = static_cast<int64_t>(dsl::count_flops(workload.compute));
+  return spec;
+}
+
+BuildOutcome written(const Result<runtime::Artifact>& artifact, const std::string& path) {
+  if (!artifact) return rejected("compile_error", artifact.error());
+  if (const Status status = runtime::write_artifact(path, *artifact); !status)
+    return rejected("compile_error", status.error());
+  return {path, "ok"};
+}
+
+/// What compiles, all in one go.
+Result<BuildReply> build_all(const BuildJob& job) {
+  TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
+  TW_TRY(const Target target, parse_target(job.target));
   BuildReply reply;
   reply.outcomes.resize(job.schedules.size());
-  const auto reject = [&](size_t i, std::string_view status, const Error& error) {
-    reply.outcomes[i] = {"", std::string(status), error.message,
-                         error.code == ErrorCode::Environment};
-  };
-  const auto workload = dsl::parse_workload(job.workload);
-  const auto target = parse_target(job.target);
   std::vector<codegen::KernelSpec> specs;
   std::vector<size_t> places;
   for (size_t i = 0; i < job.schedules.size(); ++i) {
-    if (!workload || !target) {
-      reject(i, "illegal", !workload ? workload.error() : target.error());
+    auto spec = spec_of(job, workload, job.schedules[i]);
+    if (!spec) {
+      reply.outcomes[i] = rejected("illegal", spec.error());
       continue;
     }
-    auto schedule = schedules::parse_schedule(workload->compute, job.schedules[i]);
-    auto program = schedule ? schedule->program() : tl::unexpected<Error>(schedule.error());
-    if (!program) {
-      reject(i, "illegal", program.error());
-      continue;
-    }
-    codegen::KernelSpec spec;
-    spec.workload = job.workload;
-    spec.schedule = job.schedules[i];
-    spec.program = std::move(*program);
-    spec.packs = job.packs || keeps_arrays(*workload);
-    spec.flops = static_cast<int64_t>(dsl::count_flops(workload->compute));
-    specs.push_back(std::move(spec));
+    specs.push_back(std::move(*spec));
     places.push_back(i);
   }
-  if (specs.empty()) return reply;
   codegen::CompileOptions options;
   if (!job.code_generator.empty()) options.cpu.plugin_directories = {job.code_generator};
-  auto artifacts = codegen::compile(specs, *target, options);
-  for (size_t k = 0; k < specs.size(); ++k) {
-    if (!artifacts) {
-      reject(places[k], "compile_error", artifacts.error());
-      continue;
-    }
-    auto& artifact = (*artifacts)[k];
-    if (!artifact) {
-      reject(places[k], "compile_error", artifact.error());
-      continue;
-    }
-    const std::string path =
-        fmt::format("{}/{}.twart", job.directory, job.first + static_cast<int64_t>(places[k]));
-    if (const Status written = runtime::write_artifact(path, *artifact); !written) {
-      reject(places[k], "compile_error", written.error());
-    } else {
-      reply.outcomes[places[k]] = {path, "ok"};
-    }
-  }
+  const auto artifacts = codegen::compile(specs, target, options);
+  for (size_t k = 0; k < specs.size(); ++k)
+    reply.outcomes[places[k]] =
+        artifacts
+            ? written((*artifacts)[k], fmt::format("{}/{}.twart", job.directory,
+                                                   job.first + static_cast<int64_t>(places[k])))
+            : rejected("compile_error", artifacts.error());
   return reply;
+}
+
+BuildReply build(const BuildJob& job) {
+  auto reply = build_all(job);
+  if (reply) return std::move(*reply);
+  return {std::vector<BuildOutcome>(job.schedules.size(), rejected("illegal", reply.error()))};
 }
 
 // ---- running --------------------------------------------------------------------------------
