@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <istream>
@@ -103,6 +104,25 @@ Status export_lines_to(Store& store, const std::string& path) {
 // ---- recover ----
 
 // A private copy, with the journal that belongs to it: SQLite may then mend the copy.
+/// SQLite opens no file that is shorter than its header says. Of one that was cut off, zeros in
+/// place of the rest are only broken pages. (File format: page size at 16, pages at 28, big
+/// endian.)
+void fill_up(const std::string& path) {
+  std::array<unsigned char, 32> header = {};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(header.data()), header.size())) return;
+  const auto number = [&](size_t at, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) value = value << 8 | header[at + i];
+    return value;
+  };
+  const uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
+  constexpr uint64_t most_bytes = uint64_t{1} << 36;  // a header that is broken as well
+  std::error_code error;
+  const uint64_t bytes = page * number(28, 4), has = fs::file_size(path, error);
+  if (!error && has < bytes && bytes <= most_bytes) fs::resize_file(path, bytes, error);
+}
+
 class Copy {
  public:
   static Result<Copy> make(const std::string& damaged, const std::string& folder) {
@@ -116,6 +136,7 @@ class Copy {
                   fmt::format("[recover] {} cannot be copied to {} ({}); check both "
                               "paths",
                               damaged, folder, error.message()));
+    fill_up(path);
     for (const char* suffix : {"-journal", "-wal"})
       if (fs::exists(damaged + suffix)) fs::copy_file(damaged + suffix, path + suffix, error);
     return Copy(folder);

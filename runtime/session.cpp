@@ -22,8 +22,10 @@ std::string shell_quoted(std::string_view text) {
 
 std::string command(std::string_view verb, const SessionOptions& options,
                     std::string_view workload) {
-  return fmt::format("tilewright {} --db {} --workload {}", verb, shell_quoted(options.database),
-                     shell_quoted(workload));
+  const std::string cache =
+      options.cache.empty() ? "" : fmt::format(" --cache {}", shell_quoted(options.cache));
+  return fmt::format("tilewright {} --db {}{} --workload {}", verb, shell_quoted(options.database),
+                     cache, shell_quoted(workload));
 }
 
 }  // namespace

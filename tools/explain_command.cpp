@@ -102,6 +102,7 @@ double bytes_from_memory(const cost_model::KernelFacts& facts) {
 
 Facts summary(const Selection& s, const Analysis& a) {
   Facts facts = {{"workload", s.workload.key()}, {"threads", std::to_string(s.threads)}};
+  if (!s.record) facts.emplace_back("known", "nothing: this is the default schedule");
   if (s.record) {
     const db::Record& r = *s.record;
     facts.emplace_back(

@@ -63,7 +63,9 @@ Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& 
     for (int i = 0; i < most_checked && (i < least_checked || clock() < deadline); ++i) {
       const std::vector<int64_t> at = random_position(got.shape, random);
       TW_TRY(const double expected, dsl::evaluate_at(workload.compute, inputs, name, at));
-      const double error = std::abs(got.get(at) - expected) / scale;
+      const double value = got.get(at);
+      const bool same = value == expected || (std::isnan(value) && std::isnan(expected));
+      const double error = same ? 0 : std::abs(value - expected) / scale;
       checked.error = std::max(checked.error, error);
       ++checked.elements;
       if (!(error <= tolerance))

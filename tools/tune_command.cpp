@@ -2,7 +2,11 @@
 // tilewright tune: searches for fast kernels and stores every trial.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -85,6 +89,14 @@ std::string title_of(const TuneFlags& flags, const Job& job) {
   return fmt::format("tuning {}, {} s, seed {}", what, format_double(flags.budget_s), flags.seed);
 }
 
+/// Before a search that would end in nothing.
+Status check_folder_of(const std::string& output) {
+  const auto folder = std::filesystem::absolute(output).parent_path();
+  if (::access(folder.c_str(), W_OK) == 0) return {};
+  return fail(ErrorCode::Environment, fmt::format("[tune] {} cannot be written: {}: {}", output,
+                                                  folder.string(), std::strerror(errno)));
+}
+
 Result<Outcome> tune_one(const TuneFlags& flags, const Surroundings& here, const Job& job,
                          const Target& target, db::Store& store,
                          const std::atomic<int>& interrupts) {
@@ -112,7 +124,8 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store, open_database(flags.place, here,
                                         reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
-  if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
+  TW_RETURN_IF_ERROR(flags.output.empty() ? check_cache(flags.place, here)
+                                          : check_folder_of(flags.output));
   const std::atomic<int>& interrupts = watch_interrupts();
   std::vector<Outcome> outcomes;
   std::optional<Error> failure;
@@ -183,7 +196,7 @@ Verb tune_verb() {
        {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
       {"budget", Seconds{&f->budget_s}, "time for each workload: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
-       "at most so many new ones; 0: as time allows"},
+       "at most so many new ones, one of them measured twice; 0: as time allows"},
       {"effort", Choice{&f->effort, {"none", "quick", "full"}},
        "none: only what the database knows; quick: stop at the first plateau"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},

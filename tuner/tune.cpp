@@ -44,13 +44,15 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
   TW_RETURN_IF_ERROR(session.prepare());
 
   std::vector<Candidate> building, proposed = session.propose();
-  std::optional<Ended> ended = session.ended();
+  // The first batch is measured even where preparing took the whole budget.
+  std::optional<Ended> ended;
   const auto build_proposed = [&]() -> Status {
     if (ended || proposed.empty()) return {};
     building = std::exchange(proposed, {});
     return session.begin_build(building);
   };
   TW_RETURN_IF_ERROR(build_proposed());
+  ended = session.ended();
   if (!ended) proposed = session.propose();
   while (!building.empty()) {
     const std::vector<BuildOutcome> built = session.finish_build();

@@ -184,6 +184,27 @@ TEST(Damage, RecoverSavesWhatAgreesWithItsHash) {
   EXPECT_FALSE(std::filesystem::exists(folder / "saved.db.recover"));
 }
 
+TEST(Damage, Fault15_WhatACutFileStillHoldsIsRecovered) {
+  const Folder folder;
+  const std::vector<Record> records = sample_records(0, 200);
+  make_database(folder / "whole.db", records);
+  const std::string bytes = read_bytes(folder / "whole.db");
+  int64_t least = 200;
+  for (const size_t kept : {bytes.size() - 1, bytes.size() - page - 1, bytes.size() / 2}) {
+    SCOPED_TRACE(kept);
+    const std::string cut = folder / (std::to_string(kept) + ".db");
+    write_bytes(cut, bytes.substr(0, kept));
+    const auto saved = recover(cut, cut + ".saved");
+    ASSERT_TRUE(saved) << error_of(saved);
+    EXPECT_GT(saved->inserted, 20);
+    EXPECT_LE(saved->inserted, least);
+    least = saved->inserted;
+    EXPECT_EQ(read_bytes(cut).size(), kept) << "the original was touched";
+    Store store = open_store(cut + ".saved", OpenMode::ReadOnly);
+    for (const std::string& hash : hashes_in(store)) EXPECT_TRUE(hashes_of(records).contains(hash));
+  }
+}
+
 TEST(Damage, RecoverOfNoDatabaseIsAnError) {
   const Folder folder;
   write_bytes(folder / "noise.db", std::string(10'000, 'x'));

@@ -89,8 +89,9 @@ TEST_F(SessionTest, GivesTheKernelOfTheBestRecord) {
 TEST_F(SessionTest, NoRecordNamesTheLineThatTunes) {
   const Error error = error_of_kernel();
   EXPECT_EQ(error.code, ErrorCode::NoCandidate);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("tilewright tune --db '"),
-                                   HasSubstr("it'\\''s.db' --workload 'copy(x[4])'")));
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("tilewright tune --db '"), HasSubstr("it'\\''s.db' --cache '"),
+                    HasSubstr("--workload 'copy(x[4])'")));
 }
 
 TEST_F(SessionTest, NoArtifactNamesTheLineThatCompiles) {
@@ -98,8 +99,8 @@ TEST_F(SessionTest, NoArtifactNamesTheLineThatCompiles) {
   const Error error = error_of_kernel();
   EXPECT_EQ(error.code, ErrorCode::NotCompiled);
   EXPECT_THAT(error.message,
-              AllOf(HasSubstr("tilewright compile --db '"), HasSubstr("--workload 'copy(x[4])'"),
-                    HasSubstr(artifact_path("tw1\nfast"))));
+              AllOf(HasSubstr("tilewright compile --db '"), HasSubstr(" --cache '"),
+                    HasSubstr("--workload 'copy(x[4])'"), HasSubstr(artifact_path("tw1\nfast"))));
 }
 
 TEST_F(SessionTest, Fault54_AnArtifactUnderAnothersNameIsRefused) {

@@ -79,6 +79,13 @@ class Tuning(program.ProgramTest):
             self.succeed("db", "query", "--db", self.db, "--format", "csv").out)))
         self.assertEqual(len(rows), len(records))
 
+    def test_infinite_results_are_right_where_the_definition_gives_them(self):
+        path = self.home / "infinite.tw"
+        path.write_text("input a: f32[5, 0]\nout: f32[i=5] = max(k=0) a[i, k]\n")
+        ran = self.json("run", "--expr", str(path), "--db", self.db, "--format", "json")
+        self.assertGreater(ran["checked_elements"], 0)
+        self.assertEqual(ran["largest_error"], 0)
+
     def test_the_printed_line_replays(self):
         done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s")
         line = next(l for l in done.out.splitlines() if l.startswith("replay"))
