@@ -19,9 +19,6 @@ struct Space::State {
 namespace {
 
 constexpr int guesses = 400;
-// Of 13,608 points of operators and expressions, half were found back in 62 constructions, nine in
-// ten in 184 and all in 8,253. One takes 10 to 80 us.
-constexpr int most_constructions = 20000;
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
@@ -137,7 +134,7 @@ Schedule Space::schedule(const Point& point) const {
   return construct(state_->plan, state_->knobs, point).schedule;
 }
 
-std::optional<Point> Space::point_of(const Schedule& schedule) const {
+std::optional<Point> Space::point_of(const Schedule& schedule, int most_constructions) const {
   if (schedule.error()) return std::nullopt;
   return find_point(state_->plan, state_->knobs, schedule.steps(), most_constructions);
 }

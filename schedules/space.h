@@ -53,8 +53,9 @@ class Space {
   /// The schedule of a point. It may still be illegal: program() says why.
   Schedule schedule(const Point& point) const;
   /// The way back: an allowed point with the same steps, not always the one that they came from;
-  /// nothing for schedules of another space. Takes milliseconds, rarely a tenth of a second.
-  std::optional<Point> point_of(const Schedule& schedule) const;
+  /// nothing for schedules of another space. A construction takes some 50 us: one point in two is
+  /// found with 62 of them, nine in ten with 184, all within the default.
+  std::optional<Point> point_of(const Schedule& schedule, int most_constructions = 20'000) const;
 
   /// "knob=value ..." and back; parse gives nullopt for text of another space.
   std::string to_string(const Point& point) const;

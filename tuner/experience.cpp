@@ -12,11 +12,14 @@
 namespace tw::tuner {
 namespace {
 
-constexpr size_t most_parents = 64;
+// Twice as many as evolution draws from.
+constexpr size_t most_parents = 24;
+// A point that takes longer to find is not worth the start of a run.
+constexpr int most_constructions = 300;
 // Others: lowering a record's schedule takes half a millisecond, so these are a quarter of a
 // second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
-constexpr size_t seeding_neighbours = 6, seeds_each = 3;
+constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
 
 double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
@@ -24,7 +27,7 @@ double throughput_of(const db::Record& record) {
 
 std::optional<schedules::Point> point_of(const Question& q, const std::string& text) {
   const auto schedule = schedules::parse_schedule(q.workload->compute, text);
-  return schedule ? q.space->point_of(*schedule) : std::nullopt;
+  return schedule ? q.space->point_of(*schedule, most_constructions) : std::nullopt;
 }
 
 void add_sample(const dsl::Workload& workload, const db::Record& record, const Question& q,
@@ -95,7 +98,8 @@ void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) 
 
 void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   size_t found = 0;
-  for (size_t i = 0; i < neighbour.records.size() && found < seeds_each; ++i) {
+  const size_t tries = std::min(neighbour.records.size(), tries_each);
+  for (size_t i = 0; i < tries && found < seeds_each; ++i) {
     const db::Record& record = neighbour.records[i];
     if (record.status != db::TrialStatus::Ok || q.interrupted()) return;
     const auto point = point_of(q, record.schedule);
