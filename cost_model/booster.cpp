@@ -2,23 +2,24 @@
 #include "cost_model/booster.h"
 
 #include <fmt/format.h>
-#include <xgboost/c_api.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "cost_model/xgboost.h"
+
 namespace tw::cost_model {
 namespace {
 
 struct FreeMatrix {
-  void operator()(void* handle) const { XGDMatrixFree(handle); }
+  void operator()(void* handle) const { xgboost()->XGDMatrixFree(handle); }
 };
 using MatrixHandle = std::unique_ptr<void, FreeMatrix>;
 
 Status checked(int code, std::string_view operation) {
   if (code == 0) return {};
-  std::string reason = XGBGetLastError();
+  std::string reason = xgboost()->XGBGetLastError();
   reason = reason.substr(0, reason.find("\nStack trace"));
   return fail(ErrorCode::Internal, fmt::format("[{}] XGBoost says: {}", operation, reason));
 }
@@ -108,22 +109,24 @@ std::vector<float> group_weights(const TrainingSet& data) {
 
 Result<MatrixHandle> make_matrix(const TrainingSet& data, Objective objective) {
   DMatrixHandle raw = nullptr;
-  TW_RETURN_IF_ERROR(checked(XGDMatrixCreateFromDense(array_interface(data.rows).c_str(),
-                                                      R"({"missing":NaN,"nthread":1})", &raw),
-                             "train cost model"));
-  MatrixHandle matrix(raw);
   TW_RETURN_IF_ERROR(
-      checked(XGDMatrixSetFloatInfo(raw, "label", data.labels.data(), data.labels.size()),
+      checked(xgboost()->XGDMatrixCreateFromDense(array_interface(data.rows).c_str(),
+                                                  R"({"missing":NaN,"nthread":1})", &raw),
               "train cost model"));
+  MatrixHandle matrix(raw);
+  TW_RETURN_IF_ERROR(checked(
+      xgboost()->XGDMatrixSetFloatInfo(raw, "label", data.labels.data(), data.labels.size()),
+      "train cost model"));
   const bool ranks = objective == Objective::Rank;
   if (ranks)
-    TW_RETURN_IF_ERROR(
-        checked(XGDMatrixSetUIntInfo(raw, "group", data.groups.data(), data.groups.size()),
-                "train cost model"));
+    TW_RETURN_IF_ERROR(checked(
+        xgboost()->XGDMatrixSetUIntInfo(raw, "group", data.groups.data(), data.groups.size()),
+        "train cost model"));
   const std::vector<float> weights = ranks ? group_weights(data) : data.weights;
   if (!weights.empty())
-    TW_RETURN_IF_ERROR(checked(XGDMatrixSetFloatInfo(raw, "weight", weights.data(), weights.size()),
-                               "train cost model"));
+    TW_RETURN_IF_ERROR(
+        checked(xgboost()->XGDMatrixSetFloatInfo(raw, "weight", weights.data(), weights.size()),
+                "train cost model"));
   return matrix;
 }
 
@@ -134,33 +137,35 @@ void Matrix::append(std::span<const float> row) {
   values_.insert(values_.end(), row.begin(), row.end());
 }
 
-void Booster::Free::operator()(void* handle) const { XGBoosterFree(handle); }
+void Booster::Free::operator()(void* handle) const { xgboost()->XGBoosterFree(handle); }
 
 Result<Booster> Booster::train(const TrainingSet& data, const BoosterOptions& options) {
   TW_RETURN_IF_ERROR(check(data, options));
+  TW_RETURN_IF_ERROR(xgboost());
   TW_TRY(const MatrixHandle matrix, make_matrix(data, options.objective));
   BoosterHandle raw = nullptr;
   const DMatrixHandle matrices[] = {matrix.get()};
-  TW_RETURN_IF_ERROR(checked(XGBoosterCreate(matrices, 1, &raw), "train cost model"));
+  TW_RETURN_IF_ERROR(checked(xgboost()->XGBoosterCreate(matrices, 1, &raw), "train cost model"));
   Handle handle(raw);
   for (const auto& [name, value] : parameters(options))
-    TW_RETURN_IF_ERROR(
-        checked(XGBoosterSetParam(raw, name.c_str(), value.c_str()), "train cost model"));
+    TW_RETURN_IF_ERROR(checked(xgboost()->XGBoosterSetParam(raw, name.c_str(), value.c_str()),
+                               "train cost model"));
   for (int round = 0; round < options.rounds; ++round)
     TW_RETURN_IF_ERROR(
-        checked(XGBoosterUpdateOneIter(raw, round, matrix.get()), "train cost model"));
+        checked(xgboost()->XGBoosterUpdateOneIter(raw, round, matrix.get()), "train cost model"));
   return Booster(std::move(handle), data.rows.columns());
 }
 
 Result<Booster> Booster::from_bytes(std::string_view bytes) {
+  TW_RETURN_IF_ERROR(xgboost());
   BoosterHandle raw = nullptr;
-  TW_RETURN_IF_ERROR(checked(XGBoosterCreate(nullptr, 0, &raw), "load cost model"));
+  TW_RETURN_IF_ERROR(checked(xgboost()->XGBoosterCreate(nullptr, 0, &raw), "load cost model"));
   Handle handle(raw);
-  TW_RETURN_IF_ERROR(
-      checked(XGBoosterLoadModelFromBuffer(raw, bytes.data(), bytes.size()), "load cost model"));
-  TW_RETURN_IF_ERROR(checked(XGBoosterSetParam(raw, "nthread", "1"), "load cost model"));
+  TW_RETURN_IF_ERROR(checked(
+      xgboost()->XGBoosterLoadModelFromBuffer(raw, bytes.data(), bytes.size()), "load cost model"));
+  TW_RETURN_IF_ERROR(checked(xgboost()->XGBoosterSetParam(raw, "nthread", "1"), "load cost model"));
   bst_ulong columns = 0;
-  TW_RETURN_IF_ERROR(checked(XGBoosterGetNumFeature(raw, &columns), "load cost model"));
+  TW_RETURN_IF_ERROR(checked(xgboost()->XGBoosterGetNumFeature(raw, &columns), "load cost model"));
   return Booster(std::move(handle), columns);
 }
 
@@ -178,8 +183,8 @@ Result<std::vector<float>> Booster::predict(const Matrix& rows) const {
       R"({"type":0,"training":false,"iteration_begin":0,"iteration_end":0,)"
       R"("strict_shape":false,"missing":NaN,"cache_id":0})";
   TW_RETURN_IF_ERROR(
-      checked(XGBoosterPredictFromDense(handle_.get(), array_interface(rows).c_str(), config,
-                                        nullptr, &shape, &dimensions, &values),
+      checked(xgboost()->XGBoosterPredictFromDense(handle_.get(), array_interface(rows).c_str(),
+                                                   config, nullptr, &shape, &dimensions, &values),
               "predict"));
   std::vector<float> result(values, values + rows.rows());
   if (all_finite(result)) return result;
@@ -190,9 +195,9 @@ Result<std::vector<float>> Booster::predict(const Matrix& rows) const {
 Result<std::string> Booster::to_bytes() const {
   bst_ulong size = 0;
   const char* bytes = nullptr;
-  TW_RETURN_IF_ERROR(
-      checked(XGBoosterSaveModelToBuffer(handle_.get(), R"({"format":"ubj"})", &size, &bytes),
-              "save cost model"));
+  TW_RETURN_IF_ERROR(checked(
+      xgboost()->XGBoosterSaveModelToBuffer(handle_.get(), R"({"format":"ubj"})", &size, &bytes),
+      "save cost model"));
   return std::string(bytes, size);
 }
 

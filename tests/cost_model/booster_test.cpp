@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "cost_model/quality.h"
+#include "cost_model/xgboost.h"
 
 namespace tw::cost_model {
 namespace {
@@ -109,6 +110,18 @@ std::string refusal(const TrainingSet& data, Objective objective = Objective::Ra
   const auto booster = Booster::train(data, {.objective = objective, .rounds = 2});
   EXPECT_FALSE(booster);
   return booster ? "" : booster.error().message;
+}
+
+TEST(Booster, Fault44_WithoutTheLibraryTheErrorSaysWhatToInstall) {
+  const auto absent = open_xgboost({"libabsent.so"});
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, ErrorCode::Environment);
+  EXPECT_NE(absent.error().message.find("install libxgboost0"), std::string::npos);
+  // A library that is there, and is another.
+  const auto another = open_xgboost({"libc.so.6"});
+  ASSERT_FALSE(another);
+  EXPECT_NE(another.error().message.find("XGBGetLastError"), std::string::npos);
+  EXPECT_TRUE(open_xgboost({"libabsent.so", "libxgboost.so.0"}));
 }
 
 TEST(Booster, Fault44_OneRowIsNothingToLearnFrom) {

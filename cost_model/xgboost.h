@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What is used of XGBoost's C interface, from a library that is opened when it is first needed: a
+// machine without it still tunes, with the draft model. Thread-safe.
+
+#include <xgboost/c_api.h>
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tw::cost_model {
+
+#define TW_XGBOOST_FUNCTIONS(X)    \
+  X(XGBGetLastError)               \
+  X(XGDMatrixCreateFromDense)      \
+  X(XGDMatrixSetFloatInfo)         \
+  X(XGDMatrixSetUIntInfo)          \
+  X(XGDMatrixFree)                 \
+  X(XGBoosterCreate)               \
+  X(XGBoosterSetParam)             \
+  X(XGBoosterUpdateOneIter)        \
+  X(XGBoosterGetNumFeature)        \
+  X(XGBoosterPredictFromDense)     \
+  X(XGBoosterLoadModelFromBuffer)  \
+  X(XGBoosterSaveModelToBuffer)    \
+  X(XGBoosterFree)
+
+struct XGBoost {
+#define X(name) decltype(&::name) name = nullptr;
+  TW_XGBOOST_FUNCTIONS(X)
+#undef X
+};
+
+/// The first library of these names that has all functions; it stays open. Environment: none has.
+Result<XGBoost> open_xgboost(const std::vector<std::string>& names);
+
+/// The installed one, opened once.
+const Result<XGBoost>& xgboost();
+
+}  // namespace tw::cost_model
