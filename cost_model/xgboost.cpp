@@ -11,9 +11,9 @@ Result<XGBoost> open_one(const std::string& name) {
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return fail(ErrorCode::Environment, dlerror());
   XGBoost api;
-#define X(function)                                                                       \
-  api.function = reinterpret_cast<decltype(api.function)>(dlsym(library, #function));     \
-  if (!api.function)                                                                      \
+#define X(function)                                                                   \
+  api.function = reinterpret_cast<decltype(api.function)>(dlsym(library, #function)); \
+  if (!api.function)                                                                  \
     return fail(ErrorCode::Environment, fmt::format("{} has no {}", name, #function));
   TW_XGBOOST_FUNCTIONS(X)
 #undef X

@@ -12,19 +12,19 @@
 
 namespace tw::cost_model {
 
-#define TW_XGBOOST_FUNCTIONS(X)    \
-  X(XGBGetLastError)               \
-  X(XGDMatrixCreateFromDense)      \
-  X(XGDMatrixSetFloatInfo)         \
-  X(XGDMatrixSetUIntInfo)          \
-  X(XGDMatrixFree)                 \
-  X(XGBoosterCreate)               \
-  X(XGBoosterSetParam)             \
-  X(XGBoosterUpdateOneIter)        \
-  X(XGBoosterGetNumFeature)        \
-  X(XGBoosterPredictFromDense)     \
-  X(XGBoosterLoadModelFromBuffer)  \
-  X(XGBoosterSaveModelToBuffer)    \
+#define TW_XGBOOST_FUNCTIONS(X)   \
+  X(XGBGetLastError)              \
+  X(XGDMatrixCreateFromDense)     \
+  X(XGDMatrixSetFloatInfo)        \
+  X(XGDMatrixSetUIntInfo)         \
+  X(XGDMatrixFree)                \
+  X(XGBoosterCreate)              \
+  X(XGBoosterSetParam)            \
+  X(XGBoosterUpdateOneIter)       \
+  X(XGBoosterGetNumFeature)       \
+  X(XGBoosterPredictFromDense)    \
+  X(XGBoosterLoadModelFromBuffer) \
+  X(XGBoosterSaveModelToBuffer)   \
   X(XGBoosterFree)
 
 struct XGBoost {

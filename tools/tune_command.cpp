@@ -118,8 +118,7 @@ Result<Outcome> tune_one(const TuneFlags& flags, const Surroundings& here, const
 }
 
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
-                      const std::vector<Job>& jobs, const std::vector<std::string>& empty,
-                      const Target& target) {
+                      const std::vector<Job>& jobs, WithoutResult others, const Target& target) {
   TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target));
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store, open_database(flags.place, here,
@@ -128,26 +127,27 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
                                           : check_folder_of(flags.output));
   const std::atomic<int>& interrupts = watch_interrupts();
   std::vector<Outcome> outcomes;
-  std::optional<Error> failure;
   for (const Job& job : jobs) {
     auto outcome = tune_one(flags, here, job, target, store, interrupts);
     if (outcome) {
       outcomes.push_back(std::move(*outcome));
     } else {
       // One workload of a suite that cannot be tuned leaves the others alone.
-      if (failure || jobs.size() > 1) note(outcome.error().message);
-      failure = outcome.error();
+      const std::string named = job.name.empty() ? "" : job.name + ": ";
+      if (jobs.size() > 1) note(named + outcome.error().message);
+      others.failed.push_back({job.name, job.workload.key(), outcome.error()});
     }
     if (interrupts.load() > 0) break;
   }
   if (!outcomes.empty() || jobs.size() > 1)
-    TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, empty));
+    TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
+  const bool failed = !others.failed.empty();
   if (interrupts.load() > 0) {
-    if (failure && jobs.size() == 1) note(failure->message);
+    if (failed && jobs.size() == 1) note(others.failed[0].error.message);
     note("interrupted; to go on: " + resume_line(here));
     return static_cast<int>(ErrorCode::Interrupted);
   }
-  if (failure) return tl::unexpected<Error>(*failure);
+  if (failed) return tl::unexpected<Error>(others.failed.back().error);
   return 0;
 }
 
@@ -155,17 +155,17 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const ChosenTarget target, chosen_target(flags.target.target));
   std::vector<Job> jobs;
-  std::vector<std::string> empty;
+  WithoutResult others;
   for (const Job& job : all) {
     if (!job.workload.is_empty()) {
       jobs.push_back(job);
       continue;
     }
-    empty.push_back(job.workload.key());
+    others.empty.push_back(job.workload.key());
     note(fmt::format("{} is empty: there is nothing to tune", job.workload.key()));
   }
   if (jobs.empty()) {
-    TW_RETURN_IF_ERROR(flags.format == "json" ? print_outcomes(flags, here, {}, empty) : Status());
+    TW_RETURN_IF_ERROR(flags.format == "json" ? print_outcomes(flags, here, {}, others) : Status());
     return 0;
   }
   if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
@@ -176,7 +176,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
                     "--compile-only, or tune on such a machine",
                     target.target.to_string(), join(target.missing, ", ")));
-  return tune_jobs(flags, here, jobs, empty, target.target);
+  return tune_jobs(flags, here, jobs, std::move(others), target.target);
 }
 
 std::vector<std::string> search_names() {

@@ -45,9 +45,19 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int64_
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
                                   const runtime::Artifact& artifact);
 
-/// To standard output in the format asked for. `empty` are the keys of workloads without elements.
+/// Jobs that gave no kernel.
+struct WithoutResult {
+  std::vector<std::string> empty;  ///< keys of workloads without elements
+  struct Failed {
+    std::string name, workload;  ///< as Job's, and its key
+    Error error;
+  };
+  std::vector<Failed> failed;
+};
+
+/// To standard output in the format asked for.
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
-                      const std::vector<Outcome>& outcomes, const std::vector<std::string>& empty);
+                      const std::vector<Outcome>& outcomes, const WithoutResult& others);
 
 /// --dry-run: prints the space, the default schedule and what is known.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,

@@ -114,17 +114,23 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
 }  // namespace
 
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
-                      const std::vector<Outcome>& outcomes, const std::vector<std::string>& empty) {
+                      const std::vector<Outcome>& outcomes, const WithoutResult& others) {
   if (flags.format == "csv") return print(as_csv(as_sheet(outcomes)));
   if (flags.format == "json") {
-    nlohmann::json results = nlohmann::json::array();
+    nlohmann::json results = nlohmann::json::array(), failed = nlohmann::json::array();
     for (const Outcome& o : outcomes) results.push_back(json_of(flags, here, o));
+    for (const auto& [name, workload, error] : others.failed)
+      failed.push_back({{"name", name},
+                        {"workload", workload},
+                        {"exit_code", static_cast<int>(error.code)},
+                        {"error", error.message}});
     return print_json("tune", {{"database", database_path(flags.place, here)},
                                {"session", here.session},
                                {"seed", flags.seed},
                                {"search", flags.search},
                                {"budget_s", flags.budget_s},
-                               {"empty", empty},
+                               {"empty", others.empty},
+                               {"failed", failed},
                                {"results", results}});
   }
   if (!flags.suite.empty()) return print(as_text(overview(outcomes), here.color));
