@@ -18,13 +18,6 @@ namespace {
 
 constexpr int unlimited = std::numeric_limits<int>::max();
 
-int cores_of_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 std::string read_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -80,8 +73,19 @@ int cores_of_quotas(const CoreSources& sources) {
 
 }  // namespace
 
+std::vector<int> allowed_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
 int usable_cores(const CoreSources& sources) {
-  return std::min(cores_of_affinity(), cores_of_quotas(sources));
+  const int allowed = std::max(1, static_cast<int>(allowed_cores().size()));
+  return std::min(allowed, cores_of_quotas(sources));
 }
 
 }  // namespace tw

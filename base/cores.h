@@ -5,6 +5,7 @@
 // Stateless and thread-safe.
 
 #include <string>
+#include <vector>
 
 namespace tw {
 
@@ -13,6 +14,10 @@ struct CoreSources {
   std::string membership = "/proc/self/cgroup";  ///< the control groups that the process is in
   std::string groups = "/sys/fs/cgroup";         ///< where their files are
 };
+
+/// Those that the calling thread may run on by its affinity mask, in order; none where the system
+/// does not tell.
+std::vector<int> allowed_cores();
 
 /// What the affinity mask (and so cpusets and processors that are offline) and the processor quotas
 /// of the control group and of all groups above it allow; part of a processor counts as one. At

@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include "base/cores.h"
+
 namespace tw::bench {
 namespace {
 
@@ -14,16 +16,6 @@ void allow(const std::vector<int>& cores) {
 }
 
 }  // namespace
-
-std::vector<int> allowed_cores() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
 
 void pin_to(int core) { allow({core}); }
 

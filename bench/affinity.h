@@ -6,9 +6,6 @@
 
 namespace tw::bench {
 
-/// Those that this thread may run on, in order.
-std::vector<int> allowed_cores();
-
 /// Binds the calling thread to a core, for good; a refusal is ignored: the thread floats.
 void pin_to(int core);
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/cores.h"
 #include "bench/affinity.h"
 #include "bench/memory.h"
 #include "bench/peer.h"

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/cores.h"
 #include "base/target.h"
 
 namespace tw::runtime {
@@ -42,16 +43,6 @@ uint32_t wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, int sp
   }
   word.wait(old, std::memory_order_acquire);
   return word.load(std::memory_order_acquire);
-}
-
-std::vector<int> cores_of_affinity() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
 }
 
 }  // namespace
@@ -153,7 +144,7 @@ struct ForkGuard {
 };
 
 ThreadPool::ThreadPool(const PoolOptions& options) : spins_(std::max(0, options.spins)) {
-  const std::vector<int> cores = cores_of_affinity();
+  const std::vector<int> cores = allowed_cores();
   const int usable = host_target().cores;
   threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
   if (threads_ > usable) spins_ = 0;  // who polls would hold the core that the other needs

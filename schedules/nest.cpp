@@ -88,20 +88,6 @@ void rewrite_reads(Stage& stage, const std::string& tensor,
   });
 }
 
-void for_each_read(const Stage& stage, const std::function<void(const dsl::Read&)>& visit) {
-  dsl::for_each(stage.body, [&](const Expr& e) {
-    if (const dsl::Read* r = e.as<dsl::Read>()) visit(*r);
-  });
-}
-
-bool reads(const StageNest& stage, const std::string& tensor) {
-  bool found = false;
-  const auto visit = [&](const dsl::Read& r) { found |= r.tensor == tensor; };
-  for_each_read(stage.stage, visit);
-  if (stage.epilogue) for_each_read(*stage.epilogue, visit);
-  return found;
-}
-
 Stage& definition(Nest& nest, const std::string& name) {
   for (Stage& stage : nest.compute.stages)
     if (stage.name == name) return stage;
@@ -304,7 +290,7 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
     if (&body != &reader.stage)  // an epilogue's axes stand for those of its stage, in order
       for (size_t i = 0; i < body.axes.size(); ++i)
         axis[body.axes[i].name] = reader.axis.at(reader.stage.axes[i].name);
-    for_each_read(body, [&](const dsl::Read& r) {
+    for_each_read(body.body, [&](const dsl::Read& r) {
       if (r.tensor != tensor) return;
       for (size_t d = 0; d < shape.size(); ++d) {
         const auto interval = interval_of(dsl::substitute(r.indices[d], axis), inner);
@@ -424,7 +410,7 @@ Status run(Nest& nest, const Epilogue& s) {
   if (stage->stage.shape() != into->stage.shape() || !reads(*stage, s.into))
     return illegal(s.name, fmt::format("'{}' is no elementwise function of '{}'", s.stage, s.into));
   bool elementwise = true;
-  for_each_read(stage->stage, [&](const dsl::Read& r) {
+  for_each_read(stage->stage.body, [&](const dsl::Read& r) {
     if (r.tensor != s.into) return;
     for (size_t i = 0; i < r.indices.size(); ++i) {
       const dsl::Var* v = r.indices[i].as<dsl::Var>();
@@ -588,6 +574,20 @@ std::string describe(const StageNest& stage) {
                                 loop.parallel ? "parallel" : kinds[static_cast<int>(loop.kind)],
                                 loop.name, loop.extent));
   return fmt::format("{}: {}", stage.stage.name, join(parts, " / "));
+}
+
+void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit) {
+  dsl::for_each(body, [&](const Expr& e) {
+    if (const dsl::Read* r = e.as<dsl::Read>()) visit(*r);
+  });
+}
+
+bool reads(const StageNest& stage, const std::string& tensor) {
+  bool found = false;
+  const auto visit = [&](const dsl::Read& r) { found |= r.tensor == tensor; };
+  for_each_read(stage.stage.body, visit);
+  if (stage.epilogue) for_each_read(stage.epilogue->body, visit);
+  return found;
 }
 
 }  // namespace tw::schedules

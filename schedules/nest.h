@@ -4,6 +4,7 @@
 // expressions of them; a step changes one stage's entry, and lower() turns the whole into a
 // Program. A value.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -67,6 +68,12 @@ Nest default_nest(const dsl::Compute& compute);
 
 /// Applies one step, or says why it is illegal (ErrorCode::Invalid), with the loops of the stage.
 Result<Nest> apply(const Nest& nest, const Step& step);
+
+/// Calls `visit` with every read of a tensor in the expression, those inside of indices too.
+void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit);
+
+/// Whether the stage, or the epilogue that is written where it is, reads the tensor.
+bool reads(const StageNest& stage, const std::string& tensor);
 
 /// "for k.0 in 0..4 / for x in 0..56 ...": the loops of a stage on one line.
 std::string describe(const StageNest& stage);

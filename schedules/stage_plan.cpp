@@ -76,14 +76,6 @@ std::vector<Step> plan_prologue(const Compute& compute) {
   return schedule.steps();
 }
 
-bool reads(const StageNest& nest, const std::string& tensor) {
-  bool found = false;
-  const auto visit = [&](const dsl::Read& r) { found |= r.tensor == tensor; };
-  for_each_read(nest.stage.body, visit);
-  if (nest.epilogue) for_each_read(nest.epilogue->body, visit);
-  return found;
-}
-
 /// A stage that is no output may be computed in a loop of the stage that all who read it lie in.
 void plan_place(const Nest& nests, const StageNest& nest, const std::vector<StagePlan>& consumers,
                 StagePlan& plan) {
@@ -223,12 +215,6 @@ int64_t extent_of(const Stage& stage, const std::string& axis) {
     for (const Axis& a : *axes)
       if (a.name == axis) return a.extent;
   TW_CHECK(false, "an axis of the stage");
-}
-
-void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit) {
-  dsl::for_each(body, [&](const Expr& e) {
-    if (const dsl::Read* r = e.as<dsl::Read>()) visit(*r);
-  });
 }
 
 }  // namespace tw::schedules

@@ -5,7 +5,6 @@
 // stages and on the target, not on any choice. Plain values; thread-safe.
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -54,6 +53,5 @@ ComputePlan plan_stages(const dsl::Compute& compute, const Target& target);
 int64_t lanes(const Target& target, const dsl::Stage& stage);
 /// Requires: an axis of the stage, spatial or reduced.
 int64_t extent_of(const dsl::Stage& stage, const std::string& axis);
-void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit);
 
 }  // namespace tw::schedules
