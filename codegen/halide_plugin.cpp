@@ -134,7 +134,8 @@ struct Access {
   Buffer buffer;
   std::string name;  ///< unique in the function
   Halide::Parameter
-      external;  ///< defined for arguments: no alignment beyond the element's is assumed
+      external;      ///< defined for arguments: no alignment beyond the element's is assumed
+  bool own = false;  ///< to the thread: what others cannot see may be written with what it holds
 };
 
 class PhaseTranslator {
@@ -243,7 +244,10 @@ class PhaseTranslator {
   }
 
   HStmt translate_if(const If& branch) {
-    const HExpr condition = value(schedules::simplify(branch.condition, bounds_));
+    const Expr simple = schedules::simplify(branch.condition, bounds_);
+    const HExpr condition = mask_.defined() ? guarded(mask_, simple) : value(simple);
+    const bool differs = mask_.defined() || uses_vector_variable({branch.condition});
+    if (differs && can_be_masked(*branch.body)) return masked(condition, *branch.body);
     const auto mark = bounds_.mark();
     bounds_.push_condition(branch.condition);
     const HStmt body = statements(*branch.body);
@@ -251,12 +255,44 @@ class PhaseTranslator {
     return hi::IfThenElse::make(condition, body);
   }
 
+  // A branch that lanes take differently would become a branch for each lane. Lanes that do not
+  // take it keep what they hold instead: by a select where the memory is the thread's own, so that
+  // accumulators stay in registers, and by a masked store elsewhere.
+
+  bool can_be_masked(const Block& body) const {
+    return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
+      if (const If* branch = stmt.as<If>())
+        return reads_can_be_masked(branch->condition) && can_be_masked(*branch->body);
+      const Assign* assign = stmt.as<Assign>();
+      return assign && uses_vector_variable(assign->indices) && reads_can_be_masked(assign->value);
+    });
+  }
+
+  /// What all lanes read must be there for lanes that do not take the branch too.
+  bool reads_can_be_masked(const Expr& expr) const {
+    bool can = true;
+    dsl::for_each(expr, [&](const Expr& e) {
+      if (const auto* read = e.as<dsl::Read>())
+        can &= uses_vector_variable(read->indices) ||
+               is_always_inside(accesses_.at(read->tensor).buffer, read->indices);
+    });
+    return can;
+  }
+
+  HStmt masked(const HExpr& condition, const Block& body) {
+    const HExpr outer = mask_;
+    mask_ = outer.defined() ? outer && condition : condition;
+    const HStmt result = statements(body);
+    mask_ = outer;
+    return result;
+  }
+
   HStmt translate_allocate(const Allocate& allocate) {
     const Buffer& buffer = allocate.buffer;
     const auto outer = accesses_.find(buffer.name);
     const std::optional<Access> shadowed =
         outer == accesses_.end() ? std::nullopt : std::optional(outer->second);
-    const Access access{buffer, fresh(buffer.name), {}};
+    const Access access{buffer, fresh(buffer.name), {}, true};
     accesses_[buffer.name] = access;
     const HStmt body = statements(*allocate.body);
     if (shadowed) accesses_[buffer.name] = *shadowed;
@@ -270,13 +306,15 @@ class PhaseTranslator {
     const Access& access = accesses_.at(assign.buffer);
     const DType type = access.buffer.type;
     const HExpr index = linear(access.buffer, assign.indices);
-    HExpr result = value(assign.value);
-    if (assign.combine != Combine::None) {
-      const HExpr old = to_value(type, load(access, index, hi::const_true()));
-      result = combine(assign.combine, old, result);
-    }
+    const HExpr always = hi::const_true();
+    const bool inside = !mask_.defined() || is_always_inside(access.buffer, assign.indices);
+    const HExpr old = to_value(type, load(access, index, inside ? always : mask_));
+    HExpr result = mask_.defined() ? guarded(mask_, assign.value) : value(assign.value);
+    if (assign.combine != Combine::None) result = combine(assign.combine, old, result);
+    const bool keeps = mask_.defined() && access.own && inside;
+    if (keeps) result = Halide::select(mask_, result, old);
     return hi::Store::make(access.name, to_storage(type, result), index, access.external,
-                           hi::const_true(), hi::ModulusRemainder());
+                           keeps || !mask_.defined() ? always : mask_, hi::ModulusRemainder());
   }
 
   static HExpr combine(Combine combine, const HExpr& old, const HExpr& value) {
@@ -582,7 +620,8 @@ class PhaseTranslator {
   std::map<std::string, Variable> variables_;
   std::map<std::string, Access> accesses_;
   std::vector<Body> bodies_;
-  HExpr guard_;  ///< conjunction of the select conditions around; undefined: none
+  HExpr mask_;   ///< conjunction of the masked branches around; undefined: none
+  HExpr guard_;  ///< as mask_, and of the select conditions around; undefined: none
   int depth_ = 0;
   int names_ = 0;
 };

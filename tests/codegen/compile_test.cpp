@@ -15,7 +15,9 @@
 #include "codegen/c_emitter.h"
 #include "codegen/inspect.h"
 #include "codegen/pack.h"
+#include "dsl/workload.h"
 #include "runtime/kernel.h"
+#include "schedules/schedule.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
 
@@ -129,6 +131,30 @@ TEST(Compile, AccumulatorsStayInRegisters) {
   const auto text = disassemble((*artifacts)[0]->object, *target);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_EQ(occurrences(*text, "vfmadd"), 28) << *text;
+}
+
+// Tiles of three vectors over rows of 56: the lanes that the second tile lacks are masked, and
+// the accumulators stay in registers.
+TEST(Compile, ATileThatEndsInsideAVectorIsMasked) {
+  const auto target = parse_target("x86-64-v4");
+  const auto workload = dsl::parse_workload(
+      "conv2d n=1 c=8 h=8 w=56 k=4 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast");
+  ASSERT_TRUE(workload) << workload.error().message;
+  const std::string text =
+      "tw1\nsplit out x 48\nsplit out x.1 16\nreorder out n x.0 k y c r s x.1.0 x.1.1\n"
+      "cache_write out y\nvectorize out x.1.1\nunroll out x.1.0\nunroll out s\nparallel out n\n"
+      "parallel out x.0";
+  const auto schedule = schedules::parse_schedule(workload->compute, text);
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const auto program = schedule->program();
+  ASSERT_TRUE(program) << program.error().message;
+  const KernelSpec spec{"conv", text, *program, 1};
+  const auto artifacts = compile({&spec, 1}, *target, counting_spills());
+  ASSERT_TRUE(artifacts && (*artifacts)[0]);
+  const auto code = disassemble((*artifacts)[0]->object, *target);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_GT(occurrences(*code, "{%k"), 0) << *code;
+  EXPECT_EQ((*artifacts)[0]->info.spills, 0) << *code;
 }
 
 TEST(Compile, SpillsAreCounted) {
