@@ -10,20 +10,11 @@
 namespace tw {
 namespace {
 
-struct Row {
-  std::string_view name;
-  int bytes;
-  bool is_float;
-  bool is_signed;
-};
-
-constexpr Row rows[] = {
-#define X(enumerator, name, bytes, is_float, is_signed) {name, bytes, is_float, is_signed},
+constexpr std::string_view names[] = {
+#define X(enumerator, name, bytes, is_float, is_signed) name,
     TW_DTYPES(X)
 #undef X
 };
-
-const Row& row(DType type) { return rows[static_cast<int>(type)]; }
 
 uint16_t to_bf16_bits(double value) {
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -56,16 +47,13 @@ void write(void* data, int64_t index, T value) {
 
 }  // namespace
 
-std::string_view to_string(DType type) { return row(type).name; }
-int size_bytes(DType type) { return row(type).bytes; }
-bool is_float(DType type) { return row(type).is_float; }
-bool is_signed(DType type) { return row(type).is_signed; }
+std::string_view to_string(DType type) { return names[static_cast<int>(type)]; }
 
 Result<DType> parse_dtype(std::string_view name) {
   std::string known;
-  for (size_t i = 0; i < std::size(rows); ++i) {
-    if (rows[i].name == name) return static_cast<DType>(i);
-    known += fmt::format("{}{}", i ? ", " : "", rows[i].name);
+  for (size_t i = 0; i < std::size(names); ++i) {
+    if (names[i] == name) return static_cast<DType>(i);
+    known += fmt::format("{}{}", i ? ", " : "", names[i]);
   }
   return fail(ErrorCode::Usage,
               fmt::format("[dtype] '{}' is no data type: use one of {}", name, known));

@@ -30,9 +30,28 @@ using enum DType;
 
 std::string_view to_string(DType type);
 Result<DType> parse_dtype(std::string_view name);
-int size_bytes(DType type);
-bool is_float(DType type);
-bool is_signed(DType type);
+
+namespace detail {
+struct DTypeTraits {
+  int bytes;
+  bool is_float, is_signed;
+};
+inline constexpr DTypeTraits dtype_traits[] = {
+#define X(enumerator, name, bytes, is_float, is_signed) {bytes, is_float, is_signed},
+    TW_DTYPES(X)
+#undef X
+};
+}  // namespace detail
+
+constexpr int size_bytes(DType type) {
+  return detail::dtype_traits[static_cast<size_t>(type)].bytes;
+}
+constexpr bool is_float(DType type) {
+  return detail::dtype_traits[static_cast<size_t>(type)].is_float;
+}
+constexpr bool is_signed(DType type) {
+  return detail::dtype_traits[static_cast<size_t>(type)].is_signed;
+}
 
 /// The nearest value of `type`: floats round to nearest even, integers wrap, bool is (value != 0).
 double round_to(DType type, double value);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/integer.h"
+#include "base/pool_allocator.h"
 #include "base/text.h"
 
 namespace tw::dsl {
@@ -24,53 +25,47 @@ size_t mix(size_t seed, size_t value) {
   return seed ^ (value + 0x9e3779b97f4a7c15ull + (seed << 6) + (seed >> 2));
 }
 
-size_t hash_of(const decltype(ExprNode::value)& value) {
-  size_t h = value.index();
-  std::visit(
-      Overloaded{[&](const Const& c) {
-                   h = mix(h, static_cast<size_t>(c.type));
-                   h = mix(h, std::hash<int64_t>()(c.int_value));
-                   h = mix(h, std::hash<double>()(c.float_value));
-                 },
-                 [&](const Var& v) { h = mix(h, std::hash<std::string>()(v.name)); },
-                 [&](const Read& r) {
-                   h = mix(h, std::hash<std::string>()(r.tensor));
-                   for (const Expr& index : r.indices) h = mix(h, index.hash());
-                 },
-                 [&](const Unary& u) { h = mix(mix(h, static_cast<size_t>(u.op)), u.a.hash()); },
-                 [&](const Binary& b) {
-                   h = mix(mix(mix(h, static_cast<size_t>(b.op)), b.a.hash()), b.b.hash());
-                 },
-                 [&](const Select& s) {
-                   h = mix(mix(mix(h, s.condition.hash()), s.a.hash()), s.b.hash());
-                 },
-                 [&](const Cast& c) { h = mix(mix(h, static_cast<size_t>(c.type)), c.a.hash()); }},
-      value);
+size_t hash_of(const Const& c) {
+  size_t h = mix(0, static_cast<size_t>(c.type));
+  h = mix(h, std::hash<int64_t>()(c.int_value));
+  return mix(h, std::hash<double>()(c.float_value));
+}
+size_t hash_of(const Var& v) { return mix(1, std::hash<std::string>()(v.name)); }
+size_t hash_of(const Read& r) {
+  size_t h = mix(2, std::hash<std::string>()(r.tensor));
+  for (const Expr& index : r.indices) h = mix(h, index.hash());
   return h;
 }
-
-int height_of_children(const decltype(ExprNode::value)& value) {
-  const auto h = [](const Expr& e) { return e.node().height; };
-  return std::visit(Overloaded{[](const Const&) { return 0; }, [](const Var&) { return 0; },
-                               [&](const Read& r) {
-                                 int tallest = 0;
-                                 for (const Expr& index : r.indices)
-                                   tallest = std::max(tallest, h(index));
-                                 return tallest;
-                               },
-                               [&](const Unary& u) { return h(u.a); },
-                               [&](const Binary& b) { return std::max(h(b.a), h(b.b)); },
-                               [&](const Select& s) {
-                                 return std::max({h(s.condition), h(s.a), h(s.b)});
-                               },
-                               [&](const Cast& c) { return h(c.a); }},
-                    value);
+size_t hash_of(const Unary& u) { return mix(mix(3, static_cast<size_t>(u.op)), u.a.hash()); }
+size_t hash_of(const Binary& b) {
+  return mix(mix(mix(4, static_cast<size_t>(b.op)), b.a.hash()), b.b.hash());
 }
+size_t hash_of(const Select& s) {
+  return mix(mix(mix(5, s.condition.hash()), s.a.hash()), s.b.hash());
+}
+size_t hash_of(const Cast& c) { return mix(mix(6, static_cast<size_t>(c.type)), c.a.hash()); }
 
-Expr make(decltype(ExprNode::value) value, DType type) {
+int height(const Expr& e) { return e.node().height; }
+int height_of_children(const Const&) { return 0; }
+int height_of_children(const Var&) { return 0; }
+int height_of_children(const Read& r) {
+  int tallest = 0;
+  for (const Expr& index : r.indices) tallest = std::max(tallest, height(index));
+  return tallest;
+}
+int height_of_children(const Unary& u) { return height(u.a); }
+int height_of_children(const Binary& b) { return std::max(height(b.a), height(b.b)); }
+int height_of_children(const Select& s) {
+  return std::max({height(s.condition), height(s.a), height(s.b)});
+}
+int height_of_children(const Cast& c) { return height(c.a); }
+
+template <typename T>
+Expr make(T value, DType type) {
   const size_t hash = hash_of(value);
   const int height = 1 + height_of_children(value);
-  return Expr(std::make_shared<const ExprNode>(ExprNode{std::move(value), type, hash, height}));
+  return Expr(std::allocate_shared<const ExprNode>(PoolAllocator<ExprNode>(), std::move(value),
+                                                   type, hash, height));
 }
 
 bool is_comparison(BinaryOp op) {
@@ -118,8 +113,8 @@ std::optional<int64_t> fold_int(BinaryOp op, int64_t a, int64_t b) {
 }
 
 // Neutral and absorbing elements, for integers and booleans only: x * 0 is not 0 for a float NaN.
-std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b) {
-  const auto x = as_int(a), y = as_int(b);
+std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b,
+                                 std::optional<int64_t> x, std::optional<int64_t> y) {
   switch (op) {
     case BinaryOp::Add:
       if (x == 0) return b;
@@ -231,13 +226,15 @@ std::string print(const Expr& expr, int parent) {
 }
 
 /// Applies `f` to each child; nullopt when none changed.
-std::optional<Expr> rebuild(const Expr& expr, const std::function<Expr(const Expr&)>& f) {
+template <typename F>
+std::optional<Expr> rebuild(const Expr& expr, const F& f) {
   return std::visit(
       Overloaded{[](const Const&) -> std::optional<Expr> { return std::nullopt; },
                  [](const Var&) -> std::optional<Expr> { return std::nullopt; },
                  [&](const Read& r) -> std::optional<Expr> {
                    std::vector<Expr> indices;
                    bool changed = false;
+                   indices.reserve(r.indices.size());
                    for (const Expr& index : r.indices) {
                      indices.push_back(f(index));
                      changed |= !indices.back().same_node(index);
@@ -272,8 +269,6 @@ std::optional<Expr> rebuild(const Expr& expr, const std::function<Expr(const Exp
 }  // namespace
 
 Expr::Expr(int64_t value) : Expr(constant_int(Int64, value)) {}
-DType Expr::type() const { return node_->type; }
-size_t Expr::hash() const { return node_->hash; }
 
 Expr var(const std::string& name) { return make(Var{name}, Int64); }
 
@@ -282,8 +277,31 @@ Expr constant(DType type, double value) {
   return make(Const{type, round_to(type, value), 0}, type);
 }
 
+namespace {
+
+/// Most literals are extents, factors and truth values: one node each for all expressions.
+constexpr int64_t least_shared = -16, most_shared = 1024;
+
+std::vector<Expr> make_literals(DType type, int64_t least, int64_t most) {
+  std::vector<Expr> literals;
+  for (int64_t value = least; value <= most; ++value)
+    literals.push_back(make(Const{type, 0, value}, type));
+  return literals;
+}
+
+const Expr* shared_literal(DType type, int64_t value) {
+  static const std::vector<Expr> integers = make_literals(Int64, least_shared, most_shared);
+  static const std::vector<Expr> truths = make_literals(Bool, 0, 1);
+  if (type == Int64 && value >= least_shared && value <= most_shared)
+    return &integers[static_cast<size_t>(value - least_shared)];
+  return type == Bool ? &truths[value != 0] : nullptr;
+}
+
+}  // namespace
+
 Expr constant_int(DType type, int64_t value) {
   if (is_float(type)) return constant(type, static_cast<double>(value));
+  if (const Expr* shared = shared_literal(type, value)) return *shared;
   return make(Const{type, 0, wrap_to(type, value)}, type);
 }
 
@@ -310,7 +328,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
     const auto x = as_int(a), y = as_int(b);
     if (x && y)
       if (const auto folded = fold_int(op, *x, *y)) return constant_int(type, *folded);
-    if (const auto folded = fold_neutral(op, a, b)) return *folded;
+    if (const auto folded = fold_neutral(op, a, b, x, y)) return *folded;
   }
   return make(Binary{op, std::move(a), std::move(b)}, type);
 }
@@ -392,24 +410,34 @@ bool equal(const Expr& a, const Expr& b) {
       a.node().value);
 }
 
-std::optional<int64_t> as_int(const Expr& expr) {
-  const Const* c = expr.as<Const>();
-  if (!c || is_float(c->type)) return std::nullopt;
-  return c->int_value;
-}
-
-bool is_int(const Expr& expr, int64_t value) { return as_int(expr) == value; }
-
 std::string to_string(const Expr& expr) { return print(expr, 0); }
 
-Expr substitute(const Expr& expr, const Substitution& replacements) {
+namespace {
+
+/// `find` gives what takes the place of a variable, or null.
+template <typename Find>
+Expr substitute_found(const Expr& expr, const Find& find) {
+  if (expr.as<Const>()) return expr;
   if (const Var* v = expr.as<Var>()) {
-    const auto found = replacements.find(v->name);
-    return found == replacements.end() ? expr : found->second;
+    const Expr* replacement = find(v->name);
+    return replacement ? *replacement : expr;
   }
-  const auto rebuilt =
-      rebuild(expr, [&](const Expr& child) { return substitute(child, replacements); });
-  return rebuilt ? *rebuilt : expr;
+  auto rebuilt = rebuild(expr, [&](const Expr& child) { return substitute_found(child, find); });
+  return rebuilt ? std::move(*rebuilt) : expr;
+}
+
+}  // namespace
+
+Expr substitute(const Expr& expr, const Substitution& replacements) {
+  return substitute_found(expr, [&](const std::string& name) {
+    const auto found = replacements.find(name);
+    return found == replacements.end() ? nullptr : &found->second;
+  });
+}
+
+Expr substitute(const Expr& expr, const std::string& variable, const Expr& replacement) {
+  return substitute_found(
+      expr, [&](const std::string& name) { return name == variable ? &replacement : nullptr; });
 }
 
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite) {
@@ -419,27 +447,9 @@ Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const E
   return replaced ? *replaced : current;
 }
 
-void for_each(const Expr& expr, const std::function<void(const Expr&)>& visit) {
-  visit(expr);
-  std::visit(Overloaded{[](const Const&) {}, [](const Var&) {},
-                        [&](const Read& r) {
-                          for (const Expr& index : r.indices) for_each(index, visit);
-                        },
-                        [&](const Unary& u) { for_each(u.a, visit); },
-                        [&](const Binary& b) {
-                          for_each(b.a, visit);
-                          for_each(b.b, visit);
-                        },
-                        [&](const Select& s) {
-                          for_each(s.condition, visit);
-                          for_each(s.a, visit);
-                          for_each(s.b, visit);
-                        },
-                        [&](const Cast& c) { for_each(c.a, visit); }},
-             expr.node().value);
-}
-
 bool uses_var(const Expr& expr, const std::string& name) {
+  if (const Var* v = expr.as<Var>()) return v->name == name;
+  if (const Binary* b = expr.as<Binary>()) return uses_var(b->a, name) || uses_var(b->b, name);
   bool found = false;
   for_each(expr, [&](const Expr& e) {
     if (const Var* v = e.as<Var>()) found |= v->name == name;

@@ -80,8 +80,8 @@ class Expr {
 
   const ExprNode& node() const { return *node_; }
   bool defined() const { return node_ != nullptr; }
-  DType type() const;
-  size_t hash() const;
+  inline DType type() const;
+  inline size_t hash() const;
   bool same_node(const Expr& other) const { return node_ == other.node_; }
   friend bool operator==(const Expr& a, const Expr& b) = delete;  // builds no Expr: use equal()
 
@@ -135,6 +135,9 @@ struct ExprNode {
 /// Taller trees are refused by validate() and the parser, so that recursion fits every stack.
 inline constexpr int tallest_expression = 500;
 
+DType Expr::type() const { return node_->type; }
+size_t Expr::hash() const { return node_->hash; }
+
 template <typename T>
 const T* Expr::as() const {
   return std::get_if<T>(&node_->value);
@@ -181,22 +184,48 @@ Expr floor(const Expr& a);
 bool equal(const Expr& a, const Expr& b);
 
 /// The value when the expression is an integer (or bool) literal.
-std::optional<int64_t> as_int(const Expr& expr);
-bool is_int(const Expr& expr, int64_t value);
+inline std::optional<int64_t> as_int(const Expr& expr) {
+  const Const* c = expr.as<Const>();
+  if (!c || is_float(c->type)) return std::nullopt;
+  return c->int_value;
+}
+inline bool is_int(const Expr& expr, int64_t value) {
+  const Const* c = expr.as<Const>();
+  return c && !is_float(c->type) && c->int_value == value;
+}
 
 /// Prints with the fewest parentheses that keep the tree; parse_expr in dsl/parse.h reads it back.
 std::string to_string(const Expr& expr);
 
 using Substitution = std::map<std::string, Expr>;
-/// Replaces variables by name, rebuilding (and so folding) what changes.
+/// Replaces variables by name, rebuilding (and so folding) what changes; the same node where
+/// nothing does.
 Expr substitute(const Expr& expr, const Substitution& replacements);
+Expr substitute(const Expr& expr, const std::string& variable, const Expr& replacement);
 
 /// Rebuilds the tree bottom-up: `rewrite` sees each node with its children already rewritten and
 /// returns the replacement, or nullopt to keep it.
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite);
 
 /// Calls `visit` on each node, parents first.
-void for_each(const Expr& expr, const std::function<void(const Expr&)>& visit);
+template <typename Visit>
+void for_each(const Expr& expr, const Visit& visit) {
+  visit(expr);
+  if (const Binary* b = expr.as<Binary>()) {
+    for_each(b->a, visit);
+    for_each(b->b, visit);
+  } else if (const Read* r = expr.as<Read>()) {
+    for (const Expr& index : r->indices) for_each(index, visit);
+  } else if (const Unary* u = expr.as<Unary>()) {
+    for_each(u->a, visit);
+  } else if (const Select* s = expr.as<Select>()) {
+    for_each(s->condition, visit);
+    for_each(s->a, visit);
+    for_each(s->b, visit);
+  } else if (const Cast* c = expr.as<Cast>()) {
+    for_each(c->a, visit);
+  }
+}
 
 bool uses_var(const Expr& expr, const std::string& name);
 

@@ -42,7 +42,7 @@ void Bounds::Linear::add(int atom, int64_t factor) {
   for (size_t i = 0; i < terms.size(); ++i) {
     if (terms[i].atom != atom) continue;
     terms[i].coefficient += factor;
-    if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<ptrdiff_t>(i));
+    if (terms[i].coefficient == 0) terms.erase(i);
     return;
   }
   terms.push_back({atom, factor});
@@ -61,7 +61,6 @@ int64_t Bounds::Linear::coefficient(int atom) const {
 
 Bounds::Linear Bounds::Linear::without(const Term& term) const {
   Linear rest{constant, {}};
-  rest.terms.reserve(terms.size());
   for (const Term& t : terms)
     if (t.atom != term.atom) rest.terms.push_back(t);
   return rest;
@@ -73,11 +72,29 @@ Bounds::Linear Bounds::Linear::negated() const {
   return result;
 }
 
+// An open hash table of the numbers, at most half full.
 int Bounds::number(const Expr& expr) const {
-  const auto [first, last] = numbers_.equal_range(expr.hash());
-  for (auto it = first; it != last; ++it)
-    if (dsl::equal(atoms_[static_cast<size_t>(it->second)].expr, expr)) return it->second;
+  if (2 * (atoms_.size() + 1) > slots_.size()) {
+    slots_.assign(std::max<size_t>(64, 2 * slots_.size()), -1);
+    for (size_t id = 0; id < atoms_.size(); ++id) {
+      size_t slot = atoms_[id].expr.hash() % slots_.size();
+      while (slots_[slot] >= 0) slot = (slot + 1) % slots_.size();
+      slots_[slot] = static_cast<int>(id);
+    }
+  }
+  size_t slot = expr.hash() % slots_.size();
+  for (; slots_[slot] >= 0; slot = (slot + 1) % slots_.size())
+    if (dsl::equal(atoms_[static_cast<size_t>(slots_[slot])].expr, expr)) return slots_[slot];
+  return enter(expr);
+}
 
+int Bounds::number_of_variable(const std::string& name) const {
+  for (const int id : numbered_variables_)
+    if (atoms_[static_cast<size_t>(id)].expr.as<dsl::Var>()->name == name) return id;
+  return number(dsl::var(name));
+}
+
+int Bounds::enter(const Expr& expr) const {
   Atom atom{expr, AtomKind::Other, {}, {}, 0, {}, -1, {}, {}};
   const Binary* b = expr.as<Binary>();
   if (expr.as<dsl::Var>()) {
@@ -106,9 +123,13 @@ int Bounds::number(const Expr& expr) const {
     dsl::for_each(expr, [&](const Expr& e) {
       if (e.as<dsl::Var>()) atom.inside.push_back(number(e));
     });
+  // Numbering what is in the expression may have taken slots, and made new ones.
   const int id = static_cast<int>(atoms_.size());
+  if (atom.kind == AtomKind::Variable) numbered_variables_.push_back(id);
   atoms_.push_back(std::move(atom));
-  numbers_.emplace(expr.hash(), id);
+  size_t slot = expr.hash() % slots_.size();
+  while (slots_[slot] >= 0) slot = (slot + 1) % slots_.size();
+  slots_[slot] = id;
   return id;
 }
 
@@ -141,7 +162,6 @@ Bounds::Linear Bounds::linear(const Expr& expr) const {
 
 Bounds::Linear Bounds::linear(const Affine& affine) const {
   Linear result{affine.constant, {}};
-  result.terms.reserve(affine.terms.size());
   for (const Affine::Term& term : affine.terms)
     result.terms.push_back({number(term.atom), term.coefficient});
   return result;
@@ -210,19 +230,26 @@ Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term
 void Bounds::push_loop(const std::string& variable, const Expr& begin, const Expr& end) {
   const auto low = lower(begin);
   const auto high = upper(end);
-  const Expr v = dsl::var(variable);
-  const int id = number(v);
+  const int id = number_of_variable(variable);
   Atom& atom = atoms_[static_cast<size_t>(id)];
   variables_.push_back({id, atom.position, low, high ? std::optional(*high - 1) : std::nullopt});
   atom.position = static_cast<int>(variables_.size()) - 1;
-  for (const Expr& e : alternatives(begin, BinaryOp::Max))
-    if (!dsl::as_int(e)) add_fact(difference(v, e));
-  for (const Expr& e : alternatives(end, BinaryOp::Min))
-    if (!dsl::as_int(e)) {
-      Linear fact = difference(e, v);
-      fact.constant -= 1;
-      add_fact(std::move(fact));
-    }
+  if (!dsl::as_int(begin))
+    for (const Expr& e : alternatives(begin, BinaryOp::Max))
+      if (!dsl::as_int(e)) {
+        Linear fact;
+        fact.add(id, 1);
+        append(e, -1, fact);
+        add_fact(std::move(fact));
+      }
+  if (!dsl::as_int(end))
+    for (const Expr& e : alternatives(end, BinaryOp::Min))
+      if (!dsl::as_int(e)) {
+        Linear fact = linear(e);
+        fact.add(id, -1);
+        fact.constant -= 1;
+        add_fact(std::move(fact));
+      }
 }
 
 void Bounds::push_condition(const Expr& condition) {
@@ -281,9 +308,11 @@ std::optional<int64_t> Bounds::upper(const Affine& affine) const {
   return bound ? std::optional(-*bound) : std::nullopt;
 }
 std::optional<int64_t> Bounds::lower(const Expr& expr) const {
+  if (const auto literal = dsl::as_int(expr)) return literal;
   return search_below(linear(expr), std::nullopt);
 }
 std::optional<int64_t> Bounds::upper(const Expr& expr) const {
+  if (const auto literal = dsl::as_int(expr)) return literal;
   const Bound bound = search_below(linear(expr).negated(), std::nullopt);
   return bound ? std::optional(-*bound) : std::nullopt;
 }

@@ -15,9 +15,9 @@
 #include <deque>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "dsl/expr.h"
 #include "schedules/affine.h"
 
@@ -55,7 +55,7 @@ class Bounds {
       int64_t coefficient;
     };
     int64_t constant = 0;
-    std::vector<Term> terms;
+    SmallVector<Term, 6> terms;
 
     void add(int atom, int64_t coefficient);
     void add(const Linear& other, int64_t factor);
@@ -91,6 +91,8 @@ class Bounds {
   using Bound = std::optional<int64_t>;
 
   int number(const Expr& atom) const;
+  int number_of_variable(const std::string& name) const;
+  int enter(const Expr& atom) const;
   Linear linear(const Expr& expr) const;
   Linear linear(const Affine& affine) const;
   void append(const Expr& expr, int64_t factor, Linear& out) const;
@@ -120,8 +122,9 @@ class Bounds {
   std::vector<Variable> variables_;
   std::vector<Fact> facts_;
   mutable std::deque<Atom> atoms_;
-  mutable std::unordered_multimap<size_t, int> numbers_;  ///< by the hash of the atom
-  mutable int steps_ = 0;                                 ///< left of the present search
+  mutable std::vector<int> numbered_variables_;
+  mutable std::vector<int> slots_;  ///< numbers by the hash of their atoms, -1 where there is none
+  mutable int steps_ = 0;           ///< left of the present search
 };
 
 }  // namespace tw::schedules

@@ -13,10 +13,7 @@ using dsl::Axis;
 using dsl::Stage;
 
 Construction::Construction(const ComputePlan& plan, const Knobs& knobs, const Point& point)
-    : schedule(Schedule(plan.original).then(plan.prologue)),
-      plan_(&plan),
-      knobs_(&knobs),
-      point_(&point) {}
+    : schedule(plan.prologue), plan_(&plan), knobs_(&knobs), point_(&point) {}
 
 int64_t Construction::value(const StagePlan& stage, const std::string& name, int64_t otherwise) {
   const std::optional<size_t> knob = knobs_->find(stage.name + "." + name);
@@ -61,27 +58,27 @@ void split_axis(Construction& c, const StagePlan& plan, const std::string& axis,
                 TileLoops& loops) {
   if (factor <= 1) return loops.outer.push_back(axis);
   if (factor >= c.extent(plan, axis)) return loops.inner.push_back(axis);
-  c.schedule = c.schedule.split(plan.name, axis, factor);
+  c.schedule.add(Split{plan.name, axis, factor});
   loops.outer.push_back(axis + ".0");
   loops.inner.push_back(axis + ".1");
 }
 
 /// Splits `loop`, leaves the inner part there and returns the outer.
 std::string split_off(Construction& c, const StagePlan& plan, std::string& loop, int64_t factor) {
-  c.schedule = c.schedule.split(plan.name, loop, factor);
+  c.schedule.add(Split{plan.name, loop, factor});
   const std::string outer = loop + ".0";
   loop += ".1";
   return outer;
 }
 
 void unroll(Construction& c, const std::string& stage, const Loops& loops) {
-  for (const std::string& loop : loops) c.schedule = c.schedule.unroll(stage, loop);
+  for (const std::string& loop : loops) c.schedule.add(Unroll{stage, loop});
 }
 
 /// The outermost `depth` of the loops become tasks.
 void parallelize(Construction& c, const StagePlan& plan, const Loops& outer, size_t depth) {
   for (size_t i = 0; i < std::min(depth, outer.size()); ++i)
-    c.schedule = c.schedule.parallel(plan.name, outer[i]);
+    c.schedule.add(Parallel{plan.name, outer[i]});
 }
 
 /// A reduction with a register tile of `vectors` vectors times the tiles of other axes.
@@ -108,7 +105,7 @@ class Tile {
     const size_t depth =
         is_root_ ? std::min(static_cast<size_t>(c_.value(plan_, "tasks")), tile_.outer.size()) : 0;
     order_loops(reduction, depth);
-    c_.schedule = c_.schedule.vectorize(plan_.name, lane_);
+    c_.schedule.add(Vectorize{plan_.name, lane_});
     for (const Loops& loops : {tile_.inner, vector_inner_, unrolled_})
       unroll(c_, plan_.name, loops);
     unroll_windows(taps);
@@ -183,9 +180,9 @@ class Tile {
     const auto first = tile_.outer.begin() + static_cast<ptrdiff_t>(depth);
     const Loops around =
         concat({{tile_.outer.begin(), first}, block_groups_, {first, tile_.outer.end()}});
-    c_.schedule = c_.schedule.reorder(
-        plan_.name, concat({around, reduction, tile_.inner, vector_inner_, {lane_}}));
-    if (!around.empty()) c_.schedule = c_.schedule.cache_write(plan_.name, around.back());
+    c_.schedule.add(
+        Reorder{plan_.name, concat({around, reduction, tile_.inner, vector_inner_, {lane_}})});
+    if (!around.empty()) c_.schedule.add(CacheWrite{plan_.name, around.back()});
   }
 
   /// taps: none, the innermost window axis, all.
@@ -217,19 +214,18 @@ void construct_partial_results(Construction& c, const StagePlan& plan, int64_t f
   const Stage& stage = c.plan().stage(plan);
   const std::string partial = plan.name + ".rf";
   const Loops outer = names_of(stage.axes);
-  c.schedule = c.schedule.rfactor(plan.name, plan.lane_axis, factor)
-                   .compute_at(partial, plan.name, outer.back());
+  c.schedule.add(Rfactor{plan.name, plan.lane_axis, factor});
+  c.schedule.add(ComputeAt{partial, plan.name, outer.back()});
   std::string lane = plan.lane_axis + "_rf";
   Loops unrolled;
   if (factor > width) {
-    c.schedule = c.schedule.split(partial, lane, width);
+    c.schedule.add(Split{partial, lane, width});
     unrolled = {lane + ".0"};
     lane += ".1";
   }
-  c.schedule =
-      c.schedule.reorder(partial, concat({outer, names_of(stage.reduction), unrolled, {lane}}))
-          .cache_write(partial, outer.back())
-          .vectorize(partial, lane);
+  c.schedule.add(Reorder{partial, concat({outer, names_of(stage.reduction), unrolled, {lane}})});
+  c.schedule.add(CacheWrite{partial, outer.back()});
+  c.schedule.add(Vectorize{partial, lane});
   unroll(c, partial, unrolled);
 }
 
@@ -272,8 +268,8 @@ void construct_elementwise(Construction& c, const StagePlan& plan, bool is_root)
     rest = {split_off(c, plan, lane, width)};
   }
   const Loops order = concat({tile.outer, tile.inner, rest, unrolled, {lane}});
-  if (order.size() > 1) c.schedule = c.schedule.reorder(plan.name, order);
-  c.schedule = c.schedule.vectorize(plan.name, lane);
+  if (order.size() > 1) c.schedule.add(Reorder{plan.name, order});
+  c.schedule.add(Vectorize{plan.name, lane});
   unroll(c, plan.name, unrolled);
   if (!is_root) return;
   parallelize(c, plan, tile.outer, static_cast<size_t>(c.value(plan, "tasks")));
@@ -282,7 +278,7 @@ void construct_elementwise(Construction& c, const StagePlan& plan, bool is_root)
 /// Computes the stage in the loop `site` of its owner, where the point says so and it has one.
 bool place(Construction& c, const StagePlan& plan, const std::string& site) {
   if (!plan.placeable || c.value(plan, "place") == 0 || site.empty()) return false;
-  c.schedule = c.schedule.compute_at(plan.name, plan.owner, site);
+  c.schedule.add(ComputeAt{plan.name, plan.owner, site});
   return true;
 }
 

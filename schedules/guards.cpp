@@ -27,15 +27,95 @@ bool uses(const Affine& affine, const std::string& variable) {
                      [&](const Affine::Term& term) { return dsl::uses_var(term.atom, variable); });
 }
 
+int64_t coefficient_of(const Affine& affine, const std::string& variable) {
+  for (const Affine::Term& term : affine.terms)
+    if (const dsl::Var* v = term.atom.as<dsl::Var>(); v && v->name == variable)
+      return term.coefficient;
+  return 0;
+}
+
 Block guarded(const Expr& condition, Block body) {
   if (dsl::is_int(condition, 1)) return body;
   if (dsl::is_int(condition, 0) || body.empty()) return {};
-  return {Stmt{If{condition, block(std::move(body))}}};
+  return single({If{condition, block(std::move(body))}});
 }
 
-Block substitute_in(const Block& body, const std::string& variable, const Expr& value) {
-  const dsl::Substitution replacement = {{variable, value}};
-  return map_expressions(body, [&](const Expr& e) { return dsl::substitute(e, replacement); });
+void append(Block part, Block& all) {
+  if (all.empty()) {
+    all = std::move(part);
+  } else {
+    for (Stmt& stmt : part) all.push_back(std::move(stmt));
+  }
+}
+
+/// A variable replaced by a value. What does not change is shared with the original.
+class Replacement {
+ public:
+  Replacement(const std::string& variable, const Expr& value)
+      : variable_(variable), value_(value) {}
+
+  BlockPtr in(const BlockPtr& body) const {
+    for (size_t i = 0; i < body->size(); ++i) {
+      std::optional<Stmt> first = changed((*body)[i]);
+      if (!first) continue;
+      Block result(body->begin(), body->begin() + static_cast<ptrdiff_t>(i));
+      result.reserve(body->size());
+      result.push_back(std::move(*first));
+      for (size_t j = i + 1; j < body->size(); ++j) {
+        std::optional<Stmt> other = changed((*body)[j]);
+        result.push_back(other ? std::move(*other) : (*body)[j]);
+      }
+      return block(std::move(result));
+    }
+    return body;
+  }
+
+ private:
+  Expr in(const Expr& expr) const { return dsl::substitute(expr, variable_, value_); }
+
+  /// Nothing where nothing changes.
+  std::optional<Stmt> changed(const Stmt& stmt) const {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      Expr begin = in(loop->begin), end = in(loop->end);
+      BlockPtr body = in(loop->body);
+      if (begin.same_node(loop->begin) && end.same_node(loop->end) && body == loop->body)
+        return std::nullopt;
+      return Stmt{
+          Loop{loop->variable, std::move(begin), std::move(end), loop->kind, std::move(body)}};
+    }
+    if (const If* branch = stmt.as<If>()) {
+      Expr condition = in(branch->condition);
+      BlockPtr body = in(branch->body);
+      if (condition.same_node(branch->condition) && body == branch->body) return std::nullopt;
+      return Stmt{If{std::move(condition), std::move(body)}};
+    }
+    if (const Allocate* allocate = stmt.as<Allocate>()) {
+      BlockPtr body = in(allocate->body);
+      if (body == allocate->body) return std::nullopt;
+      return Stmt{Allocate{allocate->buffer, std::move(body)}};
+    }
+    return changed_assign(*stmt.as<Assign>());
+  }
+
+  std::optional<Stmt> changed_assign(const Assign& assign) const {
+    Expr value = in(assign.value);
+    bool same = value.same_node(assign.value);
+    std::vector<Expr> indices;
+    indices.reserve(assign.indices.size());
+    for (const Expr& index : assign.indices) {
+      indices.push_back(in(index));
+      same = same && indices.back().same_node(index);
+    }
+    if (same) return std::nullopt;
+    return Stmt{Assign{assign.buffer, std::move(indices), std::move(value), assign.combine}};
+  }
+
+  const std::string& variable_;
+  const Expr& value_;
+};
+
+BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const Expr& value) {
+  return Replacement(variable, value).in(body);
 }
 
 // ---- hoisting -------------------------------------------------------------------------------
@@ -44,7 +124,7 @@ Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
   if (!only)
-    return {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body))}}};
+    return single({Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body))}});
   Constraints inside, outside;
   const Constraints all = split_condition(only->condition);
   for (const Affine& affine : all.affine)
@@ -54,14 +134,14 @@ Block hoist_loop(const Loop& loop) {
   Block kept = guarded(conjunction(inside), *only->body);
   return guarded(
       conjunction(outside),
-      {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}});
+      single({Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}));
 }
 
 Block hoist_allocate(const Allocate& allocate) {
   Block body = hoist_guards(*allocate.body);
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
-  if (!only) return {Stmt{Allocate{allocate.buffer, block(std::move(body))}}};
-  return guarded(only->condition, {Stmt{Allocate{allocate.buffer, only->body}}});
+  if (!only) return single({Allocate{allocate.buffer, block(std::move(body))}});
+  return guarded(only->condition, single({Allocate{allocate.buffer, only->body}}));
 }
 
 Block hoist_if(const If& branch) {
@@ -95,6 +175,18 @@ bool clamps_somewhere(const Block& body) {
   return clamps;
 }
 
+/// Whether a guard of the body depends on the variable.
+bool guards_use(const Block& body, const std::string& variable) {
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) return guards_use(*loop->body, variable);
+    if (const Allocate* allocate = stmt.as<Allocate>())
+      return guards_use(*allocate->body, variable);
+    const If* branch = stmt.as<If>();
+    return branch &&
+           (dsl::uses_var(branch->condition, variable) || guards_use(*branch->body, variable));
+  });
+}
+
 // ---- resolving ------------------------------------------------------------------------------
 
 class Resolver {
@@ -103,7 +195,7 @@ class Resolver {
       : most_statements_(most_statements), clamps_(clamps) {}
   bool is_too_large() const { return statements_ > most_statements_; }
   /// Unspecified once it is too large.
-  Block run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis);
+  Block run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis);
 
  private:
   /// Values of a variable for which all guards that would stay in hot loops hold, and no clamp of
@@ -144,6 +236,7 @@ class Resolver {
 void Resolver::gather(const Block& body, Inside& inside) {
   for (const Stmt& stmt : body) {
     if (const Loop* loop = stmt.as<Loop>()) {
+      if (!clamps_ && !guards_use(*loop->body, inside.variable)) continue;
       const auto mark = bounds_.mark();
       bounds_.push_loop(loop->variable, loop->begin, loop->end);
       inside.loops.push_back({loop->variable, loop->kind});
@@ -154,8 +247,9 @@ void Resolver::gather(const Block& body, Inside& inside) {
       gather(*allocate->body, inside);
     } else if (const If* branch = stmt.as<If>()) {
       // A serial loop absorbs a guard in its bounds, anything else needs constants.
-      for (const Affine& affine : split_condition(branch->condition).affine)
-        if (innermost_kind(affine, inside) != LoopKind::Serial) narrow(affine, inside);
+      if (dsl::uses_var(branch->condition, inside.variable))
+        for (const Affine& affine : split_condition(branch->condition).affine)
+          if (innermost_kind(affine, inside) != LoopKind::Serial) narrow(affine, inside);
       gather(*branch->body, inside);
     } else if (clamps_) {
       // Lanes whose indices are clamped are not next to each other; for one element it costs
@@ -175,7 +269,7 @@ LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
 
 /// To the values for which `at_least_zero` always holds.
 void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
-  const int64_t a = at_least_zero.coefficient(dsl::var(inside.variable));
+  const int64_t a = coefficient_of(at_least_zero, inside.variable);
   if (a == 0) return;
   const auto low = bounds_.lower(at_least_zero);
   if (low && *low >= 0) return;
@@ -194,17 +288,17 @@ void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
 
 Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
   Inside inside{variable, {}, {}};
-  gather(body, inside);
+  if (clamps_ || guards_use(body, variable)) gather(body, inside);
   return inside.steady;
 }
 
-Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t next_axis) {
-  if (next_axis == axes.size()) return resolve(body);
+Block Resolver::run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis) {
+  if (next_axis == axes.size()) return resolve(*body);
   const TaskAxis& axis = axes[next_axis];
   const Expr v = dsl::var(axis.variable);
   const auto mark = bounds_.mark();
   bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
-  const Steady steady = steady_range(axis.variable, body);
+  const Steady steady = steady_range(axis.variable, *body);
   const int64_t low = std::clamp<int64_t>(steady.low, 0, axis.extent);
   const int64_t high = std::clamp<int64_t>(steady.high, -1, axis.extent - 1);
   const bool peels =
@@ -215,11 +309,10 @@ Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t
     bounds_.restore(mark);
     return result;
   }
-  const auto branch = [&](const Expr& condition, const Block& inner) {
+  const auto branch = [&](const Expr& condition, const BlockPtr& inner) {
     const auto inside = bounds_.mark();
     bounds_.push_condition(condition);
-    for (Stmt& stmt : guarded(condition, run(inner, axes, next_axis + 1)))
-      result.push_back(std::move(stmt));
+    append(guarded(condition, run(inner, axes, next_axis + 1)), result);
     bounds_.restore(inside);
   };
   for (int64_t i = 0; i < low; ++i)
@@ -233,21 +326,20 @@ Block Resolver::run(const Block& body, const std::vector<TaskAxis>& axes, size_t
 
 Block Resolver::resolve(const Block& body) {
   Block result;
+  result.reserve(body.size());
   for (const Stmt& stmt : body) {
     if (is_too_large()) return {};
-    Block part;
     if (const Loop* loop = stmt.as<Loop>()) {
-      part = resolve_loop(*loop, true);
+      append(resolve_loop(*loop, true), result);
     } else if (const If* branch = stmt.as<If>()) {
-      part = resolve_if(*branch);
+      append(resolve_if(*branch), result);
     } else if (const Allocate* allocate = stmt.as<Allocate>()) {
       Block inner = resolve(*allocate->body);
-      if (!inner.empty()) part = {Stmt{Allocate{allocate->buffer, block(std::move(inner))}}};
+      if (!inner.empty()) result.push_back({Allocate{allocate->buffer, block(std::move(inner))}});
     } else {
-      part = {stmt};
+      result.push_back(stmt);
       statements_ += copies_;
     }
-    for (Stmt& s : part) result.push_back(std::move(s));
   }
   return result;
 }
@@ -294,35 +386,32 @@ Block Resolver::peel(const Loop& loop, const Steady& steady) {
   const int64_t low = is_steady ? std::clamp(steady.low, begin, end) : end;
   const int64_t high = is_steady ? std::clamp(std::min(steady.high, end - 1) + 1, low, end) : end;
   Block result;
-  const auto append = [&](Block part) {
-    for (Stmt& s : part) result.push_back(std::move(s));
-  };
   for (int64_t i = begin; i < low; ++i)
-    append(resolve(substitute_in(*loop.body, loop.variable, Expr(i))));
+    append(resolve(*substitute_in(loop.body, loop.variable, Expr(i))), result);
   if (low < high)
-    append(resolve_loop(Loop{loop.variable, Expr(low), Expr(high), loop.kind, loop.body}, false));
+    append(resolve_loop(Loop{loop.variable, Expr(low), Expr(high), loop.kind, loop.body}, false),
+           result);
   for (int64_t i = high; i < end; ++i)
-    append(resolve(substitute_in(*loop.body, loop.variable, Expr(i))));
+    append(resolve(*substitute_in(loop.body, loop.variable, Expr(i))), result);
   return result;
 }
 
 Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
-  Block body = *loop.body;
   Loop current = loop;
-  if (const If* only = body.size() == 1 ? body[0].as<If>() : nullptr) {
+  if (const If* only = loop.body->size() == 1 ? (*loop.body)[0].as<If>() : nullptr) {
     // Under the loop's own range first: a guard that always holds is no reason to trim.
     const auto mark = bounds_.mark();
     bounds_.push_loop(loop.variable, loop.begin, loop.end);
     Constraints guards = split_condition(simplify(only->condition, bounds_));
     bounds_.restore(mark);
     current = trim(loop, guards);
-    body = guarded(conjunction(guards), *only->body);
+    const Expr rest = conjunction(guards);
+    current.body = dsl::is_int(rest, 1) ? only->body : block(guarded(rest, *only->body));
   }
-  current.body = block(std::move(body));
   const auto begin = dsl::as_int(current.begin), end = dsl::as_int(current.end);
   if (begin && end && *end <= *begin) return {};
   if (begin && end && *end == *begin + 1)
-    return resolve(substitute_in(*current.body, current.variable, current.begin));
+    return resolve(*substitute_in(current.body, current.variable, current.begin));
   const auto mark = bounds_.mark();
   bounds_.push_loop(current.variable, current.begin, current.end);
   if (may_peel && begin && end && current.kind != LoopKind::Vector) {
@@ -344,25 +433,24 @@ Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
   bounds_.restore(mark);
   if (inner.empty()) return {};
   current.body = block(std::move(inner));
-  return {Stmt{std::move(current)}};
+  return single({std::move(current)});
 }
 
 }  // namespace
 
 Block hoist_guards(const Block& body) {
   Block result;
+  result.reserve(body.size());
   for (const Stmt& stmt : body) {
-    Block part;
     if (const Loop* loop = stmt.as<Loop>()) {
-      part = hoist_loop(*loop);
+      append(hoist_loop(*loop), result);
     } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      part = hoist_allocate(*allocate);
+      append(hoist_allocate(*allocate), result);
     } else if (const If* branch = stmt.as<If>()) {
-      part = hoist_if(*branch);
+      append(hoist_if(*branch), result);
     } else {
-      part = {stmt};
+      result.push_back(stmt);
     }
-    for (Stmt& s : part) result.push_back(std::move(s));
   }
   return result;
 }
@@ -370,7 +458,7 @@ Block hoist_guards(const Block& body) {
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements) {
   Resolver resolver(most_statements, clamps_somewhere(body));
-  Block resolved = resolver.run(body, task_axes, 0);
+  Block resolved = resolver.run(block(body), task_axes, 0);
   return resolver.is_too_large() ? std::nullopt : std::optional(std::move(resolved));
 }
 

@@ -88,8 +88,7 @@ class LayoutChoice {
            const Blocking& blocking) {
     if (!done_.insert(tensor).second) return;
     const std::string text = spell(tensor, axes, blocking);
-    if (text != c_.plan().compute.letters_of(tensor))
-      c_.schedule = c_.schedule.set_layout(tensor, text);
+    if (text != c_.plan().compute.letters_of(tensor)) c_.schedule.add(SetLayout{tensor, text});
   }
 
   /// `axes` are those of the dimensions.

@@ -31,7 +31,7 @@ Expr disjunction(const std::vector<Expr>& conditions) {
 
 Block guard(const Expr& condition, Block body) {
   if (dsl::is_int(condition, 1)) return body;
-  return {Stmt{If{condition, block(std::move(body))}}};
+  return single({If{condition, block(std::move(body))}});
 }
 
 bool is_zero(const Expr& expr) {
@@ -125,7 +125,7 @@ class Emitter {
   }
 
   static Block loop(const NestLoop& l, Block body) {
-    return {Stmt{Loop{l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body))}}};
+    return single({Loop{l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body))}});
   }
 
   Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
@@ -137,7 +137,7 @@ class Emitter {
       for (Stmt& stmt : body) inner.push_back(std::move(stmt));
       const Buffer buffer{producer.result(), nest_.compute.type_of(producer.result()),
                           producer.box_extent, Scope::Local};
-      body = {Stmt{Allocate{buffer, block(std::move(inner))}}};
+      body = single({Allocate{buffer, block(std::move(inner))}});
     }
     return body;
   }
@@ -167,6 +167,9 @@ class Emitter {
   }
 
   Expr relative(const Expr& expr) const {
+    const bool places = std::any_of(nest_.stages.begin(), nest_.stages.end(),
+                                    [](const StageNest& s) { return s.at.has_value(); });
+    if (!places) return expr;
     return dsl::transform(expr, [&](const Expr& e) -> std::optional<Expr> {
       const dsl::Read* r = e.as<dsl::Read>();
       if (!r) return std::nullopt;
@@ -190,7 +193,7 @@ class Emitter {
 
   Block elementwise(const StageNest& s, size_t i) {
     const auto assign = [&](const Expr& value) {
-      return Block{Stmt{Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), {}}}};
+      return single({Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), {}}});
     };
     const Expr inside = conjunction(s.guards);
     // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is
@@ -228,8 +231,7 @@ class Emitter {
     const Expr value = identity(s.stage.combine, s.stage.type);
     const Expr result = s.epilogue ? epilogue_of(s, value) : value;
     return loops(s, i, false, [&] {
-      return guard(spatial_guard(s),
-                   Block{Stmt{Assign{s.result(), result_indices(s), result, {}}}});
+      return guard(spatial_guard(s), single({Assign{s.result(), result_indices(s), result, {}}}));
     });
   }
 
@@ -296,7 +298,7 @@ class Emitter {
     const auto set = [&](const Expr& condition, const std::string& buffer,
                          const std::vector<Expr>& at, const Expr& value) {
       return loops(s, start, false, [&] {
-        return guard(condition, Block{Stmt{Assign{buffer, at, value, Combine::None}}});
+        return guard(condition, single({Assign{buffer, at, value, Combine::None}}));
       });
     };
     const Expr always = dsl::constant_int(Bool, 1);
@@ -304,12 +306,11 @@ class Emitter {
     if (blocks.any)
       append(blocks.is_later,
              set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
-    append(
-        always, loops(s, start, true, [&] {
-          const Expr taken = conjunction(s.guards) && over_loops(s, s.stage, term.condition);
-          const Expr value = over_loops(s, s.stage, term.value);
-          return guard(taken, Block{Stmt{Assign{acc.buffer.name, acc.at, value, s.stage.combine}}});
-        }));
+    append(always, loops(s, start, true, [&] {
+             const Expr taken = conjunction(s.guards) && over_loops(s, s.stage, term.condition);
+             const Expr value = over_loops(s, s.stage, term.value);
+             return guard(taken, single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
+           }));
     if (s.epilogue) {
       append(blocks.is_last, set(inside, s.result(), result_at, epilogue_of(s, sum)));
       if (blocks.any) append(blocks.is_earlier, set(inside, s.result(), result_at, sum));
@@ -317,7 +318,7 @@ class Emitter {
       append(always, set(inside, s.result(), result_at, sum));
     }
     if (!s.cache) return body;
-    return {Stmt{Allocate{acc.buffer, block(std::move(body))}}};
+    return single({Allocate{acc.buffer, block(std::move(body))}});
   }
 };
 

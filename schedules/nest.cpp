@@ -73,9 +73,8 @@ Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string
 }
 
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement) {
-  const dsl::Substitution replacements = {{variable, replacement}};
-  for (auto& [name, expr] : stage.axis) expr = dsl::substitute(expr, replacements);
-  for (Expr& guard : stage.guards) guard = dsl::substitute(guard, replacements);
+  for (auto& [name, expr] : stage.axis) expr = dsl::substitute(expr, variable, replacement);
+  for (Expr& guard : stage.guards) guard = dsl::substitute(guard, variable, replacement);
 }
 
 /// Every read of `tensor` in the stage and its epilogue is passed through `rewrite`.
@@ -549,10 +548,9 @@ Nest default_nest(const dsl::Compute& compute) {
   return nest;
 }
 
-Result<Nest> apply(const Nest& nest, const Step& step) {
-  Nest next = nest;
-  const Status status = std::visit([&](const auto& s) { return run(next, s); }, step);
-  if (status) return next;
+Status apply(Nest& nest, const Step& step) {
+  const Status status = std::visit([&](const auto& s) { return run(nest, s); }, step);
+  if (status) return {};
   Error error = status.error();
   const std::string stage = std::visit(
       [](const auto& s) {

@@ -66,8 +66,9 @@ struct Nest {
 /// One loop an axis, in the order of the declaration: axes, then reduction axes.
 Nest default_nest(const dsl::Compute& compute);
 
-/// Applies one step, or says why it is illegal (ErrorCode::Invalid), with the loops of the stage.
-Result<Nest> apply(const Nest& nest, const Step& step);
+/// Applies one step, or says why it is illegal (ErrorCode::Invalid), with the loops of the stage;
+/// the nest is of no use then.
+Status apply(Nest& nest, const Step& step);
 
 /// Calls `visit` with every read of a tensor in the expression, those inside of indices too.
 void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit);

@@ -99,6 +99,12 @@ int64_t Phase::tasks() const {
 
 BlockPtr block(Block statements) { return std::make_shared<const Block>(std::move(statements)); }
 
+Block single(Stmt statement) {
+  Block statements;
+  statements.push_back(std::move(statement));
+  return statements;
+}
+
 const Buffer* Program::find_buffer(const std::string& name) const {
   for (const Argument& argument : arguments)
     if (argument.buffer.name == name) return &argument.buffer;

@@ -97,6 +97,8 @@ struct Stmt {
 };
 
 BlockPtr block(Block statements);
+/// A block of one statement, moved.
+Block single(Stmt statement);
 
 struct TaskAxis {
   std::string variable;

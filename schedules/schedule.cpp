@@ -12,25 +12,28 @@ namespace tw::schedules {
 
 Schedule::Schedule(dsl::Compute compute)
     : compute_(std::make_shared<const dsl::Compute>(std::move(compute))),
-      nest_(std::make_shared<const Nest>(default_nest(*compute_))) {}
+      nest_(std::make_shared<Nest>(default_nest(*compute_))) {}
 
 Schedule Schedule::then(Step step) const {
-  if (error_) return *this;
   Schedule next = *this;
-  auto nest = schedules::apply(*nest_, step);
-  if (!nest) {
-    next.error_ = nest.error();
-    return next;
-  }
-  next.nest_ = std::make_shared<const Nest>(std::move(*nest));
-  next.steps_.push_back(std::move(step));
+  next.add(std::move(step));
   return next;
 }
 
 Schedule Schedule::then(const std::vector<Step>& steps) const {
   Schedule next = *this;
-  for (const Step& step : steps) next = next.then(step);
+  for (const Step& step : steps) next.add(step);
   return next;
+}
+
+void Schedule::add(Step step) {
+  if (error_) return;
+  if (nest_.use_count() > 1) nest_ = std::make_shared<Nest>(*nest_);
+  if (const Status status = schedules::apply(*nest_, step); !status) {
+    error_ = status.error();
+  } else {
+    steps_.push_back(std::move(step));
+  }
 }
 
 Schedule Schedule::split(std::string stage, std::string loop, int64_t factor, Tail tail) const {
@@ -96,7 +99,7 @@ Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view te
   Schedule schedule(compute);
   for (size_t i = 1; i < lines.size(); ++i) {
     TW_TRY(Step step, parse_step(lines[i]));
-    schedule = schedule.then(std::move(step));
+    schedule.add(std::move(step));
     if (schedule.error()) return tl::unexpected<Error>(*schedule.error());
   }
   return schedule;

@@ -38,6 +38,8 @@ class Schedule {
   /// The schedule with one more step; once a step failed, all further ones are ignored.
   Schedule then(Step step) const;
   Schedule then(const std::vector<Step>& steps) const;
+  /// As `*this = then(step)`, without a copy of the nest where this schedule alone holds it.
+  void add(Step step);
 
   Schedule split(std::string stage, std::string loop, int64_t factor,
                  Tail tail = Tail::Guard) const;
@@ -70,7 +72,7 @@ class Schedule {
 
  private:
   std::shared_ptr<const dsl::Compute> compute_;
-  std::shared_ptr<const Nest> nest_;
+  std::shared_ptr<Nest> nest_;  // copied before it changes, where it is shared
   std::vector<Step> steps_;
   std::optional<Error> error_;
 };

@@ -45,10 +45,9 @@ double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point
 }  // namespace
 
 Space Space::derive(const dsl::Compute& compute, const Target& target) {
-  auto state = std::make_shared<State>();
-  state->plan = plan_stages(compute, target);
-  state->knobs = knobs_of(state->plan);
-  return Space(std::move(state));
+  ComputePlan plan = plan_stages(compute, target);
+  Knobs knobs = knobs_of(plan);
+  return Space(std::make_shared<const State>(State{std::move(plan), std::move(knobs)}));
 }
 
 const std::vector<Knob>& Space::knobs() const { return state_->knobs.all(); }

@@ -190,9 +190,8 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
 }
 
 ComputePlan plan_stages(const Compute& compute, const Target& target) {
-  ComputePlan plan{compute, {}, target, plan_prologue(compute), {}};
-  const Schedule schedule = Schedule(compute).then(plan.prologue);
-  const Nest& nests = schedule.nest();
+  ComputePlan plan{{}, target, Schedule(compute).then(plan_prologue(compute)), {}};
+  const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
   const std::vector<std::string> fixed = scratch_tensors(nests);
   for (size_t i = nests.stages.size(); i > 0; --i) {

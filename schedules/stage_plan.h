@@ -10,7 +10,7 @@
 
 #include "base/target.h"
 #include "dsl/compute.h"
-#include "schedules/step.h"
+#include "schedules/schedule.h"
 
 namespace tw::schedules {
 
@@ -38,10 +38,10 @@ struct StagePlan {
 };
 
 struct ComputePlan {
-  dsl::Compute original;
   dsl::Compute compute;  ///< after the prologue: inlined and merged stages are gone
   Target target;
-  std::vector<Step> prologue;     ///< inlines and epilogues, the same for every point
+  /// Inlines and epilogues, the same for every point.
+  Schedule prologue;
   std::vector<StagePlan> stages;  ///< consumers first
 
   const dsl::Stage& stage(const StagePlan& plan) const;
