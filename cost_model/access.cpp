@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "schedules/affine.h"
 
@@ -49,38 +48,6 @@ void append_terms(const Expr& expr, double factor, double most, bool irregular,
                 form);
 }
 
-/// What one dimension's index does while the chosen levels run.
-struct Extent {
-  double distinct = 1;  // values
-  double span = 1;      // from the first to the last, both included
-};
-
-double common_step(const IndexForm& form, const std::vector<Level>& levels, const Varies& varies) {
-  int64_t step = 0;
-  for (const IndexTerm& term : form) {
-    if (!varies(term.level) || levels[term.level].most_trips <= 1) continue;
-    if (term.irregular) return 1;
-    step = std::gcd(step, static_cast<int64_t>(std::fabs(term.coefficient)));
-  }
-  return static_cast<double>(std::max<int64_t>(1, step));
-}
-
-Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Varies& varies,
-              double buffer_extent) {
-  double combinations = 1, movement = 0;
-  for (const IndexTerm& term : form) {
-    if (!varies(term.level)) continue;
-    const double trips = std::max(1.0, levels[term.level].most_trips);
-    combinations *= trips;
-    movement += std::min(std::fabs(term.coefficient) * (trips - 1), term.most);
-  }
-  Extent result;
-  result.span = std::min(buffer_extent, std::floor(movement) + 1);
-  const double step = common_step(form, levels, varies);
-  result.distinct = std::min({combinations, std::floor(movement / step) + 1, result.span});
-  return result;
-}
-
 double extent_of(const Access& access, size_t dimension) {
   return static_cast<double>(std::max<int64_t>(1, access.buffer->extents[dimension]));
 }
@@ -117,21 +84,12 @@ Pattern pattern(const Access& access, size_t level) {
   return stride == 1 ? Pattern::Contiguous : Pattern::Strided;
 }
 
-double distinct_elements(const Access& access, const std::vector<Level>& levels,
-                         const Varies& varies) {
-  double elements = 1;
-  for (size_t d = 0; d < access.dimensions.size(); ++d)
-    elements *= extent(access.dimensions[d], levels, varies, extent_of(access, d)).distinct;
-  return elements;
-}
-
-double footprint_bytes(const Access& access, const std::vector<Level>& levels,
-                       const Varies& varies) {
+double footprint_bytes(const Access& access, std::span<const Extent> extents) {
   const double size = size_bytes(access.buffer->type);
   double runs = 1, run = 1;  // `runs` stretches of memory of `run` elements each
   bool whole_rows = true;    // all inner dimensions are touched from end to end
-  for (size_t d = access.dimensions.size(); d > 0; --d) {
-    const Extent e = extent(access.dimensions[d - 1], levels, varies, extent_of(access, d - 1));
+  for (size_t d = extents.size(); d > 0; --d) {
+    const Extent& e = extents[d - 1];
     const bool dense = e.span * run * size <= e.distinct * std::max(run * size, line_bytes);
     if (whole_rows && dense) {
       run *= e.span;

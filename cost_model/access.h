@@ -3,11 +3,16 @@
 // How one read or write of a buffer moves through memory as the loops around it advance: strides,
 // distinct elements, bytes of cache lines. Values.
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
+#include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "cost_model/iteration_space.h"
 #include "dsl/expr.h"
 #include "schedules/program.h"
@@ -41,14 +46,56 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-using Varies = std::function<bool(size_t level)>;
+/// What one dimension's index does while the chosen levels run and the others stand still.
+struct Extent {
+  double distinct = 1;  ///< values
+  double span = 1;      ///< from the first to the last, both included
+};
+
+/// `varies(level)` says which levels run.
+template <typename Varies>
+Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Varies& varies,
+              double buffer_extent) {
+  double combinations = 1, movement = 0;
+  int64_t step = 0;
+  for (const IndexTerm& term : form) {
+    if (!varies(term.level)) continue;
+    const double most_trips = levels[term.level].most_trips, trips = std::max(1.0, most_trips);
+    combinations *= trips;
+    movement += std::min(std::fabs(term.coefficient) * (trips - 1), term.most);
+    if (step == 1 || most_trips <= 1) continue;
+    step = term.irregular ? 1 : std::gcd(step, static_cast<int64_t>(std::fabs(term.coefficient)));
+  }
+  Extent result;
+  result.span = std::min(buffer_extent, std::floor(movement) + 1);
+  const double common_step = static_cast<double>(std::max<int64_t>(1, step));
+  result.distinct = std::min({combinations, std::floor(movement / common_step) + 1, result.span});
+  return result;
+}
 
 /// Different elements touched while the chosen levels run and the others stand still.
+template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
-                         const Varies& varies);
+                         const Varies& varies) {
+  double elements = 1;
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    elements *= extent(access.dimensions[d], levels, varies,
+                       static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d])))
+                    .distinct;
+  return elements;
+}
 
-/// Bytes of the 64-byte lines that hold those elements.
+/// Bytes of the 64-byte lines that hold the elements of such an extent in each dimension.
+double footprint_bytes(const Access& access, std::span<const Extent> extents);
+
+template <typename Varies>
 double footprint_bytes(const Access& access, const std::vector<Level>& levels,
-                       const Varies& varies);
+                       const Varies& varies) {
+  SmallVector<Extent, 8> extents;
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    extents.push_back(extent(access.dimensions[d], levels, varies,
+                             static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d]))));
+  return footprint_bytes(access, {extents.begin(), extents.size()});
+}
 
 }  // namespace tw::cost_model

@@ -130,9 +130,9 @@ struct Known {
 /// What one loop body touches of each buffer.
 struct Use {
   size_t buffer;
-  double body_footprint = 0;                    // by one iteration
-  double loop_footprint = 0;                    // by all iterations
-  Traffic direct = Traffic(cache_levels, 0.0);  // into each cache, by one iteration
+  double body_footprint = 0;  // by one iteration
+  double loop_footprint = 0;  // by all iterations
+  Traffic direct{};           // into each cache, by one iteration
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
@@ -509,15 +509,21 @@ class PhaseWalk {
 
   /// Notes the access's footprint in each loop around it.
   void touch(const Access& access, size_t buffer) {
+    // A loop's footprint is that of its parent's body where no unrolled loop stands between.
+    size_t from = levels_.size() + 1;
+    double bytes = 0;
+    const auto footprint_from = [&](size_t first) {
+      if (first == from) return bytes;
+      from = first;
+      bytes = footprint_bytes(access, levels_, [&](size_t level) { return level >= first; });
+      return bytes;
+    };
     for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
       Node& node = nodes_[static_cast<size_t>(n)];
       Use& use = use_of(node, buffer);
-      const double body = footprint_bytes(
-          access, levels_, [&](size_t level) { return level >= node.first_inner_level; });
+      const double body = footprint_from(node.first_inner_level);
       use.body_footprint = std::max(use.body_footprint, body);
-      const size_t own = node.parent < 0 ? 0 : node.first_inner_level - 1;
-      const double loop =
-          footprint_bytes(access, levels_, [&](size_t level) { return level >= own; });
+      const double loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1);
       use.loop_footprint = std::max(use.loop_footprint, loop);
       if (n != node_) continue;
       for (double& direct : use.direct) direct = std::max(direct, body * std::min(1.0, weight_));

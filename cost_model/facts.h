@@ -8,6 +8,7 @@
 // unrolled statement counts each copy, a vector of 16 floats counts two registers on AVX2 and one
 // on AVX-512. Averages where loops are trimmed, so counts are doubles.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -61,12 +62,12 @@ struct BlockFacts {
 
 /// Bytes moved into a cache level from the one behind it, per kernel call: L1, L2, L3.
 constexpr int cache_levels = 3;
-using Traffic = std::vector<double>;
+using Traffic = std::array<double, cache_levels>;
 
 struct PhaseFacts {
   double tasks = 1;
   std::vector<BlockFacts> blocks;
-  Traffic traffic = Traffic(cache_levels, 0.0);
+  Traffic traffic{};
   double footprint = 0;  ///< bytes that the phase touches
   double task_footprint = 0;
   double serial_iterations = 0;

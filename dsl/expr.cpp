@@ -375,9 +375,8 @@ Expr tanh(const Expr& a) { return unary(UnaryOp::Tanh, a); }
 Expr erf(const Expr& a) { return unary(UnaryOp::Erf, a); }
 Expr floor(const Expr& a) { return unary(UnaryOp::Floor, a); }
 
-bool equal(const Expr& a, const Expr& b) {
-  if (a.same_node(b)) return true;
-  if (a.hash() != b.hash() || a.type() != b.type()) return false;
+bool equal_nodes(const Expr& a, const Expr& b) {
+  if (a.type() != b.type()) return false;
   if (a.node().value.index() != b.node().value.index()) return false;
   return std::visit(
       Overloaded{[&](const Const& x) {

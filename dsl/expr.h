@@ -180,8 +180,11 @@ Expr tanh(const Expr& a);
 Expr erf(const Expr& a);
 Expr floor(const Expr& a);
 
+bool equal_nodes(const Expr& a, const Expr& b);  ///< of equal() alone
 /// Structural equality.
-bool equal(const Expr& a, const Expr& b);
+inline bool equal(const Expr& a, const Expr& b) {
+  return a.same_node(b) || (a.hash() == b.hash() && equal_nodes(a, b));
+}
 
 /// The value when the expression is an integer (or bool) literal.
 inline std::optional<int64_t> as_int(const Expr& expr) {

@@ -317,6 +317,11 @@ std::optional<int64_t> Bounds::upper(const Expr& expr) const {
   return bound ? std::optional(-*bound) : std::nullopt;
 }
 
+bool Bounds::proves_at_least_zero(const Affine& affine) const {
+  const Bound low = search_below(linear(affine), 0);
+  return low && *low >= 0;
+}
+
 bool Bounds::proves(const Expr& condition) const {
   std::vector<Linear> constraints;
   if (!split(condition, constraints)) return false;
@@ -416,10 +421,27 @@ Bounds::Bound Bounds::atom_bound(int id, bool below, int rules) const {
   }
 }
 
+bool Bounds::has_choice(const Linear& linear) const {
+  return std::any_of(linear.terms.begin(), linear.terms.end(),
+                     [&](const Linear::Term& term) { return is_min_or_max(term.atom); });
+}
+
+/// Without other rules each term has its bound, in whatever order they are eliminated.
+Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
+  int64_t sum = linear.constant;
+  for (const Linear::Term& term : linear.terms) {
+    const Bound bound = atom_bound(term.atom, term.coefficient > 0, 0);
+    if (!bound) return std::nullopt;
+    sum += term.coefficient * *bound;
+  }
+  return sum;
+}
+
 // Range by range, innermost first; other rules may be taken at any point, `rules` times in all. The
 // search tries few before many, as the proofs that exist are short.
 Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough) const {
   if (linear.terms.empty()) return linear.constant;
+  if (rules == 0 && !has_choice(linear)) return bound_by_ranges(linear);
   Bound result;
   const auto suffices = [&](Bound bound) {
     result = best(result, bound);

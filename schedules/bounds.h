@@ -41,6 +41,7 @@ class Bounds {
   std::optional<int64_t> lower(const Affine& affine) const;
   std::optional<int64_t> upper(const Affine& affine) const;
 
+  bool proves_at_least_zero(const Affine& affine) const;
   bool proves(const Expr& condition) const;   ///< it holds for all values in scope
   bool refutes(const Expr& condition) const;  ///< it holds for none
   bool proves_inside(const Expr& index, int64_t extent) const;  ///< 0 <= index < extent
@@ -112,6 +113,8 @@ class Bounds {
   Bound search_below(const Linear& linear, Bound enough) const;
   Bound bound_below(const Linear& linear, int rules, Bound enough = std::nullopt) const;
   Bound bound_above(const Linear& linear, int rules) const;
+  bool has_choice(const Linear& linear) const;
+  Bound bound_by_ranges(const Linear& linear) const;
   Linear::Term next_to_eliminate(const Linear& linear) const;
   Bound bound_of_choice(const Linear& linear, const Linear::Term& min_or_max, int rules,
                         Bound enough) const;

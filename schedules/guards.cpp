@@ -271,8 +271,7 @@ LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
 void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
   const int64_t a = coefficient_of(at_least_zero, inside.variable);
   if (a == 0) return;
-  const auto low = bounds_.lower(at_least_zero);
-  if (low && *low >= 0) return;
+  if (bounds_.proves_at_least_zero(at_least_zero)) return;
   Affine rest = at_least_zero;
   rest.add(dsl::var(inside.variable), -a);
   const auto rest_low = bounds_.lower(rest);

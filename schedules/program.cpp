@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/integer.h"
+#include "base/pool_allocator.h"
 #include "base/text.h"
 
 namespace tw::schedules {
@@ -97,7 +98,9 @@ int64_t Phase::tasks() const {
   return tasks;
 }
 
-BlockPtr block(Block statements) { return std::make_shared<const Block>(std::move(statements)); }
+BlockPtr block(Block statements) {
+  return std::allocate_shared<const Block>(PoolAllocator<Block>(), std::move(statements));
+}
 
 Block single(Stmt statement) {
   Block statements;

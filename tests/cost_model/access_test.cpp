@@ -20,7 +20,7 @@ const Buffer image{"in", Float32, {58, 58, 16}, schedules::Scope::Argument};
 Access image_at(const Expr& a, const Expr& b, const Expr& c) {
   return make_access(image, {a, b, c}, levels);
 }
-Varies only(std::vector<size_t> chosen) {
+auto only(std::vector<size_t> chosen) {
   return [chosen](size_t level) {
     return std::find(chosen.begin(), chosen.end(), level) != chosen.end();
   };
