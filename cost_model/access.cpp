@@ -13,9 +13,11 @@ using dsl::BinaryOp;
 using dsl::Expr;
 
 constexpr double line_bytes = 64;  // of every x86-64 and most Arm cores
+constexpr double sets_of_l1 = 64;  // a way is a page of 4 KiB, so that sets need no translation
 
-void append_terms(const Expr& expr, double factor, double most, bool irregular,
-                  const std::vector<Level>& levels, IndexForm& form);
+/// Returns what the index is where all levels stand at 0, times the factor.
+double append_terms(const Expr& expr, double factor, double most, bool irregular,
+                    const std::vector<Level>& levels, IndexForm& form);
 
 void append_atom(const Expr& atom, double factor, double most, bool irregular,
                  const std::vector<Level>& levels, IndexForm& form) {
@@ -28,11 +30,15 @@ void append_atom(const Expr& atom, double factor, double most, bool irregular,
   if (const dsl::Binary* b = atom.as<dsl::Binary>()) {
     if (const auto k = dsl::as_int(b->b); k && *k > 0) {
       const double divisor = static_cast<double>(*k);
-      if (b->op == BinaryOp::Div)
-        return append_terms(b->a, factor / divisor, most, true, levels, form);
-      if (b->op == BinaryOp::Mod)
-        return append_terms(b->a, factor, std::min(most, std::fabs(factor) * (divisor - 1)), true,
-                            levels, form);
+      if (b->op == BinaryOp::Div) {
+        append_terms(b->a, factor / divisor, most, true, levels, form);
+        return;
+      }
+      if (b->op == BinaryOp::Mod) {
+        append_terms(b->a, factor, std::min(most, std::fabs(factor) * (divisor - 1)), true, levels,
+                     form);
+        return;
+      }
     }
   }
   // A data-dependent or clamped index: each variable in it is taken to move by one.
@@ -41,11 +47,22 @@ void append_atom(const Expr& atom, double factor, double most, bool irregular,
   });
 }
 
-void append_terms(const Expr& expr, double factor, double most, bool irregular,
-                  const std::vector<Level>& levels, IndexForm& form) {
-  for (const schedules::Affine::Term& term : schedules::to_affine(expr).terms)
+double append_terms(const Expr& expr, double factor, double most, bool irregular,
+                    const std::vector<Level>& levels, IndexForm& form) {
+  const schedules::Affine affine = schedules::to_affine(expr);
+  for (const schedules::Affine::Term& term : affine.terms)
     append_atom(term.atom, factor * static_cast<double>(term.coefficient), most, irregular, levels,
                 form);
+  return factor * static_cast<double>(affine.constant);
+}
+
+double step_of(const Extent& e) { return e.distinct > 1 ? (e.span - 1) / (e.distinct - 1) : 1; }
+
+/// Sets of L1 that lines at such steps fall into.
+double sets_of(double step_bytes) {
+  const auto way = static_cast<int64_t>(sets_of_l1 * line_bytes);
+  const int64_t common = std::gcd(static_cast<int64_t>(step_bytes), way);
+  return static_cast<double>(way) / std::max(line_bytes, static_cast<double>(common));
 }
 
 double extent_of(const Access& access, size_t dimension) {
@@ -65,8 +82,12 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<Expr>& ind
                    const std::vector<Level>& levels) {
   Access access{&buffer, {}, false};
   access.dimensions.resize(indices.size());
-  for (size_t i = 0; i < indices.size(); ++i)
-    append_terms(indices[i], 1, 1e300, false, levels, access.dimensions[i]);
+  double row = 1;
+  for (size_t i = indices.size(); i > 0; --i) {
+    access.offset +=
+        row * append_terms(indices[i - 1], 1, 1e300, false, levels, access.dimensions[i - 1]);
+    row *= extent_of(access, i - 1);
+  }
   return access;
 }
 
@@ -84,9 +105,26 @@ Pattern pattern(const Access& access, size_t level) {
   return stride == 1 ? Pattern::Contiguous : Pattern::Strided;
 }
 
-double footprint_bytes(const Access& access, std::span<const Extent> extents) {
+bool is_aligned(const Access& access, size_t vector_level) {
+  const double size = size_bytes(access.buffer->type);
+  const auto is_whole = [&](double elements) {
+    return std::fmod(elements * size, line_bytes) == 0;
+  };
+  if (!is_whole(access.offset)) return false;
+  double row = 1;
+  for (size_t d = access.dimensions.size(); d > 0; --d) {
+    for (const IndexTerm& term : access.dimensions[d - 1])
+      if (term.level != vector_level && !is_whole(term.coefficient * row)) return false;
+    row *= extent_of(access, d - 1);
+  }
+  return true;
+}
+
+Footprint footprint(const Access& access, std::span<const Extent> extents) {
   const double size = size_bytes(access.buffer->type);
   double runs = 1, run = 1;  // `runs` stretches of memory of `run` elements each
+  double sets = 1;           // different first sets of those stretches
+  double row = 1;            // elements that one step of the dimension moves by
   bool whole_rows = true;    // all inner dimensions are touched from end to end
   for (size_t d = extents.size(); d > 0; --d) {
     const Extent& e = extents[d - 1];
@@ -97,9 +135,13 @@ double footprint_bytes(const Access& access, std::span<const Extent> extents) {
     } else {
       runs *= e.distinct;
       whole_rows = false;
+      if (e.distinct > 1) sets *= std::min(e.distinct, sets_of(row * size * step_of(e)));
     }
+    row *= extent_of(access, d - 1);
   }
-  return runs * std::ceil(run * size / line_bytes) * line_bytes;
+  const double lines = std::ceil(run * size / line_bytes);
+  const double shared = std::max(1.0, sets * lines < sets_of_l1 ? runs / sets : 1.0);
+  return {runs * lines * line_bytes, shared > 1 ? shared * sets_of_l1 * line_bytes : 0};
 }
 
 }  // namespace tw::cost_model

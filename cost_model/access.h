@@ -35,6 +35,7 @@ using IndexForm = std::vector<IndexTerm>;
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
+  double offset = 0;  ///< elements from the buffer's first, where all levels stand at 0
   bool is_store = false;
 
   bool depends_on(size_t level) const;
@@ -45,6 +46,9 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
+
+/// Every vector begins at a 64-byte line of the buffer. An irregular index counts by its average.
+bool is_aligned(const Access& access, size_t vector_level);
 
 /// What one dimension's index does while the chosen levels run and the others stand still.
 struct Extent {
@@ -85,17 +89,23 @@ double distinct_elements(const Access& access, const std::vector<Level>& levels,
   return elements;
 }
 
-/// Bytes of the 64-byte lines that hold the elements of such an extent in each dimension.
-double footprint_bytes(const Access& access, std::span<const Extent> extents);
+/// What the chosen levels touch while the others stand still, in 64-byte lines.
+struct Footprint {
+  double bytes = 0;
+  /// Lines at steps of a power of two share few sets of a cache. As many bytes of L1 as those sets'
+  /// share of it makes: what exceeds the cache throws itself out. 0: each line has a set of its
+  /// own.
+  double aliased_bytes = 0;
+};
+Footprint footprint(const Access& access, std::span<const Extent> extents);
 
 template <typename Varies>
-double footprint_bytes(const Access& access, const std::vector<Level>& levels,
-                       const Varies& varies) {
+Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
   SmallVector<Extent, 8> extents;
   for (size_t d = 0; d < access.dimensions.size(); ++d)
     extents.push_back(extent(access.dimensions[d], levels, varies,
                              static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d]))));
-  return footprint_bytes(access, {extents.begin(), extents.size()});
+  return footprint(access, {extents.begin(), extents.size()});
 }
 
 }  // namespace tw::cost_model

@@ -23,6 +23,8 @@ constexpr double fma_latency = 4;
 constexpr double call_cycles = 12;
 // An element that is loaded or stored alone costs its access and a shuffle.
 constexpr double lane_access_cycles = 1;
+// A branch around a statement: it is predicted, but keeps its neighbours apart.
+constexpr double test_cycles = 0.7;
 // A spilled accumulator is stored and loaded again at each update.
 constexpr double spill_cycles = 1.5;
 // LLVM moves loads across a long unrolled block until nearly every value spills: 14 x 2 tiles ran
@@ -107,17 +109,18 @@ BlockCost block_cost(const BlockFacts& block) {
   const bool waits = block.loop_reduces || block.chain > 1;
   BlockCost cost;
   cost.arithmetic = (i.fma + i.arithmetic) / fma_per_cycle + i.calls * call_cycles;
-  cost.loads =
-      (i.vector_loads + i.broadcast_loads) / loads_per_cycle + lane_loads * lane_access_cycles;
+  cost.loads = (i.vector_loads + i.broadcast_loads + i.split_accesses) / loads_per_cycle +
+               lane_loads * lane_access_cycles;
   cost.stores = i.stores / stores_per_cycle + i.scattered_stores * lane_access_cycles;
   cost.issue = i.total() / instructions_per_cycle;
   cost.latency = waits ? block.chain * fma_latency : 0;
   cost.spills = spill_penalty(block);
+  cost.tests = i.tests * test_cycles;
   return cost;
 }
 
 double BlockCost::cycles() const {
-  return std::max(bottleneck({arithmetic, loads, stores, issue}), latency) + spills;
+  return std::max(bottleneck({arithmetic, loads, stores, issue}), latency) + spills + tests;
 }
 
 DraftCost draft_cost(const KernelFacts& facts, int threads) {
@@ -142,6 +145,7 @@ std::vector<ResourceTime> resource_times(const KernelFacts& facts, int threads) 
       spend("instruction issue", block.executions * cost.issue);
       spend("latency of sums", block.executions * cost.latency);
       spend("spills", block.executions * cost.spills);
+      spend("branches around statements", block.executions * cost.tests);
     }
     spend("loop overhead", loop_cycles(phase));
   }

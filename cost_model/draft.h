@@ -26,8 +26,8 @@ struct DraftCost {
   double total_ns = 0;
 };
 
-/// Cycles of one execution of a block on one core, by what they are spent on. All but spills
-/// overlap.
+/// Cycles of one execution of a block on one core, by what they are spent on. All but
+/// spills and tests overlap.
 struct BlockCost {
   double arithmetic = 0;  ///< multiply-add ports
   double loads = 0;       ///< load ports
@@ -35,6 +35,7 @@ struct BlockCost {
   double issue = 0;       ///< instructions, whatever they are
   double latency = 0;     ///< updates of a sum that wait for one another
   double spills = 0;
+  double tests = 0;
   double cycles() const;
 };
 BlockCost block_cost(const BlockFacts& block);

@@ -131,6 +131,7 @@ struct Known {
 struct Use {
   size_t buffer;
   double body_footprint = 0;  // by one iteration
+  double body_aliased = 0;    // of L1, by lines of one iteration that share sets
   double loop_footprint = 0;  // by all iterations
   Traffic direct{};           // into each cache, by one iteration
 };
@@ -217,10 +218,14 @@ class PhaseWalk {
 
   Status visit_if(const If& branch) {
     const double outer_weight = weight_;
-    double copies = 1;
-    for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
-      copies *= levels_[i].trips;
-    kernel_.if_tests += current().iterations() * copies * weight_;
+    // What differs between lanes is a mask, made once.
+    if (!differs_by_lane(branch.condition)) {
+      double copies = weight_;
+      for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
+        copies *= code_copies(levels_[i]);
+      current_block().instructions.tests += copies;
+      kernel_.if_tests += current().iterations() * copies;
+    }
     weight_ *= probability(levels_, branch.condition);
     TW_RETURN_IF_ERROR(visit(*branch.body));
     weight_ = outer_weight;
@@ -286,6 +291,26 @@ class PhaseWalk {
     for (size_t i = levels_.size(); i > 0; --i)
       if (levels_[i - 1].kind == LoopKind::Vector && levels_[i - 1].trips > 1) return i - 1;
     return std::nullopt;
+  }
+
+  bool differs_by_lane(const Expr& condition) const {
+    const auto level = vector_level();
+    if (!level) return false;
+    bool differs = false;
+    dsl::for_each(condition, [&](const Expr& e) {
+      const dsl::Var* v = e.as<dsl::Var>();
+      differs |= v && v->name == levels_[*level].variable;
+    });
+    return differs;
+  }
+
+  /// Of a vector of contiguous elements, the share of its registers that straddle two lines.
+  double split_share(const Access& access, Pattern how) const {
+    const auto level = vector_level();
+    constexpr double line_bytes = 64;
+    if (how != Pattern::Contiguous || !level || is_aligned(access, *level)) return 0;
+    return std::min(1.0,
+                    std::min(lanes() * size_of(access), target_.vector_bytes * 1.0) / line_bytes);
   }
 
   double lanes() const {
@@ -422,6 +447,7 @@ class PhaseWalk {
                                                 : &block.instructions.broadcast_loads;
     const double loads = addresses * per_address * share;
     *counter += loads;
+    block.instructions.split_accesses += loads * split_share(access, how);
     const double loaded = how == Pattern::Contiguous ? addresses * lanes() * share : loads;
     kernel_.loaded_bytes += current().iterations() * loaded * size_of(access);
     const double registers = how == Pattern::Broadcast ? 1 : site.registers;
@@ -463,6 +489,7 @@ class PhaseWalk {
     const bool scattered = how == Pattern::Strided || how == Pattern::Gather;
     const double stores = site.weight * (scattered ? lanes() : site.registers);
     block.instructions.stores += stores;
+    block.instructions.split_accesses += stores * split_share(access, how);
     if (scattered) block.instructions.scattered_stores += stores;
     const double elements = current().iterations() * site.weight * lanes();
     if (known_[target].is_output) kernel_.output_writes += elements;
@@ -511,22 +538,24 @@ class PhaseWalk {
   void touch(const Access& access, size_t buffer) {
     // A loop's footprint is that of its parent's body where no unrolled loop stands between.
     size_t from = levels_.size() + 1;
-    double bytes = 0;
+    Footprint touched;
     const auto footprint_from = [&](size_t first) {
-      if (first == from) return bytes;
+      if (first == from) return touched;
       from = first;
-      bytes = footprint_bytes(access, levels_, [&](size_t level) { return level >= first; });
-      return bytes;
+      touched = footprint(access, levels_, [&](size_t level) { return level >= first; });
+      return touched;
     };
     for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
       Node& node = nodes_[static_cast<size_t>(n)];
       Use& use = use_of(node, buffer);
-      const double body = footprint_from(node.first_inner_level);
-      use.body_footprint = std::max(use.body_footprint, body);
-      const double loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1);
+      const Footprint body = footprint_from(node.first_inner_level);
+      use.body_footprint = std::max(use.body_footprint, body.bytes);
+      use.body_aliased = std::max(use.body_aliased, body.aliased_bytes);
+      const double loop = footprint_from(node.parent < 0 ? 0 : node.first_inner_level - 1).bytes;
       use.loop_footprint = std::max(use.loop_footprint, loop);
       if (n != node_) continue;
-      for (double& direct : use.direct) direct = std::max(direct, body * std::min(1.0, weight_));
+      for (double& direct : use.direct)
+        direct = std::max(direct, body.bytes * std::min(1.0, weight_));
     }
   }
 
@@ -548,8 +577,8 @@ class PhaseWalk {
       const double body = total_footprint(node);
       for (Use& use : node.uses)
         for (size_t c = 0; c < cache_levels; ++c) {
-          const double bytes =
-              body <= capacity[c] ? use.loop_footprint : node.trips * use.direct[c];
+          const bool fits = body <= capacity[c] && (c > 0 || use.body_aliased <= capacity[c]);
+          const double bytes = fits ? use.loop_footprint : node.trips * use.direct[c];
           add_traffic(node, use.buffer, c, std::min(bytes, node.trips * use.direct[c]));
         }
     }
@@ -559,11 +588,21 @@ class PhaseWalk {
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
     if (node.parent < 0) {
-      phase_.traffic[cache] += bytes;
+      phase_.traffic[cache] += bytes * cold_share(cache);
       return;
     }
     Node& parent = nodes_[static_cast<size_t>(node.parent)];
     use_of(parent, buffer).direct[cache] += node.entries_per_iteration * bytes;
+  }
+
+  /// What the call before left in a cache is not fetched again: all of it where the kernel's data
+  /// fills no more than half of the cache, nothing where it exceeds it.
+  double cold_share(size_t cache) const {
+    const double capacity[cache_levels] = {static_cast<double>(target_.l1_bytes),
+                                           static_cast<double>(target_.l2_bytes),
+                                           static_cast<double>(target_.l3_bytes)};
+    const double bytes = kernel_.argument_bytes + kernel_.scratch_bytes;
+    return std::clamp(2 * bytes / std::max(1.0, capacity[cache]) - 1, 0.0, 1.0);
   }
 
   // ---- totals ----
@@ -651,6 +690,8 @@ void Instructions::add(const Instructions& other, double times) {
   gather_loads += times * other.gather_loads;
   stores += times * other.stores;
   scattered_stores += times * other.scattered_stores;
+  split_accesses += times * other.split_accesses;
+  tests += times * other.tests;
 }
 
 const BlockFacts* KernelFacts::hot_block() const {

@@ -28,10 +28,12 @@ struct Instructions {
   double vector_loads = 0, broadcast_loads = 0, strided_loads = 0, gather_loads = 0;
   double stores = 0;
   double scattered_stores = 0;  ///< of these, not to neighbouring elements
+  double split_accesses = 0;    ///< vector loads and stores that straddle two lines
+  double tests = 0;             ///< branches around statements; masked lanes are none
 
   double loads() const { return vector_loads + broadcast_loads + strided_loads + gather_loads; }
   double compute() const { return fma + arithmetic + calls; }
-  double total() const { return compute() + loads() + stores; }
+  double total() const { return compute() + loads() + stores + tests; }
   void add(const Instructions& other, double times);
 };
 
@@ -60,7 +62,8 @@ struct BlockFacts {
   std::vector<double> footprints;
 };
 
-/// Bytes moved into a cache level from the one behind it, per kernel call: L1, L2, L3.
+/// Bytes moved into a cache level from the one behind it, per kernel call, where the call before
+/// left what fits: L1, L2, L3.
 constexpr int cache_levels = 3;
 using Traffic = std::array<double, cache_levels>;
 

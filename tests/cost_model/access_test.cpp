@@ -56,12 +56,12 @@ TEST(Access, ModuloWrapsAround) {
 
 TEST(Access, FootprintsAreWholeCacheLines) {
   const Access one = image_at(var("y"), var("x"), 0);
-  EXPECT_EQ(footprint_bytes(one, levels, only({})), 64);
-  EXPECT_EQ(footprint_bytes(one, levels, only({x})), 14 * 64);  // one channel of 14 pixels
+  EXPECT_EQ(footprint(one, levels, only({})).bytes, 64);
+  EXPECT_EQ(footprint(one, levels, only({x})).bytes, 14 * 64);  // one channel of 14 pixels
   const Access all = image_at(var("y"), var("x"), var("v"));
-  EXPECT_EQ(footprint_bytes(all, levels, only({v})), 64);
-  EXPECT_EQ(footprint_bytes(all, levels, only({x, v})), 14 * 64);
-  EXPECT_EQ(footprint_bytes(all, levels, only({y, x, v})), 56 * 14 * 64);
+  EXPECT_EQ(footprint(all, levels, only({v})).bytes, 64);
+  EXPECT_EQ(footprint(all, levels, only({x, v})).bytes, 14 * 64);
+  EXPECT_EQ(footprint(all, levels, only({y, x, v})).bytes, 56 * 14 * 64);
 }
 
 // Rows of 7 floats share lines when whole rows are touched.
@@ -70,7 +70,32 @@ TEST(Access, ShortRowsAreContiguousWhenTouchedFromEndToEnd) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial),
                                     make_level({}, "j", 0, 7, LoopKind::Serial)};
   const Access access = make_access(small, {var("i"), var("j")}, loops);
-  EXPECT_EQ(footprint_bytes(access, loops, only({0, 1})), 7 * 64);  // 448 bytes
+  EXPECT_EQ(footprint(access, loops, only({0, 1})).bytes, 7 * 64);  // 448 bytes
+}
+
+// 16 lines at steps of 2 KiB fall into 2 of the 64 sets of L1: as if they filled 32 KiB.
+TEST(Access, LinesAtStepsOfAPowerOfTwoShareSets) {
+  const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial)};
+  const auto aliased = [&](int64_t row) {
+    const Buffer rows{"b", Float32, {16, row}, schedules::Scope::Argument};
+    return footprint(make_access(rows, {var("i"), 0}, loops), loops, only({0})).aliased_bytes;
+  };
+  EXPECT_EQ(aliased(512), 8 * 4096);
+  EXPECT_EQ(aliased(1024), 16 * 4096);
+  EXPECT_EQ(aliased(528), 0);
+}
+
+TEST(Access, AlignmentIsOfEveryVector) {
+  const std::vector<Level> loops = {make_level({}, "i", 0, 4, LoopKind::Serial),
+                                    make_level({}, "v", 0, 16, LoopKind::Vector)};
+  const auto aligned = [&](int64_t row, const Expr& index) {
+    const Buffer rows{"b", Float32, {4, row}, schedules::Scope::Argument};
+    return is_aligned(make_access(rows, {var("i"), index}, loops), 1);
+  };
+  EXPECT_TRUE(aligned(32, var("v")));
+  EXPECT_TRUE(aligned(32, var("v") + 16));
+  EXPECT_FALSE(aligned(32, var("v") + 1));
+  EXPECT_FALSE(aligned(28, var("v")));
 }
 
 TEST(Access, DependenceIsByVariable) {

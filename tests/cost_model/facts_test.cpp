@@ -117,11 +117,13 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   EXPECT_EQ(fits.footprint, a + b + c);
   EXPECT_EQ(fits.task_footprint, 512 + b + 256);
   // A task needs more than the 32 KiB of L1, so each of 64 rows fetches b again; L2 holds
-  // everything.
+  // everything, still from the call before.
   EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
-  EXPECT_EQ(fits.traffic[1], a + b + c);
+  EXPECT_EQ(fits.traffic[1], 0);
   target.l1_bytes = 64 << 10;
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
+  target.l2_bytes = 64 << 10;
+  EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
 }
 
 TEST(Facts, FootprintsGrowOutward) {

@@ -108,8 +108,19 @@ TEST(Features, NoneIsConstant) {
   other.l2_bytes *= 2;
   other.l3_bytes *= 2;
   other.cores = 8;
+  Target small = avx512();
+  small.l3_bytes = 16 << 10;
+  Program shifted = naive_gemm();
+  const Expr product =
+      read("a", {i, var("k")}, Float32) * read("b", {var("k"), var("v") + 1}, Float32);
+  shifted.phases[0].body =
+      block(nest({{"k", 128, LoopKind::Serial}, {"v", 16, LoopKind::Vector}},
+                 {Stmt{schedules::Assign{"c", {i, var("v")}, product, dsl::Combine::Sum}}}));
   const std::vector<std::vector<float>> rows = {
-      features_of(mixed, other, 4), features_of(two_phases, other, 2), features_of(conv({})),
+      features_of(shifted, small, 1),
+      features_of(mixed, other, 4),
+      features_of(two_phases, other, 2),
+      features_of(conv({})),
       features_of(conv({.pixels = 56, .vectors = 2, .depth = 8})),
       features_of(conv({.pixels = 1, .vectors = 1}))};
   for (size_t f = 0; f < feature_count(); ++f) {
