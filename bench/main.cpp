@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "bench/compare.h"
+#include "bench/scoring.h"
 #include "bench/throughput.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
@@ -25,10 +26,10 @@ namespace {
 
 struct Flags {
   std::string suite, only, output;
-  bool expressions = false, throughput = false, cold = false;
+  bool expressions = false, throughput = false, scoring = false, cold = false;
   std::vector<std::string> files;
   std::string peer, threads = "1", search = "missing", format = "table";
-  int64_t rounds = 10, seed = 1;
+  int64_t rounds = 10, seed = 1, points = 2000;
   double budget_s = 60;
   tools::PlaceFlags place;
   std::string workloads = TW_BENCH_WORKLOADS;
@@ -45,7 +46,12 @@ tools::Verb verb_of(Flags& f, std::function<Result<int>(const tools::Surrounding
       {"throughput",
        Switch{&f.throughput},
        "candidates a second that the tuner builds and measures",
-       {"peer"}},
+       {"peer", "scoring"}},
+      {"scoring",
+       Switch{&f.scoring},
+       "points a second from schedule to prediction; nothing is built",
+       {"peer", "expressions"}},
+      {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
       {"peer", Choice{&f.peer, {"onednn", "halide"}},
        "what to compare with; halide for expressions"},
@@ -91,11 +97,12 @@ Result<std::vector<Item>> chosen_items(const Flags& flags) {
     }
     if (items.empty()) return fail(ErrorCode::Usage, "[bench] --expressions: name their files");
   } else {
-    const std::string fallback = flags.throughput ? "resnet50_conv" : "";
+    const std::string fallback = flags.throughput || flags.scoring ? "resnet50_conv" : "";
     const std::string& suite = flags.suite.empty() ? fallback : flags.suite;
     if (suite.empty())
       return fail(ErrorCode::Usage,
-                  "[bench] what to run? --suite NAME, --expressions FILES or --throughput");
+                  "[bench] what to run? --suite NAME, --expressions FILES, --throughput "
+                  "or --scoring");
     TW_TRY(items, load_suite(flags.workloads, suite));
   }
   const bool by_default = flags.throughput && flags.suite.empty() && !flags.expressions;
@@ -212,13 +219,30 @@ Result<int> run_throughput(const Flags& flags, const tools::Surroundings& here,
   return 0;
 }
 
+Result<int> run_scoring(const Flags& flags, const tools::Surroundings& here, const Target& target,
+                        const std::vector<Item>& items, const std::vector<int>& threads,
+                        const tuner::Environment& environment) {
+  if (threads.size() != 1)
+    return fail(ErrorCode::Usage, "[bench] --scoring takes one number of --threads");
+  TW_TRY(
+      const ScoringReport report,
+      measure_scoring(items, target, {flags.points, threads[0], static_cast<uint64_t>(flags.seed)},
+                      environment.clock));
+  nlohmann::json json = as_json(report);
+  json.update({{"date", date_of(here.now_ms())},
+               {"program_version", here.version},
+               {"machine", machine_json(target)}});
+  TW_RETURN_IF_ERROR(publish(flags, json, as_table(report)));
+  return 0;
+}
+
 Result<int> bench(const Flags& flags, const tools::Surroundings& here) {
   const Target target = host_target();
   TW_TRY(const std::vector<int> threads, thread_counts(flags.threads, target));
   TW_TRY(const std::vector<Item> items, chosen_items(flags));
   tuner::Environment environment = tools::tuning_environment(flags.place, here);
   environment.interrupts = &tools::watch_interrupts();
-  const auto run = flags.throughput ? run_throughput : run_comparison;
+  const auto run = flags.scoring ? run_scoring : flags.throughput ? run_throughput : run_comparison;
   return run(flags, here, target, items, threads, environment);
 }
 

@@ -23,7 +23,7 @@ struct BoosterOptions {
   Objective objective = Objective::Rank;
   int rounds = 80;
   int depth = 6;
-  int bins = 64;
+  int bins = 32;
   double learning_rate = 0.15;
   uint64_t seed = 0;
 };

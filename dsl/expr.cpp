@@ -60,12 +60,28 @@ int height_of_children(const Select& s) {
 }
 int height_of_children(const Cast& c) { return height(c.a); }
 
+uint64_t variables(const Expr& e) { return e.node().variables; }
+uint64_t variables_of(const Const&) { return 0; }
+uint64_t variables_of(const Var& v) { return variable_bit(v.name); }
+uint64_t variables_of(const Read& r) {
+  uint64_t all = 0;
+  for (const Expr& index : r.indices) all |= variables(index);
+  return all;
+}
+uint64_t variables_of(const Unary& u) { return variables(u.a); }
+uint64_t variables_of(const Binary& b) { return variables(b.a) | variables(b.b); }
+uint64_t variables_of(const Select& s) {
+  return variables(s.condition) | variables(s.a) | variables(s.b);
+}
+uint64_t variables_of(const Cast& c) { return variables(c.a); }
+
 template <typename T>
 Expr make(T value, DType type) {
   const size_t hash = hash_of(value);
   const int height = 1 + height_of_children(value);
+  const uint64_t variables = variables_of(value);
   return Expr(std::allocate_shared<const ExprNode>(PoolAllocator<ExprNode>(), std::move(value),
-                                                   type, hash, height));
+                                                   type, hash, height, variables));
 }
 
 bool is_comparison(BinaryOp op) {
@@ -413,30 +429,34 @@ std::string to_string(const Expr& expr) { return print(expr, 0); }
 
 namespace {
 
-/// `find` gives what takes the place of a variable, or null.
+/// `find` gives what takes the place of a variable, or null; `bits` are those of all that it knows.
 template <typename Find>
-Expr substitute_found(const Expr& expr, const Find& find) {
-  if (expr.as<Const>()) return expr;
+Expr substitute_found(const Expr& expr, uint64_t bits, const Find& find) {
+  if ((expr.node().variables & bits) == 0) return expr;
   if (const Var* v = expr.as<Var>()) {
     const Expr* replacement = find(v->name);
     return replacement ? *replacement : expr;
   }
-  auto rebuilt = rebuild(expr, [&](const Expr& child) { return substitute_found(child, find); });
+  auto rebuilt =
+      rebuild(expr, [&](const Expr& child) { return substitute_found(child, bits, find); });
   return rebuilt ? std::move(*rebuilt) : expr;
 }
 
 }  // namespace
 
 Expr substitute(const Expr& expr, const Substitution& replacements) {
-  return substitute_found(expr, [&](const std::string& name) {
+  uint64_t bits = 0;
+  for (const auto& [name, replacement] : replacements) bits |= variable_bit(name);
+  return substitute_found(expr, bits, [&](const std::string& name) {
     const auto found = replacements.find(name);
     return found == replacements.end() ? nullptr : &found->second;
   });
 }
 
 Expr substitute(const Expr& expr, const std::string& variable, const Expr& replacement) {
-  return substitute_found(
-      expr, [&](const std::string& name) { return name == variable ? &replacement : nullptr; });
+  return substitute_found(expr, variable_bit(variable), [&](const std::string& name) {
+    return name == variable ? &replacement : nullptr;
+  });
 }
 
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite) {
@@ -446,14 +466,30 @@ Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const E
   return replaced ? *replaced : current;
 }
 
+namespace {
+
+bool uses_var(const Expr& expr, const std::string& name, uint64_t bit) {
+  if ((expr.node().variables & bit) == 0) return false;
+  const auto uses = [&](const Expr& child) { return uses_var(child, name, bit); };
+  return std::visit(
+      Overloaded{
+          [](const Const&) { return false; }, [&](const Var& v) { return v.name == name; },
+          [&](const Read& r) { return std::any_of(r.indices.begin(), r.indices.end(), uses); },
+          [&](const Unary& u) { return uses(u.a); },
+          [&](const Binary& b) { return uses(b.a) || uses(b.b); },
+          [&](const Select& s) { return uses(s.condition) || uses(s.a) || uses(s.b); },
+          [&](const Cast& c) { return uses(c.a); }},
+      expr.node().value);
+}
+
+}  // namespace
+
 bool uses_var(const Expr& expr, const std::string& name) {
-  if (const Var* v = expr.as<Var>()) return v->name == name;
-  if (const Binary* b = expr.as<Binary>()) return uses_var(b->a, name) || uses_var(b->b, name);
-  bool found = false;
-  for_each(expr, [&](const Expr& e) {
-    if (const Var* v = e.as<Var>()) found |= v->name == name;
-  });
-  return found;
+  return uses_var(expr, name, variable_bit(name));
+}
+
+uint64_t variable_bit(const std::string& name) {
+  return uint64_t{1} << (std::hash<std::string>()(name) % 64);
 }
 
 std::string_view to_string(UnaryOp op) {

@@ -130,6 +130,8 @@ struct ExprNode {
   DType type;
   size_t hash;
   int height;  ///< nodes on the longest way down: what recursion over the tree costs
+  /// variable_bit() of each variable in the tree: where a bit is missing, so is the variable.
+  uint64_t variables;
 };
 
 /// Taller trees are refused by validate() and the parser, so that recursion fits every stack.
@@ -231,6 +233,9 @@ void for_each(const Expr& expr, const Visit& visit) {
 }
 
 bool uses_var(const Expr& expr, const std::string& name);
+
+/// One of 64 bits by the name's hash, for ExprNode::variables.
+uint64_t variable_bit(const std::string& name);
 
 std::string_view to_string(UnaryOp op);
 std::string_view to_string(BinaryOp op);

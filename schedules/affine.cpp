@@ -87,6 +87,7 @@ int64_t Affine::coefficient(const Expr& atom) const {
 
 Affine to_affine(const Expr& expr) {
   Affine affine;
+  affine.terms.reserve(4);
   append_affine(expr, 1, affine);
   return affine;
 }
@@ -125,7 +126,9 @@ Expr to_expr(const Affine& affine) {
   for (const bool positive : {true, false})
     for (const Affine::Term& term : affine.terms)
       if ((term.coefficient > 0) == positive)
-        append(term.atom * Expr(std::abs(term.coefficient)), positive);
+        append(std::abs(term.coefficient) == 1 ? term.atom
+                                               : term.atom * Expr(std::abs(term.coefficient)),
+               positive);
   if (!sum.defined()) return Expr(affine.constant);
   if (affine.constant == 0 || constant_first) return sum;
   return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(-affine.constant);

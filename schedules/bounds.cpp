@@ -95,7 +95,8 @@ int Bounds::number_of_variable(const std::string& name) const {
 }
 
 int Bounds::enter(const Expr& expr) const {
-  Atom atom{expr, AtomKind::Other, {}, {}, 0, {}, -1, {}, {}};
+  Atom atom;
+  atom.expr = expr;
   const Binary* b = expr.as<Binary>();
   if (expr.as<dsl::Var>()) {
     atom.kind = AtomKind::Variable;
@@ -271,6 +272,8 @@ void Bounds::add_fact(Linear at_least_zero) {
     at_least_zero.constant = floor_div(at_least_zero.constant, divisor);
   }
   derive_facts(at_least_zero);
+  for (const Linear::Term& term : at_least_zero.terms)
+    ++atoms_[static_cast<size_t>(term.atom)].facts;
   facts_.push_back({std::move(at_least_zero), depth});
 }
 
@@ -295,7 +298,11 @@ void Bounds::restore(Mark mark) {
     atoms_[static_cast<size_t>(last.atom)].position = last.shadowed;
     variables_.pop_back();
   }
-  facts_.resize(mark.facts);
+  while (facts_.size() > mark.facts) {
+    for (const Linear::Term& term : facts_.back().at_least_zero.terms)
+      --atoms_[static_cast<size_t>(term.atom)].facts;
+    facts_.pop_back();
+  }
 }
 
 // ---- questions ------------------------------------------------------------------------------
@@ -369,6 +376,7 @@ std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) c
     if (!low.bound || !minus_high.bound) continue;
     const int64_t least = floor_div(*low.bound, divisor);
     if (least == floor_div(-*minus_high.bound, divisor)) return least;
+    if (rules == 0 && only_ranges_apply(low.value)) break;
   }
   return std::nullopt;
 }
@@ -382,6 +390,7 @@ Bounds::Bound Bounds::search_below(const Linear& linear, Bound enough) const {
   for (int rules = 0; rules <= most_rules && (rules == 0 || steps_ > 0); ++rules) {
     result = best(result, bound_below(linear, rules, enough));
     if (enough && result && *result >= *enough) break;
+    if (rules == 0 && only_ranges_apply(linear)) break;
   }
   return result;
 }
@@ -419,6 +428,14 @@ Bounds::Bound Bounds::atom_bound(int id, bool below, int rules) const {
     default:
       return below ? atom.low : atom.high;
   }
+}
+
+/// Variables that no fact mentions: what their ranges say is the least value itself.
+bool Bounds::only_ranges_apply(const Linear& linear) const {
+  return std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
+    const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
+    return atom.kind == AtomKind::Variable && atom.facts == 0;
+  });
 }
 
 bool Bounds::has_choice(const Linear& linear) const {

@@ -73,6 +73,7 @@ class Bounds {
     int64_t divisor = 0;      ///< of FloorDivision and Remainder, positive
     std::vector<int> inside;  ///< variables in it
     int position = -1;        ///< of a variable, in variables_; -1 out of scope
+    int facts = 0;            ///< that mention it
     std::optional<int64_t> low, high;  ///< by the type of an Other
   };
   struct Variable {
@@ -114,6 +115,7 @@ class Bounds {
   Bound bound_below(const Linear& linear, int rules, Bound enough = std::nullopt) const;
   Bound bound_above(const Linear& linear, int rules) const;
   bool has_choice(const Linear& linear) const;
+  bool only_ranges_apply(const Linear& linear) const;
   Bound bound_by_ranges(const Linear& linear) const;
   Linear::Term next_to_eliminate(const Linear& linear) const;
   Bound bound_of_choice(const Linear& linear, const Linear::Term& min_or_max, int rules,

@@ -116,8 +116,13 @@ Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
   Affine sum;
   const Affine raw = to_affine(expr);
   sum.constant = raw.constant;
+  sum.terms.reserve(raw.terms.size());
   for (const Affine::Term& term : raw.terms)
-    sum.add(to_affine(simplify(term.atom, bounds)), term.coefficient);
+    if (term.atom.as<dsl::Var>()) {
+      sum.add(term.atom, term.coefficient);
+    } else {
+      sum.add(to_affine(simplify(term.atom, bounds)), term.coefficient);
+    }
   rejoin_fused(sum);
   return to_expr(sum);
 }

@@ -105,31 +105,18 @@ Status Session::prepare() {
   return {};
 }
 
-std::optional<Candidate> Session::candidate(const schedules::Point& point) {
-  const schedules::Schedule schedule = space_.schedule(point);
-  if (schedule.error()) return std::nullopt;
-  std::string text = schedule.to_string();
-  if (seen_.contains(text)) return std::nullopt;
-  const auto program =
-      schedule.program({.unrolled_statements = schedules::most_statements_searched});
-  if (!program) return std::nullopt;
-  auto features = cost_model::extract_features(*program, target_, options_.threads);
-  if (!features) return std::nullopt;
-  return Candidate{point, std::move(text), std::move(*features)};
-}
-
 std::vector<double> Session::score(const std::vector<schedules::Point>& points) {
   std::vector<double> scores(points.size(), -std::numeric_limits<double>::infinity());
+  // One thread: builders and the runner work meanwhile.
+  auto candidates = candidates_of(space_, points, target_, seen_,
+                                  {.kernel_threads = options_.threads, .workers = 1});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
-  std::set<std::string> texts;
   for (size_t i = 0; i < points.size(); ++i) {
-    auto made = candidate(points[i]);
-    // Two points may spell one schedule: a factor beyond an extent is the extent.
-    if (!made || !texts.insert(made->schedule).second) continue;
-    rows.push_back(made->features);
+    if (!candidates[i]) continue;
+    rows.push_back(candidates[i]->features);
     places.push_back(i);
-    scored_.insert_or_assign(points[i], std::move(*made));
+    scored_.insert_or_assign(points[i], std::move(*candidates[i]));
   }
   const std::vector<double> predicted = model_.predict(rows);
   for (size_t k = 0; k < rows.size(); ++k) scores[places[k]] = predicted[k];

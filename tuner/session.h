@@ -14,17 +14,11 @@
 #include "db/recorder.h"
 #include "schedules/space.h"
 #include "tuner/farm.h"
+#include "tuner/scoring.h"
 #include "tuner/search.h"
 #include "tuner/tune.h"
 
 namespace tw::tuner {
-
-/// A candidate on its way through the funnel.
-struct Candidate {
-  schedules::Point point;
-  std::string schedule;  ///< tw1 text
-  std::vector<float> features;
-};
 
 /// A candidate that was measured and is correct.
 struct Finalist {
@@ -63,7 +57,6 @@ class Session {
   Status record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
   std::vector<double> score(const std::vector<schedules::Point>& points);
-  std::optional<Candidate> candidate(const schedules::Point& point);
   void learn_from_database();
   Status refresh_peak();
   Status check_installation(const BuildOutcome& built);

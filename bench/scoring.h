@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How fast the tuner scores points, from the point to its prediction, and learns anew. Nothing is
+// built or measured on a device. Not thread-safe.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "bench/suite.h"
+#include "tuner/clock.h"
+
+namespace tw::bench {
+
+struct ScoringOptions {
+  int64_t points = 2000;  ///< a workload
+  int threads = 1;        ///< that score
+  uint64_t seed = 1;
+};
+
+struct Scoring {
+  std::string name, workload;
+  int64_t points = 0;  ///< half uniform, half mutations of points before them
+  int64_t legal = 0;   ///< of these, different schedules that are legal and worth building
+  double elapsed_s = 0;
+  /// Microseconds of one thread for one point; of features and predictions, for a legal one.
+  double schedule_us = 0, lower_us = 0, features_us = 0, predict_us = 0;
+
+  double per_second() const;
+  double legal_per_second() const;
+};
+
+struct ScoringReport {
+  ScoringOptions options;
+  std::vector<Scoring> rows;
+  int64_t refit_samples = 0;
+  double refit_s = 0;  ///< CostModel::update from nothing, judging included
+
+  double per_second() const;  ///< points of all rows
+  double legal_per_second() const;
+};
+
+/// The cost model learns from made-up throughputs of the points' own features, as predictions by
+/// trees cost the same whatever was learned.
+Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Target& target,
+                                      const ScoringOptions& options, const tuner::Clock& clock);
+
+nlohmann::json as_json(const ScoringReport& report);
+std::string as_table(const ScoringReport& report);
+
+}  // namespace tw::bench

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/scoring.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
+
+#include "cost_model/features.h"
+
+namespace tw::tuner {
+namespace {
+
+/// Calls f(0), ..., f(count - 1), some at once.
+template <typename F>
+void for_each_index(size_t count, int workers, const F& f) {
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < count; i = next++) f(i);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < workers; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+}
+
+struct Spelled {
+  std::optional<schedules::Schedule> schedule;
+  std::string text;
+};
+
+}  // namespace
+
+std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
+                                                    const std::vector<schedules::Point>& points,
+                                                    const Target& target,
+                                                    const std::set<std::string>& seen,
+                                                    const ScoringOptions& options) {
+  std::vector<Spelled> spelled(points.size());
+  for_each_index(points.size(), options.workers, [&](size_t i) {
+    schedules::Schedule schedule = space.schedule(points[i]);
+    if (schedule.error()) return;
+    spelled[i].text = schedule.to_string();
+    if (!seen.contains(spelled[i].text)) spelled[i].schedule = std::move(schedule);
+  });
+  std::unordered_set<std::string_view> texts;
+  for (Spelled& s : spelled)
+    if (s.schedule && !texts.insert(s.text).second) s.schedule.reset();
+
+  std::vector<std::optional<Candidate>> candidates(points.size());
+  for_each_index(points.size(), options.workers, [&](size_t i) {
+    if (!spelled[i].schedule) return;
+    const auto program =
+        spelled[i].schedule->program({.unrolled_statements = schedules::most_statements_searched});
+    spelled[i].schedule.reset();
+    if (!program) return;
+    auto features = cost_model::extract_features(*program, target, options.kernel_threads);
+    if (features) candidates[i] = Candidate{points[i], spelled[i].text, std::move(*features)};
+  });
+  return candidates;
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// From points of a space to candidates that the cost model can order: schedule, text, program,
+// features. The costly half of a search; nothing is built here. Thread-safe.
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/target.h"
+#include "schedules/space.h"
+
+namespace tw::tuner {
+
+/// A candidate on its way through the funnel.
+struct Candidate {
+  schedules::Point point;
+  std::string schedule;  ///< tw1 text
+  std::vector<float> features;
+};
+
+struct ScoringOptions {
+  int kernel_threads = 1;  ///< that the candidates are to run on
+  int workers = 1;         ///< threads to use here
+};
+
+/// One entry a point: nothing where its schedule is illegal, larger than is worth building, among
+/// `seen`, or that of an earlier point (a factor beyond an extent is the extent). The same for any
+/// number of workers.
+std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
+                                                    const std::vector<schedules::Point>& points,
+                                                    const Target& target,
+                                                    const std::set<std::string>& seen,
+                                                    const ScoringOptions& options);
+
+}  // namespace tw::tuner
