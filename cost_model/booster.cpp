@@ -117,6 +117,10 @@ Result<MatrixHandle> make_matrix(const TrainingSet& data, Objective objective) {
   TW_RETURN_IF_ERROR(checked(
       xgboost()->XGDMatrixSetFloatInfo(raw, "label", data.labels.data(), data.labels.size()),
       "train cost model"));
+  if (!data.margins.empty())
+    TW_RETURN_IF_ERROR(checked(xgboost()->XGDMatrixSetFloatInfo(
+                                   raw, "base_margin", data.margins.data(), data.margins.size()),
+                               "train cost model"));
   const bool ranks = objective == Objective::Rank;
   if (ranks)
     TW_RETURN_IF_ERROR(checked(

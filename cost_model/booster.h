@@ -50,6 +50,9 @@ struct TrainingSet {
   std::vector<float> labels;     ///< one a row
   std::vector<float> weights;    ///< one a row, or empty; Rank takes the mean of a group
   std::vector<unsigned> groups;  ///< sizes of consecutive groups of rows, for Rank
+  /// One a row, or empty: what is known before, to which the trees are added. predict() gives the
+  /// trees' part.
+  std::vector<float> margins;
 };
 
 class Booster {

@@ -2,11 +2,14 @@
 #pragma once
 // The cost model of the tuner: orders candidates by how fast they are likely to be, from their
 // features. It learns from measurements, judges itself on measurements that it has not seen, and
-// stays with the draft model (cost_model/draft.h) for as long as that one orders better.
+// stays with the draft model (cost_model/draft.h) for as long as that one orders better. Its scores
+// are the draft's plus what trees learned about the draft's errors. Three further models, each of
+// which has not seen a third of the samples, are judged on that third; where they disagree little is
+// known.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.update(samples));           // measured so far, of any workloads
-//   std::vector<double> scores = model.predict(rows);    // higher = faster, within one workload
+//   Scores scores = model.predict(rows);                 // higher = faster, within one workload
 //   if (model.source() == Source::Draft) ...             // says who gave the scores
 //
 // The const functions may be called by several threads at once; update() by one, alone.
@@ -32,6 +35,12 @@ struct Sample {
   uint64_t group = 0;           ///< the workload and device
   double weight = 1;            ///< of the group's order, averaged over its samples
   bool valid = true;            ///< false: it failed to build, run or verify; throughput is ignored
+};
+
+/// Of each row, higher = faster; comparable within one call.
+struct Scores {
+  std::vector<double> mean;
+  std::vector<double> spread;  ///< standard deviation between the models judged; 0 from the draft
 };
 
 enum class Source { Draft, Learned };
@@ -66,9 +75,8 @@ class CostModel {
   /// nothing is added, when a sample has a wrong number of features or a value that is not finite.
   Status update(std::span<const Sample> samples);
 
-  /// One score a row, higher = faster; comparable within one call. Requires: rows of
-  /// extract_features.
-  std::vector<double> predict(std::span<const std::vector<float>> rows) const;
+  /// Requires: rows of extract_features.
+  Scores predict(std::span<const std::vector<float>> rows) const;
 
   /// The probability that each candidate builds, runs and verifies: learned, or before there are
   /// enough failures, the share of valid samples so far (1 without samples).
@@ -86,10 +94,12 @@ class CostModel {
  private:
   void learn_order();
   void learn_validity();
+  std::vector<double> spread(const Matrix& rows) const;
 
   CostModelOptions options_;
   std::vector<Sample> samples_;
-  std::optional<Booster> ranker_;
+  std::optional<Booster> ranker_;  ///< what the draft is wrong by: the draft is added to its scores
+  std::vector<Booster> judged_;    ///< of the folds
   std::optional<Booster> validity_;
   Source source_ = Source::Draft;
   ModelQuality quality_;
