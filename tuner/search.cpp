@@ -19,6 +19,8 @@ namespace {
 // Scoring a point costs 0.2 to 0.5 ms, building and measuring one about fifty, and half of the
 // points or more are found too large while they are lowered.
 constexpr size_t pool_per_pick = 32;
+// Where chance chooses, the pool only has to hold enough legal points.
+constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
 constexpr double random_share = 0.2;
 
@@ -38,8 +40,20 @@ std::vector<Point> best_of(const std::vector<Point>& pool, const Score& score, s
   return picked;
 }
 
+/// The score's word on what is legal and new; all that is counts the same.
+Score legal_only(const Score& score) {
+  return [&score](const std::vector<Point>& points) {
+    std::vector<double> scores = score(points);
+    for (double& s : scores)
+      if (std::isfinite(s)) s = 0;
+    return scores;
+  };
+}
+
 class Evolution : public Search {
  public:
+  explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
+
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
                              size_t count, Random& random) override {
     const std::vector<Tried>& history = known.history;
@@ -53,7 +67,7 @@ class Evolution : public Search {
     std::vector<Point> pool;
     if (history.empty()) pool.push_back(space.default_point());
     // The first pool is larger: nothing has been measured yet that could stand in for it.
-    const size_t size = count * pool_per_pick * (history.empty() ? 3 : 1);
+    const size_t size = count * pool_per_pick_ * (history.empty() ? 3 : 1);
     while (pool.size() < size) {
       if (ranked.size() < 2 || random.chance(0.25)) {
         pool.push_back(space.sample(random));
@@ -86,6 +100,20 @@ class Evolution : public Search {
     for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
     return pool;
   }
+
+  size_t pool_per_pick_;
+};
+
+/// Evolution without a model: among its children, chance chooses.
+class Blind : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
+    return evolution_.propose(space, known, legal_only(score), count, random);
+  }
+
+ private:
+  Evolution evolution_{blind_pool_per_pick};
 };
 
 class RandomSearch : public Search {
@@ -138,6 +166,7 @@ class Grid : public Search {
 
 const std::vector<SearchInfo>& searches() {
   static const std::vector<SearchInfo> table = {
+      {"blind", "children of the best points, chosen by chance"},
       {"evolution", "children of the best points, chosen by the cost model (the default)"},
       {"grid", "counts through the space"},
       {"random", "uniform samples"}};
@@ -145,7 +174,8 @@ const std::vector<SearchInfo>& searches() {
 }
 
 Result<std::unique_ptr<Search>> make_search(std::string_view name) {
-  if (name == "evolution") return std::make_unique<Evolution>();
+  if (name == "evolution") return std::make_unique<Evolution>(pool_per_pick);
+  if (name == "blind") return std::make_unique<Blind>();
   if (name == "random") return std::make_unique<RandomSearch>();
   if (name == "grid") return std::make_unique<Grid>();
   std::vector<std::string> names;

@@ -5,7 +5,8 @@
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
 // model's score, and a share of each batch stays random so that a wrong model cannot starve the
 // search (Ansor, OSDI'20, section 5). Schedules that were fast for workloads like this one take
-// half of the first batch. Random and grid are baselines. Deterministic in the random source.
+// half of the first batch. Blind is evolution without the model: chance chooses among the children.
+// Random and grid are baselines. Deterministic in the random source.
 
 #include <functional>
 #include <memory>
@@ -43,7 +44,7 @@ class Search {
                                                 Random& random) = 0;
 };
 
-/// Names with one line each, for the command line: evolution, random, grid.
+/// Names with one line each, for the command line: blind, evolution, grid, random.
 struct SearchInfo {
   std::string_view name, summary;
 };
