@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright-bench: kernels against other libraries, and how fast the tuner works. Also its own
-// worker program: `tilewright-bench worker`.
+// tilewright-bench: kernels against other libraries, and how fast the tuner works and searches.
+// Also its own worker program: `tilewright-bench worker`.
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "bench/compare.h"
 #include "bench/mode.h"
+#include "bench/search_mode.h"
 #include "bench/throughput.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
@@ -57,13 +58,21 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
+      {"strategies", Text{&f.strategies},
+       "of --search: some of evolution,taught,blind,random,adams2019,tvm"},
+      {"known", Path{&f.known},
+       "of --search: a database; what it knows of other workloads teaches `taught`"},
+      {"trials", Whole{&f.trials, 0, INT64_MAX}, "of --search: at most so many for each search"},
+      {"plot", Path{&f.plot}, "of --search: draw the curves there, .svg or .png"},
+      {"replay", Switch{&f.replay}, "of --search: on recorded trials, by default the own ones"},
+      {"record", Path{&f.record}, "of --search: append random trials there, to be replayed"},
       {"workloads", Path{&f.workloads}, "the folder of the tables"},
       {"output", Path{&f.output}, "write the results as JSON there too"},
       {"format", Choice{&f.format, {"table", "json"}}, "of standard output"}};
   return {.name = "bench",
           .summary = "compare kernels with other libraries",
           .flags = together({switches_of(chosen), std::move(own), flags_of(f.place)}),
-          .operands = {{"FILES", Paths{&f.files}, "expressions"}},
+          .operands = {{"FILES", Paths{&f.files}, "expressions, or recorded trials"}},
           .run = std::move(run)};
 }
 
@@ -81,7 +90,7 @@ Result<std::vector<int>> thread_counts(const std::string& text, const Target& ta
 }
 
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
-  if (!flags.expressions && !flags.files.empty())
+  if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
   std::vector<Item> items;
@@ -181,6 +190,12 @@ const std::vector<Mode>& modes() {
        "resnet50_conv",
        "r04",
        run_throughput},
+      {"search",
+       "how soon searches find fast kernels",
+       {"peer", "tune", "cold", "expressions"},
+       "resnet50_conv",
+       "r04",
+       run_search},
   };
   return table;
 }

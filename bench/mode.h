@@ -26,6 +26,10 @@ struct Flags {
   double budget_s = 60;
   tools::PlaceFlags place;
   std::string workloads;  ///< the folder of the tables
+  // Of --search.
+  std::string strategies, known, plot, record;
+  int64_t trials = 0;
+  bool replay = false;
 };
 
 /// What every mode is given.

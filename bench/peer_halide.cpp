@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halide: the expressions of bench/expressions as a person who knows Halide writes them, scheduled
-// by its Adams2019 autoscheduler and compiled in this process. Dimensions count from the innermost.
+// Halide: the expressions of bench/expressions and convolutions as a person who knows Halide writes
+// them, scheduled by its Adams2019 autoscheduler and compiled in this process. Dimensions count
+// from the innermost.
 
 #include <Halide.h>
 #include <fmt/format.h>
@@ -84,6 +85,29 @@ Declared declare_softmax() {
   total(i) += e(all, i);
   out(j, i) = e(j, i) / total(i);
   return {{in}, out};
+}
+
+/// NCHW and OIHW, as Halide's own example of a convolution layer has them.
+Result<Declared> declare_conv2d(const dsl::Workload& workload) {
+  const auto at = [&](const char* name) { return static_cast<int>(workload.attributes.at(name)); };
+  for (const char* epilogue : {"bias", "residual", "relu"})
+    if (const auto it = workload.attributes.find(epilogue);
+        it != workload.attributes.end() && it->second != 0)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[halide] {}: is compared without it", epilogue));
+  if (at("groups") != 1 || workload.dtype != Float32)
+    return fail(ErrorCode::Unsupported, "[halide] convolutions: expected one group, f32");
+  Var x("x"), y("y"), k("k"), n("n");
+  ImageParam in(Halide::Float(32), 4, "in"), w(Halide::Float(32), 4, "w");
+  const Func padded =
+      Halide::BoundaryConditions::constant_exterior(in, 0.0f, {{0, at("w")}, {0, at("h")}});
+  const Halide::RDom tap({{0, at("s")}, {0, at("r")}, {0, at("c")}}, "tap");
+  const Expr column = x * at("stride_w") + tap.x * at("dilation_w") - at("pad_left"),
+             row = y * at("stride_h") + tap.y * at("dilation_h") - at("pad_top");
+  Func sum("sum"), out("out");
+  sum(x, y, k, n) += w(tap.x, tap.y, tap.z, k) * padded(column, row, tap.z, n);
+  out(x, y, k, n) = sum(x, y, k, n);
+  return Declared{{in, w}, out};
 }
 
 const std::map<std::string, Declared (*)()>& declarations() {
@@ -184,21 +208,26 @@ void load_autoscheduler() {
                  [] { Halide::load_plugin(TW_HALIDE_LIBRARIES "/libautoschedule_adams2019.so"); });
 }
 
+Result<Declared> declare(const std::string& item, const dsl::Workload& workload) {
+  if (workload.op == "conv2d") return declare_conv2d(workload);
+  const auto found = declarations().find(item);
+  if (found != declarations().end()) return found->second();
+  std::vector<std::string> known;
+  for (const auto& [name, unused] : declarations()) known.push_back(name);
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[halide] there is no pipeline '{}'; known: conv2d, {}", item,
+                          join(known, ", ")));
+}
+
 Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& item,
                                                             const Setup& setup) {
-  const auto found = declarations().find(item);
-  if (found == declarations().end()) {
-    std::vector<std::string> known;
-    for (const auto& [name, unused] : declarations()) known.push_back(name);
-    return fail(ErrorCode::Unsupported, fmt::format("[halide] there is no pipeline '{}'; known: {}",
-                                                    item, join(known, ", ")));
-  }
   if (setup.rotated_bytes > 0)
-    return fail(ErrorCode::Unsupported, "[halide] --cold: expressions are compared hot");
+    return fail(ErrorCode::Unsupported, "[halide] --cold: its kernels are compared hot");
   std::vector<std::unique_ptr<Contender>> variants;
   try {
     load_autoscheduler();
-    auto kernel = std::make_unique<HalideKernel>(found->second(), setup);
+    TW_TRY(Declared declared, declare(item, *setup.workload));
+    auto kernel = std::make_unique<HalideKernel>(std::move(declared), setup);
     TW_RETURN_IF_ERROR(kernel->prepare(setup));
     variants.push_back(std::move(kernel));
   } catch (const Halide::Error& error) {

@@ -43,8 +43,7 @@ Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
   TW_TRY(const auto schedule, schedules::parse_schedule(heading.workload.compute, text));
   TW_TRY(const auto program, schedule.program());
   Sample sample;
-  TW_TRY(sample.features,
-         cost_model::extract_features(program, heading.target, heading.threads));
+  TW_TRY(sample.features, cost_model::extract_features(program, heading.target, heading.threads));
   const double ns = json.at("ns").get<double>();
   if (!(ns > 0)) return fail(ErrorCode::Invalid, fmt::format("a latency of {} ns", ns));
   sample.throughput = 1 / ns;
@@ -130,8 +129,7 @@ void write_recording(std::ostream& out, const dsl::Workload& workload, const Tar
   for (const db::Record& record : records) {
     const bool timed = record.latency_ns > 0 && (record.status == db::TrialStatus::Ok ||
                                                  record.status == db::TrialStatus::Hopeless);
-    if (!timed || !record.schedule.starts_with(language) ||
-        !written.insert(record.schedule).second)
+    if (!timed || !record.schedule.starts_with(language) || !written.insert(record.schedule).second)
       continue;
     const size_t steps = std::min(record.schedule.size(), language.size() + 1);
     const nlohmann::json trial = {{"ns", std::llround(record.latency_ns)},

@@ -30,9 +30,9 @@
 namespace tw::tuner {
 
 struct Recording {
-  std::string workload;                     ///< key
-  std::vector<cost_model::Sample> trials;   ///< throughput in 1 / ns
-  double best = 0;                          ///< the largest throughput
+  std::string workload;                    ///< key
+  std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns
+  double best = 0;                         ///< the largest throughput
 };
 
 /// Invalid, with the number of the line, for what is no recording or holds no trials.
