@@ -122,8 +122,8 @@ std::vector<SearchSummary> summarize(const std::vector<SearchRow>& rows) {
   std::vector<SearchSummary> summaries;
   for (const SearchRow& row : rows)
     for (const Trace& trace : row.traces) {
-      const bool is_new = std::none_of(
-          summaries.begin(), summaries.end(), [&](const SearchSummary& s) {
+      const bool is_new =
+          std::none_of(summaries.begin(), summaries.end(), [&](const SearchSummary& s) {
             return s.threads == row.threads && s.strategy == trace.strategy;
           });
       if (is_new) summaries.push_back(summarize_runs(trace.strategy, row.threads, rows));

@@ -47,7 +47,8 @@ Result<std::vector<SearchRow>> race_all(const Call& call,
         std::make_shared<runtime::ThreadPool>(runtime::PoolOptions{.threads = threads});
     for (const Item& item : call.items) {
       if (call.interrupted()) return rows;
-      auto row = race(task_of(call, item, threads), strategies, static_cast<int>(call.flags.rounds), pool);
+      auto row =
+          race(task_of(call, item, threads), strategies, static_cast<int>(call.flags.rounds), pool);
       // What was found before an interrupt is worth printing.
       if (!row && row.error().code == ErrorCode::Interrupted && !rows.empty()) return rows;
       if (!row) return tl::unexpected<Error>(row.error());
@@ -79,12 +80,9 @@ Result<int> run_races(const Call& call) {
          choose_strategies(flags.strategies, task_of(call, call.items.front(), 1)));
   TW_TRY(const std::vector<SearchRow> rows, race_all(call, strategies));
   nlohmann::json document = {{"search", as_json(rows)}};
-  document["options"] = {{"suite", flags.suite},
-                         {"budget_s", flags.budget_s},
-                         {"trials", flags.trials},
-                         {"rounds", flags.rounds},
-                         {"seed", flags.seed},
-                         {"known", !flags.known.empty()}};
+  document["options"] = {{"suite", flags.suite},   {"budget_s", flags.budget_s},
+                         {"trials", flags.trials}, {"rounds", flags.rounds},
+                         {"seed", flags.seed},     {"known", !flags.known.empty()}};
   TW_RETURN_IF_ERROR(publish(call, document, as_table(rows, call.here.color)));
   if (!flags.plot.empty()) TW_RETURN_IF_ERROR(draw(call, document));
   if (call.interrupted()) return static_cast<int>(ErrorCode::Interrupted);
@@ -108,8 +106,8 @@ Result<int> run_replay(const Call& call) {
   }
   for (int i = 0; i < replayed_seeds; ++i)
     replays.seeds.push_back(static_cast<uint64_t>(call.flags.seed + i));
-  for (const tuner::Guide guide : {tuner::Guide::Random, tuner::Guide::Draft,
-                                   tuner::Guide::Learned, tuner::Guide::Taught}) {
+  for (const tuner::Guide guide :
+       {tuner::Guide::Random, tuner::Guide::Draft, tuner::Guide::Learned, tuner::Guide::Taught}) {
     TW_TRY(tuner::Replayed replayed,
            tuner::replay(replays.recordings, guide, replayed_trials, replays.seeds));
     replays.guides.push_back(guide);

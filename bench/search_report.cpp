@@ -112,8 +112,8 @@ std::string by_strategy(const SearchRow& row) {
 
 tools::Table rows_table(const std::vector<SearchRow>& rows) {
   tools::Table table;
-  table.header = {"workload", "threads", "best µs",
-                  "oneDNN µs", "% peak", "winners, % of the best known"};
+  table.header = {"workload",  "threads", "best µs",
+                  "oneDNN µs", "% peak",  "winners, % of the best known"};
   for (const SearchRow& row : rows) {
     if (!row.error.empty()) {
       table.rows.push_back({row.name, std::to_string(row.threads), "-", "-", "-", row.error});
@@ -136,8 +136,8 @@ tools::Table summary_table(const std::vector<SearchSummary>& summaries) {
   for (const char* name : {"winner", "95 % after", "s", "98 % after", "s", "oneDNN after s"})
     table.header.emplace_back(name);
   for (const SearchSummary& s : summaries) {
-    std::vector<std::string> cells = {s.strategy, std::to_string(s.threads),
-                                      std::to_string(s.rows), percent(s.first)};
+    std::vector<std::string> cells = {s.strategy, std::to_string(s.threads), std::to_string(s.rows),
+                                      percent(s.first)};
     for (size_t i = 0; i < s.shares.size(); ++i)
       if (share_trials[i] <= most_shown) cells.push_back(percent(s.shares[i]));
     cells.push_back(percent(s.winner));
@@ -163,9 +163,10 @@ Json as_json(const std::vector<SearchRow>& rows) {
 
 std::string as_table(const std::vector<SearchRow>& rows, bool color) {
   std::string text = tools::as_text(rows_table(rows), color);
-  text += "\nshares of the best known in %, geometric means: of the first valid candidate, after "
-          "1, 2, ... trials, of the winner;\nmedian trials and seconds to 95 % and 98 % of the best "
-          "known, and to oneDNN's speed\n\n";
+  text +=
+      "\nshares of the best known in %, geometric means: of the first valid candidate, after "
+      "1, 2, ... trials, of the winner;\nmedian trials and seconds to 95 % and 98 % of the best "
+      "known, and to oneDNN's speed\n\n";
   text += tools::as_text(summary_table(summarize(rows)), color);
   if (std::any_of(rows.begin(), rows.end(),
                   [](const SearchRow& row) { return !row.disturbed.empty(); }))
@@ -206,9 +207,10 @@ std::string as_table(const Replays& replays, bool color) {
     table.rows.push_back(std::move(cells));
   }
   return tools::as_text(table, color) +
-         fmt::format("share of the best recorded in % after so many trials: geometric means over "
-                     "{} workloads and {} seeds\n",
-                     replays.recordings.size(), replays.seeds.size());
+         fmt::format(
+             "share of the best recorded in % after so many trials: geometric means over "
+             "{} workloads and {} seeds\n",
+             replays.recordings.size(), replays.seeds.size());
 }
 
 }  // namespace tw::bench

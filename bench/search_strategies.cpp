@@ -70,8 +70,8 @@ Result<Searched> run_adams(std::string_view, const SearchTask& task, const tuner
   TW_TRY(const Peer halide, find_peer("halide"));
   const tuner::Clock& clock = task.environment->clock;
   const int64_t start = clock();
-  TW_TRY(auto forms, halide.make(task.item->name, {&task.item->workload, task.inputs,
-                                                   task.tuning.threads}));
+  TW_TRY(auto forms,
+         halide.make(task.item->name, {&task.item->workload, task.inputs, task.tuning.threads}));
   Searched searched;
   searched.trace.end = {seconds_since(start, clock), 0, 1};
   searched.trace.claims = {searched.trace.end};
@@ -119,7 +119,8 @@ std::string last_line_of(const std::string& path) {
 // The largest error of a sum of thousands of products in f32, over the largest output.
 constexpr double most_tvm_error = 1e-4;
 
-Result<Searched> run_tvm(std::string_view, const SearchTask& task,const tuner::OnProgress& on_progress) {
+Result<Searched> run_tvm(std::string_view, const SearchTask& task,
+                         const tuner::OnProgress& on_progress) {
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   const std::string log = scratch.path() + "/tvm.log";
   const nlohmann::json request = {{"op", task.item->workload.op},
@@ -179,12 +180,13 @@ std::string without_tvm(const SearchTask&) {
 
 const std::vector<Strategy>& strategies() {
   static const std::vector<Strategy> table = {
-      {"evolution", "ours, with the cost model, from nothing", run_ours, always},
-      {"taught", "ours, with what --known knows of other workloads", run_ours, without_known},
-      {"blind", "evolution without a model", run_ours, always},
-      {"random", "uniform samples", run_ours, always},
-      {"adams2019", "Halide's autoscheduler, which measures nothing", run_adams, without_halide},
-      {"tvm", "TVM's MetaSchedule", run_tvm, without_tvm}};
+      {"evolution", "ours, with the cost model, from nothing", true, run_ours, always},
+      {"taught", "ours, with what --known knows of other workloads", true, run_ours, without_known},
+      {"blind", "evolution without a model", true, run_ours, always},
+      {"random", "uniform samples", true, run_ours, always},
+      {"adams2019", "Halide's autoscheduler, which measures nothing", false, run_adams,
+       without_halide},
+      {"tvm", "TVM's MetaSchedule", false, run_tvm, without_tvm}};
   return table;
 }
 
@@ -193,7 +195,7 @@ Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
   std::vector<const Strategy*> chosen;
   if (names.empty()) {
     for (const Strategy& strategy : strategies())
-      if (strategy.missing(task).empty()) chosen.push_back(&strategy);
+      if (strategy.ours && strategy.missing(task).empty()) chosen.push_back(&strategy);
     return chosen;
   }
   for (const std::string& part : split(names, ',')) {
@@ -215,8 +217,8 @@ Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
 
 Result<Searched> run_strategy(const Strategy& strategy, const SearchTask& task) {
   Result<Searched> searched = strategy.run(strategy.name, task, task.watch(strategy.name));
-  if (!searched && (searched.error().code == ErrorCode::Interrupted ||
-                    task.environment->interrupts->load() > 0))
+  if (!searched &&
+      (searched.error().code == ErrorCode::Interrupted || task.environment->interrupts->load() > 0))
     return fail(ErrorCode::Interrupted, searched.error().message);
   if (!searched) {
     const std::string message = searched.error().message;

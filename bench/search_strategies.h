@@ -26,7 +26,7 @@ struct SearchTask {
   const dsl::Arrays* inputs = nullptr;
   Target target;
   tuner::TuneOptions tuning;  ///< budget, trials, seed and threads; its `search` is not looked at
-  std::string known;  ///< a database with records of other workloads; empty: there is none
+  std::string known;          ///< a database with records of other workloads; empty: there is none
   const tuner::Environment* environment = nullptr;
   /// Called when a strategy begins; what it returns hears of its progress.
   std::function<tuner::OnProgress(std::string_view strategy)> watch;
@@ -42,6 +42,7 @@ struct Searched {
 
 struct Strategy {
   std::string_view name, summary;
+  bool ours;
   Result<Searched> (*run)(std::string_view name, const SearchTask& task,
                           const tuner::OnProgress& on_progress);
   /// Why it cannot be run here; empty: it can.
@@ -51,7 +52,7 @@ struct Strategy {
 /// In the order of reports: evolution, taught, blind, random, adams2019, tvm.
 const std::vector<Strategy>& strategies();
 
-/// Those in `names` (comma-separated); for an empty text all that can be run with such a task.
+/// Those in `names` (comma-separated); for an empty text ours, as others take minutes a workload.
 /// Usage for an unknown name, Environment for one that is missing here.
 Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
                                                        const SearchTask& task);

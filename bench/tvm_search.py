@@ -113,9 +113,8 @@ def tune(workload, report):
     kernel(*arguments, result)
     expected = reference(*arrays, a)
     error = float(np.abs(result.numpy() - expected).max() / np.abs(expected).max())
-    timing = kernel.time_evaluator(kernel.entry_name if hasattr(kernel, "entry_name") else "main",
-                                   device, number=1, repeat=20, min_repeat_ms=5)(
-                                       *arguments, result)
+    timing = kernel.jit().time_evaluator("main", device, number=1, repeat=20, min_repeat_ms=5)(
+        *arguments, result)
     report({"final_ns": min(timing.results) * 1e9, "error": error, "version": tvm.__version__})
 
 
