@@ -89,6 +89,10 @@ Result<std::vector<int>> thread_counts(const std::string& text, const Target& ta
   return counts;
 }
 
+const std::string& suite_of(const Flags& flags, const Mode& mode) {
+  return flags.suite.empty() ? mode.suite : flags.suite;
+}
+
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
   if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
@@ -102,13 +106,13 @@ Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
     if (items.empty()) return fail(ErrorCode::Usage, "[bench] --expressions: name their files");
     return select(std::move(items), flags.only);
   }
-  const bool by_default = flags.suite.empty();
-  const std::string& suite = by_default ? mode.suite : flags.suite;
+  const std::string& suite = suite_of(flags, mode);
   if (suite.empty())
     return fail(ErrorCode::Usage,
                 "[bench] what to run? --suite NAME, --expressions FILES or a mode: --help");
   TW_TRY(items, load_suite(flags.workloads, suite));
-  return select(std::move(items), flags.only.empty() && by_default ? mode.only : flags.only);
+  return select(std::move(items),
+                flags.only.empty() && flags.suite.empty() ? mode.only : flags.only);
 }
 
 Result<CompareOptions> compare_options(const Call& call) {
@@ -148,7 +152,7 @@ Result<int> run_comparison(const Call& call) {
   TW_TRY(const CompareOptions options, compare_options(call));
   TW_TRY(db::Store store, tools::open_database(flags.place, call.here, db::OpenMode::ReadWrite));
   TW_TRY(const std::vector<Row> rows, compare_all(call, options, store));
-  const Heading heading{flags.expressions ? "expressions" : flags.suite,
+  const Heading heading{flags.expressions ? "expressions" : call.suite,
                         options.peer.name,
                         options.peer.version,
                         call.here.version,
@@ -213,7 +217,8 @@ Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surrounding
   TW_TRY(std::vector<Item> items, chosen_items(flags, mode));
   tuner::Environment environment = tools::tuning_environment(flags.place, here);
   environment.interrupts = &tools::watch_interrupts();
-  return mode.run({flags, here, target, std::move(items), std::move(threads), environment});
+  const std::string suite = flags.expressions ? "" : suite_of(flags, mode);
+  return mode.run({flags, here, target, suite, std::move(items), std::move(threads), environment});
 }
 
 Result<int> run(const std::vector<std::string>& arguments, const tools::Surroundings& here) {

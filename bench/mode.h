@@ -37,6 +37,7 @@ struct Call {
   const Flags& flags;
   const tools::Surroundings& here;
   Target target;
+  std::string suite;  ///< of the items; empty: they are expressions
   std::vector<Item> items;
   std::vector<int> threads;  ///< numbers of threads, in the order asked for
   tuner::Environment environment;

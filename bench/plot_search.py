@@ -81,7 +81,7 @@ def main(source, target):
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("% of the best known speed")
     panels[0].legend()
-    figure.suptitle(f"{len(rows)} workloads, {rows[0]['threads']} threads")
+    figure.suptitle(f"workloads: {len(rows)}, threads: {rows[0]['threads']}")
     # Without the date, the same figures give the same bytes.
     figure.savefig(target, metadata={"Date": None} if target.endswith(".svg") else None)
 

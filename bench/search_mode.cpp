@@ -80,7 +80,7 @@ Result<int> run_races(const Call& call) {
          choose_strategies(flags.strategies, task_of(call, call.items.front(), 1)));
   TW_TRY(const std::vector<SearchRow> rows, race_all(call, strategies));
   nlohmann::json document = {{"search", as_json(rows)}};
-  document["options"] = {{"suite", flags.suite},   {"budget_s", flags.budget_s},
+  document["options"] = {{"suite", call.suite},    {"budget_s", flags.budget_s},
                          {"trials", flags.trials}, {"rounds", flags.rounds},
                          {"seed", flags.seed},     {"known", !flags.known.empty()}};
   TW_RETURN_IF_ERROR(publish(call, document, as_table(rows, call.here.color)));

@@ -116,6 +116,9 @@ std::string last_line_of(const std::string& path) {
   return last;
 }
 
+// Its builders have been seen to hang: beyond the budget, what a round under way and the last
+// compilation may take.
+constexpr double tvm_grace_s = 900;
 // The largest error of a sum of thousands of products in f32, over the largest output.
 constexpr double most_tvm_error = 1e-4;
 
@@ -128,7 +131,10 @@ Result<Searched> run_tvm(std::string_view, const SearchTask& task,
                                   {"threads", task.tuning.threads},
                                   {"seconds", task.tuning.budget_s},
                                   {"seed", task.tuning.seed}};
-  Lines lines({TW_BENCH_TVM_PYTHON, TW_BENCH_SCRIPTS "/tvm_search.py", request.dump()}, log);
+  const std::string limit = fmt::format("{:.0f}", task.tuning.budget_s + tvm_grace_s);
+  Lines lines({"timeout", "-k", "10", limit, TW_BENCH_TVM_PYTHON, TW_BENCH_SCRIPTS "/tvm_search.py",
+               request.dump()},
+              log);
   Searched searched;
   Trace& trace = searched.trace;
   trace.alone = true;
@@ -153,7 +159,7 @@ Result<Searched> run_tvm(std::string_view, const SearchTask& task,
     on_progress(progress);
   }
   if (!lines.close() || !(trace.final_ns > 0))
-    return fail(ErrorCode::Internal, fmt::format("[tvm] {}", last_line_of(log)));
+    return fail(ErrorCode::Internal, fmt::format("[tvm] it fails or hangs: {}", last_line_of(log)));
   if (!(error < most_tvm_error))
     return fail(ErrorCode::Invalid, fmt::format("[tvm] its result is off by {:.2g}", error));
   return searched;
