@@ -85,14 +85,16 @@ def tune(workload, report):
                 raise RuntimeError("the seconds are over")
 
     database = ms.database.MemoryDatabase()
+    # A worker's first build includes loading TVM: on a busy machine more than the usual 30 s.
+    builder = ms.builder.LocalBuilder(timeout_sec=120)
     runner = ms.runner.LocalRunner(
         evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10))
     with tempfile.TemporaryDirectory() as directory:
         try:
             ms.tune_tir(
                 function, target, directory, max_trials_global=1_000_000,
-                num_trials_per_iter=ROUND, runner=runner, database=database, seed=workload["seed"],
-                num_tuning_cores=os.cpu_count(),
+                num_trials_per_iter=ROUND, builder=builder, runner=runner, database=database,
+                seed=workload["seed"], num_tuning_cores=os.cpu_count(),
                 measure_callbacks=ms.measure_callback.MeasureCallback.create("default")
                 + [Report()])
         except RuntimeError:  # there is no other way to stop it
