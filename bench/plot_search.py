@@ -67,7 +67,7 @@ def main(source, target):
     points = [point for row in rows for trace in row["traces"] for point in trace.get("points", [])]
     most = {axis: max(point[axis] for point in points) for axis in (SECONDS, TRIALS)}
     figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
-    grids = {TRIALS: np.unique(np.round(np.geomspace(1, max(most[TRIALS], 2), 200))),
+    grids = {TRIALS: np.unique(np.round(np.geomspace(1, 1.5 * max(most[TRIALS], 2), 200))),
              SECONDS: np.geomspace(0.1, 1.05 * max(most[SECONDS], 0.2), 400)}
     onednn = math.exp(np.mean([math.log(row["best_us"] / row["onednn_us"]) for row in rows]))
     for axes, axis, label in zip(panels, (TRIALS, SECONDS), ("trials", "seconds")):
