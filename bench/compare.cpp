@@ -2,35 +2,18 @@
 #include "bench/compare.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
-#include "bench/affinity.h"
-#include "tuner/contention.h"
-#include "tuner/peak.h"
+#include "bench/observed.h"
 
 namespace tw::bench {
 namespace {
-
-// Idle threads of OpenMP poll for up to about 5 ms, ours for 0.1 ms, before they sleep: a poll on
-// the core that the other side's thread needs would be measured as that side's time.
-constexpr auto idle_poll = std::chrono::milliseconds(10);
 
 // A core reaches the last cache of its own group of cores, 32 to 96 MiB on what we know; virtual
 // machines report the sum over all groups.
 constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 
 Rounds rounds_of(const CompareOptions& options) {
-  Rounds rounds;
-  rounds.rounds = options.rounds;
-  if (options.tuning.threads > 1) rounds.between = [] { std::this_thread::sleep_for(idle_poll); };
-  return rounds;
-}
-
-Result<double> peak_gflops(const CompareOptions& options, const tuner::Clock& clock) {
-  std::this_thread::sleep_for(idle_poll);
-  TW_TRY(const tuner::Peak peak, tuner::measure_f32_peak(options.tuning.threads, clock));
-  return peak.gflops;
+  return rounds_for(options.rounds, options.tuning.threads);
 }
 
 /// The peer's fastest form, correct like all of them.
@@ -66,21 +49,14 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
 
 Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
                   const CompareOptions& options, const tuner::Clock& clock, Row& row) {
-  TW_TRY(const double peak_before, peak_gflops(options, clock));
-  const tuner::CounterSources sources{.whole_process = true};
-  const tuner::Counters before = tuner::read_counters(sources);
-  const int64_t start = clock();
-  {
-    const PinnedHere pinned;
-    TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
-    row.peer = peer->description();
-    TW_TRY(row.versus, interleave(ours, *peer, rounds_of(options), clock));
-  }
-  const auto busy = tuner::contention(before, tuner::read_counters(sources), clock() - start);
-  TW_TRY(const double peak_after, peak_gflops(options, clock));
-  const auto drifted = tuner::drift(peak_before, peak_after);
-  row.peak_gflops = std::max(peak_before, peak_after);
-  row.disturbed = busy ? *busy : drifted.value_or("");
+  TW_TRY(const Observed observed, observe(options.tuning.threads, clock, [&]() -> Status {
+           TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
+           row.peer = peer->description();
+           TW_TRY(row.versus, interleave(ours, *peer, rounds_of(options), clock));
+           return {};
+         }));
+  row.peak_gflops = observed.peak_gflops;
+  row.disturbed = observed.disturbed;
   return {};
 }
 

@@ -1,41 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright-bench: kernels against other libraries, and how fast the tuner works. Also its own
-// worker program: `tilewright-bench worker`.
+// tilewright-bench: kernels against other libraries, and how fast the tuner works and searches.
+// Also its own worker program: `tilewright-bench worker`.
 
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <ctime>
 #include <exception>
-#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "bench/compare.h"
+#include "bench/mode.h"
 #include "bench/scoring.h"
+#include "bench/search_mode.h"
 #include "bench/throughput.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
 #include "tools/progress.h"
 #include "tools/report.h"
-#include "tools/selection.h"
-#include "tools/surroundings.h"
 
 namespace tw::bench {
 namespace {
 
-struct Flags {
-  std::string suite, only, output;
-  bool expressions = false, throughput = false, scoring = false, cold = false;
-  std::vector<std::string> files;
-  std::string peer, threads = "1", search = "missing", format = "table";
-  int64_t rounds = 10, seed = 1, points = 2000;
-  double budget_s = 60;
-  tools::PlaceFlags place;
-  std::string workloads = TW_BENCH_WORKLOADS;
-};
+const std::vector<Mode>& modes();
 
-tools::Verb verb_of(Flags& f, std::function<Result<int>(const tools::Surroundings&)> run) {
+/// Which switches of modes were given.
+using Chosen = std::map<std::string, bool>;
+
+std::vector<tools::Flag> switches_of(Chosen& chosen) {
+  std::vector<tools::Flag> flags;
+  for (const Mode& mode : modes()) {
+    if (mode.name.empty()) continue;
+    std::vector<std::string> excludes = mode.excludes;
+    for (const Mode& other : modes())
+      if (!other.name.empty() && other.name != mode.name) excludes.push_back(other.name);
+    flags.push_back({mode.name, tools::Switch{&chosen[mode.name]}, mode.help, std::move(excludes)});
+  }
+  return flags;
+}
+
+tools::Verb verb_of(Flags& f, Chosen& chosen,
+                    std::function<Result<int>(const tools::Surroundings&)> run) {
   using namespace tools;
   std::vector<Flag> own = {
       {"suite",
@@ -43,14 +49,6 @@ tools::Verb verb_of(Flags& f, std::function<Result<int>(const tools::Surrounding
        "a table of workloads: resnet50_conv, odd_conv, gemm",
        {"expressions"}},
       {"expressions", Switch{&f.expressions}, "the operands are files with expressions"},
-      {"throughput",
-       Switch{&f.throughput},
-       "candidates a second that the tuner builds and measures",
-       {"peer", "scoring"}},
-      {"scoring",
-       Switch{&f.scoring},
-       "points a second from schedule to prediction; nothing is built",
-       {"peer", "expressions"}},
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
       {"peer", Choice{&f.peer, {"onednn", "halide"}},
@@ -58,17 +56,25 @@ tools::Verb verb_of(Flags& f, std::function<Result<int>(const tools::Surrounding
       {"threads", Text{&f.threads}, "numbers of threads: 1,2"},
       {"rounds", Whole{&f.rounds, 1, 10'000}, "of ours, peer, peer, ours"},
       {"cold", Switch{&f.cold}, "weights come from memory, not from the caches"},
-      {"tune", Choice{&f.search, {"no", "missing", "more"}},
+      {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
+      {"strategies", Text{&f.strategies},
+       "of --search: some of evolution,taught,blind,random,adams2019,tvm"},
+      {"known", Path{&f.known},
+       "of --search: a database; what it knows of other workloads teaches `taught`"},
+      {"trials", Whole{&f.trials, 0, INT64_MAX}, "of --search: at most so many for each search"},
+      {"plot", Path{&f.plot}, "of --search: draw the curves there, .svg or .png"},
+      {"replay", Switch{&f.replay}, "of --search: on recorded trials, by default the own ones"},
+      {"record", Path{&f.record}, "of --search: append random trials there, to be replayed"},
       {"workloads", Path{&f.workloads}, "the folder of the tables"},
       {"output", Path{&f.output}, "write the results as JSON there too"},
       {"format", Choice{&f.format, {"table", "json"}}, "of standard output"}};
   return {.name = "bench",
           .summary = "compare kernels with other libraries",
-          .flags = together({std::move(own), flags_of(f.place)}),
-          .operands = {{"FILES", Paths{&f.files}, "expressions"}},
+          .flags = together({switches_of(chosen), std::move(own), flags_of(f.place)}),
+          .operands = {{"FILES", Paths{&f.files}, "expressions, or recorded trials"}},
           .run = std::move(run)};
 }
 
@@ -85,8 +91,12 @@ Result<std::vector<int>> thread_counts(const std::string& text, const Target& ta
   return counts;
 }
 
-Result<std::vector<Item>> chosen_items(const Flags& flags) {
-  if (!flags.expressions && !flags.files.empty())
+const std::string& suite_of(const Flags& flags, const Mode& mode) {
+  return flags.suite.empty() ? mode.suite : flags.suite;
+}
+
+Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
+  if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
   std::vector<Item> items;
@@ -96,75 +106,42 @@ Result<std::vector<Item>> chosen_items(const Flags& flags) {
       items.push_back(std::move(item));
     }
     if (items.empty()) return fail(ErrorCode::Usage, "[bench] --expressions: name their files");
-  } else {
-    const std::string fallback = flags.throughput || flags.scoring ? "resnet50_conv" : "";
-    const std::string& suite = flags.suite.empty() ? fallback : flags.suite;
-    if (suite.empty())
-      return fail(ErrorCode::Usage,
-                  "[bench] what to run? --suite NAME, --expressions FILES, --throughput "
-                  "or --scoring");
-    TW_TRY(items, load_suite(flags.workloads, suite));
+    return select(std::move(items), flags.only);
   }
-  const bool by_default = flags.throughput && flags.suite.empty() && !flags.expressions;
-  return select(std::move(items), flags.only.empty() && by_default ? "r04" : flags.only);
+  const std::string& suite = suite_of(flags, mode);
+  if (suite.empty())
+    return fail(ErrorCode::Usage,
+                "[bench] what to run? --suite NAME, --expressions FILES or a mode: --help");
+  TW_TRY(items, load_suite(flags.workloads, suite));
+  return select(std::move(items),
+                flags.only.empty() && flags.suite.empty() ? mode.only : flags.only);
 }
 
-/// YYYY-MM-DD, UTC.
-std::string date_of(int64_t now_ms) {
-  const std::time_t seconds = static_cast<std::time_t>(now_ms / 1000);
-  std::tm parts = {};
-  gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
-}
-
-Status write_json(const std::string& path, const nlohmann::json& json) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << json.dump(2) << '\n';
-  file.close();
-  if (file) return {};
-  return fail(ErrorCode::Environment,
-              fmt::format("[bench] '{}' cannot be written: name another --output", path));
-}
-
-Status publish(const Flags& flags, const nlohmann::json& json, const std::string& table) {
-  if (!flags.output.empty()) TW_RETURN_IF_ERROR(write_json(flags.output, json));
-  return tools::print(flags.format == "json" ? json.dump(2) + "\n" : table);
-}
-
-tuner::TuneOptions tuning_of(const Flags& flags) {
-  tuner::TuneOptions options;
-  options.budget_s = flags.budget_s;
-  options.seed = static_cast<uint64_t>(flags.seed);
-  return options;
-}
-
-Result<CompareOptions> compare_options(const Flags& flags, const Target& target) {
+Result<CompareOptions> compare_options(const Call& call) {
+  const Flags& flags = call.flags;
   CompareOptions options;
   const std::string usual = flags.expressions ? "halide" : "onednn";
   TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual : flags.peer));
-  options.target = target;
-  options.search = flags.search == "no"     ? Search::No
-                   : flags.search == "more" ? Search::More
-                                            : Search::Missing;
-  options.tuning = tuning_of(flags);
+  options.target = call.target;
+  options.search = flags.tune == "no"     ? Search::No
+                   : flags.tune == "more" ? Search::More
+                                          : Search::Missing;
+  options.tuning = call.tuning(1);
   options.rounds = static_cast<int>(flags.rounds);
   options.cold = flags.cold;
   options.seed = static_cast<uint64_t>(flags.seed);
   return options;
 }
 
-Result<std::vector<Row>> compare_all(const std::vector<Item>& items,
-                                     const std::vector<int>& threads, CompareOptions options,
-                                     db::Store& store, const tuner::Environment& environment,
-                                     const tools::Surroundings& here) {
+Result<std::vector<Row>> compare_all(const Call& call, CompareOptions options, db::Store& store) {
   std::vector<Row> rows;
-  for (const int count : threads) {
+  for (const int count : call.threads) {
     options.tuning.threads = count;
     const auto pool = std::make_shared<runtime::ThreadPool>(runtime::PoolOptions{.threads = count});
-    for (const Item& item : items) {
-      if (environment.interrupts->load() > 0) return rows;
-      tools::ProgressDisplay display(here, fmt::format("{} on {} threads", item.name, count));
-      TW_TRY(Row row, compare(item, options, pool, store, environment,
+    for (const Item& item : call.items) {
+      if (call.interrupted()) return rows;
+      tools::ProgressDisplay display(call.here, fmt::format("{} on {} threads", item.name, count));
+      TW_TRY(Row row, compare(item, options, pool, store, call.environment,
                               [&](const tuner::Progress& progress) { display.update(progress); }));
       rows.push_back(std::move(row));
     }
@@ -172,84 +149,104 @@ Result<std::vector<Row>> compare_all(const std::vector<Item>& items,
   return rows;
 }
 
-Result<int> run_comparison(const Flags& flags, const tools::Surroundings& here,
-                           const Target& target, const std::vector<Item>& items,
-                           const std::vector<int>& threads, const tuner::Environment& environment) {
-  TW_TRY(const CompareOptions options, compare_options(flags, target));
-  TW_TRY(db::Store store, tools::open_database(flags.place, here, db::OpenMode::ReadWrite));
-  TW_TRY(const std::vector<Row> rows,
-         compare_all(items, threads, options, store, environment, here));
-  const Heading heading{flags.expressions ? "expressions" : flags.suite,
+Result<int> run_comparison(const Call& call) {
+  const Flags& flags = call.flags;
+  TW_TRY(const CompareOptions options, compare_options(call));
+  TW_TRY(db::Store store, tools::open_database(flags.place, call.here, db::OpenMode::ReadWrite));
+  TW_TRY(const std::vector<Row> rows, compare_all(call, options, store));
+  const Heading heading{flags.expressions ? "expressions" : call.suite,
                         options.peer.name,
                         options.peer.version,
-                        here.version,
-                        date_of(here.now_ms()),
-                        target,
+                        call.here.version,
+                        date_of(call.here.now_ms()),
+                        call.target,
                         options.rounds,
                         options.cold,
                         options.peer.row_major ? "row-major" : "storage"};
-  TW_RETURN_IF_ERROR(publish(flags, as_json(heading, rows), as_table(heading, rows, here.color)));
-  if (environment.interrupts->load() > 0) return static_cast<int>(ErrorCode::Interrupted);
+  TW_RETURN_IF_ERROR(
+      publish(call, as_json(heading, rows), as_table(heading, rows, call.here.color)));
+  if (call.interrupted()) return static_cast<int>(ErrorCode::Interrupted);
   const bool complete =
       std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.error.empty(); });
   return complete ? 0 : static_cast<int>(ErrorCode::NoCandidate);
 }
 
-Result<int> run_throughput(const Flags& flags, const tools::Surroundings& here,
-                           const Target& target, const std::vector<Item>& items,
-                           const std::vector<int>& threads, const tuner::Environment& environment) {
+Result<int> run_throughput(const Call& call) {
   std::vector<Throughput> results;
-  for (const int count : threads)
-    for (const Item& item : items) {
-      tuner::TuneOptions options = tuning_of(flags);
-      options.threads = count;
-      tools::ProgressDisplay display(here,
+  for (const int count : call.threads)
+    for (const Item& item : call.items) {
+      tools::ProgressDisplay display(call.here,
                                      fmt::format("tuning {} on {} threads", item.name, count));
-      TW_TRY(Throughput result, measure_throughput(item, target, options, environment,
-                                                   [&](const tuner::Progress& progress) {
-                                                     display.update(progress);
-                                                   }));
+      TW_TRY(
+          Throughput result,
+          measure_throughput(item, call.target, call.tuning(count), call.environment,
+                             [&](const tuner::Progress& progress) { display.update(progress); }));
       results.push_back(std::move(result));
     }
-  nlohmann::json json = as_json(results);
-  json.update({{"date", date_of(here.now_ms())},
-               {"program_version", here.version},
-               {"machine", machine_json(target)}});
-  TW_RETURN_IF_ERROR(publish(flags, json, as_table(results)));
+  TW_RETURN_IF_ERROR(publish(call, as_json(results), as_table(results)));
   return 0;
 }
 
-Result<int> run_scoring(const Flags& flags, const tools::Surroundings& here, const Target& target,
-                        const std::vector<Item>& items, const std::vector<int>& threads,
-                        const tuner::Environment& environment) {
-  if (threads.size() != 1)
+Result<int> run_scoring(const Call& call) {
+  if (call.threads.size() != 1)
     return fail(ErrorCode::Usage, "[bench] --scoring takes one number of --threads");
-  TW_TRY(
-      const ScoringReport report,
-      measure_scoring(items, target, {flags.points, threads[0], static_cast<uint64_t>(flags.seed)},
-                      environment.clock));
-  nlohmann::json json = as_json(report);
-  json.update({{"date", date_of(here.now_ms())},
-               {"program_version", here.version},
-               {"machine", machine_json(target)}});
-  TW_RETURN_IF_ERROR(publish(flags, json, as_table(report)));
+  TW_TRY(const ScoringReport report, measure_scoring(call.items, call.target,
+                                                     {call.flags.points, call.threads[0],
+                                                      static_cast<uint64_t>(call.flags.seed)},
+                                                     call.environment.clock));
+  TW_RETURN_IF_ERROR(publish(call, as_json(report), as_table(report)));
   return 0;
 }
 
-Result<int> bench(const Flags& flags, const tools::Surroundings& here) {
+const std::vector<Mode>& modes() {
+  static const std::vector<Mode> table = {
+      {"", "", {}, "", "", run_comparison},
+      {"throughput",
+       "candidates a second that the tuner builds and measures",
+       {"peer"},
+       "resnet50_conv",
+       "r04",
+       run_throughput},
+      {"scoring",
+       "points a second from schedule to prediction; nothing is built",
+       {"peer", "tune", "cold", "expressions"},
+       "resnet50_conv",
+       "",
+       run_scoring},
+      {"search",
+       "how soon searches find fast kernels",
+       {"peer", "tune", "cold", "expressions"},
+       "resnet50_conv",
+       "r04",
+       run_search},
+  };
+  return table;
+}
+
+/// The mode whose switch was given; the first one without.
+const Mode& mode_of(const Chosen& chosen) {
+  for (const Mode& mode : modes())
+    if (const auto it = chosen.find(mode.name); it != chosen.end() && it->second) return mode;
+  return modes().front();
+}
+
+Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surroundings& here) {
   const Target target = host_target();
-  TW_TRY(const std::vector<int> threads, thread_counts(flags.threads, target));
-  TW_TRY(const std::vector<Item> items, chosen_items(flags));
+  TW_TRY(std::vector<int> threads, thread_counts(flags.threads, target));
+  TW_TRY(std::vector<Item> items, chosen_items(flags, mode));
   tuner::Environment environment = tools::tuning_environment(flags.place, here);
   environment.interrupts = &tools::watch_interrupts();
-  const auto run = flags.scoring ? run_scoring : flags.throughput ? run_throughput : run_comparison;
-  return run(flags, here, target, items, threads, environment);
+  const std::string suite = flags.expressions ? "" : suite_of(flags, mode);
+  return mode.run({flags, here, target, suite, std::move(items), std::move(threads), environment});
 }
 
 Result<int> run(const std::vector<std::string>& arguments, const tools::Surroundings& here) {
   Flags flags;
-  const std::vector<tools::Verb> verbs = {
-      verb_of(flags, [&](const tools::Surroundings& around) { return bench(flags, around); })};
+  flags.workloads = TW_BENCH_WORKLOADS;
+  Chosen chosen;
+  const std::vector<tools::Verb> verbs = {verb_of(
+      flags, chosen,
+      [&](const tools::Surroundings& around) { return bench(flags, mode_of(chosen), around); })};
   std::vector<std::string> line = {"bench"};
   line.insert(line.end(), arguments.begin(), arguments.end());
   TW_TRY(const tools::CommandLine command, tools::parse_command_line(verbs, line, here));

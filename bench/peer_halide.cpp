@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halide: the expressions of bench/expressions as a person who knows Halide writes them, scheduled
-// by its Adams2019 autoscheduler and compiled in this process. Dimensions count from the innermost.
+// Halide: the expressions of bench/expressions and convolutions as a person who knows Halide writes
+// them, scheduled by its Adams2019 autoscheduler and compiled in this process. Dimensions count
+// from the innermost.
 
 #include <Halide.h>
 #include <fmt/format.h>
 
-#include <functional>
 #include <map>
 #include <mutex>
 
@@ -25,6 +25,9 @@ using Halide::Var;
 struct Declared {
   std::vector<ImageParam> inputs;
   Func output;
+  /// For each input and then the output, which of its dimensions each one of the logical array is;
+  /// empty: all are row-major.
+  std::vector<std::vector<int>> orders = {};
 };
 
 Declared declare_blur() {
@@ -86,6 +89,30 @@ Declared declare_softmax() {
   return {{in}, out};
 }
 
+/// Channels innermost, as in Halide's own example of a convolution layer.
+Result<Declared> declare_conv2d(const dsl::Workload& workload) {
+  const auto at = [&](const char* name) { return static_cast<int>(workload.attributes.at(name)); };
+  for (const char* epilogue : {"bias", "residual", "relu"})
+    if (const auto it = workload.attributes.find(epilogue);
+        it != workload.attributes.end() && it->second != 0)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[halide] {}: is compared without it", epilogue));
+  if (at("groups") != 1 || workload.dtype != Float32)
+    return fail(ErrorCode::Unsupported, "[halide] convolutions: expected one group, f32");
+  Var x("x"), y("y"), k("k"), n("n");
+  ImageParam in(Halide::Float(32), 4, "in"), w(Halide::Float(32), 4, "w");
+  const Func padded = Halide::BoundaryConditions::constant_exterior(
+      in, 0.0f, {{Expr(), Expr()}, {0, at("w")}, {0, at("h")}, {Expr(), Expr()}});
+  const Halide::RDom tap({{0, at("c")}, {0, at("s")}, {0, at("r")}}, "tap");
+  const Expr column = x * at("stride_w") + tap.y * at("dilation_w") - at("pad_left"),
+             row = y * at("stride_h") + tap.z * at("dilation_h") - at("pad_top");
+  Func sum("sum"), out("out");
+  sum(k, x, y, n) += w(k, tap.y, tap.z, tap.x) * padded(tap.x, column, row, n);
+  out(k, x, y, n) = sum(k, x, y, n);
+  // Logical arrays are in(x, y, c, n), w(s, r, c, k) and out(x, y, k, n).
+  return Declared{{in, w}, out, {{1, 2, 0, 3}, {1, 2, 3, 0}, {1, 2, 0, 3}}};
+}
+
 const std::map<std::string, Declared (*)()>& declarations() {
   static const std::map<std::string, Declared (*)()> table = {{"blur", declare_blur},
                                                               {"color", declare_color},
@@ -109,9 +136,16 @@ Halide::Buffer<> buffer_of(dsl::Array& array) {
   return Halide::Buffer<>(type_of(array.type), array.data.data(), extents_of(array));
 }
 
-void estimate(const dsl::Array& array, const std::function<void(int, int)>& set) {
-  const std::vector<int> extents = extents_of(array);
-  for (size_t d = 0; d < extents.size(); ++d) set(static_cast<int>(d), extents[d]);
+/// The array in the order of dimensions that a pipeline has it in; itself where `orders` is empty.
+Halide::Buffer<> ordered(const Halide::Buffer<>& logical,
+                         const std::vector<std::vector<int>>& orders, size_t which) {
+  if (orders.empty()) return logical;
+  const Halide::Buffer<> transposed = logical.transposed(orders[which]);
+  std::vector<int> extents;
+  for (int d = 0; d < transposed.dimensions(); ++d) extents.push_back(transposed.dim(d).extent());
+  Halide::Buffer<> copy(logical.type(), extents);
+  copy.copy_from(transposed);
+  return copy;
 }
 
 class HalideKernel : public Contender {
@@ -127,17 +161,17 @@ class HalideKernel : public Contender {
     name_ = compute.outputs[0];
     TW_TRY(output_, dsl::Array::make(compute.type_of(name_), compute.shape_of(name_)));
     Func& out = declared_.output;
-    estimate(output_, [&](int d, int extent) {
-      out.set_estimate(out.args()[static_cast<size_t>(d)], 0, extent);
-    });
+    result_ = ordered(buffer_of(output_), declared_.orders, inputs_.size());
+    for (int d = 0; d < result_.dimensions(); ++d)
+      out.set_estimate(out.args()[static_cast<size_t>(d)], 0, result_.dim(d).extent());
     std::vector<Halide::Argument> arguments;
     for (size_t i = 0; i < inputs_.size(); ++i) {
+      buffers_.push_back(ordered(buffer_of(inputs_[i]), declared_.orders, i));
       ImageParam& input = declared_.inputs[i];
-      estimate(inputs_[i], [&](int d, int extent) { input.dim(d).set_estimate(0, extent); });
+      for (int d = 0; d < input.dimensions(); ++d)
+        input.dim(d).set_estimate(0, buffers_[i].dim(d).extent());
       arguments.push_back(input);
-      buffers_.push_back(buffer_of(inputs_[i]));
     }
-    result_ = buffer_of(output_);
     const Halide::Target target = Halide::get_jit_target_from_environment();
     Halide::Pipeline pipeline(out);
     pipeline.apply_autoscheduler(target,
@@ -148,12 +182,20 @@ class HalideKernel : public Contender {
   }
 
   Status run(int64_t) override {
-    const int failure = call();
-    if (failure == 0) return {};
-    return fail(ErrorCode::Internal, fmt::format("[halide] '{}' fails with {}", name_, failure));
+    try {
+      const int failure = call();
+      if (failure == 0) return {};
+      return fail(ErrorCode::Internal, fmt::format("[halide] '{}' fails with {}", name_, failure));
+    } catch (const Halide::Error& error) {
+      return fail(ErrorCode::Internal, fmt::format("[halide] {}", trim(error.what())));
+    }
   }
 
-  Result<dsl::Arrays> outputs() override { return dsl::Arrays{{name_, output_}}; }
+  Result<dsl::Arrays> outputs() override {
+    if (!declared_.orders.empty())
+      buffer_of(output_).transposed(declared_.orders.back()).copy_from(*result_.get());
+    return dsl::Arrays{{name_, output_}};
+  }
 
   std::string description() const override { return "Adams2019"; }
 
@@ -184,21 +226,26 @@ void load_autoscheduler() {
                  [] { Halide::load_plugin(TW_HALIDE_LIBRARIES "/libautoschedule_adams2019.so"); });
 }
 
+Result<Declared> declare(const std::string& item, const dsl::Workload& workload) {
+  if (workload.op == "conv2d") return declare_conv2d(workload);
+  const auto found = declarations().find(item);
+  if (found != declarations().end()) return found->second();
+  std::vector<std::string> known;
+  for (const auto& [name, unused] : declarations()) known.push_back(name);
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[halide] there is no pipeline '{}'; known: conv2d, {}", item,
+                          join(known, ", ")));
+}
+
 Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& item,
                                                             const Setup& setup) {
-  const auto found = declarations().find(item);
-  if (found == declarations().end()) {
-    std::vector<std::string> known;
-    for (const auto& [name, unused] : declarations()) known.push_back(name);
-    return fail(ErrorCode::Unsupported, fmt::format("[halide] there is no pipeline '{}'; known: {}",
-                                                    item, join(known, ", ")));
-  }
   if (setup.rotated_bytes > 0)
-    return fail(ErrorCode::Unsupported, "[halide] --cold: expressions are compared hot");
+    return fail(ErrorCode::Unsupported, "[halide] --cold: its kernels are compared hot");
   std::vector<std::unique_ptr<Contender>> variants;
   try {
     load_autoscheduler();
-    auto kernel = std::make_unique<HalideKernel>(found->second(), setup);
+    TW_TRY(Declared declared, declare(item, *setup.workload));
+    auto kernel = std::make_unique<HalideKernel>(std::move(declared), setup);
     TW_RETURN_IF_ERROR(kernel->prepare(setup));
     variants.push_back(std::move(kernel));
   } catch (const Halide::Error& error) {

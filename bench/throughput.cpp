@@ -3,44 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bench/report.h"
 #include "db/store.h"
 #include "tools/report.h"
+#include "tuner/scratch.h"
 
 namespace tw::bench {
-namespace {
-
-/// A private directory that is removed at the end.
-class Scratch {
- public:
-  static Result<Scratch> make() {
-    std::error_code error;
-    std::string path =
-        (std::filesystem::temp_directory_path(error) / "tilewright-bench-XXXXXX").string();
-    if (error || !mkdtemp(path.data()))
-      return fail(ErrorCode::Environment,
-                  "[bench] there is no directory for temporary files: set TMPDIR");
-    return Scratch(std::move(path));
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Scratch& operator=(Scratch&&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit Scratch(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-}  // namespace
-
 int64_t Throughput::candidates() const {
   int64_t all = 0;
   for (const auto& [status, count] : progress.trials) all += count;
@@ -59,7 +29,7 @@ Result<Throughput> measure_throughput(const Item& item, const Target& target,
                                       const tuner::TuneOptions& options,
                                       const tuner::Environment& environment,
                                       const tuner::OnProgress& on_progress) {
-  TW_TRY(const Scratch scratch, Scratch::make());
+  TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   TW_TRY(db::Store store, db::Store::open(scratch.path() + "/bench.db", db::OpenMode::ReadWrite));
   TW_TRY(const tuner::Tuned tuned,
          tuner::tune(item.workload, target, options, store, environment, on_progress));

@@ -321,8 +321,8 @@ void CostModel::learn_validity() {
 Scores CostModel::predict(std::span<const std::vector<float>> rows) const {
   Scores scores{{}, std::vector<double>(rows.size(), 0.0)};
   const Matrix matrix = matrix_of(rows);
-  const auto learned = source_ == Source::Learned ? ranker_->predict(matrix)
-                                                  : Result<std::vector<float>>();
+  const auto learned =
+      source_ == Source::Learned ? ranker_->predict(matrix) : Result<std::vector<float>>();
   for (size_t i = 0; i < rows.size(); ++i)
     scores.mean.push_back(margin_of(rows[i]) +
                           (learned && i < learned->size() ? (*learned)[i] : 0.0F));
@@ -366,11 +366,15 @@ Status CostModel::save(const std::string& path) const {
     TW_TRY(json encoded, encode(booster));
     judged.push_back(std::move(encoded));
   }
-  const json content = {{"ranker", std::move(ranker)},      {"validity", std::move(validity)},
+  const json content = {{"ranker", std::move(ranker)},
+                        {"validity", std::move(validity)},
                         {"judged", std::move(judged)},
-                        {"source", to_string(source_)},     {"learned", to_json(quality_.learned)},
-                        {"draft", to_json(quality_.draft)}, {"samples", quality_.samples},
-                        {"failures", quality_.failures},    {"note", quality_.note}};
+                        {"source", to_string(source_)},
+                        {"learned", to_json(quality_.learned)},
+                        {"draft", to_json(quality_.draft)},
+                        {"samples", quality_.samples},
+                        {"failures", quality_.failures},
+                        {"note", quality_.note}};
   const std::vector<uint8_t> bytes = json::to_cbor(content);
   const std::string payload(bytes.begin(), bytes.end());
   return write_file(path, header(payload) + payload);

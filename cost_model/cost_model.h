@@ -4,8 +4,8 @@
 // features. It learns from measurements, judges itself on measurements that it has not seen, and
 // stays with the draft model (cost_model/draft.h) for as long as that one orders better. Its scores
 // are the draft's plus what trees learned about the draft's errors. Three further models, each of
-// which has not seen a third of the samples, are judged on that third; where they disagree little is
-// known.
+// which has not seen a third of the samples, are judged on that third; where they disagree little
+// is known.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.update(samples));           // measured so far, of any workloads

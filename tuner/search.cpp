@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.h"
 
@@ -16,30 +15,62 @@ using schedules::Space;
 
 namespace {
 
-// Scoring a point costs 0.2 to 0.5 ms, building and measuring one about fifty, and half of the
+// Scoring a point costs about 0.1 ms, building and measuring one about fifty, and half of the
 // points or more are found too large while they are lowered.
 constexpr size_t pool_per_pick = 32;
+// Where chance chooses, the pool only has to hold enough legal points.
+constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
-constexpr double random_share = 0.2;
+// Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
+constexpr double random_share = 0.125, hopeful_share = 0.125;
 
-std::vector<Point> best_of(const std::vector<Point>& pool, const Score& score, size_t count) {
-  const std::vector<double> scores = score(pool);
-  std::vector<size_t> order(pool.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const bool x = std::isfinite(scores[a]), y = std::isfinite(scores[b]);
-    return x != y ? x : x && scores[a] > scores[b];
-  });
-  std::vector<Point> picked;
-  for (const size_t i : order) {
-    if (picked.size() == count || !std::isfinite(scores[i])) break;
-    if (std::find(picked.begin(), picked.end(), pool[i]) == picked.end()) picked.push_back(pool[i]);
+struct Rated {
+  Point point;
+  Guess guess;
+};
+
+std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
+  const std::vector<Guess> guesses = score(points);
+  std::vector<Rated> rated;
+  for (size_t i = 0; i < points.size(); ++i)
+    if (std::isfinite(guesses[i].mean)) rated.push_back({std::move(points[i]), guesses[i]});
+  return rated;
+}
+
+using Merit = double (*)(const Guess&);
+double likely(const Guess& guess) { return guess.mean; }
+double hopeful(const Guess& guess) { return guess.mean + guess.spread; }
+double cautious(const Guess& guess) { return guess.mean - guess.spread; }
+
+void sort_by(Merit merit, std::vector<Rated>& points) {
+  std::stable_sort(points.begin(), points.end(),
+                   [&](const Rated& a, const Rated& b) { return merit(a.guess) > merit(b.guess); });
+}
+
+/// Adds the best of those that are not there yet, up to a size of `count`.
+void add_best(std::vector<Rated> pool, Merit merit, size_t count, std::vector<Rated>& picked) {
+  sort_by(merit, pool);
+  for (Rated& rated : pool) {
+    if (picked.size() >= count) return;
+    const auto same = [&](const Rated& other) { return other.point == rated.point; };
+    if (std::none_of(picked.begin(), picked.end(), same)) picked.push_back(std::move(rated));
   }
-  return picked;
+}
+
+/// The score's word on what is legal and new; all that is counts the same.
+Score legal_only(const Score& score) {
+  return [&score](const std::vector<Point>& points) {
+    std::vector<Guess> guesses = score(points);
+    for (Guess& guess : guesses)
+      if (std::isfinite(guess.mean)) guess = 0.0;
+    return guesses;
+  };
 }
 
 class Evolution : public Search {
  public:
+  explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
+
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
                              size_t count, Random& random) override {
     const std::vector<Tried>& history = known.history;
@@ -53,7 +84,7 @@ class Evolution : public Search {
     std::vector<Point> pool;
     if (history.empty()) pool.push_back(space.default_point());
     // The first pool is larger: nothing has been measured yet that could stand in for it.
-    const size_t size = count * pool_per_pick * (history.empty() ? 3 : 1);
+    const size_t size = count * pool_per_pick_ * (history.empty() ? 3 : 1);
     while (pool.size() < size) {
       if (ranked.size() < 2 || random.chance(0.25)) {
         pool.push_back(space.sample(random));
@@ -67,25 +98,44 @@ class Evolution : public Search {
       Point child = random.chance(0.4) ? space.cross(draw(), draw(), random) : draw();
       pool.push_back(space.mutate(child, random));
     }
-    const auto fresh = static_cast<size_t>(std::lround(static_cast<double>(count) * random_share));
-    std::vector<Point> picked = best_of(known.seeds, score, (count + 1) / 2);
-    add_new(best_of(pool, score, history.empty() ? count : count - fresh), count, picked);
-    add_new(best_of(random_pool(space, random, 2 * fresh), score, count), count, picked);
-    return picked;
+    const auto part = [&](double share) {
+      if (history.empty()) return size_t{0};
+      return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
+    };
+    const size_t asked = count - part(random_share);
+    std::vector<Rated> picked;
+    add_best(rate(known.seeds, score), likely, (count + 1) / 2, picked);
+    const std::vector<Rated> rated = rate(std::move(pool), score);
+    add_best(rated, likely, asked - part(hopeful_share), picked);
+    add_best(rated, hopeful, asked, picked);
+    add_best(rate(random_pool(space, random, 4 * (count - asked)), score), likely, count, picked);
+    // A user who stops early has measured what is most likely to be good.
+    sort_by(cautious, picked);
+    std::vector<Point> points;
+    for (Rated& pick : picked) points.push_back(std::move(pick.point));
+    return points;
   }
 
  private:
-  static void add_new(const std::vector<Point>& points, size_t count, std::vector<Point>& picked) {
-    for (const Point& point : points)
-      if (picked.size() < count && std::find(picked.begin(), picked.end(), point) == picked.end())
-        picked.push_back(point);
-  }
-
   static std::vector<Point> random_pool(const Space& space, Random& random, size_t count) {
     std::vector<Point> pool;
     for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
     return pool;
   }
+
+  size_t pool_per_pick_;
+};
+
+/// Evolution without a model: among its children, chance chooses.
+class Blind : public Search {
+ public:
+  std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
+                             size_t count, Random& random) override {
+    return evolution_.propose(space, known, legal_only(score), count, random);
+  }
+
+ private:
+  Evolution evolution_{blind_pool_per_pick};
 };
 
 class RandomSearch : public Search {
@@ -97,9 +147,9 @@ class RandomSearch : public Search {
     for (int attempt = 0; attempt < 50 && picked.size() < count; ++attempt) {
       std::vector<Point> pool;
       for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
-      const std::vector<double> scores = score(pool);
+      const std::vector<Guess> guesses = score(pool);
       for (size_t i = 0; i < pool.size() && picked.size() < count; ++i)
-        if (std::isfinite(scores[i]) &&
+        if (std::isfinite(guesses[i].mean) &&
             std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
           picked.push_back(pool[i]);
     }
@@ -117,7 +167,7 @@ class Grid : public Search {
     for (int steps = 0; steps < 20000 && picked.size() < count && !done_; ++steps) {
       const Point point = next_;
       advance(space);
-      if (space.allowed(point) && std::isfinite(score({point})[0])) picked.push_back(point);
+      if (space.allowed(point) && std::isfinite(score({point})[0].mean)) picked.push_back(point);
     }
     return picked;
   }
@@ -138,6 +188,7 @@ class Grid : public Search {
 
 const std::vector<SearchInfo>& searches() {
   static const std::vector<SearchInfo> table = {
+      {"blind", "children of the best points, chosen by chance"},
       {"evolution", "children of the best points, chosen by the cost model (the default)"},
       {"grid", "counts through the space"},
       {"random", "uniform samples"}};
@@ -145,7 +196,8 @@ const std::vector<SearchInfo>& searches() {
 }
 
 Result<std::unique_ptr<Search>> make_search(std::string_view name) {
-  if (name == "evolution") return std::make_unique<Evolution>();
+  if (name == "evolution") return std::make_unique<Evolution>(pool_per_pick);
+  if (name == "blind") return std::make_unique<Blind>();
   if (name == "random") return std::make_unique<RandomSearch>();
   if (name == "grid") return std::make_unique<Grid>();
   std::vector<std::string> names;

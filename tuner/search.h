@@ -4,8 +4,10 @@
 //
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
 // model's score, and a share of each batch stays random so that a wrong model cannot starve the
-// search (Ansor, OSDI'20, section 5). Schedules that were fast for workloads like this one take
-// half of the first batch. Random and grid are baselines. Deterministic in the random source.
+// search (Ansor, OSDI'20, section 5), and another goes to what may be the fastest for all that is
+// known. Schedules that were fast for workloads like this one take
+// half of the first batch. Blind is evolution without the model: chance chooses among the children.
+// Random and grid are baselines. Deterministic in the random source.
 
 #include <functional>
 #include <memory>
@@ -30,9 +32,13 @@ struct Known {
   const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
 };
 
-/// One number a point, higher is thought faster; not finite for points that are illegal or already
-/// tried.
-using Score = std::function<std::vector<double>(const std::vector<schedules::Point>&)>;
+/// What is thought of a point: higher is faster, give or take the spread. Not finite: it is
+/// illegal, or already tried.
+struct Guess {
+  Guess(double score, double doubt = 0) : mean(score), spread(doubt) {}
+  double mean, spread;
+};
+using Score = std::function<std::vector<Guess>(const std::vector<schedules::Point>&)>;
 
 class Search {
  public:
@@ -43,7 +49,7 @@ class Search {
                                                 Random& random) = 0;
 };
 
-/// Names with one line each, for the command line: evolution, random, grid.
+/// Names with one line each, for the command line: blind, evolution, grid, random.
 struct SearchInfo {
   std::string_view name, summary;
 };

@@ -105,8 +105,8 @@ Status Session::prepare() {
   return {};
 }
 
-std::vector<double> Session::score(const std::vector<schedules::Point>& points) {
-  std::vector<double> scores(points.size(), -std::numeric_limits<double>::infinity());
+std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
+  std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
   // One thread: builders and the runner work meanwhile.
   auto candidates = candidates_of(space_, points, target_, seen_,
                                   {.kernel_threads = options_.threads, .workers = 1});
@@ -118,9 +118,9 @@ std::vector<double> Session::score(const std::vector<schedules::Point>& points) 
     places.push_back(i);
     scored_.insert_or_assign(points[i], std::move(*candidates[i]));
   }
-  const std::vector<double> predicted = model_.predict(rows);
-  for (size_t k = 0; k < rows.size(); ++k) scores[places[k]] = predicted[k];
-  return scores;
+  const cost_model::Scores scores = model_.predict(rows);
+  for (size_t k = 0; k < rows.size(); ++k) guesses[places[k]] = {scores.mean[k], scores.spread[k]};
+  return guesses;
 }
 
 std::vector<Candidate> Session::propose() {

@@ -56,7 +56,7 @@ class Session {
   void report();
   Status record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
-  std::vector<double> score(const std::vector<schedules::Point>& points);
+  std::vector<Guess> score(const std::vector<schedules::Point>& points);
   void learn_from_database();
   Status refresh_peak();
   Status check_installation(const BuildOutcome& built);

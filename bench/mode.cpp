@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/mode.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/report.h"
+#include "tools/report.h"
+
+namespace tw::bench {
+namespace {
+
+Status write_json(const std::string& path, const nlohmann::json& json) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << json.dump(2) << '\n';
+  file.close();
+  if (file) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[bench] '{}' cannot be written: name another --output", path));
+}
+
+}  // namespace
+
+std::string date_of(int64_t now_ms) {
+  const std::time_t seconds = static_cast<std::time_t>(now_ms / 1000);
+  std::tm parts = {};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+}
+
+tuner::TuneOptions Call::tuning(int thread_count) const {
+  tuner::TuneOptions options;
+  options.budget_s = flags.budget_s;
+  options.seed = static_cast<uint64_t>(flags.seed);
+  options.threads = thread_count;
+  return options;
+}
+
+bool Call::interrupted() const { return environment.interrupts->load() > 0; }
+
+Status publish(const Call& call, nlohmann::json document, const std::string& table) {
+  const nlohmann::json common = {{"schema_version", results_schema_version},
+                                 {"date", date_of(call.here.now_ms())},
+                                 {"program_version", call.here.version},
+                                 {"machine", machine_json(call.target)}};
+  document.insert(common.begin(), common.end());
+  const Flags& flags = call.flags;
+  if (!flags.output.empty()) TW_RETURN_IF_ERROR(write_json(flags.output, document));
+  return tools::print(flags.format == "json" ? document.dump(2) + "\n" : table);
+}
+
+}  // namespace tw::bench

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/observed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "bench/affinity.h"
+#include "tuner/contention.h"
+#include "tuner/peak.h"
+
+namespace tw::bench {
+namespace {
+
+// Idle threads of OpenMP poll for up to about 5 ms, ours for 0.1 ms, before they sleep: a poll on
+// the core that the other side's thread needs would be measured as that side's time.
+constexpr auto idle_poll = std::chrono::milliseconds(10);
+
+Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
+  std::this_thread::sleep_for(idle_poll);
+  TW_TRY(const tuner::Peak peak, tuner::measure_f32_peak(threads, clock));
+  return peak.gflops;
+}
+
+}  // namespace
+
+Result<Observed> observe(int threads, const tuner::Clock& clock,
+                         const std::function<Status()>& timing) {
+  TW_TRY(const double peak_before, peak_gflops(threads, clock));
+  const tuner::CounterSources sources{.whole_process = true};
+  const tuner::Counters before = tuner::read_counters(sources);
+  const int64_t start = clock();
+  {
+    const PinnedHere pinned;
+    TW_RETURN_IF_ERROR(timing());
+  }
+  const auto busy = tuner::contention(before, tuner::read_counters(sources), clock() - start);
+  TW_TRY(const double peak_after, peak_gflops(threads, clock));
+  const auto drifted = tuner::drift(peak_before, peak_after);
+  return Observed{std::max(peak_before, peak_after), busy ? *busy : drifted.value_or("")};
+}
+
+Rounds rounds_for(int rounds, int threads) {
+  Rounds options;
+  options.rounds = rounds;
+  if (threads > 1) options.between = [] { std::this_thread::sleep_for(idle_poll); };
+  return options;
+}
+
+}  // namespace tw::bench

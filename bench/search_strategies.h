@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The searches that --search compares: ours, each from an empty database, and other systems'.
+// Not thread-safe; one at a time in a process.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "bench/contender.h"
+#include "bench/search_curves.h"
+#include "bench/suite.h"
+#include "runtime/artifact.h"
+#include "tuner/tune.h"
+
+namespace tw::bench {
+
+/// A search of one workload.
+struct SearchTask {
+  const Item* item = nullptr;
+  const dsl::Arrays* inputs = nullptr;
+  Target target;
+  tuner::TuneOptions tuning;  ///< budget, trials, seed and threads; its `search` is not looked at
+  std::string known;          ///< a database with records of other workloads; empty: there is none
+  const tuner::Environment* environment = nullptr;
+  /// Called when a strategy begins; what it returns hears of its progress.
+  std::function<tuner::OnProgress(std::string_view strategy)> watch;
+};
+
+/// A search's trace and its winner: a kernel of ours, a contender of another system that runs in
+/// this process, or neither where it was timed in a process of its own.
+struct Searched {
+  Trace trace;
+  std::optional<runtime::Artifact> artifact = {};
+  std::unique_ptr<Contender> contender = {};
+};
+
+struct Strategy {
+  std::string_view name, summary;
+  bool ours;
+  Result<Searched> (*run)(std::string_view name, const SearchTask& task,
+                          const tuner::OnProgress& on_progress);
+  /// Why it cannot be run here; empty: it can.
+  std::string (*missing)(const SearchTask& task);
+};
+
+/// In the order of reports: evolution, taught, blind, random, adams2019, tvm.
+const std::vector<Strategy>& strategies();
+
+/// Those in `names` (comma-separated); for an empty text ours, as others take minutes a workload.
+/// Usage for an unknown name, Environment for one that is missing here.
+Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
+                                                       const SearchTask& task);
+
+/// A failure is the trace's `error`; only an interrupt is an error of its own.
+Result<Searched> run_strategy(const Strategy& strategy, const SearchTask& task);
+
+/// Copies into `to` what `path` knows of other workloads of the task's operator on its target.
+Status copy_known(const std::string& path, const SearchTask& task, db::Store& to);
+
+}  // namespace tw::bench

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Recorded trials in place of a machine: how soon does a search find what is known to be fast?
+//
+// A replayed search picks among the recorded trials of a workload, eight at a time, so its outcome
+// needs no machine and no clock, and with one seed it is always the same. Free functions;
+// thread-safe.
+//
+//   TW_TRY(const std::vector<Recording> recordings, read_recordings(file));
+//   TW_TRY(const Replayed draft, replay(recordings, Guide::Draft, 64, {1, 2, 3}));
+//   draft.shares[0][7];   // of the best of the first recording, after eight trials
+//
+// A recording is text: a line {"workload", "target", "threads"}, then a line a trial, {"ns":
+// latency, "tw1": steps}. Trials are uniform samples of the space, failed ones left out.
+
+#include <cstdint>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "base/target.h"
+#include "cost_model/cost_model.h"
+#include "db/record.h"
+#include "dsl/workload.h"
+
+namespace tw::tuner {
+
+struct Recording {
+  std::string workload;                    ///< key
+  std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns
+  double best = 0;                         ///< the largest throughput
+};
+
+/// Invalid, with the number of the line, for what is no recording or holds no trials.
+Result<std::vector<Recording>> read_recordings(std::istream& in);
+
+/// Appends what `records` say of the workload's latency: measured ones, each schedule once.
+void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
+                     int threads, std::span<const db::Record> records);
+
+/// What chooses the next trials: chance, the draft model, a model that learns from the trials of
+/// this recording alone, or one that has learned from all other recordings and from nothing else.
+enum class Guide { Random, Draft, Learned, Taught };
+std::string_view to_string(Guide guide);  ///< "random", "draft", "learned", "taught"
+
+/// The best throughput after 1, 2, ... trials in an order by chance, at most `count`.
+std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
+
+/// The same with the model asked for eight at a time; where it `learns`, it is told the outcomes at
+/// every doubling. Ties of the score fall by chance.
+Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel& model,
+                                          bool learns, size_t count, Random& random);
+
+Result<cost_model::CostModel> taught_by_others(const std::vector<Recording>& recordings,
+                                               size_t left_out);
+
+struct Replayed {
+  /// By recording: the share of its best after 1, 2, ... trials, geometric mean over the seeds.
+  std::vector<std::vector<double>> shares;
+  /// Geometric mean over the recordings; trials count from 1.
+  double share(size_t trials) const;
+};
+
+Result<Replayed> replay(const std::vector<Recording>& recordings, Guide guide, size_t count,
+                        const std::vector<uint64_t>& seeds);
+
+}  // namespace tw::tuner
