@@ -295,7 +295,8 @@ Expr constant(DType type, double value) {
 
 namespace {
 
-/// Most literals are extents, factors and truth values: one node each for all expressions.
+/// Most literals are extents, factors and truth values: one node each for all expressions of a
+/// thread. Shared between threads, their counts of references would be what all wait for.
 constexpr int64_t least_shared = -16, most_shared = 1024;
 
 std::vector<Expr> make_literals(DType type, int64_t least, int64_t most) {
@@ -306,8 +307,9 @@ std::vector<Expr> make_literals(DType type, int64_t least, int64_t most) {
 }
 
 const Expr* shared_literal(DType type, int64_t value) {
-  static const std::vector<Expr> integers = make_literals(Int64, least_shared, most_shared);
-  static const std::vector<Expr> truths = make_literals(Bool, 0, 1);
+  static thread_local const std::vector<Expr> integers =
+      make_literals(Int64, least_shared, most_shared);
+  static thread_local const std::vector<Expr> truths = make_literals(Bool, 0, 1);
   if (type == Int64 && value >= least_shared && value <= most_shared)
     return &integers[static_cast<size_t>(value - least_shared)];
   return type == Bool ? &truths[value != 0] : nullptr;

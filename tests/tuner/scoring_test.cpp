@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/scoring.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/features.h"
+#include "tests/tuner/tuning.h"
+
+namespace tw::tuner {
+namespace {
+
+const Target target = parse_target("x86-64-v3").value();
+
+schedules::Space window_space() {
+  const auto workload = workload_of(
+      "conv2d n=1 c=16 h=14 w=14 k=16 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32 fast");
+  return schedules::Space::derive(workload.compute, target);
+}
+
+std::vector<schedules::Point> sampled(const schedules::Space& space, int count) {
+  Random random(3);
+  std::vector<schedules::Point> points;
+  for (int i = 0; i < count; ++i) points.push_back(space.sample(random));
+  return points;
+}
+
+TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
+  const auto space = window_space();
+  const auto points = sampled(space, 60);
+  const auto candidates = candidates_of(space, points, target, {}, {});
+  std::set<std::string> texts;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const schedules::Schedule schedule = space.schedule(points[i]);
+    const auto program =
+        schedule.program({.unrolled_statements = schedules::most_statements_searched});
+    const bool expected = program && texts.insert(schedule.to_string()).second;
+    ASSERT_EQ(candidates[i].has_value(), expected) << i;
+    if (!expected) continue;
+    EXPECT_EQ(candidates[i]->point, points[i]);
+    EXPECT_EQ(candidates[i]->schedule, schedule.to_string());
+    EXPECT_EQ(candidates[i]->features, *cost_model::extract_features(*program, target, 1));
+  }
+  EXPECT_GT(texts.size(), 5u);
+  EXPECT_LT(texts.size(), points.size());  // some are too large
+}
+
+TEST(Scoring, WhatWasSeenOrComesTwiceIsLeftOut) {
+  const auto space = window_space();
+  const auto once = sampled(space, 20);
+  auto points = once;
+  points.insert(points.end(), once.begin(), once.end());
+  const auto all = candidates_of(space, points, target, {}, {});
+  std::set<std::string> seen;
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_FALSE(all[20 + i]);
+    if (all[i]) seen.insert(all[i]->schedule);
+  }
+  for (const auto& candidate : candidates_of(space, points, target, seen, {}))
+    EXPECT_FALSE(candidate);
+}
+
+TEST(Scoring, WorkersChangeNothing) {
+  const auto space = window_space();
+  const auto points = sampled(space, 60);
+  const auto one = candidates_of(space, points, target, {}, {.workers = 1});
+  const auto three = candidates_of(space, points, target, {}, {.workers = 3});
+  for (size_t i = 0; i < points.size(); ++i) {
+    ASSERT_EQ(one[i].has_value(), three[i].has_value());
+    if (one[i]) EXPECT_EQ(one[i]->features, three[i]->features);
+  }
+}
+
+}  // namespace
+}  // namespace tw::tuner
