@@ -34,6 +34,7 @@ std::string date_of(int64_t now_ms) {
 tuner::TuneOptions Call::tuning(int thread_count) const {
   tuner::TuneOptions options;
   options.budget_s = flags.budget_s;
+  options.effort = tuner::Effort::Full;
   options.seed = static_cast<uint64_t>(flags.seed);
   options.threads = thread_count;
   return options;

@@ -35,6 +35,13 @@ std::string trials_text(const tuner::Progress& p) {
   return text;
 }
 
+/// Nothing once no more trials come.
+std::string gain_text(const tuner::Progress& p, double left_s) {
+  if (!p.next_gain) return "";
+  return fmt::format("the {} is worth about {}", left_s < 60 ? "rest" : "next minute",
+                     show_share(*p.next_gain));
+}
+
 /// The first `columns` characters: a line that wraps cannot be redrawn.
 std::string cut(const std::string& text, size_t columns) {
   size_t seen = 0, end = 0;
@@ -50,7 +57,9 @@ std::string cut(const std::string& text, size_t columns) {
 
 std::string progress_text(const tuner::Progress& p) {
   std::vector<std::string> parts = {best_text(p)};
-  parts.push_back(fmt::format("{:.0f} s left", std::max(0.0, p.budget_s - p.elapsed_s)));
+  const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
+  parts.push_back(fmt::format("{:.0f} s left", left_s));
+  if (const std::string gain = gain_text(p, left_s); !gain.empty()) parts.push_back(gain);
   parts.push_back(trials_text(p));
   if (!p.model.empty()) parts.push_back("model " + p.model);
   return join(parts, " | ");

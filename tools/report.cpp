@@ -112,6 +112,12 @@ std::string show_time(double ns) {
   return fmt::format("{:.2f} s", ns * 1e-9);
 }
 
+std::string show_share(double share) {
+  const double percent = 100 * share;
+  const int digits = percent >= 9.95 ? 0 : percent >= 0.095 ? 1 : 2;
+  return fmt::format("{:.{}f} %", percent, digits);
+}
+
 std::string show_bytes(int64_t bytes) {
   const auto size = static_cast<double>(bytes);
   if (bytes < 1 << 10) return fmt::format("{} B", bytes);

@@ -42,6 +42,8 @@ Status print_json(std::string_view verb, const nlohmann::json& document);
 
 /// "235.1 µs"
 std::string show_time(double ns);
+/// A share of one as "12 %", "0.4 %" or "0.04 %".
+std::string show_share(double share);
 std::string show_bytes(int64_t bytes);
 double gflops(double flops, double ns);
 

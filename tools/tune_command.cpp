@@ -38,7 +38,8 @@ Result<std::vector<Job>> chosen_jobs(const TuneFlags& flags) {
 
 tuner::Effort effort_of(const std::string& text) {
   if (text == "none") return tuner::Effort::None;
-  return text == "quick" ? tuner::Effort::Quick : tuner::Effort::Full;
+  if (text == "quick") return tuner::Effort::Quick;
+  return text == "full" ? tuner::Effort::Full : tuner::Effort::Normal;
 }
 
 tuner::TuneOptions options_of(const TuneFlags& flags) {
@@ -197,8 +198,10 @@ Verb tune_verb() {
       {"budget", Seconds{&f->budget_s}, "time for each workload: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
        "at most so many new ones, one of them measured twice; 0: as time allows"},
-      {"effort", Choice{&f->effort, {"none", "quick", "full"}},
-       "none: only what the database knows; quick: stop at the first plateau"},
+      {"effort", Choice{&f->effort, {"none", "quick", "normal", "full"}},
+       "none: only what the database knows; quick, normal: until the next minute is worth less "
+       "than "
+       "1 %, 0.1 %; full: until the budget is used"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
       {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices and data"},
       {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},

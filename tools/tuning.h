@@ -22,7 +22,7 @@ struct TuneFlags {
   std::string suite, output;
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
-  std::string effort = "full", search = "evolution", format = "table";
+  std::string effort = "normal", search = "evolution", format = "table";
   bool resume = false, dry_run = false, compile_only = false;
 };
 

@@ -24,10 +24,17 @@ double speed_up(const Outcome& o) {
   return untuned > 0 && best > 0 ? untuned / best : 0;
 }
 
+std::string result_text(const Outcome& o) {
+  const std::string ended(tuner::to_string(o.tuned.ended));
+  if (o.tuned.ended == tuner::Ended::FromDatabase) return ended;
+  return fmt::format("{}; a minute more is worth about {}", ended,
+                     show_share(o.tuned.next_minute_gain));
+}
+
 /// What is said of one result.
 Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
   const db::Record& best = o.tuned.best;
-  Facts facts = {{"result", std::string(tuner::to_string(o.tuned.ended))}};
+  Facts facts = {{"result", result_text(o)}};
   const auto row = [&](const char* name, std::string text) {
     facts.emplace_back(name, std::move(text));
   };
@@ -101,6 +108,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["speed_up"] = speed_up(o);
   json["trials"] = o.tuned.progress.trials;
   json["known_trials"] = o.tuned.progress.known_trials;
+  json["next_minute_gain"] = o.tuned.next_minute_gain;
   json["elapsed_s"] = o.tuned.progress.elapsed_s;
   json["working_s"] = o.tuned.progress.working_s;
   json["model"] = o.tuned.progress.model;

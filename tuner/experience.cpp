@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "codegen/abi.h"
 #include "schedules/schedule.h"
@@ -56,6 +57,11 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     if (const auto point = point_of(q, record.schedule))
       out.parents.push_back({*point, throughput_of(record)});
   }
+  std::stable_sort(records.begin(), records.end(), [](const db::Record& x, const db::Record& y) {
+    return std::pair(x.created_ms, x.trial) < std::pair(y.created_ms, y.trial);
+  });
+  for (const db::Record& record : records)
+    out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
 }
 
 struct Neighbour {

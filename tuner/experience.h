@@ -30,6 +30,7 @@ struct Question {
 struct Experience {
   std::set<std::string> tried;          ///< schedule texts of this workload
   std::vector<Tried> parents;           ///< the fastest of them, as points
+  std::vector<double> latencies_ns;     ///< of its trials, oldest first; 0: not valid
   std::vector<schedules::Point> seeds;  ///< fast ones of the nearest other workloads, nearest first
   std::vector<cost_model::Sample> samples;
 };

@@ -24,7 +24,6 @@ constexpr int final_rounds = 11;
 constexpr double finals_s = 2.5;
 // A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
 constexpr double most_plain_flops = 1e9;
-constexpr int64_t plateau_trials = 96;
 // Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
 constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
@@ -81,6 +80,9 @@ bool Session::interrupted() const {
 void Session::report() {
   progress_.elapsed_s = elapsed_s();
   progress_.working_s = farm_.working_s();
+  const double left_s = options_.budget_s - elapsed_s();
+  progress_.next_gain.reset();
+  if (trials_ > 0 && left_s > 0 && !ended()) progress_.next_gain = gain_of(std::min(left_s, 60.0));
   progress_.model = to_string(model_.source());
   progress_.model_note = model_.quality().note;
   if (model_.source() == cost_model::Source::Learned)
@@ -101,6 +103,7 @@ Status Session::prepare() {
   TW_RETURN_IF_ERROR(refresh_peak());
   progress_.untuned_ns = farm_.reference_ns();
   learn_from_database();
+  prepared_ns_ = environment_.clock();
   report();
   return {};
 }
@@ -216,13 +219,10 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   sample.group = std::hash<std::string>()(trial.workload);
   sample.valid = timed && trial.latency_ns > 0;
   fresh_samples_.push_back(std::move(sample));
-  ++since_better_;
-  if (!valid) return;
-  if (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns) {
-    if (trial.latency_ns < 0.99 * progress_.best_ns) since_better_ = 0;
+  if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
     progress_.best_ns = trial.latency_ns;
-  }
-  finalists_.push_back({"", trial});
+  gain_.add(valid ? trial.latency_ns : 0);
+  if (valid) finalists_.push_back({"", trial});
 }
 
 /// Reasons that differ in numbers only count as the first of them.
@@ -270,6 +270,7 @@ void Session::learn_from_database() {
       *store_, {workload_, &space_, target_, options_.threads, [this] { return interrupted(); }});
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
   seen_.merge(known.tried);
+  for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
   history_ = std::move(known.parents);
   // One parent alone would only take the place of the default point: nothing is crossed with it.
   if (history_.size() == 1) history_.clear();
@@ -283,8 +284,13 @@ std::optional<Ended> Session::ended() const {
     return Ended::Budget;
   if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
   if (trials_ >= hopeless_trials && finalists_.empty()) return Ended::Plateau;
-  if (options_.effort == Effort::Quick && since_better_ >= plateau_trials) return Ended::Plateau;
+  if (trials_ > 0 && gain_of(60) < least_gain(options_.effort)) return Ended::Plateau;
   return std::nullopt;
+}
+
+double Session::gain_of(double seconds) const {
+  const double spent_s = static_cast<double>(environment_.clock() - prepared_ns_) * 1e-9;
+  return gain_.next(seconds * static_cast<double>(trials_) / spent_s);
 }
 
 /// The incumbent of earlier runs defends its place; a tie is decided in its favour.
@@ -342,6 +348,7 @@ Result<Tuned> Session::finish(Ended ended) {
 }
 
 Result<Tuned> Session::result(Ended ended) {
+  const double next_minute_gain = trials_ > 0 ? gain_of(60) : 0;
   TW_RETURN_IF_ERROR(recorder_->flush());
   TW_RETURN_IF_ERROR(choose_finalist());
   if (finalists_.empty()) {
@@ -371,6 +378,7 @@ Result<Tuned> Session::result(Ended ended) {
   TW_TRY(tuned.artifact, runtime::read_artifact(built[0].path));
   tuned.best = best;
   tuned.ended = ended;
+  tuned.next_minute_gain = next_minute_gain;
   tuned.failures = failures_;
   progress_.best_ns = tuned.best.latency_ns;
   report();

@@ -14,6 +14,7 @@
 #include "db/recorder.h"
 #include "schedules/space.h"
 #include "tuner/farm.h"
+#include "tuner/gain.h"
 #include "tuner/scoring.h"
 #include "tuner/search.h"
 #include "tuner/tune.h"
@@ -43,6 +44,8 @@ class Session {
   Status measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built);
   void learn();
   std::optional<Ended> ended() const;
+  /// What so many seconds more are expected to bring (gain.h).
+  double gain_of(double seconds) const;
   /// Compares the fastest few interleaved, builder idle; the winner is the result.
   Result<Tuned> finish(Ended ended);
 
@@ -79,7 +82,7 @@ class Session {
   std::unique_ptr<Search> search_;
   cost_model::CostModel model_;
   Random random_;
-  int64_t started_ns_ = 0;
+  int64_t started_ns_ = 0, prepared_ns_ = 0;
   double peak_gflops_ = 0;
   double flops_ = 0;
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
@@ -91,8 +94,9 @@ class Session {
   std::vector<Finalist> finalists_;                ///< fastest first, a few
   std::map<std::string, int64_t> failures_;
   std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
+  GainCurve gain_;
   Progress progress_;
-  int64_t trials_ = 0, since_better_ = 0, peak_due_ = 0, broken_builds_ = 0;
+  int64_t trials_ = 0, peak_due_ = 0, broken_builds_ = 0;
 };
 
 }  // namespace tw::tuner

@@ -32,7 +32,7 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
                               workload.key(), options.threads));
     TW_TRY(runtime::Artifact artifact,
            build_schedule(workload, known->schedule, target, options.threads, false, environment));
-    Tuned tuned{*known, std::move(artifact), {}, Ended::FromDatabase, {}};
+    Tuned tuned{*known, std::move(artifact), {}, Ended::FromDatabase, 0, {}};
     tuned.progress.best_ns = known->latency_ns;
     tuned.progress.flops = known->flops;
     tuned.progress.peak_gflops = known->peak_gflops;
@@ -66,6 +66,19 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
     if (building.empty()) TW_RETURN_IF_ERROR(build_proposed());
   }
   return session.finish(ended.value_or(Ended::Trials));
+}
+
+double least_gain(Effort effort) {
+  switch (effort) {
+    case Effort::Quick:
+      return 0.01;
+    case Effort::Normal:
+      return 0.001;
+    case Effort::None:
+    case Effort::Full:
+      return 0;
+  }
+  return 0;
 }
 
 std::string_view to_string(Ended ended) {

@@ -30,13 +30,15 @@
 
 namespace tw::tuner {
 
-/// None answers from the database alone; Quick ends at the first plateau; Full uses the budget.
-enum class Effort { None, Quick, Full };
+/// None answers from the database alone. The others search until the next minute is expected to
+/// shorten the latency by less than least_gain(): 1 %, 0.1 %, or until the budget is used.
+enum class Effort { None, Quick, Normal, Full };
+double least_gain(Effort effort);
 
 struct TuneOptions {
   double budget_s = 60;
   int64_t trials = 0;  ///< at most so many new ones; 0: as the budget allows
-  Effort effort = Effort::Full;
+  Effort effort = Effort::Normal;
   std::string search = "evolution";  ///< a name of searches() in tuner/search.h
   uint64_t seed = 1;
   int threads = 1;        ///< that the kernel will run on
@@ -67,9 +69,13 @@ struct Progress {
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"
   std::string model_note;  ///< why it is the draft; empty: it is not
   double working_s = 0;    ///< spent building, verifying or measuring
+  /// By what share the next minute, or what is left of the budget, is expected to shorten the
+  /// latency (gain.h). Absent before the first trial and in the finals.
+  std::optional<double> next_gain;
 };
 using OnProgress = std::function<void(const Progress&)>;
 
+/// Plateau: the next minute is worth less than the effort's least gain.
 enum class Ended { FromDatabase, Budget, Trials, Plateau, Interrupted };
 std::string_view to_string(Ended ended);
 
@@ -78,6 +84,7 @@ struct Tuned {
   runtime::Artifact artifact;
   Progress progress;
   Ended ended = Ended::Budget;
+  double next_minute_gain = 0;              ///< that one more is expected to bring (gain.h)
   std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
 };
 

@@ -56,7 +56,7 @@ TABLE = [
     ("Fault07_pad_beyond_the_kernel", 2, [*CONV, "--attr", "pad=4"], ["padding of 4", "reach of 3"]),
     ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
     ("Fault50_cuda", 3, [*CONV, "--target", "cuda"], ["cuda", "host"]),
-    ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, full", "did you mean 'full'"]),
+    ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, normal, full", "did you mean 'full'"]),
     ("empty_path", 2, [*CONV, "--db", ""], ["--db", "empty path"]),
     ("expression_file", 5, ["tune", "--expr", "absent.tw"], ["absent.tw"]),
     ("workload_key", 2, ["tune", "--workload", "conv9 n=1"], ["conv9"]),

@@ -56,6 +56,13 @@ TEST(Numbers, Times) {
   EXPECT_EQ(show_time(2.5e9), "2.50 s");
 }
 
+TEST(Numbers, Shares) {
+  EXPECT_EQ(show_share(0.5), "50 %");
+  EXPECT_EQ(show_share(0.0999), "10 %");
+  EXPECT_EQ(show_share(0.01), "1.0 %");
+  EXPECT_EQ(show_share(0.0004), "0.04 %");
+}
+
 TEST(Numbers, Counts) {
   EXPECT_EQ(show_counts({{"hopeless", 3}, {"ok", 45}}), "45 ok, 3 hopeless");
   EXPECT_EQ(show_count(1, "thread"), "1 thread");
@@ -82,6 +89,18 @@ TEST(Progress, TheBestAgainstPeakAndUntuned) {
   EXPECT_EQ(progress_text(p),
             "best 1.00 ms, 100.0 GFLOP/s, 80 % of peak, 38.0x untuned | 12 s left | "
             "48 trials (45 ok, 3 hopeless), 12 known | model draft");
+}
+
+TEST(Progress, WhatTheNextMinuteIsWorth) {
+  tuner::Progress p;
+  p.budget_s = 300;
+  p.next_gain = 0.0042;
+  EXPECT_NE(progress_text(p).find("| 300 s left | the next minute is worth about 0.4 % |"),
+            std::string::npos);
+  p.elapsed_s = 270;
+  p.next_gain = 0.00042;
+  EXPECT_NE(progress_text(p).find("| 30 s left | the rest is worth about 0.04 % |"),
+            std::string::npos);
 }
 
 TEST(Progress, AnOverdrawnBudgetLeavesNothing) {

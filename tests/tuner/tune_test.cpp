@@ -92,6 +92,17 @@ TEST_F(Tune, WithoutEffortTheDatabaseAnswers) {
   EXPECT_EQ(known->ended, Ended::FromDatabase);
 }
 
+TEST_F(Tune, QuickEndsWhenTheNextMinuteIsWorthLittle) {
+  std::optional<double> last;
+  const auto tuned = run({.budget_s = 600, .effort = Effort::Quick}, test_environment(),
+                         [&](const Progress& p) { last = p.next_gain ? p.next_gain : last; });
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Plateau);
+  ASSERT_TRUE(last);
+  EXPECT_LT(tuned->next_minute_gain, 0.02);
+  EXPECT_FALSE(tuned->progress.next_gain);
+}
+
 TEST_F(Tune, Fault31_AnInterruptKeepsTheBestSoFar) {
   std::atomic<int> interrupts = 0;
   Environment environment = test_environment();

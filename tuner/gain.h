@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What more trials are worth, told from the trials so far.
+//
+// The best of n trials improves by steps that become rarer and smaller. On recorded searches, guided
+// and random ones, what a doubling of the trials brings falls to a quarter with each doubling, down
+// to a tail of about 0.08 % a doubling that lasts. So the logarithm of the latency falls in k trials
+// after n by
+//
+//   tail * log2((n + k) / n) + rate * (1 - (n / (n + k))^2) / ln 4
+//
+// where the rate, per doubling at n, is the mean over the doublings so far, each step scaled down by
+// what has passed since.
+//
+//   GainCurve curve;
+//   for (...) curve.add(latency_ns);
+//   curve.next(60 * trials_per_s);   // 0.004: the next minute is worth about 0.4 %
+//
+// A value; not thread-safe.
+
+#include <cstdint>
+
+namespace tw::tuner {
+
+class GainCurve {
+ public:
+  /// One more trial; 0: it is not valid.
+  void add(double latency_ns);
+  int64_t trials() const { return trials_; }
+  /// By what share `more` trials are expected to shorten the best latency, 0 to 1. Before the first
+  /// valid trial, as if every doubling halved it.
+  double next(double more) const;
+
+ private:
+  int64_t trials_ = 0;
+  double best_ns_ = 0;
+  double steps_ = 0.02;  ///< log-improvements, each scaled down since; first what is expected of one
+};
+
+}  // namespace tw::tuner
