@@ -16,6 +16,12 @@
 namespace tw::tools {
 namespace {
 
+/// Which of a suite's workloads this is about.
+std::string goal_text(const tuner::Progress& p) {
+  if (p.goals == 1 || p.name.empty()) return "";
+  return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.goals);
+}
+
 std::string best_text(const tuner::Progress& p) {
   if (p.best_ns <= 0)
     return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
@@ -56,7 +62,7 @@ std::string cut(const std::string& text, size_t columns) {
 }  // namespace
 
 std::string progress_text(const tuner::Progress& p) {
-  std::vector<std::string> parts = {best_text(p)};
+  std::vector<std::string> parts = {goal_text(p) + best_text(p)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
   parts.push_back(fmt::format("{:.0f} s left", left_s));
   if (const std::string gain = gain_text(p, left_s); !gain.empty()) parts.push_back(gain);

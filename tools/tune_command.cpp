@@ -27,12 +27,13 @@ Result<std::vector<Job>> chosen_jobs(const TuneFlags& flags) {
   std::vector<Job> jobs;
   if (flags.suite.empty()) {
     TW_TRY(dsl::Workload workload, chosen_workload(flags.workload));
-    jobs.push_back({"", std::move(workload)});
+    jobs.push_back({"", std::move(workload), 1});
     return jobs;
   }
   TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.workload.accuracy));
   TW_TRY(const std::vector<SuiteItem> items, suite(flags.suite, accuracy));
-  for (const SuiteItem& item : items) jobs.push_back({item.name, item.workload});
+  for (const SuiteItem& item : items)
+    jobs.push_back({item.name, item.workload, static_cast<double>(item.count)});
   return jobs;
 }
 
@@ -82,10 +83,14 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
                   show_count(flags.target.threads, "thread")));
 }
 
-std::string title_of(const TuneFlags& flags, const Job& job) {
-  const std::string what =
-      fmt::format("{}{} for {} on {}", job.name.empty() ? "" : job.name + ": ", job.workload.key(),
-                  flags.target.target, show_count(flags.target.threads, "thread"));
+std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
+  const std::string what = fmt::format(
+      "{} for {} on {}",
+      flags.suite.empty()
+          ? jobs.front().workload.key()
+          : fmt::format("{} of {}", show_count(static_cast<int64_t>(jobs.size()), "workload"),
+                        flags.suite),
+      flags.target.target, show_count(flags.target.threads, "thread"));
   if (flags.effort == "none") return "looking up " + what;
   return fmt::format("tuning {}, {} s, seed {}", what, format_double(flags.budget_s), flags.seed);
 }
@@ -98,24 +103,49 @@ Status check_folder_of(const std::string& output) {
                                                   folder.string(), std::strerror(errno)));
 }
 
-Result<Outcome> tune_one(const TuneFlags& flags, const Surroundings& here, const Job& job,
-                         const Target& target, db::Store& store,
-                         const std::atomic<int>& interrupts) {
+Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
+                                                       const Surroundings& here,
+                                                       const std::vector<Job>& jobs,
+                                                       const Target& target, db::Store& store,
+                                                       const std::atomic<int>& interrupts) {
   tuner::Environment environment = tuning_environment(flags.place, here);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
-  Outcome outcome;
-  outcome.job = &job;
-  {
-    ProgressDisplay display(here, title_of(flags, job));
-    tuner::Progress start;
-    start.budget_s = options.budget_s;
-    display.update(start);
-    TW_TRY(outcome.tuned, tuner::tune(job.workload, target, options, store, environment,
-                                      [&](const tuner::Progress& p) { display.update(p); }));
+  std::vector<tuner::Goal> goals;
+  for (const Job& job : jobs) goals.push_back({job.workload, job.weight, job.name});
+  ProgressDisplay display(here, title_of(flags, jobs));
+  tuner::Progress start;
+  start.goals = goals.size();
+  start.budget_s = options.budget_s;
+  display.update(start);
+  return tuner::tune_all(goals, target, options, store, environment,
+                         [&](const tuner::Progress& p) { display.update(p); });
+}
+
+/// Sorts results into those with a kernel, which is kept, and the others.
+std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
+                          const std::vector<Job>& jobs, std::vector<Result<tuner::Tuned>> results,
+                          WithoutResult& others) {
+  std::vector<Outcome> outcomes;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Result<Outcome> outcome = [&]() -> Result<Outcome> {
+      TW_TRY(tuner::Tuned tuned, std::move(results[i]));
+      TW_TRY(const std::string path, keep_artifact(flags, here, tuned.artifact));
+      return Outcome{&jobs[i], std::move(tuned), path};
+    }();
+    if (outcome)
+      outcomes.push_back(std::move(*outcome));
+    else
+      others.failed.push_back({jobs[i].name, jobs[i].workload.key(), outcome.error()});
   }
-  TW_TRY(outcome.artifact, keep_artifact(flags, here, outcome.tuned.artifact));
-  return outcome;
+  return outcomes;
+}
+
+/// One workload of a suite that cannot be tuned leaves the others alone.
+void note_failures(const WithoutResult& others) {
+  for (const auto& failed : others.failed)
+    if (failed.error.code != ErrorCode::Interrupted)
+      note((failed.name.empty() ? failed.workload : failed.name) + ": " + failed.error.message);
 }
 
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
@@ -127,19 +157,9 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(flags.output.empty() ? check_cache(flags.place, here)
                                           : check_folder_of(flags.output));
   const std::atomic<int>& interrupts = watch_interrupts();
-  std::vector<Outcome> outcomes;
-  for (const Job& job : jobs) {
-    auto outcome = tune_one(flags, here, job, target, store, interrupts);
-    if (outcome) {
-      outcomes.push_back(std::move(*outcome));
-    } else {
-      // One workload of a suite that cannot be tuned leaves the others alone.
-      const std::string named = job.name.empty() ? "" : job.name + ": ";
-      if (jobs.size() > 1) note(named + outcome.error().message);
-      others.failed.push_back({job.name, job.workload.key(), outcome.error()});
-    }
-    if (interrupts.load() > 0) break;
-  }
+  TW_TRY(auto results, tune_watched(flags, here, jobs, target, store, interrupts));
+  const std::vector<Outcome> outcomes = kept(flags, here, jobs, std::move(results), others);
+  if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
   const bool failed = !others.failed.empty();
@@ -195,9 +215,9 @@ Verb tune_verb() {
        Text{&f->suite},
        "tune a list of workloads, see `list suites`",
        {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
-      {"budget", Seconds{&f->budget_s}, "time for each workload: 500ms, 60s, 5m"},
+      {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
-       "at most so many new ones, one of them measured twice; 0: as time allows"},
+       "at most so many new ones of each workload, one measured twice; 0: as time allows"},
       {"effort", Choice{&f->effort, {"none", "quick", "normal", "full"}},
        "none: only what the database knows; quick, normal: until the next minute is worth less "
        "than "

@@ -29,6 +29,7 @@ struct TuneFlags {
 struct Job {
   std::string name;  ///< in the suite; empty: the only one
   dsl::Workload workload;
+  double weight = 1;  ///< how often the network has it
 };
 
 /// What became of a job.

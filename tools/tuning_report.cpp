@@ -109,6 +109,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["trials"] = o.tuned.progress.trials;
   json["known_trials"] = o.tuned.progress.known_trials;
   json["next_minute_gain"] = o.tuned.next_minute_gain;
+  json["spent_s"] = o.tuned.spent_s;
   json["elapsed_s"] = o.tuned.progress.elapsed_s;
   json["working_s"] = o.tuned.progress.working_s;
   json["model"] = o.tuned.progress.model;

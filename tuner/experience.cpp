@@ -33,6 +33,7 @@ std::optional<schedules::Point> point_of(const Question& q, const std::string& t
 
 void add_sample(const dsl::Workload& workload, const db::Record& record, const Question& q,
                 Experience& out) {
+  if (q.learned && !q.learned->insert(record.hash).second) return;
   if (auto sample = sample_of(workload, record, q.target, q.threads))
     out.samples.push_back(std::move(*sample));
 }

@@ -24,6 +24,9 @@ struct Question {
   const schedules::Space* space;  ///< of the workload
   Target target;
   int threads = 1;
+  /// Hashes of records that a model has learned from: they give no samples, and those that do are
+  /// added.
+  std::set<std::string>* learned = nullptr;
   std::function<bool()> interrupted;  ///< what is known so far is the answer then
 };
 

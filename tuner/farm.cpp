@@ -39,12 +39,19 @@ constexpr double timeouts_per_build = 6;
 // More would have less than two candidates of a batch each.
 constexpr int most_builders = 4;
 
+constexpr int64_t trials_per_peak = 32;
+constexpr int peak_windows = 5;
+
 size_t builders_for(const Target& target, int threads) {
   const int cores = target.cores > threads ? target.cores - threads : target.cores;
   return static_cast<size_t>(std::clamp(cores, 1, most_builders));
 }
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+tl::unexpected<Error> interrupted_at_start() {
+  return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
+}
 
 /// What the end of a worker without a reply says about the candidate.
 MeasureReply fault_of(const Outcome& outcome) {
@@ -60,10 +67,9 @@ MeasureReply fault_of(const Outcome& outcome) {
 
 Farm::~Farm() = default;
 
-Result<Farm> Farm::start(const dsl::Workload& workload, const Target& target, int threads,
-                         uint64_t seed, const Environment& environment, double timeout_s) {
+Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
+                         const Environment& environment, double timeout_s) {
   Farm farm;
-  farm.workload_ = workload.key();
   farm.target_ = target.to_string();
   farm.threads_ = threads;
   farm.seed_ = seed;
@@ -99,8 +105,9 @@ void Farm::busy(int64_t from_ns, int64_t to_ns) {
   busy_until_ns_ = to_ns;
 }
 
-Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) {
-  building_trials_ = !packs;
+Status Farm::begin_build(const std::string& workload, const std::vector<std::string>& schedules,
+                         const BuildUse& use) {
+  building_needed_ = use.needed;
   build_started_ns_ = clock_();
   size_t next = 0;
   for (size_t i = 0; i < builders_.size() && next < schedules.size(); ++i) {
@@ -109,13 +116,13 @@ Status Farm::begin_build(const std::vector<std::string>& schedules, bool packs) 
     const size_t left = schedules.size() - next, idle = builders_.size() - i;
     const size_t count = (left + idle - 1) / idle;
     const auto first = schedules.begin() + static_cast<ptrdiff_t>(next);
-    const BuildJob job{workload_,
+    const BuildJob job{workload,
                        target_,
                        code_generator_,
                        scratch_->path(),
                        {first, first + static_cast<ptrdiff_t>(count)},
                        next_artifact_,
-                       packs};
+                       use.packs};
     if (const Status status = hand_over(builder, job); !status) {
       give_up_building();
       return status;
@@ -143,7 +150,7 @@ void Farm::give_up_building() {
 
 std::vector<BuildOutcome> Farm::finish_build() {
   const bool preparing = patience_->gives_up_at_once;
-  patience_->gives_up_at_once = preparing || building_trials_;
+  patience_->gives_up_at_once = preparing || !building_needed_;
   const int64_t deadline_ns = clock_() + to_ns(timeouts_per_build * timeout_s_);
   std::vector<BuildOutcome> outcomes;
   for (Builder& builder : builders_) {
@@ -153,6 +160,15 @@ std::vector<BuildOutcome> Farm::finish_build() {
   }
   patience_->gives_up_at_once = preparing;
   return outcomes;
+}
+
+Result<std::string> Farm::build(const std::string& workload, const std::string& schedule,
+                                const BuildUse& use) {
+  TW_RETURN_IF_ERROR(begin_build(workload, {schedule}, use));
+  const BuildOutcome built = finish_build()[0];
+  if (!built.path.empty()) return built.path;
+  return fail(built.status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
+              fmt::format("{}: {}", built.status, built.reason));
 }
 
 std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
@@ -175,26 +191,22 @@ std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
   return std::move(built.outcomes);
 }
 
-Status Farm::prepare(const std::string& schedule) {
-  patience_->gives_up_at_once = true;
-  Status status = build_and_load_reference(schedule);
-  if (!status && patience_->interrupted_ns)
-    status = fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
+Result<double> Farm::prepare(const std::string& workload, const std::string& reference,
+                             bool needed) {
+  if (workload == workload_ && reference == reference_) return reference_ns_;
+  workload_ = workload;
+  reference_ = reference;
+  patience_->gives_up_at_once = !needed;
+  Status status = runner_->running() ? load_reference() : restart_runner();
   patience_->gives_up_at_once = false;
-  return status;
-}
-
-Status Farm::build_and_load_reference(const std::string& schedule) {
-  TW_RETURN_IF_ERROR(begin_build({schedule}, true));
-  const auto outcomes = finish_build();
-  if (outcomes[0].path.empty())
-    return fail(ErrorCode::Environment,
-                fmt::format("[tune] the reference kernel cannot be built: {}", outcomes[0].reason));
-  reference_ = outcomes[0].path;
-  return load_reference();
+  if (status) return reference_ns_;
+  workload_.clear();
+  if (patience_->interrupted_ns) return interrupted_at_start();
+  return tl::unexpected<Error>(status.error());
 }
 
 Status Farm::load_reference() {
+  if (workload_.empty()) return {};
   MeasureReply fault;
   // The reference runs untuned, on several fills: give it room.
   TW_TRY(const std::string bytes,
@@ -233,6 +245,7 @@ Status Farm::restart_runner() {
 
 Result<MeasureReply> Farm::measure(const MeasureJob& job) {
   if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  ++measured_;
   MeasureReply reply;
   TW_TRY(const std::string bytes, ask_runner(Job(job), timeout_s_, reply));
   if (!bytes.empty())
@@ -255,6 +268,19 @@ Result<CompareReply> Farm::compare(const std::string& a, const std::string& b, i
 }
 
 Result<double> Farm::peak_gflops() {
+  if (measured_ < peak_due_) return peak_gflops_;
+  // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core,
+  // and against so low a peak every trial would look impossible.
+  double fastest = 0;
+  for (int window = 0; window < peak_windows; ++window) {
+    TW_TRY(const double gflops, measure_peak());
+    fastest = std::max(fastest, gflops);
+  }
+  peak_due_ = measured_ + trials_per_peak;
+  return peak_gflops_ = fastest;
+}
+
+Result<double> Farm::measure_peak() {
   if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
   MeasureReply fault;
   TW_TRY(const std::string bytes, ask_runner(Job(PeakJob{threads_}), timeout_s_, fault));

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The workers of a tuning run, as the parent sees them: some build candidates, one runs them. Each
-// job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
-// with a status. Not thread-safe.
+// The workers of a tuning run, as the parent sees them: some build candidates, one runs them, of
+// whatever workloads. Each job has a deadline; a worker that dies, hangs or talks nonsense is
+// replaced and its job answered with a status. Not thread-safe.
+//
+//   TW_TRY(Farm farm, Farm::start(target, 1, 1, environment, 10));
+//   TW_RETURN_IF_ERROR(farm.begin_build(workload, {schedule}, {}));
+//   ... farm.finish_build()[0].path ...
+//   TW_RETURN_IF_ERROR(farm.prepare(workload, reference));   // before the first measure(), and to
+//   TW_TRY(MeasureReply reply, farm.measure({path}));        // go over to another workload
 
 #include <memory>
 #include <optional>
@@ -19,30 +25,43 @@
 
 namespace tw::tuner {
 
+/// How schedules are to be built.
+struct BuildUse {
+  bool packs = false;   ///< with packing kernels, where trials go without
+  bool needed = false;  ///< for a result: goes on a while after an interrupt
+};
+
 class Farm {
  public:
   /// Starts the runner and makes a private directory for artifacts; builders, at most four, start
   /// with their first jobs, on the cores that the kernel leaves free or else on all of them.
   /// Environment when it cannot.
-  static Result<Farm> start(const dsl::Workload& workload, const Target& target, int threads,
-                            uint64_t seed, const Environment& environment, double timeout_s);
+  static Result<Farm> start(const Target& target, int threads, uint64_t seed,
+                            const Environment& environment, double timeout_s);
   Farm(Farm&&) = default;
   Farm& operator=(Farm&&) = default;
   ~Farm();
 
-  /// Hands schedules to the builders and returns at once; finish_build() waits for the outcome.
-  /// Those without `packs` are trials, which are given up at the first interrupt.
-  Status begin_build(const std::vector<std::string>& schedules, bool packs = false);
+  /// Hands schedules of a workload (its key) to the builders and returns at once; finish_build()
+  /// waits for the outcome. What is not needed is given up at the first interrupt.
+  Status begin_build(const std::string& workload, const std::vector<std::string>& schedules,
+                     const BuildUse& use);
   std::vector<BuildOutcome> finish_build();
+  /// Both, of one schedule: the artifact's path.
+  Result<std::string> build(const std::string& workload, const std::string& schedule,
+                            const BuildUse& use);
 
-  /// Builds the reference kernel from `schedule` and readies the runner; needed once before
-  /// measure(). Interrupted when the user stops it: a large reference takes its time.
-  Status prepare(const std::string& schedule);
-  /// Of one call of the reference kernel.
-  double reference_ns() const { return reference_ns_; }
+  /// Readies the runner for a workload, whose reference kernel was built at `reference`, and says
+  /// how long one call of it takes, ns. Costs nothing where the runner is ready for it, and little
+  /// where it has been. Interrupted when the user stops it, for a result (`needed`) after a while:
+  /// a large reference takes its time.
+  Result<double> prepare(const std::string& workload, const std::string& reference,
+                         bool needed = false);
   /// A candidate's fault is an answer, not an error.
   Result<MeasureReply> measure(const MeasureJob& job);
   Result<CompareReply> compare(const std::string& a, const std::string& b, int rounds);
+  /// Of the machine, on the kernel's threads: measured now and then, as clocks move by 30 % within
+  /// minutes on some machines.
   Result<double> peak_gflops();
 
   /// Seconds in which a worker was busy, overlap counted once; builders by their own account.
@@ -60,10 +79,11 @@ class Farm {
   void busy(int64_t from_ns, int64_t to_ns);
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
   Status restart_runner();
-  Status build_and_load_reference(const std::string& schedule);
   Status load_reference();
+  Result<double> measure_peak();
 
-  std::string workload_, target_, reference_;
+  std::string target_;
+  std::string workload_, reference_;  ///< that the runner is ready for
   int threads_ = 1;
   uint64_t seed_ = 1;
   double timeout_s_ = 10;
@@ -77,11 +97,13 @@ class Farm {
   Clock waiting_clock_;
   std::vector<Builder> builders_;
   std::optional<Process> runner_;
-  bool building_trials_ = false;
+  bool building_needed_ = false;
   int64_t next_artifact_ = 0;
   int64_t build_started_ns_ = 0, busy_until_ns_ = 0;
   double working_s_ = 0;
   double reference_ns_ = 0;
+  double peak_gflops_ = 0;
+  int64_t measured_ = 0, peak_due_ = 0;  ///< candidates so far, and at which the peak is due
 };
 
 }  // namespace tw::tuner

@@ -12,6 +12,14 @@ namespace {
 constexpr double tail_per_doubling = 0.0008;
 constexpr double left_after_doubling = 0.25;
 
+// Parts in which worth() spends its time.
+constexpr int parts = 16;
+
+double saved_ns(const Outlook& o, double seconds) {
+  const double before = o.curve.next(o.committed);
+  return o.total_ns * (o.curve.next(o.committed + seconds * o.trials_per_s) - before);
+}
+
 }  // namespace
 
 void GainCurve::add(double latency_ns) {
@@ -30,9 +38,35 @@ double GainCurve::next(double more) const {
   const double doublings = std::log2((n + std::max(0.0, more)) / n);
   if (best_ns_ == 0) return 1 - std::exp2(-doublings);
   const double rate = steps_ / (1 + std::log2(n));
-  const double falling = rate * (1 - std::pow(left_after_doubling, doublings)) /
-                         -std::log(left_after_doubling);
+  const double falling =
+      rate * (1 - std::pow(left_after_doubling, doublings)) / -std::log(left_after_doubling);
   return 1 - std::exp(-(tail_per_doubling * doublings + falling));
+}
+
+std::optional<size_t> best_use(const std::vector<Outlook>& outlooks, double seconds) {
+  std::optional<size_t> best;
+  double most_ns = 0;
+  for (size_t i = 0; i < outlooks.size(); ++i) {
+    const double ns = saved_ns(outlooks[i], seconds);
+    if (ns <= most_ns) continue;
+    best = i;
+    most_ns = ns;
+  }
+  return best;
+}
+
+double worth(std::vector<Outlook> outlooks, double seconds) {
+  double total_ns = 0, saved = 0;
+  for (const Outlook& o : outlooks) total_ns += o.total_ns;
+  const double part_s = outlooks.size() == 1 ? seconds : seconds / parts;
+  for (double left_s = seconds; left_s > part_s / 2; left_s -= part_s) {
+    const auto best = best_use(outlooks, part_s);
+    if (!best) break;
+    Outlook& o = outlooks[*best];
+    saved += saved_ns(o, part_s);
+    o.committed += part_s * o.trials_per_s;
+  }
+  return total_ns > 0 ? saved / total_ns : 0;
 }
 
 }  // namespace tw::tuner

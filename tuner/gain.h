@@ -2,15 +2,15 @@
 #pragma once
 // What more trials are worth, told from the trials so far.
 //
-// The best of n trials improves by steps that become rarer and smaller. On recorded searches, guided
-// and random ones, what a doubling of the trials brings falls to a quarter with each doubling, down
-// to a tail of about 0.08 % a doubling that lasts. So the logarithm of the latency falls in k trials
-// after n by
+// The best of n trials improves by steps that become rarer and smaller. On recorded searches,
+// guided and random ones, what a doubling of the trials brings falls to a quarter with each
+// doubling, down to a tail of about 0.08 % a doubling that lasts. So the logarithm of the latency
+// falls in k trials after n by
 //
 //   tail * log2((n + k) / n) + rate * (1 - (n / (n + k))^2) / ln 4
 //
-// where the rate, per doubling at n, is the mean over the doublings so far, each step scaled down by
-// what has passed since.
+// where the rate, per doubling at n, is the mean over the doublings so far, each step scaled down
+// by what has passed since.
 //
 //   GainCurve curve;
 //   for (...) curve.add(latency_ns);
@@ -18,7 +18,10 @@
 //
 // A value; not thread-safe.
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace tw::tuner {
 
@@ -34,7 +37,22 @@ class GainCurve {
  private:
   int64_t trials_ = 0;
   double best_ns_ = 0;
-  double steps_ = 0.02;  ///< log-improvements, each scaled down since; first what is expected of one
+  double steps_ =
+      0.02;  ///< log-improvements, each scaled down since; first what is expected of one
 };
+
+/// One of several searches that share their time.
+struct Outlook {
+  GainCurve curve;
+  double total_ns = 0;      ///< its best latency, times how often that counts
+  double trials_per_s = 0;  ///< that its time buys
+  double committed = 0;     ///< trials under way
+};
+
+/// Where the next `seconds` save most of the sum of total_ns; nothing where all save nothing.
+std::optional<size_t> best_use(const std::vector<Outlook>& outlooks, double seconds);
+
+/// By what share so many seconds, each spent where it saves most, shorten the sum of total_ns.
+double worth(std::vector<Outlook> outlooks, double seconds);
 
 }  // namespace tw::tuner

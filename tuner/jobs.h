@@ -36,6 +36,7 @@ struct PrepareJob {
   std::string workload, reference;
   int64_t threads = 1;
   uint64_t seed = 1;
+  friend bool operator==(const PrepareJob&, const PrepareJob&) = default;
 };
 struct PrepareReply {
   std::string error = {};  ///< empty: ready

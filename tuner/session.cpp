@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <regex>
+#include <utility>
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
@@ -19,14 +21,13 @@ namespace {
 
 // Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
 constexpr size_t most_finalists = 4;
-constexpr int final_rounds = 11;
-// Kept back from the budget for the finals.
-constexpr double finals_s = 2.5;
+// With fewer than the least there is no verdict.
+constexpr int least_rounds = 7, most_rounds = 11;
+constexpr double minute_s = 60;
+// Before the first batch: one core builds eight candidates in a third of a second.
+constexpr double usual_trials_per_s = 20;
 // A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
 constexpr double most_plain_flops = 1e9;
-// Clocks move by 30 % within minutes on some machines: records carry the peak of their moment.
-constexpr int64_t trials_per_peak = 32;
-constexpr int peak_windows = 5;
 // So many trials without a valid one: the next would fail too.
 constexpr int64_t hopeless_trials = 96;
 // So many builds in a row that fail for no fault of the candidates: the compiler or linker is
@@ -35,59 +36,110 @@ constexpr int64_t most_broken_builds = 24;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
-}  // namespace
-
-Result<Session> Session::open(const dsl::Workload& workload, const Target& target,
-                              const TuneOptions& options, db::Store& store,
-                              const Environment& environment, const OnProgress& on_progress) {
-  TW_TRY(std::unique_ptr<Search> search, make_search(options.search));
-  TW_TRY(Farm farm, Farm::start(workload, target, options.threads, options.seed, environment,
-                                options.timeout_s));
-  Session session(workload, target, options, store, environment, on_progress, std::move(farm));
-  session.search_ = std::move(search);
-  return session;
+tl::unexpected<Error> interrupted_at_start() {
+  return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
 }
 
-Session::Session(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
-                 db::Store& store, const Environment& environment, const OnProgress& on_progress,
-                 Farm farm)
-    : workload_(&workload),
-      target_(target),
-      options_(options),
-      store_(&store),
-      environment_(environment),
-      on_progress_(on_progress),
-      farm_(std::move(farm)),
-      recorder_(std::make_unique<db::Recorder>(
-          store, db::Spool(db::Spool::spool_path(store.path())),
-          db::RecorderOptions{.batch = static_cast<size_t>(options.batch)})),
-      space_(schedules::Space::derive(workload.compute, target)),
-      random_(options.seed),
-      started_ns_(environment.clock()),
-      flops_(dsl::count_flops(workload.compute)) {
-  progress_.budget_s = options.budget_s;
+/// Of each of so many comparisons in so much time. A round is four batches of a millisecond or one
+/// call; loading both and filling their buffers takes as long as a few rounds.
+int rounds_within(double seconds, size_t comparisons, double latency_ns) {
+  const double round_s = 4 * std::max(1e-3, latency_ns * 1e-9);
+  const double rounds = seconds / (static_cast<double>(comparisons) * round_s) - 3;
+  return static_cast<int>(
+      std::clamp(rounds, static_cast<double>(least_rounds), static_cast<double>(most_rounds)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Shared>> Shared::start(const Target& target, const TuneOptions& options,
+                                              db::Store& store, const Environment& environment,
+                                              const OnProgress& on_progress) {
+  const int64_t started_ns = environment.clock();
+  TW_TRY(Farm farm,
+         Farm::start(target, options.threads, options.seed, environment, options.timeout_s));
+  db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
+                        {.batch = static_cast<size_t>(options.batch)});
+  return std::unique_ptr<Shared>(new Shared{.target = target,
+                                            .options = options,
+                                            .store = &store,
+                                            .environment = environment,
+                                            .on_progress = on_progress,
+                                            .farm = std::move(farm),
+                                            .recorder = std::move(recorder),
+                                            .started_ns = started_ns});
+}
+
+double Shared::elapsed_s() const {
+  return static_cast<double>(environment.clock() - started_ns) * 1e-9;
+}
+
+bool Shared::interrupted() const {
+  return environment.interrupts && environment.interrupts->load() > 0;
+}
+
+double Shared::worth(double seconds) const {
+  std::vector<Outlook> outlooks;
+  for (const Session* session : sessions) outlooks.push_back(session->outlook(0));
+  return tuner::worth(std::move(outlooks), seconds);
+}
+
+Result<std::optional<db::Record>> Shared::best_known(const dsl::Workload& workload) const {
+  return tuner::best_known(*store, workload, target, options.threads);
+}
+
+void Shared::learn(std::vector<cost_model::Sample> more, bool at_once) {
+  samples += more.size();
+  std::move(more.begin(), more.end(), std::back_inserter(fresh_samples));
+  // Refits cost tenths of a second: at every doubling, then every 128 samples, then every quarter.
+  const size_t due = std::min(learned_at == 0 ? size_t{24} : 2 * learned_at,
+                              learned_at + std::max<size_t>(128, learned_at / 4));
+  if (fresh_samples.empty() || (samples < due && !at_once)) return;
+  learned_at = samples;
+  // What cannot be learned from leaves the draft model in charge.
+  (void)model.update(fresh_samples);
+  fresh_samples.clear();
+}
+
+Result<std::unique_ptr<Session>> Session::open(const Goal& goal, Shared& shared) {
+  TW_TRY(std::unique_ptr<Search> search, make_search(shared.options.search));
+  return std::unique_ptr<Session>(new Session(goal, shared, std::move(search)));
+}
+
+Session::Session(const Goal& goal, Shared& shared, std::unique_ptr<Search> search)
+    : workload_(&goal.workload),
+      key_(goal.workload.key()),
+      name_(goal.name),
+      weight_(goal.weight),
+      shared_(shared),
+      target_(shared.target),
+      options_(shared.options),
+      environment_(shared.environment),
+      farm_(shared.farm),
+      model_(shared.model),
+      space_(schedules::Space::derive(goal.workload.compute, shared.target)),
+      search_(std::move(search)),
+      random_(shared.options.seed),
+      flops_(dsl::count_flops(goal.workload.compute)) {
   progress_.flops = flops_;
 }
 
-double Session::elapsed_s() const {
-  return static_cast<double>(environment_.clock() - started_ns_) * 1e-9;
-}
-
-bool Session::interrupted() const {
-  return environment_.interrupts && environment_.interrupts->load() > 0;
-}
-
 void Session::report() {
-  progress_.elapsed_s = elapsed_s();
+  const Progress& suite = shared_.suite;
+  progress_.name = name_;
+  progress_.goals = suite.goals;
+  progress_.finished = suite.finished;
+  progress_.budget_s = options_.budget_s;
+  progress_.elapsed_s = shared_.elapsed_s();
   progress_.working_s = farm_.working_s();
-  const double left_s = options_.budget_s - elapsed_s();
+  const double left_s = options_.budget_s - progress_.elapsed_s;
   progress_.next_gain.reset();
-  if (trials_ > 0 && left_s > 0 && !ended()) progress_.next_gain = gain_of(std::min(left_s, 60.0));
+  if (trials_ > 0 && left_s > 0 && !ended())
+    progress_.next_gain = shared_.worth(std::min(left_s, minute_s));
   progress_.model = to_string(model_.source());
   progress_.model_note = model_.quality().note;
   if (model_.source() == cost_model::Source::Learned)
     progress_.model += fmt::format(", rank correlation {:.2f}", model_.quality().learned.spearman);
-  if (on_progress_) on_progress_(progress_);
+  if (shared_.on_progress) shared_.on_progress(progress_);
 }
 
 std::string Session::reference_schedule() const {
@@ -97,14 +149,28 @@ std::string Session::reference_schedule() const {
   return (tiled.program() ? tiled : plain).to_string();
 }
 
-Status Session::prepare() {
+Status Session::begin_reference() {
   report();
-  TW_RETURN_IF_ERROR(farm_.prepare(reference_schedule()));
-  TW_RETURN_IF_ERROR(refresh_peak());
-  progress_.untuned_ns = farm_.reference_ns();
-  learn_from_database();
-  prepared_ns_ = environment_.clock();
+  return farm_.begin_build(key_, {reference_schedule()}, {.packs = true});
+}
+
+Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
+  reference_ = built[0].path;
+  if (reference_.empty())
+    return shared_.interrupted()
+               ? interrupted_at_start()
+               : fail(ErrorCode::Environment,
+                      fmt::format("[tune] the reference kernel cannot be built: {}",
+                                  built[0].reason));
+  TW_TRY(progress_.untuned_ns, farm_.prepare(key_, reference_));
+  if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
   report();
+  return {};
+}
+
+Status Session::refresh_peak() {
+  TW_TRY(peak_gflops_, farm_.peak_gflops());
+  progress_.peak_gflops = peak_gflops_;
   return {};
 }
 
@@ -128,7 +194,8 @@ std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
 
 std::vector<Candidate> Session::propose() {
   scored_.clear();
-  if (interrupted()) return {};
+  learn_from_database();
+  if (shared_.interrupted()) return {};
   auto count = static_cast<size_t>(options_.batch);
   if (options_.trials > 0)
     count = static_cast<size_t>(std::clamp<int64_t>(
@@ -150,16 +217,16 @@ std::vector<Candidate> Session::propose() {
 Status Session::begin_build(const std::vector<Candidate>& batch) {
   std::vector<std::string> texts;
   for (const Candidate& c : batch) texts.push_back(c.schedule);
-  return farm_.begin_build(texts);
+  return farm_.begin_build(key_, texts, {});
 }
-
-std::vector<BuildOutcome> Session::finish_build() { return farm_.finish_build(); }
 
 Status Session::measure(const std::vector<Candidate>& batch,
                         const std::vector<BuildOutcome>& built) {
-  if (const Status peak = refresh_peak(); !peak && !interrupted()) return peak;
+  if (shared_.interrupted()) return {};
+  TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_));
+  if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
   for (size_t i = 0; i < batch.size(); ++i) {
-    if (interrupted()) break;
+    if (shared_.interrupted()) break;
     MeasureReply reply{built[i].status, built[i].reason};
     if (!built[i].path.empty()) {
       const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;
@@ -183,7 +250,7 @@ Status Session::measure(const std::vector<Candidate>& batch,
 Status Session::check_installation(const BuildOutcome& built) {
   if (!built.path.empty()) broken_builds_ = 0;
   if (!built.installation || ++broken_builds_ < most_broken_builds) return {};
-  TW_RETURN_IF_ERROR(recorder_->flush());
+  TW_RETURN_IF_ERROR(shared_.recorder.flush());
   return fail(
       ErrorCode::Environment,
       fmt::format("[tune] {} candidates in a row could not be built, the last one because of: {}",
@@ -202,7 +269,8 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
   record = db::seal(std::move(record));
 
   digest(c, record);
-  return recorder_->add(std::move(record));
+  shared_.learned_records.insert(record.hash);
+  return shared_.recorder.add(std::move(record));
 }
 
 /// What progress, search and model take from a trial.
@@ -218,7 +286,7 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   sample.throughput = throughput_of(trial.latency_ns);
   sample.group = std::hash<std::string>()(trial.workload);
   sample.valid = timed && trial.latency_ns > 0;
-  fresh_samples_.push_back(std::move(sample));
+  if (!c.features.empty()) fresh_samples_.push_back(std::move(sample));
   if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
     progress_.best_ns = trial.latency_ns;
   gain_.add(valid ? trial.latency_ns : 0);
@@ -233,41 +301,20 @@ void Session::count_failure(const std::string& reason) {
   ++failures_[first->second];
 }
 
-Status Session::refresh_peak() {
-  if (trials_ < peak_due_) return {};
-  // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core,
-  // and against so low a peak every trial would look impossible.
-  double fastest = 0;
-  for (int window = 0; window < peak_windows; ++window) {
-    TW_TRY(const double gflops, farm_.peak_gflops());
-    fastest = std::max(fastest, gflops);
-  }
-  peak_gflops_ = fastest;
-  progress_.peak_gflops = peak_gflops_;
-  peak_due_ = trials_ + trials_per_peak;
-  return {};
-}
-
 /// An interrupt may end the wait for a candidate, which then has no fault.
 bool Session::cut_short(const Result<MeasureReply>& reply) const {
-  return interrupted() && (!reply || reply->status == "timeout");
+  return shared_.interrupted() && (!reply || reply->status == "timeout");
 }
 
 void Session::learn() {
-  if (interrupted()) return;
-  // Refits cost tenths of a second: at every doubling, then every 128 trials.
-  const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_, learned_at_ + 128);
-  const auto trials = static_cast<size_t>(trials_);
-  if (trials < due || fresh_samples_.empty()) return;
-  learned_at_ = trials;
-  (void)model_.update(
-      fresh_samples_);  // what cannot be learned from leaves the draft model in charge
-  fresh_samples_.clear();
+  if (!shared_.interrupted()) shared_.learn(std::exchange(fresh_samples_, {}), false);
 }
 
 void Session::learn_from_database() {
-  Experience known = recall(
-      *store_, {workload_, &space_, target_, options_.threads, [this] { return interrupted(); }});
+  if (std::exchange(recalled_, true)) return;
+  Experience known =
+      recall(*shared_.store, {workload_, &space_, target_, options_.threads,
+                              &shared_.learned_records, [this] { return shared_.interrupted(); }});
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
   seen_.merge(known.tried);
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
@@ -275,46 +322,59 @@ void Session::learn_from_database() {
   // One parent alone would only take the place of the default point: nothing is crossed with it.
   if (history_.size() == 1) history_.clear();
   seeds_ = std::move(known.seeds);
-  if (!known.samples.empty()) (void)model_.update(known.samples);
+  shared_.learn(std::move(known.samples), true);
 }
 
 std::optional<Ended> Session::ended() const {
-  if (interrupted()) return Ended::Interrupted;
-  if (elapsed_s() >= options_.budget_s - std::min(finals_s, 0.1 * options_.budget_s))
-    return Ended::Budget;
+  if (shared_.interrupted()) return Ended::Interrupted;
+  if (shared_.left_s() <= 0) return Ended::Budget;
   if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
   if (trials_ >= hopeless_trials && finalists_.empty()) return Ended::Plateau;
-  if (trials_ > 0 && gain_of(60) < least_gain(options_.effort)) return Ended::Plateau;
+  if (trials_ > 0 && gain_of(minute_s) < least_gain(options_.effort)) return Ended::Plateau;
   return std::nullopt;
 }
 
-double Session::gain_of(double seconds) const {
-  const double spent_s = static_cast<double>(environment_.clock() - prepared_ns_) * 1e-9;
-  return gain_.next(seconds * static_cast<double>(trials_) / spent_s);
+Outlook Session::outlook(int64_t under_way) const {
+  const double latency_ns = progress_.best_ns > 0 ? progress_.best_ns : progress_.untuned_ns;
+  return {gain_, weight_ * latency_ns,
+          spent_s_ > 0 ? static_cast<double>(trials_) / spent_s_ : usual_trials_per_s,
+          static_cast<double>(under_way)};
 }
 
-/// The incumbent of earlier runs defends its place; a tie is decided in its favour.
-Status Session::choose_finalist() {
-  if (interrupted()) return {};
-  TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
+double Session::gain_of(double seconds) const { return worth({outlook(0)}, seconds); }
+
+/// The incumbent of earlier runs defends its place, where it can still be built. Whether there is
+/// one.
+Result<bool> Session::defend_known() {
+  TW_TRY(const auto known, shared_.best_known(*workload_));
   const bool is_new =
       known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
         return f.record.schedule == known->schedule;
       });
-  if (is_new) {
-    TW_RETURN_IF_ERROR(farm_.begin_build({known->schedule}));
-    const auto built = farm_.finish_build();
-    if (!built[0].path.empty()) {
-      TW_TRY(const MeasureReply checked, farm_.measure({built[0].path, 0, true}));
-      if (checked.status == "ok") finalists_.insert(finalists_.begin(), {built[0].path, *known});
-    }
-  }
-  for (size_t i = 1; i < finalists_.size() && !interrupted(); ++i) {
+  if (!is_new) return false;
+  const auto built = farm_.build(key_, known->schedule, {});
+  if (!built) return false;
+  TW_TRY(const MeasureReply checked, farm_.measure({*built, 0, true}));
+  if (checked.status != "ok") return false;
+  finalists_.insert(finalists_.begin(), {*built, *known});
+  return true;
+}
+
+/// A tie is decided in favour of the incumbent of earlier runs.
+Status Session::choose_finalist(double seconds) {
+  if (shared_.interrupted()) return {};
+  const double until_s = shared_.elapsed_s() + seconds;
+  TW_TRY(const bool defends, defend_known());
+  for (size_t i = 1; i < finalists_.size() && !shared_.interrupted(); ++i) {
+    // The first comparison is always made; later ones, of less promise, as time allows.
+    if (i > 1 && shared_.elapsed_s() >= until_s) break;
     TW_TRY(const CompareReply c,
-           farm_.compare(finalists_[0].path, finalists_[i].path, final_rounds));
+           farm_.compare(finalists_[0].path, finalists_[i].path,
+                         rounds_within(until_s - shared_.elapsed_s(), finalists_.size() - i,
+                                       finalists_[0].record.latency_ns)));
     if (!c.error.empty()) continue;
     // Between trials of one run the faster of a tie is as good; an incumbent must be beaten.
-    const bool beaten = is_new ? c.winner == static_cast<int64_t>(Winner::B) : c.ratio < 1;
+    const bool beaten = defends ? c.winner == static_cast<int64_t>(Winner::B) : c.ratio < 1;
     if (beaten) std::swap(finalists_[0], finalists_[i]);
   }
   return {};
@@ -324,62 +384,62 @@ Status Session::choose_finalist() {
 /// the best is the result, so that every later question has the same answer.
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
-  if (!interrupted()) {
+  if (!shared_.interrupted()) {
     const auto again = farm_.measure({winner.path, 0, false});
     if (!cut_short(again)) {
       TW_TRY(const MeasureReply reply, again);
       TW_RETURN_IF_ERROR(record(Candidate{{}, winner.record.schedule, {}}, reply));
     }
   }
-  TW_RETURN_IF_ERROR(recorder_->flush());
-  TW_TRY(const auto known, best_known(*store_, *workload_, target_, options_.threads));
+  TW_RETURN_IF_ERROR(shared_.recorder.flush());
+  TW_TRY(const auto known, shared_.best_known(*workload_));
   return known.value_or(winner.record);
 }
 
-Result<Tuned> Session::finish(Ended ended) {
-  auto tuned = result(ended);
+Result<Tuned> Session::finish(Ended ended, double seconds) {
+  auto tuned = result(ended, seconds);
   // What could not be done in the time that an interrupt leaves is nobody's fault.
-  if (!tuned && interrupted())
-    return fail(ErrorCode::Interrupted,
-                finalists_.empty()
-                    ? "[tune] interrupted before any candidate was measured"
-                    : "[tune] interrupted before the winner was compiled; its trials are stored");
+  if (!tuned && shared_.interrupted())
+    return finalists_.empty()
+               ? interrupted_at_start()
+               : fail(ErrorCode::Interrupted,
+                      "[tune] interrupted before the winner was compiled; its trials are stored");
   return tuned;
 }
 
-Result<Tuned> Session::result(Ended ended) {
-  const double next_minute_gain = trials_ > 0 ? gain_of(60) : 0;
-  TW_RETURN_IF_ERROR(recorder_->flush());
-  TW_RETURN_IF_ERROR(choose_finalist());
-  if (finalists_.empty()) {
-    std::vector<std::pair<int64_t, std::string>> reasons;
-    for (const auto& [reason, count] : failures_) reasons.emplace_back(-count, reason);
-    std::sort(reasons.begin(), reasons.end());
-    std::string text;
-    for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
-      text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
-    return fail(
-        ErrorCode::NoCandidate,
-        fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
-                    trials_, text.empty() ? "nothing could be proposed" : text));
-  }
-  TW_TRY(const db::Record best, confirm_winner());
+Error Session::nothing_found() const {
+  std::vector<std::pair<int64_t, std::string>> reasons;
+  for (const auto& [reason, count] : failures_) reasons.emplace_back(-count, reason);
+  std::sort(reasons.begin(), reasons.end());
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
+    text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
+  return {ErrorCode::NoCandidate,
+          fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
+                      trials_, text.empty() ? "nothing could be proposed" : text)};
+}
+
+Result<Tuned> Session::result(Ended ended, double seconds) {
   Tuned tuned;
+  tuned.next_minute_gain = trials_ > 0 ? gain_of(minute_s) : 0;
+  TW_RETURN_IF_ERROR(shared_.recorder.flush());
+  if (!reference_.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
+  TW_RETURN_IF_ERROR(choose_finalist(seconds));
+  if (finalists_.empty()) return tl::unexpected<Error>(nothing_found());
+  TW_TRY(tuned.best, confirm_winner());
   // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
-  TW_RETURN_IF_ERROR(farm_.begin_build({best.schedule}, true));
-  const auto built = farm_.finish_build();
-  if (built[0].path.empty())
+  const auto built = farm_.build(key_, tuned.best.schedule, {.packs = true, .needed = true});
+  if (!built)
     return fail(ErrorCode::Internal,
-                fmt::format("[tune] the winner cannot be rebuilt: {}", built[0].reason));
-  TW_TRY(const MeasureReply checked, farm_.measure({built[0].path, 0, true}));
+                "[tune] the winner cannot be rebuilt: " + built.error().message);
+  TW_TRY(const MeasureReply checked, farm_.measure({*built, 0, true}));
   if (checked.status != "ok")
     return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}",
                                                  checked.status, checked.reason));
-  TW_TRY(tuned.artifact, runtime::read_artifact(built[0].path));
-  tuned.best = best;
+  TW_TRY(tuned.artifact, runtime::read_artifact(*built));
   tuned.ended = ended;
-  tuned.next_minute_gain = next_minute_gain;
   tuned.failures = failures_;
+  tuned.spent_s = spent_s_;
   progress_.best_ns = tuned.best.latency_ns;
   report();
   tuned.progress = progress_;

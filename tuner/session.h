@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one tuning run knows and does, in the words that tune() is written in. Private to tune.cpp.
+// What a tuning run knows and does about one of its workloads. Private to the run (suite.h).
 
 #include <map>
 #include <memory>
@@ -27,68 +27,104 @@ struct Finalist {
   db::Record record;
 };
 
+class Session;
+
+/// What the sessions of a run share: workers, the budget, the database and the cost model, which
+/// learns from the trials of all.
+struct Shared {
+  static Result<std::unique_ptr<Shared>> start(const Target& target, const TuneOptions& options,
+                                               db::Store& store, const Environment& environment,
+                                               const OnProgress& on_progress);
+  double elapsed_s() const;
+  /// Of the budget, before the finals.
+  double left_s() const { return options.budget_s - finals_s - elapsed_s(); }
+  bool interrupted() const;
+  /// The share that so many seconds are worth, all sessions together.
+  double worth(double seconds) const;
+  /// Adds samples, and learns from them when it is time.
+  void learn(std::vector<cost_model::Sample> samples, bool at_once);
+  Result<std::optional<db::Record>> best_known(const dsl::Workload& workload) const;
+
+  Target target;
+  TuneOptions options;
+  db::Store* store;
+  Environment environment;
+  OnProgress on_progress;
+  Farm farm;
+  db::Recorder recorder;
+  cost_model::CostModel model = cost_model::CostModel();
+  std::vector<cost_model::Sample> fresh_samples = {};  ///< not learned from yet
+  size_t samples = 0, learned_at = 0;                  ///< in all; at the last refit
+  std::set<std::string> learned_records = {};          ///< hashes of what the database taught
+  int64_t started_ns = 0;
+  double finals_s = 0;                        ///< kept back for the finals of all
+  Progress suite = {};                        ///< its goals and how many are finished
+  std::vector<const Session*> sessions = {};  ///< that have begun
+};
+
 class Session {
  public:
-  static Result<Session> open(const dsl::Workload& workload, const Target& target,
-                              const TuneOptions& options, db::Store& store,
-                              const Environment& environment, const OnProgress& on_progress);
+  static Result<std::unique_ptr<Session>> open(const Goal& goal, Shared& shared);
 
-  /// Builds and checks the reference, measures the machine's peak, learns from the database.
-  Status prepare();
-  /// The next batch by search and cost model; empty when the space is exhausted.
+  Status begin_reference();
+  /// Waits for the reference kernel, checks it, and measures the machine's peak.
+  Status finish_reference(const std::vector<BuildOutcome>& built);
+  /// The next batch by search and cost model, the first one with what the database knows; empty
+  /// when the space is exhausted or enough trials are made.
   std::vector<Candidate> propose();
   Status begin_build(const std::vector<Candidate>& batch);
-  /// Waits for the builders; outcomes in the order of the batch.
-  std::vector<BuildOutcome> finish_build();
   /// Verifies and measures what was built, records every candidate, keeps the fastest.
   Status measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built);
   void learn();
+  /// That this much of the run's time went to it.
+  void charge(double seconds) { spent_s_ += seconds; }
   std::optional<Ended> ended() const;
-  /// What so many seconds more are expected to bring (gain.h).
-  double gain_of(double seconds) const;
-  /// Compares the fastest few interleaved, builder idle; the winner is the result.
-  Result<Tuned> finish(Ended ended);
+  /// Where it stands among others; `under_way` trials are not measured yet.
+  Outlook outlook(int64_t under_way) const;
+  /// Compares the fastest few interleaved, builder idle, as many as fit in the time; the winner is
+  /// the result.
+  Result<Tuned> finish(Ended ended, double seconds);
 
  private:
-  Session(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
-          db::Store& store, const Environment& environment, const OnProgress& on_progress,
-          Farm farm);
+  Session(const Goal& goal, Shared& shared, std::unique_ptr<Search> search);
 
-  double elapsed_s() const;
-  bool interrupted() const;
   void report();
+  Status refresh_peak();
   Status record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
   std::vector<Guess> score(const std::vector<schedules::Point>& points);
   void learn_from_database();
-  Status refresh_peak();
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
   bool cut_short(const Result<MeasureReply>& reply) const;
-  Status choose_finalist();
+  Status choose_finalist(double seconds);
+  Result<bool> defend_known();
   Result<db::Record> confirm_winner();
-  Result<Tuned> result(Ended ended);
+  Result<Tuned> result(Ended ended, double seconds);
+  Error nothing_found() const;
   std::string reference_schedule() const;
+  double gain_of(double seconds) const;
 
   const dsl::Workload* workload_;
-  Target target_;
-  TuneOptions options_;
-  db::Store* store_;
-  Environment environment_;
-  OnProgress on_progress_;
-  Farm farm_;
-  std::unique_ptr<db::Recorder> recorder_;
+  std::string key_, name_;
+  double weight_;
+  Shared& shared_;
+  const Target& target_;
+  const TuneOptions& options_;
+  const Environment& environment_;
+  Farm& farm_;
+  cost_model::CostModel& model_;
   schedules::Space space_;
   std::unique_ptr<Search> search_;
-  cost_model::CostModel model_;
   Random random_;
-  int64_t started_ns_ = 0, prepared_ns_ = 0;
-  double peak_gflops_ = 0;
   double flops_ = 0;
+  double peak_gflops_ = 0;
+  double spent_s_ = 0;
+  std::string reference_;                ///< its artifact
+  bool recalled_ = false;                ///< what the database knows
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
-  std::vector<cost_model::Sample> fresh_samples_;  ///< not learned from yet
-  size_t learned_at_ = 0;                          ///< trials at the last refit
+  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal
   std::set<std::string> seen_;                     ///< schedule texts proposed or known
   std::vector<Finalist> finalists_;                ///< fastest first, a few
@@ -96,7 +132,7 @@ class Session {
   std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
   GainCurve gain_;
   Progress progress_;
-  int64_t trials_ = 0, peak_due_ = 0, broken_builds_ = 0;
+  int64_t trials_ = 0, broken_builds_ = 0;
 };
 
 }  // namespace tw::tuner

@@ -10,62 +10,83 @@
 #include "schedules/schedule.h"
 #include "tuner/device.h"
 #include "tuner/farm.h"
-#include "tuner/session.h"
+#include "tuner/suite.h"
 #include "tuner/trial_record.h"
 
 namespace tw::tuner {
 
-// Propose -> predict -> choose -> build -> verify -> measure -> record -> learn -> stop?
+namespace {
+
+Result<Tuned> from_database(const dsl::Workload& workload, const Target& target, int threads,
+                            db::Store& store, const Environment& environment) {
+  TW_TRY(const auto known, best_known(store, workload, target, threads));
+  if (!known)
+    return fail(ErrorCode::NoCandidate,
+                fmt::format("[tune] the database has no kernel of '{}' for this "
+                            "target and {} threads: tune without --effort none",
+                            workload.key(), threads));
+  Tuned tuned;
+  TW_TRY(tuned.artifact,
+         build_schedule(workload, known->schedule, target, threads, false, environment));
+  tuned.best = *known;
+  tuned.ended = Ended::FromDatabase;
+  tuned.progress.best_ns = known->latency_ns;
+  tuned.progress.flops = known->flops;
+  tuned.progress.peak_gflops = known->peak_gflops;
+  return tuned;
+}
+
+}  // namespace
+
+// Choose a workload -> propose -> predict -> choose -> build -> verify -> measure -> record ->
+// learn
+// -> stop?
 //
 // Builders work on one batch while the runner measures the batch before and the next one is thought
 // out: with one core for the kernel and one for a builder nothing waits. A kernel that uses every
 // core is measured alone.
+Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, const Target& target,
+                                            const TuneOptions& options, db::Store& store,
+                                            const Environment& environment,
+                                            const OnProgress& on_progress) {
+  if (options.effort == Effort::None) {
+    std::vector<Result<Tuned>> known;
+    for (const Goal& goal : goals)
+      known.push_back(from_database(goal.workload, target, options.threads, store, environment));
+    return known;
+  }
+  const bool overlaps = options.threads < target.cores;
+  TW_TRY(Suite suite, Suite::open(goals, target, options, store, environment, on_progress));
+
+  std::optional<Work> proposed = suite.next(), building;
+  const auto build_proposed = [&] {
+    while (proposed && !building) {
+      if (suite.begin_build(*proposed))
+        building = std::exchange(proposed, std::nullopt);
+      else
+        proposed = suite.next();
+    }
+  };
+  build_proposed();
+  proposed = suite.next();
+  while (building) {
+    const std::vector<BuildOutcome> built = suite.finish_build();
+    const Work work = *std::exchange(building, std::nullopt);
+    if (overlaps) build_proposed();
+    suite.measure(work, built);
+    build_proposed();
+    if (!proposed) proposed = suite.next();
+    build_proposed();
+  }
+  return suite.finish();
+}
+
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment,
                    const OnProgress& on_progress) {
-  if (options.effort == Effort::None) {
-    TW_TRY(const auto known, best_known(store, workload, target, options.threads));
-    if (!known)
-      return fail(ErrorCode::NoCandidate,
-                  fmt::format("[tune] the database has no kernel of '{}' for this "
-                              "target and {} threads: tune without --effort none",
-                              workload.key(), options.threads));
-    TW_TRY(runtime::Artifact artifact,
-           build_schedule(workload, known->schedule, target, options.threads, false, environment));
-    Tuned tuned{*known, std::move(artifact), {}, Ended::FromDatabase, 0, {}};
-    tuned.progress.best_ns = known->latency_ns;
-    tuned.progress.flops = known->flops;
-    tuned.progress.peak_gflops = known->peak_gflops;
-    return tuned;
-  }
-  const bool overlaps = options.threads < target.cores;
-  TW_TRY(Session session,
-         Session::open(workload, target, options, store, environment, on_progress));
-  TW_RETURN_IF_ERROR(session.prepare());
-
-  std::vector<Candidate> building, proposed = session.propose();
-  // The first batch is measured even where preparing took the whole budget.
-  std::optional<Ended> ended;
-  const auto build_proposed = [&]() -> Status {
-    if (ended || proposed.empty()) return {};
-    building = std::exchange(proposed, {});
-    return session.begin_build(building);
-  };
-  TW_RETURN_IF_ERROR(build_proposed());
-  ended = session.ended();
-  if (!ended) proposed = session.propose();
-  while (!building.empty()) {
-    const std::vector<BuildOutcome> built = session.finish_build();
-    const std::vector<Candidate> batch = std::exchange(building, {});
-    if (overlaps) TW_RETURN_IF_ERROR(build_proposed());
-    TW_RETURN_IF_ERROR(session.measure(batch, built));
-    session.learn();
-    if (!ended) ended = session.ended();
-    if (building.empty()) TW_RETURN_IF_ERROR(build_proposed());
-    if (!ended) proposed = session.propose();
-    if (building.empty()) TW_RETURN_IF_ERROR(build_proposed());
-  }
-  return session.finish(ended.value_or(Ended::Trials));
+  TW_TRY(std::vector<Result<Tuned>> results,
+         tune_all({{workload}}, target, options, store, environment, on_progress));
+  return std::move(results[0]);
 }
 
 double least_gain(Effort effort) {
@@ -109,14 +130,18 @@ struct Built {
 Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view schedule,
                             const Target& target, int threads, bool verify,
                             const Environment& environment) {
-  TW_TRY(Farm farm, Farm::start(workload, target, threads, 1, environment, 60));
-  TW_RETURN_IF_ERROR(farm.begin_build({std::string(schedule)}, true));
-  const auto outcomes = farm.finish_build();
-  if (outcomes[0].path.empty())
-    return fail(outcomes[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
-                fmt::format("[compile] {}: {}", outcomes[0].status, outcomes[0].reason));
-  if (verify) TW_RETURN_IF_ERROR(farm.prepare(schedules::Schedule(workload.compute).to_string()));
-  return Built{std::move(farm), outcomes[0].path};
+  TW_TRY(Farm farm, Farm::start(target, threads, 1, environment, 60));
+  const BuildUse use = {.packs = true};
+  const auto built = farm.build(workload.key(), std::string(schedule), use);
+  if (!built) return fail(built.error().code, "[compile] " + built.error().message);
+  if (!verify) return Built{std::move(farm), *built};
+  const auto reference =
+      farm.build(workload.key(), schedules::Schedule(workload.compute).to_string(), use);
+  if (!reference)
+    return fail(ErrorCode::Environment,
+                "[tune] the reference kernel cannot be built: " + reference.error().message);
+  TW_RETURN_IF_ERROR(farm.prepare(workload.key(), *reference));
+  return Built{std::move(farm), *built};
 }
 
 }  // namespace

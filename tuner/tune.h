@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -35,9 +36,16 @@ namespace tw::tuner {
 enum class Effort { None, Quick, Normal, Full };
 double least_gain(Effort effort);
 
+/// A workload to be tuned, one of several perhaps.
+struct Goal {
+  dsl::Workload workload;
+  double weight = 1;      ///< how often a network has it
+  std::string name = {};  ///< for progress
+};
+
 struct TuneOptions {
-  double budget_s = 60;
-  int64_t trials = 0;  ///< at most so many new ones; 0: as the budget allows
+  double budget_s = 60;  ///< for all workloads together
+  int64_t trials = 0;    ///< at most so many new ones of each; 0: as the budget allows
   Effort effort = Effort::Normal;
   std::string search = "evolution";  ///< a name of searches() in tuner/search.h
   uint64_t seed = 1;
@@ -58,7 +66,10 @@ struct Environment {
   const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
 };
 
+/// Of the workload that was worked on last, but for the time and next_gain, which are of the run.
 struct Progress {
+  std::string name;                ///< as its goal's
+  size_t goals = 1, finished = 0;  ///< of the run: all, and those whose finals are over
   double elapsed_s = 0, budget_s = 0;
   std::map<std::string, int64_t> trials;  ///< of this run, by status
   int64_t known_trials = 0;               ///< that the database had before
@@ -70,7 +81,7 @@ struct Progress {
   std::string model_note;  ///< why it is the draft; empty: it is not
   double working_s = 0;    ///< spent building, verifying or measuring
   /// By what share the next minute, or what is left of the budget, is expected to shorten the
-  /// latency (gain.h). Absent before the first trial and in the finals.
+  /// latency, or the sum of the goals' (gain.h). Absent before the first trial and in the finals.
   std::optional<double> next_gain;
 };
 using OnProgress = std::function<void(const Progress&)>;
@@ -84,7 +95,8 @@ struct Tuned {
   runtime::Artifact artifact;
   Progress progress;
   Ended ended = Ended::Budget;
-  double next_minute_gain = 0;              ///< that one more is expected to bring (gain.h)
+  double next_minute_gain = 0;  ///< that one more for it alone is expected to bring (gain.h)
+  double spent_s = 0;           ///< of the budget, the finals not counted
   std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
 };
 
@@ -93,6 +105,15 @@ struct Tuned {
 /// found.
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment, const OnProgress& on_progress);
+
+/// Tunes several workloads with one budget: each gets a first share, then always the one of which
+/// the most time is expected to be saved a second, counted by its weight; the workers stay. One
+/// result a goal, in order, with errors as tune()'s, and NoCandidate where the budget ended before
+/// its turn. The error of all: workers cannot be started.
+Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, const Target& target,
+                                            const TuneOptions& options, db::Store& store,
+                                            const Environment& environment,
+                                            const OnProgress& on_progress);
 
 /// What the database holds for the workload on this target, device and number of threads.
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,

@@ -51,6 +51,28 @@ class Interrupted(program.ProgramTest):
         more = self.tune("--resume")
         self.assertGreater(more["results"][0]["known_trials"], 0)
 
+    def test_Fault31_33_a_suite_goes_on_where_it_was(self):
+        suite = ["tune", "--suite", "other", "--db", self.db, "--format", "json"]
+        process = self.start(*suite, "--budget", "300s")
+        self.addCleanup(process.kill)
+        self.wait_for_trials(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("tuning 10 workloads of other for host on 1 thread, 300 s, seed 1", err)
+        self.assertRegex(err, r"\n  \w+ \(0/10 done\): ")
+        document = json.loads(out)
+        self.assertEqual(len(document["results"]) + len(document["failed"]), 10)
+        self.assertEqual({failed["exit_code"] for failed in document["failed"]}, {130})
+        stored = self.count()
+        more = self.json(*suite, "--budget", "60s", "--trials", "1", "--resume")
+        self.assertEqual(more["failed"], [])
+        everything = self.json("tune", "--suite", "other", "--dry-run", "--format", "json")
+        self.assertEqual([result["name"] for result in more["results"]],
+                         [result["name"] for result in everything["results"]])
+        self.assertGreater(sum(result["known_trials"] for result in more["results"]), 0)
+        self.assertGreater(self.count(), stored)
+
     def test_Fault31_twice(self):
         self.interrupt(signal.SIGINT, signal.SIGINT)
 

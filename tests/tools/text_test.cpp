@@ -103,6 +103,15 @@ TEST(Progress, WhatTheNextMinuteIsWorth) {
             std::string::npos);
 }
 
+TEST(Progress, OfASuiteNamesTheWorkload) {
+  tuner::Progress p;
+  p.budget_s = 60;
+  p.name = "r05";
+  p.goals = 23;
+  p.finished = 4;
+  EXPECT_EQ(progress_text(p), "r05 (4/23 done): getting ready | 60 s left | 0 trials");
+}
+
 TEST(Progress, AnOverdrawnBudgetLeavesNothing) {
   tuner::Progress p;
   p.budget_s = 1;

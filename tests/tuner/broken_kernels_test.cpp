@@ -71,10 +71,10 @@ class Planted {
  public:
   explicit Planted(std::string_view key)
       : workload_(workload_of(key)), program_(parallel_program(workload_)) {
-    farm_.emplace(
-        value(Farm::start(workload_, host_target(), 2, 1, test_environment(), timeout_s)));
-    const Status ready = farm_->prepare(schedules::Schedule(workload_.compute).to_string());
-    if (!ready) throw std::runtime_error(ready.error().message);
+    farm_.emplace(value(Farm::start(host_target(), 2, 1, test_environment(), timeout_s)));
+    const std::string plain = schedules::Schedule(workload_.compute).to_string();
+    (void)value(farm_->prepare(workload_.key(),
+                               value(farm_->build(workload_.key(), plain, {.packs = true}))));
     source_ = value(codegen::emit_c(program_, "good")) + frame();
   }
 

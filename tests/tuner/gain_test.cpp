@@ -125,5 +125,39 @@ TEST(Gain, BeforeTheFirstValidTrialAlmostAnythingMayCome) {
   EXPECT_LT(curve.next(97), 0.1);
 }
 
+GainCurve after(int trials) {
+  GainCurve curve;
+  for (int trial = 0; trial < trials; ++trial) curve.add(1000);
+  return curve;
+}
+
+TEST(Gain, TimeGoesWhereItSavesMost) {
+  const Outlook usual{after(50), 1000, 10};
+  Outlook slower = usual, larger = usual, longer = usual, busy = usual;
+  slower.trials_per_s = 5;
+  larger.total_ns = 3000;
+  longer.curve = after(500);
+  busy.committed = 50;
+  EXPECT_EQ(best_use({slower, usual, longer, busy}, 1), 1u);
+  EXPECT_EQ(best_use({usual, larger}, 1), 1u);
+  EXPECT_EQ(best_use({}, 1), std::nullopt);
+  Outlook nothing = usual;
+  nothing.total_ns = 0;
+  EXPECT_EQ(best_use({nothing}, 1), std::nullopt);
+}
+
+TEST(Gain, OneSearchAloneIsWorthWhatItsCurveSays) {
+  const Outlook one{after(50), 1000, 10};
+  EXPECT_DOUBLE_EQ(worth({one}, 60), one.curve.next(600));
+}
+
+// Two alike have the minute in halves; what a third has gained for long changes little.
+TEST(Gain, ManySearchesShareTheTime) {
+  const Outlook young{after(50), 1000, 10}, old{after(50'000), 1000, 10};
+  EXPECT_NEAR(worth({young, young}, 60), young.curve.next(300), 1e-6);
+  EXPECT_NEAR(worth({young, old}, 60), young.curve.next(600) / 2, 1e-4);
+  EXPECT_EQ(worth({}, 60), 0);
+}
+
 }  // namespace
 }  // namespace tw::tuner

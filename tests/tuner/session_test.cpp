@@ -59,15 +59,19 @@ bool descends(const Point& child, const std::vector<Point>& parents) {
   return changed <= 2;
 }
 
+std::vector<Candidate> first_batch(db::Store& store, const dsl::Workload& workload, int size) {
+  auto shared = Shared::start(host_target(), {.batch = size}, store, test_environment(), {});
+  if (!shared) throw std::runtime_error(shared.error().message);
+  const Goal goal{workload};
+  auto session = Session::open(goal, **shared);
+  if (!session) throw std::runtime_error(session.error().message);
+  return (*session)->propose();
+}
+
 /// Of the first batch of a run on this database.
 int64_t descendants(db::Store& store, const dsl::Workload& workload,
                     const std::vector<Point>& parents) {
-  auto session =
-      Session::open(workload, host_target(), {.batch = 16}, store, test_environment(), {});
-  EXPECT_TRUE(session) << session.error().message;
-  const Status prepared = session->prepare();
-  EXPECT_TRUE(prepared) << prepared.error().message;
-  const std::vector<Candidate> batch = session->propose();
+  const std::vector<Candidate> batch = first_batch(store, workload, 16);
   EXPECT_EQ(batch.size(), 16u);
   return std::count_if(batch.begin(), batch.end(),
                        [&](const Candidate& c) { return descends(c.point, parents); });
@@ -105,11 +109,7 @@ TEST(Session, TheFirstBatchTriesWhatWasFastForANeighbour) {
          !space.point_of(schedules::parse_schedule(workload.compute, schedule.to_string()).value()))
     schedule = near.schedule(near.sample(random));
   const auto tried = [&](db::Store& store) {
-    auto session =
-        Session::open(workload, host_target(), {.batch = 8}, store, test_environment(), {});
-    EXPECT_TRUE(session) << session.error().message;
-    EXPECT_TRUE(session->prepare());
-    const std::vector<Candidate> batch = session->propose();
+    const std::vector<Candidate> batch = first_batch(store, workload, 8);
     return std::count_if(batch.begin(), batch.end(),
                          [&](const Candidate& c) { return c.schedule == schedule.to_string(); });
   };

@@ -284,14 +284,14 @@ TEST_F(Tune, Fault43_ABuilderThatAbortsLosesItsShareOnly) {
   environment.code_generator = folder_.path();
   Target target = host_target();
   target.cores = 3;
-  auto farm = Farm::start(workload_, target, 1, 1, environment, 10);
+  auto farm = Farm::start(target, 1, 1, environment, 10);
   ASSERT_TRUE(farm) << farm.error().message;
   const schedules::Schedule plain(workload_.compute);
   std::vector<std::string> different;
   for (int64_t factor = 2; factor <= 6; ++factor)
     different.push_back(plain.split(workload_.compute.stages[0].name, "m", factor).to_string());
   const auto statuses = [&] {
-    EXPECT_TRUE(farm->begin_build(different));
+    EXPECT_TRUE(farm->begin_build(workload_.key(), different, {}));
     std::vector<std::string> found;
     for (const BuildOutcome& outcome : farm->finish_build()) found.push_back(outcome.status);
     return found;
@@ -308,11 +308,11 @@ TEST_F(Tune, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
   plant_code_generator(folder_, "access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
-  auto farm = Farm::start(workload_, host_target(), 1, 1, environment, 10);
+  auto farm = Farm::start(host_target(), 1, 1, environment, 10);
   ASSERT_TRUE(farm) << farm.error().message;
   const std::string plain = schedules::Schedule(workload_.compute).to_string();
   const auto build = [&] {
-    EXPECT_TRUE(farm->begin_build({plain, plain}));
+    EXPECT_TRUE(farm->begin_build(workload_.key(), {plain, plain}, {}));
     return farm->finish_build();
   };
   EXPECT_EQ(build()[1].status, "ok");
