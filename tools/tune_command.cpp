@@ -143,9 +143,15 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
 
 /// One workload of a suite that cannot be tuned leaves the others alone.
 void note_failures(const WithoutResult& others) {
-  for (const auto& failed : others.failed)
-    if (failed.error.code != ErrorCode::Interrupted)
-      note((failed.name.empty() ? failed.workload : failed.name) + ": " + failed.error.message);
+  std::vector<std::string> interrupted;
+  for (const auto& failed : others.failed) {
+    if (failed.error.code == ErrorCode::Interrupted)
+      interrupted.push_back(failed.name);
+    else
+      note(failed.name + ": " + failed.error.message);
+  }
+  if (!interrupted.empty())
+    note("interrupted before a kernel was compiled, trials are stored: " + join(interrupted, ", "));
 }
 
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,

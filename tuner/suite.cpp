@@ -9,7 +9,8 @@
 namespace tw::tuner {
 namespace {
 
-// What every goal gets before any gets more: one batch says where it stands, a second what it gains.
+// What every goal gets before any gets more: one batch says where it stands, a second what it
+// gains.
 constexpr int64_t first_batches = 2;
 // Of the goal that gets the next batch: about what one takes.
 constexpr double slice_s = 0.5;
@@ -17,9 +18,11 @@ constexpr double slice_s = 0.5;
 // second of fast ones at the least, and are to have no more than a fourth of the time.
 constexpr double most_finals_s = 2.5, least_finals_s = 0.6;
 
+// And for the batches under way when it ends.
+constexpr double most_drain_s = 0.5;
+
 double finals_of_each(double share_s) {
-  return std::min(std::max(0.1 * share_s, std::min(least_finals_s, 0.25 * share_s)),
-                  most_finals_s);
+  return std::min(std::max(0.1 * share_s, std::min(least_finals_s, 0.25 * share_s)), most_finals_s);
 }
 
 }  // namespace
@@ -32,7 +35,8 @@ Result<Suite> Suite::open(const std::vector<Goal>& goals, const Target& target,
   Suite suite(std::move(shared));
   for (const Goal& goal : goals) suite.parts_.push_back({&goal});
   const auto count = static_cast<double>(goals.size());
-  suite.shared_->finals_s = count * finals_of_each(options.budget_s / count);
+  suite.shared_->finals_s = count * finals_of_each(options.budget_s / count) +
+                            std::min(most_drain_s, 0.05 * options.budget_s);
   suite.shared_->suite.goals = goals.size();
   suite.accounted_ns_ = environment.clock();
   return suite;
@@ -53,8 +57,7 @@ bool Suite::is_open(Part& part) {
 
 std::vector<Outlook> Suite::outlooks(const std::vector<size_t>& places) const {
   std::vector<Outlook> result;
-  for (const size_t i : places)
-    result.push_back(parts_[i].session->outlook(parts_[i].under_way));
+  for (const size_t i : places) result.push_back(parts_[i].session->outlook(parts_[i].under_way));
   return result;
 }
 
@@ -129,11 +132,10 @@ Result<Tuned> Suite::finish(Part& part, double seconds) {
     const auto ended = part.ended ? part.ended : part.session->ended();
     return part.session->finish(ended.value_or(Ended::Budget), seconds);
   }
-  return shared_->interrupted()
-             ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
-             : fail(ErrorCode::NoCandidate,
-                    "[tune] the budget ended before its turn: give more than " +
-                        format_double(shared_->options.budget_s) + " s");
+  return shared_->interrupted() ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
+                                : fail(ErrorCode::NoCandidate,
+                                       "[tune] the budget ended before its turn: give more than " +
+                                           format_double(shared_->options.budget_s) + " s");
 }
 
 std::vector<Result<Tuned>> Suite::finish() {

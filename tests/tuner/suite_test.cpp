@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "runtime/kernel.h"
+#include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
 
 namespace tw::tuner {
@@ -47,6 +49,31 @@ class SuiteRun : public testing::Test {
                               {workload_of("dense m=32 n=32 k=24 f32 fast"), 1, "second"},
                               {workload_of("dense m=16 n=64 k=24 f32 fast"), 1, "third"}};
 };
+
+TEST_F(SuiteRun, ARunnerRemembersReferences) {
+  auto farm = Farm::start(host_target(), 1, 1, test_environment(), 10);
+  ASSERT_TRUE(farm) << farm.error().message;
+  std::vector<std::string> references;
+  for (const Goal& goal : goals_) {
+    const std::string plain = schedules::Schedule(goal.workload.compute).to_string();
+    references.push_back(farm->build(goal.workload.key(), plain, {.packs = true}).value());
+  }
+  const auto ready_for = [&](size_t i) {
+    return farm->prepare(goals_[i].workload.key(), references[i]).has_value();
+  };
+  const auto is_correct = [&](size_t i) {
+    return farm->measure({references[i], 0, true}).value().status == "ok";
+  };
+  ASSERT_TRUE(ready_for(0) && ready_for(1));
+  EXPECT_TRUE(is_correct(1));
+  EXPECT_FALSE(is_correct(0)) << "of another workload";
+  const std::string kept = references[0] + ".kept";
+  std::filesystem::rename(references[0], kept);
+  EXPECT_TRUE(ready_for(0));  // without its file
+  std::filesystem::rename(kept, references[0]);
+  EXPECT_TRUE(is_correct(0));
+  EXPECT_TRUE(ready_for(1) && is_correct(1));
+}
 
 TEST_F(SuiteRun, GivesOneResultAGoalInOrder) {
   size_t goals = 0;
