@@ -23,6 +23,8 @@ namespace {
 constexpr size_t most_finalists = 4;
 // With fewer than the least there is no verdict.
 constexpr int least_rounds = 7, most_rounds = 11;
+// To measure the winner again and to build and verify it whole.
+constexpr double confirm_s = 0.4;
 constexpr double minute_s = 60;
 // Before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
@@ -424,7 +426,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   tuned.next_minute_gain = trials_ > 0 ? gain_of(minute_s) : 0;
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   if (!reference_.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
-  TW_RETURN_IF_ERROR(choose_finalist(seconds));
+  TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found());
   TW_TRY(tuned.best, confirm_winner());
   // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
