@@ -15,6 +15,7 @@
 #include "bench/scoring.h"
 #include "bench/search_mode.h"
 #include "bench/throughput.h"
+#include "bench/twins.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
 #include "tools/progress.h"
@@ -50,6 +51,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        {"expressions"}},
       {"expressions", Switch{&f.expressions}, "the operands are files with expressions"},
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
+      {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
       {"peer", Choice{&f.peer, {"onednn", "halide"}},
        "what to compare with; halide for expressions"},
@@ -213,6 +215,12 @@ const std::vector<Mode>& modes() {
        "resnet50_conv",
        "",
        run_scoring},
+      {"twins",
+       "whether a kernel is told from its copy, and from one slowed by 3 %",
+       {"peer", "tune", "cold", "expressions"},
+       "resnet50_conv",
+       "",
+       run_twins},
       {"search",
        "how soon searches find fast kernels",
        {"peer", "tune", "cold", "expressions"},

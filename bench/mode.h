@@ -25,8 +25,9 @@ struct Flags {
   int64_t rounds = 10, seed = 1;
   double budget_s = 60;
   tools::PlaceFlags place;
-  std::string workloads;  ///< the folder of the tables
-  int64_t points = 2000;  ///< of --scoring
+  std::string workloads;      ///< the folder of the tables
+  int64_t points = 2000;      ///< of --scoring
+  int64_t comparisons = 200;  ///< of --twins
   // Of --search.
   std::string strategies, known, plot, record;
   int64_t trials = 0;

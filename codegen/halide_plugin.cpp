@@ -12,6 +12,7 @@
 #include <Halide.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -140,7 +141,9 @@ struct Access {
 
 class PhaseTranslator {
  public:
-  PhaseTranslator(const Program& program, const Phase& phase) : program_(program), phase_(phase) {}
+  /// `masks`: the target's loads and stores of 32-bit lanes take a mask.
+  PhaseTranslator(const Program& program, const Phase& phase, bool masks)
+      : program_(program), phase_(phase), masks_(masks) {}
 
   HStmt translate() {
     for (const auto& argument : program_.arguments) {
@@ -221,12 +224,22 @@ class PhaseTranslator {
   }
 
   HStmt translate_loop(const Loop& loop) {
-    const HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
+    const HExpr begin = loop_bound(loop.begin);
+    HExpr end = loop_bound(loop.end);
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();
-    enter(loop.variable, loop.begin, loop.end, name, loop.kind);
+    const auto whole = whole_vector(loop);
+    enter(loop.variable, loop.begin, whole ? *whole : loop.end, name, loop.kind);
+    const bool is_masked = whole && can_be_masked(*loop.body);
+    if (is_masked) {
+      end = loop_bound(*whole);
+    } else if (whole) {
+      --depth_;
+      bounds_.restore(mark);
+      enter(loop.variable, loop.begin, loop.end, name, loop.kind);
+    }
     if (loop.kind == LoopKind::Serial) bodies_.push_back({depth_ - 1, {}, {}});
-    HStmt body = statements(*loop.body);
+    HStmt body = is_masked ? masked(lane_exists(loop), *loop.body) : statements(*loop.body);
     if (loop.kind == LoopKind::Serial) body = leave_body(body);
     --depth_;
     bounds_.restore(mark);
@@ -234,6 +247,42 @@ class PhaseTranslator {
                                      hi::ForType::Vectorized};
     return hi::For::make(name, begin, hi::simplify(end - begin), kinds[static_cast<int>(loop.kind)],
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
+  }
+
+  // LLVM splits vectors of 12 lanes and keeps them in memory. They become 16, of which 4 are
+  // masked.
+
+  /// Where the loop would then end; nothing where it stays as it is.
+  std::optional<Expr> whole_vector(const Loop& loop) const {
+    const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
+    if (!masks_ || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
+    if (*end - *begin < 3) return std::nullopt;
+    const auto lanes = static_cast<uint64_t>(*end - *begin);
+    if (std::has_single_bit(lanes)) return std::nullopt;
+    for (const Stmt& stmt : *loop.body) {
+      const Assign* assign = stmt.as<Assign>();
+      if (!assign || !is_word(assign->buffer)) return std::nullopt;
+      bool words = true;
+      dsl::for_each(assign->value, [&](const Expr& e) {
+        const auto* read = e.as<dsl::Read>();
+        words &= !read || is_word(read->tensor);
+      });
+      if (!words) return std::nullopt;
+    }
+    return dsl::constant_int(Int64, *begin + static_cast<int64_t>(std::bit_ceil(lanes)));
+  }
+
+  /// Narrower lanes have no masks everywhere.
+  bool is_word(const std::string& buffer) const {
+    return size_bytes(accesses_.at(buffer).buffer.type) == 4;
+  }
+
+  /// A mask that LLVM sees through becomes shuffles, so the limit goes by the number of the task,
+  /// which only we know to be no less than 0.
+  HExpr lane_exists(const Loop& loop) const {
+    const HExpr end = static_cast<int>(*dsl::as_int(loop.end));
+    const HExpr task = hi::Variable::make(index32, "task");
+    return variables_.at(loop.variable).value < hi::Min::make(task + end, end);
   }
 
   HExpr loop_bound(const Expr& bound) {
@@ -264,8 +313,16 @@ class PhaseTranslator {
       if (const If* branch = stmt.as<If>())
         return reads_can_be_masked(branch->condition) && can_be_masked(*branch->body);
       const Assign* assign = stmt.as<Assign>();
-      return assign && uses_vector_variable(assign->indices) && reads_can_be_masked(assign->value);
+      return assign && uses_vector_variable(assign->indices) &&
+             is_dense(assign->buffer, assign->indices) && reads_can_be_masked(assign->value);
     });
+  }
+
+  /// Lanes are neighbours, or the same element.
+  bool is_dense(const std::string& buffer, const std::vector<Expr>& indices) const {
+    const Buffer& accessed = accesses_.at(buffer).buffer;
+    return !needs_index_vector(
+        schedules::to_affine(schedules::simplify(linear_index(accessed, indices), bounds_)));
   }
 
   /// What all lanes read must be there for lanes that do not take the branch too.
@@ -273,8 +330,9 @@ class PhaseTranslator {
     bool can = true;
     dsl::for_each(expr, [&](const Expr& e) {
       if (const auto* read = e.as<dsl::Read>())
-        can &= uses_vector_variable(read->indices) ||
-               is_always_inside(accesses_.at(read->tensor).buffer, read->indices);
+        can &= uses_vector_variable(read->indices)
+                   ? is_dense(read->tensor, read->indices)
+                   : is_always_inside(accesses_.at(read->tensor).buffer, read->indices);
     });
     return can;
   }
@@ -615,6 +673,7 @@ class PhaseTranslator {
 
   const Program& program_;
   const Phase& phase_;
+  bool masks_;
   Ranges ranges_;
   schedules::Bounds bounds_;
   std::map<std::string, Variable> variables_;
@@ -636,8 +695,9 @@ HStmt run_passes(HStmt body) {
   return hi::common_subexpression_elimination(DropKept().mutate(body), true);
 }
 
-hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase) {
-  const HStmt body = run_passes(PhaseTranslator(program, phase).translate());
+hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase,
+                          bool masks) {
+  const HStmt body = run_passes(PhaseTranslator(program, phase, masks).translate());
   const auto argument = [](const char* name, Halide::Type type) {
     return hi::LoweredArgument(name, Halide::Argument::InputScalar, type, 0,
                                Halide::ArgumentEstimates{});
@@ -697,12 +757,12 @@ class QuietReporter final : public Halide::CompileTimeErrorReporter {
 };
 
 /// All phases or none.
-Status append(const NamedProgram& named, Halide::Module& module) try {
+Status append(const NamedProgram& named, bool masks, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
     functions.push_back(
-        translate(phase_symbol(named.prefix, i), *named.program, named.program->phases[i]));
+        translate(phase_symbol(named.prefix, i), *named.program, named.program->phases[i], masks));
   for (const hi::LoweredFunc& function : functions) module.append(function);
   return {};
 } catch (const Halide::Error& error) {
@@ -721,7 +781,9 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
   Halide::set_custom_compile_time_error_reporter(&reporter);
   Halide::Module module("tilewright", halide_target(target));
   CompiledObjects result;
-  for (const NamedProgram& program : programs) result.programs.push_back(append(program, module));
+  const bool masks = target.has("avx2") || target.has("avx512f");
+  for (const NamedProgram& program : programs)
+    result.programs.push_back(append(program, masks, module));
   const auto object = module.compile_to_buffer();
   result.object.assign(reinterpret_cast<const char*>(object.data()), object.number_of_elements());
   return result;

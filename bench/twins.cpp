@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/twins.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/affinity.h"
+#include "bench/agreement.h"
+#include "bench/ours.h"
+#include "tools/report.h"
+#include "tools/selection.h"
+#include "tuner/sampling.h"
+
+namespace tw::bench {
+namespace {
+
+constexpr double slowdown = 0.03;
+constexpr int rounds = 11;  // of finals that have time
+
+tuner::Run run_of(Contender& contender) {
+  return [&contender, call = int64_t{0}]() mutable { (void)contender.run(call++); };
+}
+
+tuner::Run slowed_run_of(Contender& contender, double wait_ns, const tuner::Clock& clock) {
+  return [run = run_of(contender), wait = static_cast<int64_t>(wait_ns), &clock]() {
+    run();
+    for (const int64_t until = clock() + wait; clock() < until;) {
+    }
+  };
+}
+
+Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, int64_t comparisons,
+                              db::Store& store) {
+  const tuner::Clock& clock = call.environment.clock;
+  TW_TRY(const Found found,
+         find_kernel(item.workload, call.target, call.tuning(threads), Search::No, store,
+                     call.environment, [](const tuner::Progress&) {}));
+  TW_TRY(const dsl::Arrays inputs,
+         make_inputs(item.workload, static_cast<uint64_t>(call.flags.seed)));
+  const Setup setup{&item.workload, &inputs, threads, 0};
+  const auto pool = std::make_shared<runtime::ThreadPool>(runtime::PoolOptions{.threads = threads});
+  TwinRow row{item.name, item.workload.key(), threads};
+  const PinnedHere pinned;
+  for (int64_t i = 0; i < comparisons && !call.interrupted(); ++i) {
+    TW_TRY(const auto one, make_ours(found.artifact, setup, Interface::Storage, pool));
+    TW_TRY(const auto two, make_ours(found.artifact, setup, Interface::Storage, pool));
+    TW_RETURN_IF_ERROR(one->run(0));
+    TW_RETURN_IF_ERROR(two->run(0));
+    const tuner::Samples samples = tuner::sample(run_of(*one), {}, clock);
+    row.latency_ns = samples.estimate.min_ns;
+    const tuner::Comparison equal =
+        tuner::compare_abba(run_of(*one), run_of(*two), rounds, {}, clock);
+    ++row.equal;
+    row.equal_apart += equal.winner != tuner::Winner::Tie;
+    row.equal_ratios.push_back(equal.ratio);
+    const tuner::Comparison slowed = tuner::compare_abba(
+        run_of(*one), slowed_run_of(*two, slowdown * row.latency_ns, clock), rounds, {}, clock);
+    ++row.slowed;
+    row.found += slowed.winner == tuner::Winner::A;
+    row.slowed_ratios.push_back(slowed.ratio);
+  }
+  return row;
+}
+
+}  // namespace
+
+Result<int> run_twins(const Call& call) {
+  TW_TRY(db::Store store,
+         tools::open_database(call.flags.place, call.here, db::OpenMode::ReadOnly));
+  std::vector<TwinRow> rows;
+  const auto items = static_cast<int64_t>(call.items.size());
+  for (const int threads : call.threads)
+    for (int64_t i = 0; i < items && !call.interrupted(); ++i) {
+      const int64_t share =
+          (i + 1) * call.flags.comparisons / items - i * call.flags.comparisons / items;
+      TW_TRY(TwinRow row,
+             compare_twins(call, call.items[static_cast<size_t>(i)], threads, share, store));
+      rows.push_back(std::move(row));
+    }
+  TW_RETURN_IF_ERROR(publish(call, as_json(rows), as_table(rows)));
+  return call.interrupted() ? static_cast<int>(ErrorCode::Interrupted) : 0;
+}
+
+nlohmann::json as_json(const std::vector<TwinRow>& rows) {
+  nlohmann::json json = {{"twins", nlohmann::json::array()}};
+  int64_t equal = 0, equal_apart = 0, slowed = 0, found = 0;
+  for (const TwinRow& row : rows) {
+    equal += row.equal, equal_apart += row.equal_apart;
+    slowed += row.slowed, found += row.found;
+    json["twins"].push_back({{"name", row.name},
+                             {"workload", row.workload},
+                             {"threads", row.threads},
+                             {"latency_us", row.latency_ns / 1000},
+                             {"equal", row.equal},
+                             {"equal_apart", row.equal_apart},
+                             {"equal_ratios", row.equal_ratios},
+                             {"slowed", row.slowed},
+                             {"slowed_found", row.found},
+                             {"slowed_ratios", row.slowed_ratios}});
+  }
+  json["summary"] = {{"equal", equal},
+                     {"equal_apart", equal_apart},
+                     {"slowed", slowed},
+                     {"slowed_found", found},
+                     {"slowdown", slowdown},
+                     {"rounds", rounds}};
+  return json;
+}
+
+std::string as_table(const std::vector<TwinRow>& rows) {
+  tools::Table table;
+  table.header = {"workload", "threads", "\u00b5s", "equal", "called apart", "slowed 3 %", "found"};
+  TwinRow all;
+  all.name = "all";
+  const auto add = [&](const TwinRow& row, std::string latency) {
+    table.rows.push_back({row.name, std::to_string(row.threads), std::move(latency),
+                          std::to_string(row.equal), std::to_string(row.equal_apart),
+                          std::to_string(row.slowed), std::to_string(row.found)});
+  };
+  for (const TwinRow& row : rows) {
+    add(row, fmt::format("{:.1f}", row.latency_ns / 1000));
+    all.equal += row.equal, all.equal_apart += row.equal_apart;
+    all.slowed += row.slowed, all.found += row.found;
+    all.threads = row.threads;
+  }
+  add(all, "");
+  return tools::as_text(table);
+}
+
+}  // namespace tw::bench
