@@ -148,7 +148,7 @@ Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Targ
   TW_RETURN_IF_ERROR(learned);
   for (size_t i = 0; i < items.size(); ++i) {
     Scoring& row = report.rows[i];
-    const double predict_s = seconds_of(clock, [&] { (void)model.predict(rows_of_items[i]); });
+    const double predict_s = seconds_of(clock, [&] { (void)model.predict(rows_of_items[i], 0); });
     row.elapsed_s += predict_s;
     row.predict_us = 1e6 * predict_s / static_cast<double>(std::max<int64_t>(row.legal, 1));
   }

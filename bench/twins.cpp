@@ -99,12 +99,8 @@ nlohmann::json as_json(const std::vector<TwinRow>& rows) {
                              {"slowed_found", row.found},
                              {"slowed_ratios", row.slowed_ratios}});
   }
-  json["summary"] = {{"equal", equal},
-                     {"equal_apart", equal_apart},
-                     {"slowed", slowed},
-                     {"slowed_found", found},
-                     {"slowdown", slowdown},
-                     {"rounds", rounds}};
+  json["summary"] = {{"equal", equal},        {"equal_apart", equal_apart}, {"slowed", slowed},
+                     {"slowed_found", found}, {"slowdown", slowdown},       {"rounds", rounds}};
   return json;
 }
 

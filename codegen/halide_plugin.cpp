@@ -224,15 +224,16 @@ class PhaseTranslator {
   }
 
   HStmt translate_loop(const Loop& loop) {
-    const HExpr begin = loop_bound(loop.begin);
-    HExpr end = loop_bound(loop.end);
+    HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();
     const auto whole = whole_vector(loop);
-    enter(loop.variable, loop.begin, whole ? *whole : loop.end, name, loop.kind);
+    enter(loop.variable, whole ? whole->begin : loop.begin, whole ? whole->end : loop.end, name,
+          loop.kind);
     const bool is_masked = whole && can_be_masked(*loop.body);
     if (is_masked) {
-      end = loop_bound(*whole);
+      begin = loop_bound(whole->begin);
+      end = loop_bound(whole->end);
     } else if (whole) {
       --depth_;
       bounds_.restore(mark);
@@ -250,15 +251,21 @@ class PhaseTranslator {
   }
 
   // LLVM splits vectors of 12 lanes and keeps them in memory. They become 16, of which 4 are
-  // masked.
+  // masked; lanes 1 to 15 become 0 to 15, as what they work on is likely to begin at 0.
 
-  /// Where the loop would then end; nothing where it stays as it is.
-  std::optional<Expr> whole_vector(const Loop& loop) const {
+  struct WholeVector {
+    Expr begin, end;
+  };
+
+  /// What the loop would then run over; nothing where it stays as it is.
+  std::optional<WholeVector> whole_vector(const Loop& loop) const {
     const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
     if (!masks_ || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
-    if (*end - *begin < 3) return std::nullopt;
-    const auto lanes = static_cast<uint64_t>(*end - *begin);
-    if (std::has_single_bit(lanes)) return std::nullopt;
+    if (*begin < 0 || *end - *begin < 3) return std::nullopt;
+    if (std::has_single_bit(static_cast<uint64_t>(*end - *begin))) return std::nullopt;
+    auto lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*end - *begin)));
+    while (*begin / lanes != (*end - 1) / lanes) lanes *= 2;
+    const int64_t first = *begin / lanes * lanes;
     for (const Stmt& stmt : *loop.body) {
       const Assign* assign = stmt.as<Assign>();
       if (!assign || !is_word(assign->buffer)) return std::nullopt;
@@ -269,7 +276,7 @@ class PhaseTranslator {
       });
       if (!words) return std::nullopt;
     }
-    return dsl::constant_int(Int64, *begin + static_cast<int64_t>(std::bit_ceil(lanes)));
+    return WholeVector{dsl::constant_int(Int64, first), dsl::constant_int(Int64, first + lanes)};
   }
 
   /// Narrower lanes have no masks everywhere.
@@ -277,12 +284,16 @@ class PhaseTranslator {
     return size_bytes(accesses_.at(buffer).buffer.type) == 4;
   }
 
-  /// A mask that LLVM sees through becomes shuffles, so the limit goes by the number of the task,
+  /// A mask that LLVM sees through becomes shuffles, so the limits go by the number of the task,
   /// which only we know to be no less than 0.
   HExpr lane_exists(const Loop& loop) const {
+    const HExpr begin = static_cast<int>(*dsl::as_int(loop.begin));
     const HExpr end = static_cast<int>(*dsl::as_int(loop.end));
     const HExpr task = hi::Variable::make(index32, "task");
-    return variables_.at(loop.variable).value < hi::Min::make(task + end, end);
+    const HExpr lane = variables_.at(loop.variable).value;
+    const HExpr is_below = lane < hi::Min::make(task + end, end);
+    return hi::is_const_zero(begin) ? is_below
+                                    : hi::Max::make(begin - task, begin) <= lane && is_below;
   }
 
   HExpr loop_bound(const Expr& bound) {

@@ -9,7 +9,7 @@
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.update(samples));           // measured so far, of any workloads
-//   Scores scores = model.predict(rows);                 // higher = faster, within one workload
+//   Scores scores = model.predict(rows, own);            // higher = faster, within one workload
 //   if (model.source() == Source::Draft) ...             // says who gave the scores
 //
 // The const functions may be called by several threads at once; update() by one, alone.
@@ -75,8 +75,10 @@ class CostModel {
   /// nothing is added, when a sample has a wrong number of features or a value that is not finite.
   Status update(std::span<const Sample> samples);
 
+  /// Of candidates of one workload. What trees learned from other workloads may not hold for it:
+  /// the fewer trials of its own, `own`, the model has learned from, the more the draft counts.
   /// Requires: rows of extract_features.
-  Scores predict(std::span<const std::vector<float>> rows) const;
+  Scores predict(std::span<const std::vector<float>> rows, int64_t own) const;
 
   /// The probability that each candidate builds, runs and verifies: learned, or before there are
   /// enough failures, the share of valid samples so far (1 without samples).

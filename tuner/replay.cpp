@@ -68,10 +68,11 @@ Status read_line(const std::string& line, std::optional<Heading>& heading,
 }
 
 /// Indices of the best scores, best first.
-std::vector<size_t> best_scored(const std::vector<const Sample*>& trials, const CostModel& model) {
+std::vector<size_t> best_scored(const std::vector<const Sample*>& trials, const CostModel& model,
+                                size_t own) {
   std::vector<std::vector<float>> rows;
   for (const Sample* trial : trials) rows.push_back(trial->features);
-  const std::vector<double> scores = model.predict(rows).mean;
+  const std::vector<double> scores = model.predict(rows, static_cast<int64_t>(own)).mean;
   std::vector<size_t> order(trials.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -172,7 +173,7 @@ Result<std::vector<double>> replay_guided(const Recording& recording, CostModel&
   std::vector<Sample> fresh;
   size_t due = batch;
   while (best.size() < count && !left.empty()) {
-    std::vector<size_t> picked = best_scored(left, model);
+    std::vector<size_t> picked = best_scored(left, model, learns ? best.size() : 0);
     for (const size_t i : picked) {
       fresh.push_back(*left[i]);
       best.push_back(std::max(best.empty() ? 0 : best.back(), left[i]->throughput));

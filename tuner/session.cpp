@@ -189,7 +189,7 @@ std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
     places.push_back(i);
     scored_.insert_or_assign(points[i], std::move(*candidates[i]));
   }
-  const cost_model::Scores scores = model_.predict(rows);
+  const cost_model::Scores scores = model_.predict(rows, progress_.known_trials + trials_);
   for (size_t k = 0; k < rows.size(); ++k) guesses[places[k]] = {scores.mean[k], scores.spread[k]};
   return guesses;
 }

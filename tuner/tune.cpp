@@ -38,9 +38,7 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
 
 }  // namespace
 
-// Choose a workload -> propose -> predict -> choose -> build -> verify -> measure -> record ->
-// learn
-// -> stop?
+// Which workload? -> propose -> predict -> choose -> build -> verify -> measure -> record -> learn
 //
 // Builders work on one batch while the runner measures the batch before and the next one is thought
 // out: with one core for the kernel and one for a builder nothing waits. A kernel that uses every

@@ -48,7 +48,7 @@ double correlation_on_new_rows(const CostModel& model) {
     rows.push_back(s.features);
     throughputs.push_back(s.throughput);
   }
-  return spearman(model.predict(rows).mean, throughputs).value_or(0);
+  return spearman(model.predict(rows, 64).mean, throughputs).value_or(0);
 }
 
 std::string temporary(const std::string& name) {
@@ -63,10 +63,10 @@ TEST(CostModel, StartsWithTheDraftModel) {
   const auto bad =
       extract_features(testing::conv({.pixels = 1, .vectors = 1}), testing::avx512(), 1);
   const std::vector<std::vector<float>> rows = {*bad, *good};
-  const std::vector<double> scores = model.predict(rows).mean;
+  const std::vector<double> scores = model.predict(rows, 64).mean;
   EXPECT_LT(scores[0], scores[1]);
   EXPECT_EQ(model.predict_valid(rows), (std::vector<double>{1, 1}));
-  EXPECT_TRUE(model.predict({}).mean.empty());
+  EXPECT_TRUE(model.predict({}, 0).mean.empty());
 }
 
 TEST(CostModel, WaitsForEnoughSamples) {
@@ -124,7 +124,7 @@ TEST(CostModel, EqualSeedsPredictAlike) {
   ASSERT_TRUE(b.update(measured(3, 40, Truth::OfFeatures, 7)));
   Random random(8);
   const std::vector<std::vector<float>> rows = {random_row(random), random_row(random)};
-  EXPECT_EQ(a.predict(rows).mean, b.predict(rows).mean);
+  EXPECT_EQ(a.predict(rows, 64).mean, b.predict(rows, 64).mean);
   EXPECT_EQ(a.quality().learned.spearman, b.quality().learned.spearman);
 }
 
@@ -212,8 +212,8 @@ TEST(CostModel, SavedAndLoadedPredictsTheSame) {
   ASSERT_TRUE(loaded) << loaded.error().message;
   Random random(18);
   const std::vector<std::vector<float>> rows = {random_row(random), random_row(random)};
-  EXPECT_EQ(loaded->predict(rows).mean, model.predict(rows).mean);
-  EXPECT_EQ(loaded->predict(rows).spread, model.predict(rows).spread);
+  EXPECT_EQ(loaded->predict(rows, 64).mean, model.predict(rows, 64).mean);
+  EXPECT_EQ(loaded->predict(rows, 64).spread, model.predict(rows, 64).spread);
   EXPECT_EQ(loaded->predict_valid(rows), model.predict_valid(rows));
   EXPECT_EQ(loaded->source(), Source::Learned);
   EXPECT_EQ(loaded->quality().learned.regret, model.quality().learned.regret);

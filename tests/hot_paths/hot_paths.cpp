@@ -77,7 +77,7 @@ extern "C" {
 [[gnu::noinline]] void hot_predict(const cost_model::CostModel& model,
                                    const std::vector<std::vector<float>>& rows) {
   for (int i = 0; i < 1000; ++i)
-    if (model.predict(rows).mean.size() != rows.size()) std::abort();
+    if (model.predict(rows, 64).mean.size() != rows.size()) std::abort();
 }
 
 [[gnu::noinline]] void hot_append(db::Store& store, const std::vector<db::Record>& records) {
