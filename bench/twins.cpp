@@ -16,7 +16,6 @@ namespace tw::bench {
 namespace {
 
 constexpr double slowdown = 0.03;
-constexpr int rounds = 11;  // of finals that have time
 
 tuner::Run run_of(Contender& contender) {
   return [&contender, call = int64_t{0}]() mutable { (void)contender.run(call++); };
@@ -40,7 +39,10 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
          make_inputs(item.workload, static_cast<uint64_t>(call.flags.seed)));
   const Setup setup{&item.workload, &inputs, threads, 0};
   const auto pool = std::make_shared<runtime::ThreadPool>(runtime::PoolOptions{.threads = threads});
-  TwinRow row{item.name, item.workload.key(), threads};
+  TwinRow row;
+  row.name = item.name;
+  row.workload = item.workload.key();
+  row.threads = threads;
   const PinnedHere pinned;
   for (int64_t i = 0; i < comparisons && !call.interrupted(); ++i) {
     TW_TRY(const auto one, make_ours(found.artifact, setup, Interface::Storage, pool));
@@ -50,17 +52,39 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
     const tuner::Samples samples = tuner::sample(run_of(*one), {}, clock);
     row.latency_ns = samples.estimate.min_ns;
     const tuner::Comparison equal =
-        tuner::compare_abba(run_of(*one), run_of(*two), rounds, {}, clock);
-    ++row.equal;
+        tuner::compare_abba(run_of(*one), run_of(*two), tuner::most_rounds, {}, clock);
     row.equal_apart += equal.winner != tuner::Winner::Tie;
     row.equal_ratios.push_back(equal.ratio);
-    const tuner::Comparison slowed = tuner::compare_abba(
-        run_of(*one), slowed_run_of(*two, slowdown * row.latency_ns, clock), rounds, {}, clock);
-    ++row.slowed;
-    row.found += slowed.winner == tuner::Winner::A;
+    const tuner::Comparison slowed =
+        tuner::compare_abba(run_of(*one), slowed_run_of(*two, slowdown * row.latency_ns, clock),
+                            tuner::most_rounds, {}, clock);
+    row.slowed_found += slowed.winner == tuner::Winner::A;
     row.slowed_ratios.push_back(slowed.ratio);
   }
   return row;
+}
+
+/// Over all rows.
+TwinRow total(const std::vector<TwinRow>& rows) {
+  TwinRow all;
+  all.name = "all";
+  for (const TwinRow& row : rows) {
+    all.threads = row.threads;
+    all.equal_ratios.insert(all.equal_ratios.end(), row.equal_ratios.begin(),
+                            row.equal_ratios.end());
+    all.slowed_ratios.insert(all.slowed_ratios.end(), row.slowed_ratios.begin(),
+                             row.slowed_ratios.end());
+    all.equal_apart += row.equal_apart;
+    all.slowed_found += row.slowed_found;
+  }
+  return all;
+}
+
+nlohmann::json counts(const TwinRow& row) {
+  return {{"equal", row.equal_ratios.size()},
+          {"equal_apart", row.equal_apart},
+          {"slowed", row.slowed_ratios.size()},
+          {"slowed_found", row.slowed_found}};
 }
 
 }  // namespace
@@ -83,44 +107,32 @@ Result<int> run_twins(const Call& call) {
 }
 
 nlohmann::json as_json(const std::vector<TwinRow>& rows) {
-  nlohmann::json json = {{"twins", nlohmann::json::array()}};
-  int64_t equal = 0, equal_apart = 0, slowed = 0, found = 0;
+  nlohmann::json json = {{"twins", nlohmann::json::array()}, {"summary", counts(total(rows))}};
+  json["summary"].update({{"slowdown", slowdown}, {"rounds", tuner::most_rounds}});
   for (const TwinRow& row : rows) {
-    equal += row.equal, equal_apart += row.equal_apart;
-    slowed += row.slowed, found += row.found;
-    json["twins"].push_back({{"name", row.name},
-                             {"workload", row.workload},
-                             {"threads", row.threads},
-                             {"latency_us", row.latency_ns / 1000},
-                             {"equal", row.equal},
-                             {"equal_apart", row.equal_apart},
-                             {"equal_ratios", row.equal_ratios},
-                             {"slowed", row.slowed},
-                             {"slowed_found", row.found},
-                             {"slowed_ratios", row.slowed_ratios}});
+    json["twins"].push_back(counts(row));
+    json["twins"].back().update({{"name", row.name},
+                                 {"workload", row.workload},
+                                 {"threads", row.threads},
+                                 {"latency_us", row.latency_ns / 1000},
+                                 {"equal_ratios", row.equal_ratios},
+                                 {"slowed_ratios", row.slowed_ratios}});
   }
-  json["summary"] = {{"equal", equal},        {"equal_apart", equal_apart}, {"slowed", slowed},
-                     {"slowed_found", found}, {"slowdown", slowdown},       {"rounds", rounds}};
   return json;
 }
 
 std::string as_table(const std::vector<TwinRow>& rows) {
   tools::Table table;
   table.header = {"workload", "threads", "\u00b5s", "equal", "called apart", "slowed 3 %", "found"};
-  TwinRow all;
-  all.name = "all";
-  const auto add = [&](const TwinRow& row, std::string latency) {
-    table.rows.push_back({row.name, std::to_string(row.threads), std::move(latency),
-                          std::to_string(row.equal), std::to_string(row.equal_apart),
-                          std::to_string(row.slowed), std::to_string(row.found)});
+  const auto add = [&](const TwinRow& row) {
+    table.rows.push_back({row.name, std::to_string(row.threads),
+                          row.latency_ns > 0 ? fmt::format("{:.1f}", row.latency_ns / 1000) : "",
+                          std::to_string(row.equal_ratios.size()), std::to_string(row.equal_apart),
+                          std::to_string(row.slowed_ratios.size()),
+                          std::to_string(row.slowed_found)});
   };
-  for (const TwinRow& row : rows) {
-    add(row, fmt::format("{:.1f}", row.latency_ns / 1000));
-    all.equal += row.equal, all.equal_apart += row.equal_apart;
-    all.slowed += row.slowed, all.found += row.found;
-    all.threads = row.threads;
-  }
-  add(all, "");
+  for (const TwinRow& row : rows) add(row);
+  add(total(rows));
   return tools::as_text(table);
 }
 

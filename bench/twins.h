@@ -20,9 +20,10 @@ struct TwinRow {
   std::string name, workload;
   int threads = 1;
   double latency_ns = 0;
-  int64_t equal = 0, equal_apart = 0;  ///< comparisons of copies; of these, with a winner
-  int64_t slowed = 0, found = 0;       ///< comparisons with a slowed copy; of these, it lost
-  std::vector<double> equal_ratios, slowed_ratios;  ///< as tuner::Comparison::ratio
+  /// A comparison each, with a copy and with a slowed one: as tuner::Comparison::ratio.
+  std::vector<double> equal_ratios, slowed_ratios;
+  int64_t equal_apart = 0;   ///< copies of which one was called faster
+  int64_t slowed_found = 0;  ///< slowed copies that lost
 };
 
 /// Runs the mode: --comparisons of each kind, shared among the workloads, whose kernels come from

@@ -350,7 +350,7 @@ class PhaseTranslator {
 
   HStmt masked(const HExpr& condition, const Block& body) {
     const HExpr outer = mask_;
-    mask_ = outer.defined() ? outer && condition : condition;
+    mask_ = both(outer, condition);
     const HStmt result = statements(body);
     mask_ = outer;
     return result;
@@ -524,9 +524,13 @@ class PhaseTranslator {
     return uses;
   }
 
+  static HExpr both(const HExpr& outer, const HExpr& condition) {
+    return outer.defined() ? outer && condition : condition;
+  }
+
   HExpr guarded(const HExpr& condition, const Expr& expr) {
     const HExpr outer = guard_;
-    guard_ = outer.defined() ? outer && condition : condition;
+    guard_ = both(outer, condition);
     const HExpr result = value(expr);
     guard_ = outer;
     return result;

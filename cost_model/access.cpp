@@ -12,7 +12,6 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-constexpr double line_bytes = 64;  // of every x86-64 and most Arm cores
 constexpr double sets_of_l1 = 64;  // a way is a page of 4 KiB, so that sets need no translation
 
 /// Returns what the index is where all levels stand at 0, times the factor.

@@ -19,6 +19,8 @@
 
 namespace tw::cost_model {
 
+inline constexpr double line_bytes = 64;  ///< of every x86-64 and most Arm cores
+
 /// Of the lanes of one vector access: neighbours, all the same element, equal steps, anything else.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 

@@ -307,7 +307,6 @@ class PhaseWalk {
   /// Of a vector of contiguous elements, the share of its registers that straddle two lines.
   double split_share(const Access& access, Pattern how) const {
     const auto level = vector_level();
-    constexpr double line_bytes = 64;
     if (how != Pattern::Contiguous || !level || is_aligned(access, *level)) return 0;
     return std::min(1.0,
                     std::min(lanes() * size_of(access), target_.vector_bytes * 1.0) / line_bytes);
@@ -569,21 +568,23 @@ class PhaseWalk {
   /// with it is still there, and the loop fetches each line once; elsewhere each iteration pays
   /// anew.
   void finish_traffic() {
-    const double capacity[cache_levels] = {static_cast<double>(target_.l1_bytes),
-                                           static_cast<double>(target_.l2_bytes),
-                                           static_cast<double>(target_.l3_bytes)};
     for (size_t n = nodes_.size(); n > 0; --n) {
       Node& node = nodes_[n - 1];
       const double body = total_footprint(node);
       for (Use& use : node.uses)
         for (size_t c = 0; c < cache_levels; ++c) {
-          const bool fits = body <= capacity[c] && (c > 0 || use.body_aliased <= capacity[c]);
+          const bool fits = body <= capacity(c) && (c > 0 || use.body_aliased <= capacity(c));
           const double bytes = fits ? use.loop_footprint : node.trips * use.direct[c];
           add_traffic(node, use.buffer, c, std::min(bytes, node.trips * use.direct[c]));
         }
     }
     phase_.footprint = total_footprint(nodes_[0]);
     phase_.task_footprint = total_footprint(nodes_[static_cast<size_t>(task_node_)]);
+  }
+
+  double capacity(size_t cache) const {
+    const int64_t bytes[cache_levels] = {target_.l1_bytes, target_.l2_bytes, target_.l3_bytes};
+    return static_cast<double>(bytes[cache]);
   }
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
@@ -598,11 +599,8 @@ class PhaseWalk {
   /// What the call before left in a cache is not fetched again: all of it where the kernel's data
   /// fills no more than half of the cache, nothing where it exceeds it.
   double cold_share(size_t cache) const {
-    const double capacity[cache_levels] = {static_cast<double>(target_.l1_bytes),
-                                           static_cast<double>(target_.l2_bytes),
-                                           static_cast<double>(target_.l3_bytes)};
     const double bytes = kernel_.argument_bytes + kernel_.scratch_bytes;
-    return std::clamp(2 * bytes / std::max(1.0, capacity[cache]) - 1, 0.0, 1.0);
+    return std::clamp(2 * bytes / std::max(1.0, capacity(cache)) - 1, 0.0, 1.0);
   }
 
   // ---- totals ----

@@ -49,10 +49,6 @@ size_t builders_for(const Target& target, int threads) {
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
-tl::unexpected<Error> interrupted_at_start() {
-  return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
-}
-
 /// What the end of a worker without a reply says about the candidate.
 MeasureReply fault_of(const Outcome& outcome) {
   if (std::holds_alternative<TimedOut>(outcome))
@@ -64,6 +60,10 @@ MeasureReply fault_of(const Outcome& outcome) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> interrupted_at_start() {
+  return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
+}
 
 Farm::~Farm() = default;
 

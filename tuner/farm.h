@@ -31,6 +31,9 @@ struct BuildUse {
   bool needed = false;  ///< for a result: goes on a while after an interrupt
 };
 
+/// Of a run that was stopped before there was anything to keep.
+tl::unexpected<Error> interrupted_at_start();
+
 class Farm {
  public:
   /// Starts the runner and makes a private directory for artifacts; builders, at most four, start

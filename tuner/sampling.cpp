@@ -261,7 +261,7 @@ Comparison compare_abba(const Run& run_a, const Run& run_b, int rounds, const Sa
   c.low = interval.low;
   c.high = interval.high;
   c.noise_floor = std::max({least_noise_floor, self_a.noise(), self_b.noise()});
-  c.winner = rounds < 7 ? Winner::Tie : verdict(c);
+  c.winner = rounds < least_rounds ? Winner::Tie : verdict(c);
   return c;
 }
 

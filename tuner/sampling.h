@@ -89,7 +89,10 @@ struct Comparison {
   SampleState state = SampleState::Settled;  ///< TooFast: nothing was compared
 };
 
-/// Times A B B A, `rounds` times (15 is a good number, at least 7 are needed for a verdict). A wins
+/// Of comparisons: with fewer there is no verdict, and finals that have time take the most.
+inline constexpr int least_rounds = 7, most_rounds = 11;
+
+/// Times A B B A, `rounds` times; with fewer than least_rounds it is a tie. A wins
 /// only if the interval excludes 1 and the ratio exceeds the noise floor. Both should run on the
 /// same buffers: where pages lie in the caches can make 2-4 % between equal kernels on different
 /// ones.

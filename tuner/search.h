@@ -5,9 +5,9 @@
 // Evolution is the default: children of the best points found and fresh samples compete by the cost
 // model's score, and a share of each batch stays random so that a wrong model cannot starve the
 // search (Ansor, OSDI'20, section 5), and another goes to what may be the fastest for all that is
-// known. Schedules that were fast for workloads like this one take
-// half of the first batch. Blind is evolution without the model: chance chooses among the children.
-// Random and grid are baselines. Deterministic in the random source.
+// known. Schedules that were fast for workloads like this one take half of the first batch. Blind
+// is evolution without the model: chance chooses among the children. Random and grid are baselines.
+// Deterministic in the random source.
 
 #include <functional>
 #include <memory>

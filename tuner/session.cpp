@@ -21,8 +21,6 @@ namespace {
 
 // Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
 constexpr size_t most_finalists = 4;
-// With fewer than the least there is no verdict.
-constexpr int least_rounds = 7, most_rounds = 11;
 // To measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
 constexpr double minute_s = 60;
@@ -37,10 +35,6 @@ constexpr int64_t hopeless_trials = 96;
 constexpr int64_t most_broken_builds = 24;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
-
-tl::unexpected<Error> interrupted_at_start() {
-  return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
-}
 
 /// Of each of so many comparisons in so much time. A round is four batches of a millisecond or one
 /// call; loading both and filling their buffers takes as long as a few rounds.
@@ -171,8 +165,7 @@ Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
 }
 
 Status Session::refresh_peak() {
-  TW_TRY(peak_gflops_, farm_.peak_gflops());
-  progress_.peak_gflops = peak_gflops_;
+  TW_TRY(progress_.peak_gflops, farm_.peak_gflops());
   return {};
 }
 
@@ -261,7 +254,7 @@ Status Session::check_installation(const BuildOutcome& built) {
 
 Status Session::record(const Candidate& c, const MeasureReply& reply) {
   db::Record record =
-      trial_record(*workload_, target_, options_.threads, c.schedule, reply, peak_gflops_);
+      trial_record(*workload_, target_, options_.threads, c.schedule, reply, progress_.peak_gflops);
   record.program_version = environment_.program_version;
   record.host = environment_.host;
   record.session = environment_.session;

@@ -118,7 +118,6 @@ class Session {
   std::unique_ptr<Search> search_;
   Random random_;
   double flops_ = 0;
-  double peak_gflops_ = 0;
   double spent_s_ = 0;
   std::string reference_;                ///< its artifact
   bool recalled_ = false;                ///< what the database knows
