@@ -247,7 +247,8 @@ class PhaseEmitter {
   }
 
   void emit_loop(const Loop& loop, int indent) {
-    constexpr std::string_view notes[] = {"", "  /* unrolled */", "  /* vector */"};
+    constexpr std::string_view notes[] = {"", "  /* unrolled */", "  /* vector */",
+                                          "  /* threads */"};
     const std::string& v = identifier(loop.variable);
     const std::string begin = value(loop.begin).text, end = at_level(value(loop.end), add_level);
     line(indent, fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{{4}", index_type_, v, begin,

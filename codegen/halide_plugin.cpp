@@ -220,16 +220,19 @@ class PhaseTranslator {
     if (const Loop* loop = stmt.as<Loop>()) return translate_loop(*loop);
     if (const If* branch = stmt.as<If>()) return translate_if(*branch);
     if (const Allocate* allocate = stmt.as<Allocate>()) return translate_allocate(*allocate);
-    return translate_assign(*stmt.as<Assign>());
+    if (const Assign* assign = stmt.as<Assign>()) return translate_assign(*assign);
+    return hi::Evaluate::make(0);  // a barrier
   }
 
   HStmt translate_loop(const Loop& loop) {
     HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
+    // Threads of a task run one after the other.
+    const LoopKind kind = loop.kind == LoopKind::Thread ? LoopKind::Serial : loop.kind;
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();
     const auto whole = whole_vector(loop);
     enter(loop.variable, whole ? whole->begin : loop.begin, whole ? whole->end : loop.end, name,
-          loop.kind);
+          kind);
     const bool is_masked = whole && can_be_masked(*loop.body);
     if (is_masked) {
       begin = loop_bound(whole->begin);
@@ -237,16 +240,16 @@ class PhaseTranslator {
     } else if (whole) {
       --depth_;
       bounds_.restore(mark);
-      enter(loop.variable, loop.begin, loop.end, name, loop.kind);
+      enter(loop.variable, loop.begin, loop.end, name, kind);
     }
-    if (loop.kind == LoopKind::Serial) bodies_.push_back({depth_ - 1, {}, {}});
+    if (kind == LoopKind::Serial) bodies_.push_back({depth_ - 1, {}, {}});
     HStmt body = is_masked ? masked(lane_exists(loop), *loop.body) : statements(*loop.body);
-    if (loop.kind == LoopKind::Serial) body = leave_body(body);
+    if (kind == LoopKind::Serial) body = leave_body(body);
     --depth_;
     bounds_.restore(mark);
     constexpr hi::ForType kinds[] = {hi::ForType::Serial, hi::ForType::Unrolled,
                                      hi::ForType::Vectorized};
-    return hi::For::make(name, begin, hi::simplify(end - begin), kinds[static_cast<int>(loop.kind)],
+    return hi::For::make(name, begin, hi::simplify(end - begin), kinds[static_cast<int>(kind)],
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
   }
 

@@ -197,14 +197,15 @@ class PhaseWalk {
     if (const Loop* loop = stmt.as<Loop>()) return visit_loop(*loop);
     if (const If* branch = stmt.as<If>()) return visit_if(*branch);
     if (const Allocate* allocate = stmt.as<Allocate>()) return visit_allocate(*allocate);
-    return visit_assign(*stmt.as<Assign>());
+    if (const Assign* assign = stmt.as<Assign>()) return visit_assign(*assign);
+    return {};
   }
 
   Status visit_loop(const Loop& loop) {
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
     const int outer_node = node_;
     const double outer_weight = weight_;
-    const bool serial = loop.kind == LoopKind::Serial;
+    const bool serial = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Thread;
     if (serial) {
       open_node(levels_.back().trips, levels_.back().has_literal_bounds, false);
       weight_ = 1;

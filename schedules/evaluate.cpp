@@ -18,18 +18,22 @@ using dsl::BinaryOp;
 using dsl::UnaryOp;
 using dsl::Value;
 
-constexpr int never = -1;
+constexpr int64_t never = -1;
+constexpr int64_t most_threads = 1 << 20;  // that a stretch has numbers for
 
-/// A buffer's elements, and for each the tasks that last wrote and read it. Tasks are numbered
-/// through all phases, so that the first number of a phase tells what happened before it.
+/// Who touches an element: tasks, the stretches between barriers of a task, and the threads of a
+/// stretch are numbered together, in the order in which they are run.
+using Actor = int64_t;
+
+/// A buffer's elements, and for each the actors that last wrote and read it.
 struct Memory {
   const Buffer* buffer = nullptr;
   bool is_input = false;
-  bool is_shared = false;  ///< between tasks
+  bool is_shared = false;  ///< between tasks, or the threads of one
   std::byte* data = nullptr;
   std::vector<std::byte> own;
   std::vector<char> written;
-  std::vector<int> writer, reader;
+  std::vector<Actor> writer, reader;
 
   void reset() {
     const auto elements = static_cast<size_t>(buffer->elements());
@@ -48,7 +52,7 @@ struct Node {
 };
 
 struct Command {
-  enum class Kind { Loop, If, Assign, Allocate } kind;
+  enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier } kind;
   const Stmt* statement = nullptr;
   size_t slot = 0;             ///< of the variable or buffer
   std::vector<Node> operands;  ///< bounds; condition; indices and value
@@ -82,7 +86,7 @@ class Evaluator {
       std::vector<size_t> axes;
       for (const TaskAxis& axis : phase.axes) axes.push_back(variable(axis.variable));
       const std::vector<Command> body = compile(*phase.body);
-      phase_begin_ = task_;
+      phase_begin_ = next_actor_;
       run_tasks(phase, axes, body);
       if (error_) return tl::unexpected<Error>(*error_);
     }
@@ -174,7 +178,7 @@ class Evaluator {
   Command compile(const Stmt& stmt) {
     Command command{Command::Kind::If, &stmt, 0, {}, {}};
     if (const Loop* loop = stmt.as<Loop>()) {
-      command.kind = Command::Kind::Loop;
+      command.kind = loop->kind == LoopKind::Thread ? Command::Kind::Thread : Command::Kind::Loop;
       command.operands = {resolve(loop->begin), resolve(loop->end)};
       command.slot = variable(loop->variable);
       command.body = compile(*loop->body);
@@ -189,8 +193,10 @@ class Evaluator {
     } else if (const Allocate* allocate = stmt.as<Allocate>()) {
       command.kind = Command::Kind::Allocate;
       command.slot = memories_.size();
-      add_memory(allocate->buffer);
+      add_memory(allocate->buffer).is_shared = allocate->buffer.scope == Scope::Shared;
       command.body = compile(*allocate->body);
+    } else {
+      command.kind = Command::Kind::Barrier;
     }
     return command;
   }
@@ -198,7 +204,9 @@ class Evaluator {
   void run_tasks(const Phase& phase, const std::vector<size_t>& axes,
                  const std::vector<Command>& body) {
     const int64_t tasks = phase.tasks();
-    for (int64_t task = 0; task < tasks && !error_; ++task, ++task_) {
+    for (int64_t task = 0; task < tasks && !error_; ++task) {
+      task_begin_ = next_actor_;
+      begin_stretch();
       int64_t rest = task;
       for (size_t i = axes.size(); i > 0; --i) {
         values_[axes[i - 1]] = rest % phase.axes[i - 1].extent;
@@ -215,6 +223,12 @@ class Evaluator {
       switch (command.kind) {
         case Command::Kind::Loop:
           run_loop(command);
+          break;
+        case Command::Kind::Thread:
+          run_threads(command);
+          break;
+        case Command::Kind::Barrier:
+          begin_stretch();
           break;
         case Command::Kind::If:
           if (value(command.operands[0]).i) run(command.body);
@@ -237,6 +251,24 @@ class Evaluator {
       run(command.body);
     }
   }
+
+  /// One iteration after the other; the innermost loop's number is the thread's.
+  void run_threads(const Command& command) {
+    const int64_t threads = value(command.operands[1]).i, outer = thread_;
+    for (int64_t i = 0; i < threads && !error_; ++i) {
+      values_[command.slot] = i;
+      thread_ = outer * threads + i;
+      run(command.body);
+    }
+    thread_ = outer;
+  }
+
+  /// What threads did before is done for all of them.
+  void begin_stretch() {
+    stretch_begin_ = next_actor_;
+    next_actor_ += most_threads;
+  }
+  Actor actor() const { return stretch_begin_ + thread_; }
 
   void run_assign(const Command& command) {
     const Assign& assign = std::get<Assign>(command.statement->value);
@@ -275,9 +307,8 @@ class Evaluator {
     if (memory.is_input) return report(memory, "an input is written");
     if (combines && !memory.written[i]) return report(memory, "combined before it was written");
     if (memory.is_shared) {
-      if (others(memory.writer[i]) || others(memory.reader[i]))
-        return report(memory, fmt::format("element {} is touched by two tasks of the phase", at));
-      memory.writer[i] = task_;
+      if (others(memory.writer[i]) || others(memory.reader[i])) return report(memory, conflict(at));
+      memory.writer[i] = actor();
     }
     memory.written[i] = 1;
     return true;
@@ -288,15 +319,23 @@ class Evaluator {
     if (!memory.written[i])
       return report(memory, fmt::format("element {} is read before it was written", at));
     if (!memory.is_shared || memory.is_input) return true;
-    if (others(memory.writer[i]))
-      return report(memory, fmt::format("element {} is touched by two tasks of the phase", at));
-    // One reader stands for all: keep another task's, which conflicts with this task's later write.
-    if (!others(memory.reader[i])) memory.reader[i] = task_;
+    if (others(memory.writer[i])) return report(memory, conflict(at));
+    // One reader stands for all: keep another's, which conflicts with this one's later write.
+    if (!others(memory.reader[i])) memory.reader[i] = actor();
     return true;
   }
 
-  /// Whether the number is another task's of this phase.
-  bool others(int task) const { return task >= phase_begin_ && task != task_; }
+  /// Whether the number is of another task of this phase, or another thread since the last barrier.
+  bool others(Actor number) const {
+    if (number < phase_begin_ || number == actor()) return false;
+    return number < task_begin_ || number >= stretch_begin_;
+  }
+  static std::string conflict(int64_t at) {
+    return fmt::format(
+        "element {} is touched by two tasks of the phase, or by two threads without "
+        "a barrier between",
+        at);
+  }
 
   static Value load(const Memory& memory, int64_t at) {
     const DType type = memory.buffer->type;
@@ -347,8 +386,8 @@ class Evaluator {
   std::map<std::string, size_t> buffers_;
   std::map<std::string, size_t> variables_;
   std::vector<int64_t> values_;
-  int task_ = 0;
-  int phase_begin_ = 0;
+  int64_t thread_ = 0;
+  Actor next_actor_ = 0, phase_begin_ = 0, task_begin_ = 0, stretch_begin_ = 0;
   std::optional<Error> error_;  ///< the first; everything stops at it
 };
 

@@ -23,7 +23,8 @@ using Storage = std::map<std::string, std::vector<std::byte>>;
 /// Invalid, naming the buffer, the indices and the statement, when
 ///   - an access that is executed lies outside of its buffer,
 ///   - an element is read before it was written (anything but inputs),
-///   - two tasks of one phase touch an element that one of them writes, or
+///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element
+///     that one of them writes, or
 ///   - an input is written.
 Status evaluate(const Program& program, Storage& storage);
 

@@ -7,6 +7,7 @@
 #include "base/integer.h"
 #include "schedules/affine.h"
 #include "schedules/simplify.h"
+#include "schedules/threads.h"
 
 namespace tw::schedules {
 namespace {
@@ -191,8 +192,10 @@ bool guards_use(const Block& body, const std::string& variable) {
 
 class Resolver {
  public:
-  Resolver(int64_t most_statements, bool clamps)
-      : most_statements_(most_statements), clamps_(clamps) {}
+  Resolver(const Block& body, int64_t most_statements)
+      : most_statements_(most_statements),
+        clamps_(clamps_somewhere(body)),
+        may_peel_(!has_threads(body)) {}
   bool is_too_large() const { return statements_ > most_statements_; }
   /// Unspecified once it is too large.
   Block run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis);
@@ -228,7 +231,8 @@ class Resolver {
 
   Bounds bounds_;
   int64_t most_statements_;
-  bool clamps_;             ///< some index is a minimum or maximum
+  bool clamps_;    ///< some index is a minimum or maximum
+  bool may_peel_;  ///< threads branch at little cost, and code that is long costs them much
   int64_t statements_ = 0;  ///< resolved so far, each as often as it will be unrolled
   int64_t copies_ = 1;      ///< of a statement here, by the unrolled loops around it
 };
@@ -287,7 +291,7 @@ void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
 
 Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
   Inside inside{variable, {}, {}};
-  if (clamps_ || guards_use(body, variable)) gather(body, inside);
+  if (may_peel_ && (clamps_ || guards_use(body, variable))) gather(body, inside);
   return inside.steady;
 }
 
@@ -361,6 +365,7 @@ Loop Resolver::trim(const Loop& loop, Constraints& guards) {
     Affine rest = affine;
     rest.add(v, -a);
     if (a == 0 || uses(rest, loop.variable)) return false;
+    if (loop.kind == LoopKind::Thread) return false;
     if (loop.kind != LoopKind::Serial && !rest.is_constant()) return false;
     const Expr r = to_expr(rest);
     if (a > 0) {
@@ -456,7 +461,7 @@ Block hoist_guards(const Block& body) {
 
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements) {
-  Resolver resolver(most_statements, clamps_somewhere(body));
+  Resolver resolver(body, most_statements);
   Block resolved = resolver.run(block(body), task_axes, 0);
   return resolver.is_too_large() ? std::nullopt : std::optional(std::move(resolved));
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "schedules/bounds.h"
+#include "schedules/threads.h"
 
 namespace tw::schedules {
 namespace {
@@ -65,7 +66,9 @@ class Checker {
       return illegal("an unrolled or vector loop needs literal bounds", stmt);
     if (loop.kind == LoopKind::Vector) {
       bool nested = false;
-      for_each(*loop.body, [&](const Stmt& s) { nested |= s.as<Loop>() || s.as<Allocate>(); });
+      for_each(*loop.body, [&](const Stmt& s) {
+        nested |= s.as<Loop>() || s.as<Allocate>() || s.as<Barrier>();
+      });
       if (nested) return illegal("a vector loop must be the innermost loop", stmt);
     }
     TW_RETURN_IF_ERROR(check_reads(loop.begin, stmt));
@@ -126,7 +129,7 @@ int64_t unrolled_statements(const Block& body) {
       count += unrolled_statements(*branch->body);
     } else if (const Allocate* allocate = stmt.as<Allocate>()) {
       count += unrolled_statements(*allocate->body);
-    } else {
+    } else if (stmt.as<Assign>()) {
       count += 1;
     }
   }
@@ -145,6 +148,10 @@ Status check_legal(const Program& program, const Limits& limits) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
     if (unrolled_statements(*phase.body) > limits.unrolled_statements)
       return too_large(phase.name, limits);
+    if (has_threads(*phase.body)) {
+      TW_RETURN_IF_ERROR(check_threads(phase, limits));
+      continue;
+    }
     int64_t bytes = 0;
     for (const Buffer& buffer : local_buffers(*phase.body)) bytes += buffer.bytes();
     if (bytes > limits.local_bytes)

@@ -9,12 +9,15 @@ namespace tw::schedules {
 
 struct Limits {
   int64_t unrolled_statements = 2048;  ///< of one phase; beyond, compiling takes seconds
-  int64_t local_bytes = 256 << 10;     ///< of one task's stack
+  int64_t local_bytes = 256 << 10;     ///< of one task's stack, where it has no threads
+  int64_t threads = 1024;              ///< of one task
+  int64_t shared_bytes = 48 << 10;     ///< between the threads of a task
+  int64_t thread_bytes = 4 << 10;      ///< of one thread, in registers or on its stack
 };
 
 /// Every access is inside its buffer for all iterations and of its type; vector loops are innermost
-/// with literal bounds; sizes are within limits. The error (ErrorCode::Invalid) shows the
-/// statement.
+/// with literal bounds; threads of a task keep out of each other's way (threads.h); sizes are
+/// within limits. The error (ErrorCode::Invalid) shows the statement.
 Status check_legal(const Program& program, const Limits& limits = {});
 
 /// The error of a phase that unrolls to more statements than the limits allow.

@@ -9,6 +9,7 @@
 #include "schedules/guards.h"
 #include "schedules/legality.h"
 #include "schedules/simplify.h"
+#include "schedules/threads.h"
 
 namespace tw::schedules {
 
@@ -136,10 +137,34 @@ class Emitter {
       Block inner = from(producer, 0);
       for (Stmt& stmt : body) inner.push_back(std::move(stmt));
       const Buffer buffer{producer.result(), nest_.compute.type_of(producer.result()),
-                          producer.box_extent, Scope::Local};
+                          producer.box_extent, scope_at(s, l)};
       body = single({Allocate{buffer, block(std::move(inner))}});
     }
     return body;
+  }
+
+  /// Of what is placed in a loop of the stage: a thread's own inside of thread loops; outside of
+  /// them all threads see it, where there are any.
+  Scope scope_at(const StageNest& s, const NestLoop& l) const {
+    for (const NestLoop& loop : s.loops) {
+      if (loop.kind == LoopKind::Thread) return Scope::Local;
+      if (loop.name == l.name) break;
+    }
+    if (s.at) {
+      const StageNest& consumer = *nest_.find(s.at->consumer);
+      return scope_at(consumer,
+                      consumer.loops[static_cast<size_t>(consumer.find_loop(s.at->loop))]);
+    }
+    return phase_has_threads(s) ? Scope::Shared : Scope::Local;
+  }
+
+  /// Of the stage, or of what is computed inside of it.
+  bool phase_has_threads(const StageNest& s) const {
+    const auto is_bound = [](const NestLoop& loop) { return loop.kind == LoopKind::Thread; };
+    return std::any_of(s.loops.begin(), s.loops.end(), is_bound) ||
+           std::any_of(nest_.stages.begin(), nest_.stages.end(), [&](const StageNest& other) {
+             return other.at && other.at->consumer == s.stage.name && phase_has_threads(other);
+           });
   }
 
   bool has_placed(const StageNest& s) const {
@@ -196,9 +221,19 @@ class Emitter {
       return single({Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), {}}});
     };
     const Expr inside = conjunction(s.guards);
+    const dsl::Select* select = s.stage.body.as<dsl::Select>();
+    if (select && select->b.as<dsl::Const>() && phase_has_threads(s)) {
+      // A thread branches rather than to read what is not there.
+      const Expr condition = over_loops(s, s.stage, select->condition);
+      return loops(s, i, true, [&] {
+        Block both = guard(inside && condition, assign(select->a));
+        for (Stmt& stmt : guard(inside && !condition, assign(select->b)))
+          both.push_back(std::move(stmt));
+        return both;
+      });
+    }
     // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is
     // placed.
-    const dsl::Select* select = s.stage.body.as<dsl::Select>();
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
       const Expr condition = over_loops(s, s.stage, select->condition);
@@ -224,6 +259,17 @@ class Emitter {
   static bool reduces_nothing(const StageNest& s) {
     return std::any_of(s.stage.reduction.begin(), s.stage.reduction.end(),
                        [](const dsl::Axis& axis) { return axis.extent == 0; });
+  }
+
+  /// Whether what is added up is neutral where the guards fail, and goes to an accumulator that has
+  /// room for it.
+  bool holds_operands(const StageNest& s) const {
+    bool all = s.cache.has_value();
+    for_each_read(s.stage.body, [&](const dsl::Read& r) {
+      const StageNest* producer = nest_.find(r.tensor);
+      all = all && producer && producer->holds_operand;
+    });
+    return all;
   }
 
   /// Without anything to reduce no reduction loop runs, and what hangs on one would not happen.
@@ -307,7 +353,11 @@ class Emitter {
       append(blocks.is_later,
              set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
     append(always, loops(s, start, true, [&] {
-             const Expr taken = conjunction(s.guards) && over_loops(s, s.stage, term.condition);
+             // Where sums begin with what is stored, there is none beyond the end.
+             const Expr taken = !holds_operands(s) ? conjunction(s.guards) &&
+                                                         over_loops(s, s.stage, term.condition)
+                                : blocks.any ? inside
+                                             : always;
              const Expr value = over_loops(s, s.stage, term.value);
              return guard(taken, single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
            }));
@@ -461,6 +511,7 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
     if (!resolved) return too_large(phase.name, limits);
     phase.body = block(std::move(*resolved));
     phase.body = finisher.run(phase);
+    if (has_threads(*phase.body)) phase.body = block(place_barriers(*phase.body));
     program.phases.push_back(std::move(phase));
   }
   TW_RETURN_IF_ERROR(check_legal(program, limits));

@@ -5,6 +5,7 @@
 //   emit      each stage's loops, accumulators, epilogues and placed producers, guards innermost
 //   resolve   guards hoisted, loops trimmed, edges peeled (schedules/guards.h)
 //   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
+//   order     barriers between threads of a task that meet in a buffer (schedules/threads.h)
 //   check     every access inside its buffer, sizes within limits (schedules/legality.h)
 
 #include "base/result.h"

@@ -41,6 +41,9 @@ struct StageNest {
   std::optional<Placement> at;
   std::vector<Expr> box_offset;  ///< of its buffer, an axis each, when placed
   std::vector<int64_t> box_extent;
+  /// It holds an operand of its consumer, by the consumer's loops (cache_operand), and the neutral
+  /// element where the consumer's guards fail.
+  bool holds_operand = false;
 
   struct Cache {
     std::string loop;

@@ -19,8 +19,7 @@ std::string shape_text(const std::vector<int64_t>& extents) {
 }
 
 std::string print_loop_head(const Loop& loop) {
-  constexpr std::string_view words[] = {"for", "unroll", "vector"};
-  return fmt::format("{} {} in {}..{}", words[static_cast<int>(loop.kind)], loop.variable,
+  return fmt::format("{} {} in {}..{}", to_string(loop.kind), loop.variable,
                      dsl::to_string(loop.begin), dsl::to_string(loop.end));
 }
 
@@ -64,6 +63,8 @@ void print(const Stmt& stmt, int indent, std::string& out) {
     out += fmt::format("{}{}: {} {}[{}]\n", pad(indent), buffer.name, to_string(buffer.scope),
                        tw::to_string(buffer.type), shape_text(buffer.extents));
     print(*allocate->body, indent, out);
+  } else {
+    out += pad(indent) + "barrier\n";
   }
 }
 
@@ -82,8 +83,13 @@ std::string print_argument(const Argument& argument) {
 }  // namespace
 
 std::string_view to_string(Scope scope) {
-  constexpr std::string_view names[] = {"argument", "scratch", "local", "register"};
+  constexpr std::string_view names[] = {"argument", "scratch", "shared", "local", "register"};
   return names[static_cast<int>(scope)];
+}
+
+std::string_view to_string(LoopKind kind) {
+  constexpr std::string_view words[] = {"for", "unroll", "vector", "thread"};
+  return words[static_cast<int>(kind)];
 }
 
 int64_t Buffer::elements() const {
@@ -166,6 +172,8 @@ Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>&
       result.push_back({std::move(mapped)});
     } else if (const Allocate* allocate = stmt.as<Allocate>()) {
       result.push_back({Allocate{allocate->buffer, block(map_expressions(*allocate->body, f))}});
+    } else {
+      result.push_back(stmt);
     }
   }
   return result;

@@ -5,6 +5,11 @@
 //
 // A kernel is a list of phases with a barrier between them. A phase is a body and task axes; each
 // combination of their values is one task, and tasks of a phase may run in any order or at once.
+// On a GPU a task is a block, and the iterations of its thread loops are the block's threads: loops
+// over threads that directly contain each other are one nest, whose iterations run in any order or
+// at once, numbered row by row. What stands between the nests of a task is done by all threads
+// together, and a barrier orders what threads do before it and after it (threads.h).
+//
 // Buffers are accessed by one index per storage dimension; index expressions are Int64 expressions
 // of the loop variables and task axes in scope. All values are immutable and safe to share.
 //
@@ -31,9 +36,10 @@ using dsl::Combine;
 using dsl::Expr;
 
 /// Where a buffer lives. Argument: the caller's. Scratch: an arena that outlives phases and is
-/// shared by tasks. Local: memory of one task. Register: as Local, small enough to be promoted
+/// shared by tasks. Shared: memory of one task that all of its threads see. Local: memory of one
+/// task, or of one thread where it has several. Register: as Local, small enough to be promoted
 /// after unrolling.
-enum class Scope { Argument, Scratch, Local, Register };
+enum class Scope { Argument, Scratch, Shared, Local, Register };
 std::string_view to_string(Scope scope);
 
 /// Extents are storage extents, outermost first; the memory is dense and row-major over them.
@@ -57,14 +63,15 @@ struct Argument {
   bool constant = false;  ///< may be packed ahead of the call
 };
 
-enum class LoopKind { Serial, Unrolled, Vector };
+enum class LoopKind { Serial, Unrolled, Vector, Thread };
+std::string_view to_string(LoopKind kind);
 
 struct Stmt;
 using Block = std::vector<Stmt>;
 using BlockPtr = std::shared_ptr<const Block>;
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
-/// Unrolled and Vector loops have literal bounds.
+/// Unrolled, Vector and Thread loops have literal bounds, Thread loops from 0.
 struct Loop {
   std::string variable;
   Expr begin, end;
@@ -82,14 +89,19 @@ struct Assign {
   Expr value;
   Combine combine = Combine::None;
 };
-/// `buffer` exists, uninitialised, within body.
+/// `buffer` exists, uninitialised, within body. Outside of thread loops, a Local or Register buffer
+/// has a dimension for each of the loops that threads are numbered by, and a thread touches only
+/// the elements of its own number.
 struct Allocate {
   Buffer buffer;
   BlockPtr body;
 };
+/// All threads of the task arrive before one goes on, and see what was written. No meaning for the
+/// values where iterations run one by one.
+struct Barrier {};
 
 struct Stmt {
-  std::variant<Loop, If, Assign, Allocate> value;
+  std::variant<Loop, If, Assign, Allocate, Barrier> value;
   template <typename T>
   const T* as() const {
     return std::get_if<T>(&value);
@@ -130,7 +142,7 @@ void for_each(const Block& body, const std::function<void(const Stmt&)>& visit);
 /// Rebuilds a block with each expression (conditions, bounds, indices, values) replaced.
 Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f);
 
-/// Every Register and Local buffer of the body, in order of appearance.
+/// Every buffer that the body allocates, in order of appearance.
 std::vector<Buffer> local_buffers(const Block& body);
 
 }  // namespace tw::schedules

@@ -54,6 +54,9 @@ Schedule Schedule::vectorize(std::string stage, std::string loop) const {
 Schedule Schedule::parallel(std::string stage, std::string loop) const {
   return then(Parallel{std::move(stage), std::move(loop)});
 }
+Schedule Schedule::bind(std::string stage, std::string loop) const {
+  return then(Bind{std::move(stage), std::move(loop)});
+}
 Schedule Schedule::compute_at(std::string stage, std::string consumer, std::string loop) const {
   return then(ComputeAt{std::move(stage), std::move(consumer), std::move(loop)});
 }
@@ -66,6 +69,10 @@ Schedule Schedule::cache_write(std::string stage, std::string loop, Scope scope)
 }
 Schedule Schedule::cache_read(std::string tensor, std::string stage, std::string loop) const {
   return then(CacheRead{std::move(tensor), std::move(stage), std::move(loop)});
+}
+Schedule Schedule::cache_operand(std::string stage, int64_t operand, std::string loop,
+                                 std::vector<std::string> loops) const {
+  return then(CacheOperand{std::move(stage), operand, std::move(loop), std::move(loops)});
 }
 Schedule Schedule::rfactor(std::string stage, std::string axis, int64_t factor) const {
   return then(Rfactor{std::move(stage), std::move(axis), factor});

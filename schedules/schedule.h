@@ -48,11 +48,14 @@ class Schedule {
   Schedule unroll(std::string stage, std::string loop) const;
   Schedule vectorize(std::string stage, std::string loop) const;
   Schedule parallel(std::string stage, std::string loop) const;
+  Schedule bind(std::string stage, std::string loop) const;
   Schedule compute_at(std::string stage, std::string consumer, std::string loop) const;
   Schedule inlined(std::string stage) const;
   Schedule epilogue(std::string stage, std::string into) const;
   Schedule cache_write(std::string stage, std::string loop, Scope scope = Scope::Register) const;
   Schedule cache_read(std::string tensor, std::string stage, std::string loop) const;
+  Schedule cache_operand(std::string stage, int64_t operand, std::string loop,
+                         std::vector<std::string> loops) const;
   Schedule rfactor(std::string stage, std::string axis, int64_t factor) const;
   Schedule set_layout(std::string tensor, std::string layout) const;
 

@@ -93,6 +93,17 @@ struct Parallel {
     f(loop);
   }
 };
+/// The loop's iterations become threads of a block (TVM: bind to threadIdx). Bound loops that
+/// directly contain each other number the threads together, row by row.
+struct Bind {
+  static constexpr std::string_view name = "bind";
+  std::string stage, loop;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+  }
+};
 /// Computes what `loop` of `consumer` needs of `stage`, at the start of each iteration of that
 /// loop.
 struct ComputeAt {
@@ -149,6 +160,25 @@ struct CacheRead {
     f(loop);
   }
 };
+/// What one iteration of `loop` needs of an operand of a reduction's term is computed first, by a
+/// new stage `<tensor>@stage`, into a buffer with a dimension for each of the `loops`, which are
+/// all the loops inside of `loop` that the operand depends on. A product has operands 1 and 2, any
+/// other term is operand 1. Where a tail or padding leaves nothing to read the buffer holds the
+/// neutral element: a reduction all of whose operands are cached accumulates without guards.
+struct CacheOperand {
+  static constexpr std::string_view name = "cache_operand";
+  std::string stage;
+  int64_t operand = 1;
+  std::string loop;
+  std::vector<std::string> loops;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(operand);
+    f(loop);
+    f(loops);
+  }
+};
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces every factor-th element into
 /// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes
 /// before any other step on the stage.
@@ -175,8 +205,9 @@ struct SetLayout {
   }
 };
 
-using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, ComputeAt, Inline,
-                          Epilogue, CacheWrite, CacheRead, Rfactor, SetLayout>;
+using Step =
+    std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt, Inline,
+                 Epilogue, CacheWrite, CacheRead, CacheOperand, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

@@ -41,7 +41,7 @@ class StepMaker {
     }
   }
   Step arranging() {
-    switch (random_.below(12)) {
+    switch (random_.below(14)) {
       case 0:
       case 1:
       case 2:
@@ -58,12 +58,19 @@ class StepMaker {
         return compute_at();
       case 10:
         return cache_read();
+      case 11:
+      case 12:
+        return cache_operand();
       default:
         return cache_write();
     }
   }
   Step marking() {
-    switch (random_.below(8)) {
+    switch (random_.below(11)) {
+      case 8:
+      case 9:
+      case 10:
+        return bind();
       case 0:
       case 1:
         return Unroll{stage().stage.name, loop()};
@@ -147,6 +154,28 @@ class StepMaker {
   Step cache_read() {
     const std::string name = stage().stage.name;
     return CacheRead{tensor(), name, loop()};
+  }
+  /// A loop that has none inside of it that is bound: nests are perfect.
+  Step bind() {
+    const StageNest& s = stage();
+    for (const NestLoop& l : s.loops)
+      if (!l.parallel && !l.reduction && l.kind == LoopKind::Serial && random_.chance(0.6))
+        return Bind{s.stage.name, l.name};
+    return Bind{s.stage.name, loop()};
+  }
+  /// With the loops that the operand depends on, in any order.
+  Step cache_operand() {
+    const StageNest& s = reduction_stage();
+    const dsl::Binary* product = s.stage.body.as<dsl::Binary>();
+    const bool second = product && product->op == dsl::BinaryOp::Mul && random_.chance(0.5);
+    const dsl::Expr term = !product ? s.stage.body : second ? product->b : product->a;
+    const dsl::Expr operand = dsl::substitute(term, s.axis);
+    const std::string at = loop();
+    std::vector<std::string> loops;
+    for (size_t i = static_cast<size_t>(s.find_loop(at) + 1); i < s.loops.size(); ++i)
+      if (dsl::uses_var(operand, s.loops[i].variable)) loops.push_back(s.loops[i].name);
+    random_.shuffle(loops);
+    return CacheOperand{s.stage.name, second ? 2 : 1, at, loops};
   }
   Step cache_write() {
     const std::string name = reduction_stage().stage.name;

@@ -17,12 +17,14 @@ const std::vector<std::string>& lines() {
                                                  "unroll out x.1",
                                                  "vectorize out k.1",
                                                  "parallel out y",
+                                                 "bind out x.0",
                                                  "compute_at first out x.0",
                                                  "inline t",
                                                  "epilogue out conv",
                                                  "cache_write conv x.0",
                                                  "cache_write conv x.0 local",
                                                  "cache_read in conv c",
+                                                 "cache_operand conv 2 c.0 c.1 k.1",
                                                  "rfactor out j 8",
                                                  "set_layout w OIHW16i32o"};
   return table;

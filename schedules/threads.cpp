@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/threads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "schedules/legality.h"
+
+namespace tw::schedules {
+namespace {
+
+bool is_own(Scope scope) { return scope == Scope::Local || scope == Scope::Register; }
+
+const Loop* as_thread_loop(const Stmt& stmt) {
+  const Loop* loop = stmt.as<Loop>();
+  return loop && loop->kind == LoopKind::Thread ? loop : nullptr;
+}
+
+const Block* body_of(const Stmt& stmt) {
+  if (const Loop* loop = stmt.as<Loop>()) return loop->body.get();
+  if (const If* branch = stmt.as<If>()) return branch->body.get();
+  if (const Allocate* allocate = stmt.as<Allocate>()) return allocate->body.get();
+  return nullptr;
+}
+
+bool has_threads(const Stmt& stmt) {
+  const Block* body = body_of(stmt);
+  return as_thread_loop(stmt) || (body && schedules::has_threads(*body));
+}
+
+void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)>& visit) {
+  if (const Loop* loop = stmt.as<Loop>()) {
+    visit(loop->begin);
+    visit(loop->end);
+  } else if (const If* branch = stmt.as<If>()) {
+    visit(branch->condition);
+  } else if (const Assign* assign = stmt.as<Assign>()) {
+    for (const Expr& index : assign->indices) visit(index);
+    visit(assign->value);
+  }
+}
+
+// ---- barriers -------------------------------------------------------------------------------
+
+/// How buffers that others see have been touched.
+class Touched {
+ public:
+  void add(const Touched& other) {
+    for (const auto& [name, writes] : other.writes_) writes_[name] |= writes;
+  }
+  bool conflicts(const Touched& other) const {
+    return std::any_of(writes_.begin(), writes_.end(), [&](const auto& entry) {
+      const auto found = other.writes_.find(entry.first);
+      return found != other.writes_.end() && (entry.second || found->second);
+    });
+  }
+  void touch(const std::string& buffer, bool writes) { writes_[buffer] |= writes; }
+  void forget(const std::string& buffer) { writes_.erase(buffer); }
+  void clear() { writes_.clear(); }
+
+ private:
+  std::map<std::string, bool> writes_;
+};
+
+class BarrierPlacer {
+ public:
+  Block run(const Block& body) {
+    Block result;
+    for (const Stmt& stmt : body) {
+      if (stmt.as<Barrier>()) {
+        since_.clear();
+        result.push_back(stmt);
+      } else if (has_threads(stmt) && !as_thread_loop(stmt)) {
+        before(touched_by_head(stmt), result);
+        result.push_back(inside(stmt));
+      } else {
+        Touched touched;
+        gather(stmt, touched);
+        before(touched, result);
+        result.push_back(stmt);
+      }
+    }
+    return result;
+  }
+
+ private:
+  void before(const Touched& touched, Block& result) {
+    if (since_.conflicts(touched)) {
+      result.push_back({Barrier{}});
+      since_.clear();
+    }
+    since_.add(touched);
+  }
+
+  /// A statement around nests: all threads go through it.
+  Stmt inside(const Stmt& stmt) {
+    if (const Allocate* allocate = stmt.as<Allocate>()) {
+      if (is_own(allocate->buffer.scope)) own_.insert(allocate->buffer.name);
+      return {Allocate{allocate->buffer, block(run(*allocate->body))}};
+    }
+    const Touched entered = since_;
+    if (const If* branch = stmt.as<If>()) {
+      Stmt result{If{branch->condition, block(run(*branch->body))}};
+      since_.add(entered);
+      return result;
+    }
+    // What an iteration touched last meets what the next touches first.
+    const Loop& loop = *stmt.as<Loop>();
+    (void)run(*loop.body);
+    since_.add(entered);
+    Stmt result{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(run(*loop.body))}};
+    since_.add(entered);
+    return result;
+  }
+
+  Touched touched_by_head(const Stmt& stmt) const {
+    Touched touched;
+    for_each_expression(stmt, [&](const Expr& expr) { gather(expr, touched); });
+    return touched;
+  }
+
+  void gather(const Stmt& stmt, Touched& touched) {
+    Touched all;
+    std::vector<std::string> inner;
+    for_each(Block{stmt}, [&](const Stmt& s) {
+      for_each_expression(s, [&](const Expr& expr) { gather(expr, all); });
+      if (const Assign* assign = s.as<Assign>(); assign && !own_.contains(assign->buffer))
+        all.touch(assign->buffer, true);
+      if (const Allocate* allocate = s.as<Allocate>()) inner.push_back(allocate->buffer.name);
+    });
+    for (const std::string& name : inner) all.forget(name);
+    touched.add(all);
+  }
+
+  void gather(const Expr& expr, Touched& touched) const {
+    dsl::for_each(expr, [&](const Expr& e) {
+      const dsl::Read* r = e.as<dsl::Read>();
+      if (r && !own_.contains(r->tensor)) touched.touch(r->tensor, false);
+    });
+  }
+
+  Touched since_;  ///< the last barrier
+  std::set<std::string> own_;
+};
+
+int64_t count_barriers(const Block& body) {
+  int64_t count = 0;
+  for_each(body, [&](const Stmt& stmt) { count += stmt.as<Barrier>() != nullptr; });
+  return count;
+}
+
+// ---- buffers of a thread's own --------------------------------------------------------------
+
+using Visit = std::function<void(const std::string& buffer, const std::vector<Expr>& indices)>;
+
+void for_each_access(const Stmt& stmt, const Visit& visit) {
+  if (const Assign* assign = stmt.as<Assign>()) visit(assign->buffer, assign->indices);
+  for_each_expression(stmt, [&](const Expr& expr) {
+    dsl::for_each(expr, [&](const Expr& e) {
+      if (const dsl::Read* r = e.as<dsl::Read>()) visit(r->tensor, r->indices);
+    });
+  });
+}
+
+/// The dimension that the loop's variable alone indexes.
+std::optional<size_t> dimension_of(const Loop& loop, const std::vector<Expr>& indices) {
+  for (size_t d = 0; d < indices.size(); ++d)
+    if (const dsl::Var* v = indices[d].as<dsl::Var>(); v && v->name == loop.variable) return d;
+  return std::nullopt;
+}
+
+void find_numbered(const Block& body, NumberedDimensions& found) {
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = as_thread_loop(stmt)) {
+      const ThreadNest nest = thread_nest(*loop);
+      for_each(Block{stmt}, [&](const Stmt& s) {
+        for_each_access(s, [&](const std::string& buffer, const std::vector<Expr>& indices) {
+          const auto own = found.find(buffer);
+          if (own == found.end() || !own->second.empty()) return;
+          for (const Loop* l : nest.loops)
+            if (const auto d = dimension_of(*l, indices)) own->second.push_back(*d);
+        });
+      });
+      continue;
+    }
+    if (const Allocate* allocate = stmt.as<Allocate>(); allocate && is_own(allocate->buffer.scope))
+      found.try_emplace(allocate->buffer.name);
+    if (const Block* inner = body_of(stmt)) find_numbered(*inner, found);
+  }
+}
+
+// ---- legality -------------------------------------------------------------------------------
+
+tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
+  return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
+}
+
+/// Which threads touch a buffer of their own that is allocated outside of the nests: the loops that
+/// number them, and in which dimension of the buffer each stands.
+struct Owners {
+  std::vector<std::pair<std::string, int64_t>> loops;
+  std::vector<size_t> dimensions;
+  friend bool operator==(const Owners&, const Owners&) = default;
+};
+
+class ThreadChecker {
+ public:
+  explicit ThreadChecker(const Limits& limits) : limits_(limits) {}
+
+  Status check(const Block& body) {
+    for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(check(stmt));
+    return {};
+  }
+
+ private:
+  Status check(const Stmt& stmt) {
+    if (const Loop* loop = as_thread_loop(stmt)) return check_nest(*loop, stmt);
+    if (const Allocate* allocate = stmt.as<Allocate>()) {
+      if (is_own(allocate->buffer.scope)) owned_[allocate->buffer.name] = std::nullopt;
+    }
+    TW_RETURN_IF_ERROR(check_accesses(stmt));
+    const Block* body = body_of(stmt);
+    return body ? check(*body) : Status{};
+  }
+
+  Status check_nest(const Loop& loop, const Stmt& stmt) {
+    const ThreadNest nest = thread_nest(loop);
+    if (has_threads(*nest.loops.back()->body))
+      return illegal("thread loops contain each other directly, or not at all", stmt);
+    for (const Loop* l : nest.loops)
+      if (!dsl::is_int(l->begin, 0) || !dsl::as_int(l->end))
+        return illegal("a thread loop has literal bounds, from 0", stmt);
+    if (nest.threads() > limits_.threads)
+      return illegal(
+          fmt::format("{} threads, a task has at most {}", nest.threads(), limits_.threads), stmt);
+    Status status;
+    for_each(*nest.loops.back()->body, [&](const Stmt& s) {
+      if (!status) return;
+      const Allocate* allocate = s.as<Allocate>();
+      if (s.as<Barrier>()) status = illegal("a barrier that only some threads reach", stmt);
+      if (allocate && !is_own(allocate->buffer.scope))
+        status = illegal(fmt::format("'{}' is shared, but each thread would have one",
+                                     allocate->buffer.name),
+                         stmt);
+    });
+    TW_RETURN_IF_ERROR(status);
+    nest_ = &nest;
+    for_each(Block{stmt}, [&](const Stmt& s) {
+      if (status) status = check_accesses(s);
+    });
+    nest_ = nullptr;
+    return status;
+  }
+
+  Status check_accesses(const Stmt& stmt) {
+    Status status;
+    for_each_access(stmt, [&](const std::string& buffer, const std::vector<Expr>& indices) {
+      if (status) status = check_access(buffer, indices, stmt);
+    });
+    return status;
+  }
+
+  Status check_access(const std::string& buffer, const std::vector<Expr>& indices,
+                      const Stmt& stmt) {
+    const auto owned = owned_.find(buffer);
+    if (owned == owned_.end()) return {};
+    Owners owners;
+    for (const Loop* loop : nest_ ? nest_->loops : std::vector<const Loop*>()) {
+      const auto dimension = dimension_of(*loop, indices);
+      if (!dimension)
+        return illegal(fmt::format("'{}' is a thread's own, but loop '{}' does not index it",
+                                   buffer, loop->variable),
+                       stmt);
+      owners.loops.emplace_back(loop->variable, *dsl::as_int(loop->end));
+      owners.dimensions.push_back(*dimension);
+    }
+    if (!owned->second) owned->second = owners;
+    if (*owned->second == owners) return {};
+    return illegal(fmt::format("elements of '{}' pass from one thread to another", buffer), stmt);
+  }
+
+  const Limits& limits_;
+  const ThreadNest* nest_ = nullptr;
+  /// Buffers of threads that are allocated outside of nests.
+  std::map<std::string, std::optional<Owners>> owned_;
+};
+
+}  // namespace
+
+int64_t ThreadNest::threads() const {
+  int64_t threads = 1;
+  for (const Loop* loop : loops) threads *= dsl::as_int(loop->end).value_or(1);
+  return threads;
+}
+
+ThreadNest thread_nest(const Loop& loop) {
+  ThreadNest nest{{&loop}};
+  while (nest.loops.back()->body->size() == 1) {
+    const Loop* inner = as_thread_loop(nest.loops.back()->body->front());
+    if (!inner) break;
+    nest.loops.push_back(inner);
+  }
+  return nest;
+}
+
+bool has_threads(const Block& body) {
+  return std::any_of(body.begin(), body.end(), [](const Stmt& stmt) { return has_threads(stmt); });
+}
+
+int64_t threads_of(const Block& body) {
+  int64_t threads = 1;
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = as_thread_loop(stmt)) {
+      threads = std::max(threads, thread_nest(*loop).threads());
+    } else if (const Block* inner = body_of(stmt)) {
+      threads = std::max(threads, threads_of(*inner));
+    }
+  }
+  return threads;
+}
+
+NumberedDimensions numbered_dimensions(const Block& body) {
+  NumberedDimensions result;
+  find_numbered(body, result);
+  return result;
+}
+
+int64_t shared_bytes(const Block& body) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : local_buffers(body))
+    if (buffer.scope == Scope::Shared) bytes += buffer.bytes();
+  return bytes;
+}
+
+int64_t thread_bytes(const Block& body) {
+  const NumberedDimensions numbered = numbered_dimensions(body);
+  int64_t bytes = 0;
+  for (const Buffer& buffer : local_buffers(body)) {
+    if (!is_own(buffer.scope)) continue;
+    int64_t threads = 1;
+    if (const auto found = numbered.find(buffer.name); found != numbered.end())
+      for (const size_t d : found->second) threads *= buffer.extents[d];
+    bytes += buffer.bytes() / threads;
+  }
+  return bytes;
+}
+
+Block place_barriers(const Block& body) { return BarrierPlacer().run(body); }
+
+Status check_threads(const Phase& phase, const Limits& limits) {
+  TW_RETURN_IF_ERROR(ThreadChecker(limits).check(*phase.body));
+  const int64_t shared = shared_bytes(*phase.body), own = thread_bytes(*phase.body);
+  if (shared > limits.shared_bytes)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[threads] stage '{}' shares {} bytes between its threads, at most {}",
+                            phase.name, shared, limits.shared_bytes));
+  if (own > limits.thread_bytes)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[threads] stage '{}' keeps {} bytes in a thread, at most {}",
+                            phase.name, own, limits.thread_bytes));
+  if (count_barriers(place_barriers(*phase.body)) > count_barriers(*phase.body))
+    return fail(ErrorCode::Invalid,
+                fmt::format("[threads] stage '{}': threads read what others write, without a "
+                            "barrier between",
+                            phase.name));
+  return {};
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Threads of a task, as a GPU's block has them: thread loops that directly contain each other are a
+// nest, and its iterations are numbered row by row. Statements outside of nests are done once, by
+// thread 0; loops and conditions outside of nests are the same for all threads.
+//
+//   a@c: shared f32[8, 64]
+//   for k.0 in 0..32
+//     thread t in 0..256: a@c[...] = ...        # each of 256 threads an element or two
+//     barrier
+//     thread i in 0..16: thread j in 0..16: ... # the same 256, numbered i * 16 + j
+//     barrier
+//
+// All functions are pure and thread-safe.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "schedules/program.h"
+
+namespace tw::schedules {
+
+struct Limits;
+
+/// The thread loops from `loop` inwards: what numbers the threads in its body.
+struct ThreadNest {
+  std::vector<const Loop*> loops;  ///< outermost first; the body of the last has no thread loop
+  int64_t threads() const;
+};
+/// Requires: a thread loop.
+ThreadNest thread_nest(const Loop& loop);
+
+bool has_threads(const Block& body);
+/// Of the largest nest; 1 where there is none.
+int64_t threads_of(const Block& body);
+
+/// Of each buffer of a thread's own that is allocated outside of nests: the dimensions that the
+/// thread's number indexes. What is left of its extents, each thread holds.
+using NumberedDimensions = std::map<std::string, std::vector<size_t>>;
+NumberedDimensions numbered_dimensions(const Block& body);
+
+/// Bytes of the buffers that all threads of a task see.
+int64_t shared_bytes(const Block& body);
+/// Bytes of the buffers of one thread, which registers hold where the compiler can.
+int64_t thread_bytes(const Block& body);
+
+/// With a barrier wherever a nest touches a buffer that others see (shared, scratch, arguments),
+/// another has touched it since the last barrier, and one of them writes.
+Block place_barriers(const Block& body);
+
+/// Nests are perfect and within the limits; a thread's own buffers are indexed by its number, and
+/// the same in each nest; no barrier is missing. What cannot be proved is ErrorCode::Invalid.
+Status check_threads(const Phase& phase, const Limits& limits);
+
+}  // namespace tw::schedules
