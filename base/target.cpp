@@ -43,6 +43,51 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& levels() {
   return table;
 }
 
+constexpr std::string_view cuda_prefix = "cuda:", opencl_name = "opencl";
+
+struct GpuRow {
+  std::string_view name;
+  int multiprocessors;  // of a large chip, until a device says
+  int64_t shared_bytes;
+};
+
+// Those that CUDA 13 compiles for. Shared memory: CUDA's programming guide, "Technical
+// Specifications per Compute Capability".
+constexpr GpuRow gpus[] = {
+    {"sm_75", 72, 64 << 10},    {"sm_80", 108, 163 << 10},  {"sm_86", 84, 99 << 10},
+    {"sm_87", 16, 163 << 10},   {"sm_89", 142, 99 << 10},   {"sm_90", 132, 227 << 10},
+    {"sm_90a", 132, 227 << 10}, {"sm_100", 148, 227 << 10}, {"sm_100a", 148, 227 << 10},
+    {"sm_120", 170, 99 << 10},  {"sm_120a", 170, 99 << 10}};
+
+Result<Target> parse_gpu(std::string_view name) {
+  Target target;
+  target.architecture = Architecture::Cuda;
+  target.gpu = name;
+  std::vector<std::string> names;
+  for (const GpuRow& gpu : gpus) {
+    names.emplace_back(gpu.name);
+    if (gpu.name != name) continue;
+    target.cores = gpu.multiprocessors;
+    target.block.shared_bytes = gpu.shared_bytes;
+    target.vector_bytes = 16;
+    target.vector_registers = target.block.registers_per_thread;
+    return target;
+  }
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[target] '{}' is no GPU architecture that kernels are made for: use {}",
+                          name, join(names, ", ")));
+}
+
+Target opencl_target() {
+  Target target;
+  target.architecture = Architecture::OpenCl;
+  target.vector_bytes = 16;
+  target.vector_registers = target.block.registers_per_thread;
+  target.block.threads = 256;  // what every device of OpenCL 1.2 that matters takes
+  target.block.shared_bytes = 32 << 10;
+  return target;
+}
+
 const ArchitectureRow& row(Architecture architecture) {
   return architectures()[architecture == Architecture::X86_64 ? 0 : 1];
 }
@@ -71,6 +116,8 @@ std::vector<std::string> all_target_names() {
   for (const auto& [name, features] : levels()) names.push_back(name);
   for (const auto& architecture : architectures())
     names.push_back(std::string(architecture.name) + "-linux");
+  names.push_back(std::string(cuda_prefix) + "sm_90a");
+  names.emplace_back(opencl_name);
   return names;
 }
 
@@ -81,6 +128,8 @@ bool Target::has(std::string_view feature) const {
 }
 
 std::string Target::to_string() const {
+  if (architecture == Architecture::Cuda) return std::string(cuda_prefix) + gpu;
+  if (architecture == Architecture::OpenCl) return std::string(opencl_name);
   std::string text = fmt::format("{}-linux", row(architecture).name);
   for (const std::string& feature : features) text += "-" + feature;
   return text;
@@ -114,6 +163,8 @@ Target host_target() {
 
 Result<Target> parse_target(std::string_view text) {
   if (text == "host") return host_target();
+  if (text == opencl_name) return opencl_target();
+  if (text.starts_with(cuda_prefix)) return parse_gpu(text.substr(cuda_prefix.size()));
   Target target;
   if (const auto level = levels().find(text); level != levels().end()) {
     target.features = level->second;
@@ -147,6 +198,10 @@ Result<Target> parse_target(std::string_view text) {
 }
 
 std::vector<std::string> missing_features(const Target& kernel_target, const Target& machine) {
+  if (kernel_target.is_gpu() || machine.is_gpu()) {
+    if (kernel_target.to_string() == machine.to_string()) return {};
+    return {kernel_target.to_string()};
+  }
   if (kernel_target.architecture != machine.architecture)
     return {std::string(row(kernel_target.architecture).name)};
   std::vector<std::string> missing;

@@ -277,7 +277,27 @@ void Bounds::add_fact(Linear at_least_zero) {
   facts_.push_back({std::move(at_least_zero), depth});
 }
 
+/// 39 - 4 x - t / 32 >= 0, where t / 32 is no less than 0, is 9 - x >= 0 too: what is left of a
+/// fact without a digit of a fused loop, where that has a divisor.
+void Bounds::derive_without_digit(const Linear& at_least_zero) {
+  for (const Linear::Term& term : at_least_zero.terms) {
+    const AtomKind kind = atoms_[static_cast<size_t>(term.atom)].kind;
+    if (kind != AtomKind::FloorDivision && kind != AtomKind::Remainder) continue;
+    Linear rest = at_least_zero.without(term);
+    int64_t divisor = 0;
+    for (const Linear::Term& t : rest.terms) divisor = std::gcd(divisor, t.coefficient);
+    if (divisor <= std::abs(term.coefficient)) continue;
+    Linear digit;
+    digit.add(term.atom, -term.coefficient);
+    const Bound low = search_below(digit, std::nullopt);
+    if (!low) continue;
+    rest.constant -= *low;
+    return add_fact(std::move(rest));
+  }
+}
+
 void Bounds::derive_facts(const Linear& at_least_zero) {
+  derive_without_digit(at_least_zero);
   for (const Linear::Term& term : at_least_zero.terms) {
     const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
     if (atom.kind == AtomKind::FloorDivision && std::abs(term.coefficient) == 1)

@@ -108,6 +108,7 @@ class Bounds {
   int depth_of(int atom) const;
 
   void add_fact(Linear at_least_zero);
+  void derive_without_digit(const Linear& at_least_zero);
   void derive_facts(const Linear& at_least_zero);
 
   /// A search for the best bound, or for one of at least `enough`.

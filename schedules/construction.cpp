@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/integer.h"
+#include "schedules/gpu_space.h"
 #include "schedules/nest.h"
 
 namespace tw::schedules {
@@ -303,6 +304,7 @@ std::string innermost_task(const Schedule& schedule, const std::string& stage) {
 }  // namespace
 
 Construction construct(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
+  if (plan.target.is_gpu()) return construct_for_gpu(plan, knobs, point);
   Construction c(plan, knobs, point);
   std::map<std::string, std::string> sites;  // of each root stage: the loop that producers go to
   for (const StagePlan& stage : plan.stages) {

@@ -35,12 +35,17 @@ struct Memory {
   std::vector<char> written;
   std::vector<Actor> writer, reader;
 
-  void reset() {
+  /// Who touched the elements since `task_begin` is kept: where a loop allocates a buffer that
+  /// threads share, it is the same memory each time.
+  void reset(Actor task_begin) {
     const auto elements = static_cast<size_t>(buffer->elements());
     written.assign(elements, is_input);
     if (!is_shared) return;
-    writer.assign(elements, never);
-    reader.assign(elements, never);
+    for (std::vector<Actor>* actors : {&writer, &reader}) {
+      actors->resize(elements, never);
+      for (Actor& actor : *actors)
+        if (actor < task_begin) actor = never;
+    }
   }
 };
 
@@ -110,7 +115,7 @@ class Evaluator {
       memory.is_input = !argument.is_output;
       memory.is_shared = true;
       memory.data = found->second.data();
-      memory.reset();
+      memory.reset(task_begin_);
     }
     for (const Buffer& buffer : program_.scratch) {
       Memory& memory = add_memory(buffer);
@@ -129,7 +134,7 @@ class Evaluator {
   void own_storage(Memory& memory) {
     memory.own.assign(static_cast<size_t>(memory.buffer->bytes()), std::byte{});
     memory.data = memory.own.data();
-    memory.reset();
+    memory.reset(task_begin_);
   }
 
   size_t variable(const std::string& name) {

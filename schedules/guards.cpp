@@ -121,6 +121,14 @@ BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const 
 
 // ---- hoisting -------------------------------------------------------------------------------
 
+/// Thread loops contain each other directly: what is guarded is the body of the innermost.
+Block guarded_in_threads(const Expr& condition, const Block& body) {
+  const Loop* loop = body.size() == 1 ? body[0].as<Loop>() : nullptr;
+  if (!loop || loop->kind != LoopKind::Thread) return guarded(condition, body);
+  return single({Loop{loop->variable, loop->begin, loop->end, loop->kind,
+                      block(guarded_in_threads(condition, *loop->body))}});
+}
+
 Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
@@ -132,7 +140,8 @@ Block hoist_loop(const Loop& loop) {
     (uses(affine, loop.variable) ? inside : outside).affine.push_back(affine);
   for (const Expr& opaque : all.opaque)
     (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
-  Block kept = guarded(conjunction(inside), *only->body);
+  Block kept = loop.kind == LoopKind::Thread ? guarded_in_threads(conjunction(inside), *only->body)
+                                             : guarded(conjunction(inside), *only->body);
   return guarded(
       conjunction(outside),
       single({Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}));

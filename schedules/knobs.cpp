@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/integer.h"
+#include "schedules/gpu_space.h"
 #include "schedules/stage_plan.h"
 
 namespace tw::schedules {
@@ -133,6 +134,7 @@ int64_t Knobs::value(const Point& point, const std::string& name, int64_t otherw
 }
 
 Knobs knobs_of(const ComputePlan& plan) {
+  if (plan.target.is_gpu()) return gpu_knobs_of(plan);
   Knobs knobs;
   for (const StagePlan& stage : plan.stages) {
     // 0: a phase of its own, 1: in its owner's loop
@@ -153,6 +155,7 @@ Knobs knobs_of(const ComputePlan& plan) {
 }
 
 bool meets_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
+  if (plan.target.is_gpu()) return meets_gpu_constraints(plan, knobs, point);
   return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
     return stage.role != Role::Tiled || is_sensible_tile(plan, stage, knobs, point);
   });

@@ -117,6 +117,14 @@ class Checker {
 
 }  // namespace
 
+Limits limits_of(const Target& target) {
+  Limits limits;
+  if (!target.is_gpu()) return limits;
+  limits.threads = target.block.threads;
+  limits.shared_bytes = target.block.shared_bytes;
+  return limits;
+}
+
 int64_t unrolled_statements(const Block& body) {
   int64_t count = 0;
   for (const Stmt& stmt : body) {

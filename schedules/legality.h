@@ -3,6 +3,7 @@
 // Legality of a Program, decided before anything is compiled. What cannot be proved is illegal.
 
 #include "base/result.h"
+#include "base/target.h"
 #include "schedules/program.h"
 
 namespace tw::schedules {
@@ -14,6 +15,9 @@ struct Limits {
   int64_t shared_bytes = 48 << 10;     ///< between the threads of a task
   int64_t thread_bytes = 4 << 10;      ///< of one thread, in registers or on its stack
 };
+
+/// Those of a target: blocks of GPUs have theirs.
+Limits limits_of(const Target& target);
 
 /// Every access is inside its buffer for all iterations and of its type; vector loops are innermost
 /// with literal bounds; threads of a task keep out of each other's way (threads.h); sizes are

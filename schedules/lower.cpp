@@ -401,7 +401,7 @@ class Finisher {
         bounds_.push_loop(l->variable, begin, end);
         result.push_back({Loop{l->variable, begin, end, l->kind, block(finish(*l->body))}});
       } else if (const If* branch = stmt.as<If>()) {
-        const Expr condition = rewrite(branch->condition);
+        const Expr condition = rewrite_condition(branch->condition);
         bounds_.push_condition(condition);
         Block inner = finish(*branch->body);
         if (dsl::is_int(condition, 1)) {
@@ -417,6 +417,27 @@ class Finisher {
       }
       bounds_.restore(mark);
     }
+    return result;
+  }
+
+  /// The parts of a conjunction hold together: each is simplified under those before it, as what is
+  /// guarded will be.
+  Expr rewrite_condition(const Expr& condition) {
+    const auto mark = bounds_.mark();
+    const Expr result = rewrite_conjunction(condition);
+    bounds_.restore(mark);
+    return result;
+  }
+  Expr rewrite_conjunction(const Expr& condition) {
+    const dsl::Unary* u = condition.as<dsl::Unary>();
+    if (u && u->op == dsl::UnaryOp::Not) return !rewrite_condition(u->a);
+    const dsl::Binary* b = condition.as<dsl::Binary>();
+    if (b && b->op == BinaryOp::And) {
+      const Expr first = rewrite_conjunction(b->a);
+      return first && rewrite_conjunction(b->b);
+    }
+    const Expr result = rewrite(condition);
+    bounds_.push_condition(result);
     return result;
   }
 

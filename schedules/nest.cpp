@@ -116,9 +116,9 @@ bool has_axis(const Stage& stage, const std::string& name) {
          std::any_of(stage.reduction.begin(), stage.reduction.end(), is_it);
 }
 
-/// Whether the stage is as default_nest() made it, and nothing is computed inside it.
-bool is_fresh(const Nest& nest, const StageNest& stage) {
-  if (stage.at || stage.cache || stage.epilogue) return false;
+/// Whether the loops of the stage are as default_nest() made them, and nothing is computed inside.
+bool has_fresh_loops(const Nest& nest, const StageNest& stage) {
+  if (stage.at || stage.cache) return false;
   for (const StageNest& other : nest.stages)
     if (other.at && other.at->consumer == stage.stage.name) return false;
   const auto untouched = default_loops(stage.stage, "", stage.stage.shape());
@@ -126,6 +126,21 @@ bool is_fresh(const Nest& nest, const StageNest& stage) {
                     [](const NestLoop& a, const NestLoop& b) {
                       return a.name == b.name && a.kind == b.kind && a.parallel == b.parallel;
                     });
+}
+
+/// Whether nothing has been done to the stage.
+bool is_fresh(const Nest& nest, const StageNest& stage) {
+  return !stage.epilogue && has_fresh_loops(nest, stage);
+}
+
+/// The stages from this one outwards, each computed in a loop of the next, up to the one that is
+/// computed in a loop of `consumer`; none where it is not inside.
+std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& stage,
+                                            const std::string& consumer) {
+  std::vector<const StageNest*> chain = {&stage};
+  while (chain.back()->at && chain.back()->at->consumer != consumer)
+    chain.push_back(nest.find(chain.back()->at->consumer));
+  return chain.back()->at ? chain : std::vector<const StageNest*>{};
 }
 
 // ---- the steps ------------------------------------------------------------------------------
@@ -306,7 +321,8 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
   const auto add_reads = [&](const StageNest& reader, const Stage& body) {
     auto inner = inside;
     if (&reader != &consumer)
-      for (const NestLoop& loop : reader.loops) inner[loop.variable] = loop.extent;
+      for (const StageNest* stage : placed_inside(nest, reader, consumer.stage.name))
+        for (const NestLoop& loop : stage->loops) inner[loop.variable] = loop.extent;
     dsl::Substitution axis = reader.axis;
     if (&body != &reader.stage)  // an epilogue's axes stand for those of its stage, in order
       for (size_t i = 0; i < body.axes.size(); ++i)
@@ -325,9 +341,9 @@ Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& 
   };
   for (const StageNest& reader : nest.stages) {
     if (!reads(reader, tensor)) continue;
-    const bool placed_inside = reader.at && reader.at->consumer == consumer.stage.name &&
-                               consumer.find_loop(reader.at->loop) >= index;
-    if (&reader != &consumer && !placed_inside)
+    const auto chain = placed_inside(nest, reader, consumer.stage.name);
+    const bool is_inside = !chain.empty() && consumer.find_loop(chain.back()->at->loop) >= index;
+    if (&reader != &consumer && !is_inside)
       return illegal("compute_at",
                      fmt::format("'{}' is also read by '{}', which is not inside that loop", tensor,
                                  reader.stage.name));
@@ -351,7 +367,7 @@ Status run(Nest& nest, const ComputeAt& s) {
   if (stage == consumer) return illegal(s.name, "a stage cannot be computed inside itself");
   if (nest.compute.is_output(stage->result()))
     return illegal(s.name, fmt::format("'{}' is an output: it has a nest of its own", s.stage));
-  if (!is_fresh(nest, *stage))
+  if (!has_fresh_loops(nest, *stage))
     return illegal(
         s.name, fmt::format("'{}' has steps already: place it first, then schedule it", s.stage));
   if (nest.layouts.contains(stage->result()))
@@ -359,7 +375,7 @@ Status run(Nest& nest, const ComputeAt& s) {
   if (!reads(*consumer, stage->result())) {
     bool inside = false;
     for (const StageNest& other : nest.stages)
-      inside |= other.at && other.at->consumer == s.consumer && reads(other, stage->result());
+      inside |= reads(other, stage->result()) && !placed_inside(nest, other, s.consumer).empty();
     if (!inside)
       return illegal(s.name, fmt::format("'{}' does not read '{}'", s.consumer, s.stage));
   }
@@ -617,7 +633,7 @@ Status run(Nest& nest, const CacheOperand& s) {
 
 Status run(Nest& nest, const Rfactor& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
-  if (!is_fresh(nest, *stage))
+  if (!has_fresh_loops(nest, *stage))
     return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
   Stage partial = stage->stage;
@@ -648,7 +664,9 @@ Status run(Nest& nest, const Rfactor& s) {
   final_stage.body = dsl::read(partial.name, indices, partial.type);
   const bool is_last = stage->loops[0].variable == stage->loops[0].name;
   definition(nest, s.stage) = final_stage;
-  *stage = make_stage_nest(final_stage, is_last);
+  StageNest rest = make_stage_nest(final_stage, is_last);
+  rest.epilogue = std::move(stage->epilogue);
+  *stage = std::move(rest);
   insert_before(nest, s.stage, partial);
   return {};
 }

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.h"
 #include "schedules/construction.h"
+#include "schedules/gpu_space.h"
 #include "schedules/point_search.h"
 
 namespace tw::schedules {
@@ -22,6 +24,7 @@ constexpr int guesses = 400;
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
+  if (plan.target.is_gpu()) return gpu_plainness(plan, knobs, point);
   double score = 0;
   for (const StagePlan& stage : plan.stages) {
     if (stage.role != Role::Tiled) continue;
@@ -61,13 +64,13 @@ double Space::size() const {
 Point Space::default_point() const {
   Random random(1);
   Point best(knobs().size(), 0);
-  double best_score = -1;
+  double best_score = std::numeric_limits<double>::lowest();
   for (int i = 0; i < guesses; ++i) {
     const Point point = sample(random);
     const double score = plainness(state_->plan, state_->knobs, point);
-    if (score <= best_score && best_score >= 0) continue;
-    if (!schedule(point).program()) continue;
-    best_score = std::max(score, 0.0);
+    if (score <= best_score) continue;
+    if (!schedule(point).program(limits_of(state_->plan.target))) continue;
+    best_score = score;
     best = point;
   }
   return best;

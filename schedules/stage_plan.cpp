@@ -150,8 +150,19 @@ std::vector<VectorAxis> vector_axes(const Stage& stage, const Target& target,
   return axes;
 }
 
+/// A long reduction along what is contiguous in memory.
+bool reduces_rows(const Stage& stage) {
+  if (stage.reduction.empty() || stage.reduction.back().extent < 32) return false;
+  bool found = false;
+  for_each_read(stage.body, [&](const dsl::Read& r) {
+    found |= use_of(r, stage.reduction.back().name).contiguous;
+  });
+  return found;
+}
+
 /// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
-Role role_of(const Stage& stage, const std::vector<VectorAxis>& axes) {
+Role role_of(const Stage& stage, const Target& target, const std::vector<VectorAxis>& axes) {
+  if (target.is_gpu()) return reduces_rows(stage) ? Role::Lanes : Role::Tiled;
   if (axes.empty()) return Role::Lanes;
   const bool is_row_sum =
       extent_of(stage, axes.front().axis) < 4 && stage.reduction.back().extent >= 16;
@@ -161,7 +172,7 @@ Role role_of(const Stage& stage, const std::vector<VectorAxis>& axes) {
 void plan_reduction(const Stage& stage, const Target& target, const std::vector<std::string>& fixed,
                     StagePlan& plan) {
   plan.vector_axes = vector_axes(stage, target, fixed);
-  plan.role = role_of(stage, plan.vector_axes);
+  plan.role = role_of(stage, target, plan.vector_axes);
   const auto longest =
       std::max_element(stage.reduction.begin(), stage.reduction.end(),
                        [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
@@ -173,6 +184,19 @@ void plan_reduction(const Stage& stage, const Target& target, const std::vector<
     if (axis.extent > 1) plan.tile_axes.push_back(axis.name);
   if (plan.tile_axes.size() > most_tile_axes)
     plan.tile_axes.erase(plan.tile_axes.begin(), plan.tile_axes.end() - most_tile_axes);
+}
+
+ProductAxes product_axes(const Stage& stage) {
+  const dsl::Binary* product = stage.body.as<dsl::Binary>();
+  if (stage.combine != Combine::Sum || !product || product->op != dsl::BinaryOp::Mul) return {};
+  ProductAxes axes;
+  for (const Axis& axis : stage.axes) {
+    const bool first = dsl::uses_var(product->a, axis.name);
+    const bool second = dsl::uses_var(product->b, axis.name);
+    (first == second ? axes.batch : first ? axes.rows : axes.columns).push_back(axis.name);
+  }
+  if (axes.rows.empty() || axes.columns.empty()) return {};
+  return axes;
 }
 
 /// Tensors that live between stages: nobody packs them.
@@ -200,6 +224,7 @@ ComputePlan plan_stages(const Compute& compute, const Target& target) {
     stage.name = nest.stage.name;
     plan_place(nests, nest, plan.stages, stage);
     if (reduces(nest.stage)) plan_reduction(nest.stage, target, fixed, stage);
+    if (target.is_gpu()) stage.product = product_axes(nest.stage);
     plan.stages.push_back(std::move(stage));
   }
   return plan;

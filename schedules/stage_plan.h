@@ -26,6 +26,14 @@ struct VectorAxis {
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
 };
 
+/// The axes of a reduction of a product by the operands that use them; none where it is no product,
+/// or an operand has no axes of its own.
+struct ProductAxes {
+  std::vector<std::string> batch;    ///< of both
+  std::vector<std::string> rows;     ///< of the first operand alone
+  std::vector<std::string> columns;  ///< of the second alone
+};
+
 struct StagePlan {
   std::string name;
   Role role = Role::Elementwise;
@@ -35,6 +43,7 @@ struct StagePlan {
   std::vector<std::string> tile_axes;   ///< Tiled: spatial axes that may join the register tile
   std::string main_reduction;  ///< Tiled: the longest reduction axis, blocked; may be empty
   std::string lane_axis;       ///< Lanes
+  ProductAxes product;         ///< for GPUs
 };
 
 struct ComputePlan {

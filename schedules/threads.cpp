@@ -243,9 +243,9 @@ class ThreadChecker {
       const Allocate* allocate = s.as<Allocate>();
       if (s.as<Barrier>()) status = illegal("a barrier that only some threads reach", stmt);
       if (allocate && !is_own(allocate->buffer.scope))
-        status = illegal(fmt::format("'{}' is shared, but each thread would have one",
-                                     allocate->buffer.name),
-                         stmt);
+        status = illegal(
+            fmt::format("'{}' is shared, but each thread would have one", allocate->buffer.name),
+            stmt);
     });
     TW_RETURN_IF_ERROR(status);
     nest_ = &nest;

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/gpu_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/integer.h"
+#include "schedules/nest.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+namespace {
+
+using Loops = std::vector<std::string>;
+
+// A thread's sums are registers, and leave room for what they are made of.
+constexpr int64_t most_sums = 128;
+// Statements of a product's innermost loop: beyond, compiling takes longer than they save.
+constexpr int64_t most_products = 512;
+constexpr int64_t least_threads = 32, warp = 32;
+
+Loops concat(std::initializer_list<Loops> parts) {
+  Loops all;
+  for (const Loops& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Loops names_of(const std::vector<Axis>& axes) {
+  Loops names;
+  for (const Axis& axis : axes) names.push_back(axis.name);
+  return names;
+}
+
+int64_t extent_of(const Stage& stage, const Loops& axes) {
+  int64_t extent = 1;
+  for (const std::string& axis : axes) extent *= schedules::extent_of(stage, axis);
+  return extent;
+}
+
+/// Powers of two up to the first that covers the extent.
+std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most) {
+  std::vector<int64_t> values;
+  for (int64_t value = least; value <= most; value *= 2) {
+    values.push_back(value);
+    if (value >= extent) break;
+  }
+  return values;
+}
+
+// ---- knobs ----------------------------------------------------------------------------------
+
+void add_product(const StagePlan& plan, const Stage& stage, Knobs& knobs) {
+  const std::string p = plan.name + ".";
+  for (const auto& [name, axes] :
+       {std::pair("rows", plan.product.rows), std::pair("columns", plan.product.columns)}) {
+    knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, 128));
+    knobs.add(p + "tile." + name, {1, 2, 4, 8});     // of a thread
+    knobs.add(p + "together." + name, {1, 2, 4});    // of it, next to each other
+    knobs.add(p + "copy." + name, {0, 1});           // the reduction's neighbours next to each other
+  }
+  const int64_t length = extent_of(stage, names_of(stage.reduction));
+  knobs.add(p + "kblock", powers(length, 4, 32));
+  knobs.add(p + "unroll", {1, 2, 4, 8});
+  if (stage.reduction.size() > 1) knobs.add(p + "fused", {0, 1});  // the reduction, to one loop
+}
+
+void add_elements(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
+  const std::string p = plan.name + ".";
+  knobs.add(p + "threads",
+            powers(extent_of(stage, names_of(stage.axes)), warp, target.block.threads));
+  knobs.add(p + "together", {1, 2, 4});
+  if (stage.axes.size() > 1) knobs.add(p + "rows", {0, 1});  // a block is a row
+  if (stage.reduction.size() > 1) knobs.add(p + "taps", {0, 1, 2});
+}
+
+void add_lanes(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
+  knobs.add(plan.name + ".threads",
+            powers(schedules::extent_of(stage, plan.lane_axis), warp, target.block.threads));
+}
+
+// ---- construction ---------------------------------------------------------------------------
+
+/// The first loop that is left, of all, fused.
+std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops) {
+  std::string fused = loops.front();
+  for (size_t i = 1; i < loops.size(); ++i) {
+    c.schedule.add(Fuse{stage, fused, loops[i]});
+    fused += "*" + loops[i];
+  }
+  return fused;
+}
+
+/// Splits `loop` and leaves the inner part there; the outer is the result.
+std::string split_off(Construction& c, const std::string& stage, std::string& loop,
+                      int64_t factor) {
+  c.schedule.add(Split{stage, loop, factor});
+  const std::string outer = loop + ".0";
+  loop += ".1";
+  return outer;
+}
+
+/// What one dimension of a block's tile becomes: a thread has `apart` groups of `together`
+/// neighbours, so that the groups of neighbouring threads are neighbours too.
+struct Dimension {
+  std::string block;      ///< outside of the tile
+  Loops apart, together;  ///< a loop or none each
+  std::string thread;
+
+  Loops of_thread() const { return concat({apart, together}); }
+  Loops all() const { return concat({apart, {thread}, together}); }
+};
+
+class Product {
+ public:
+  Product(Construction& c, const StagePlan& plan)
+      : c_(c), plan_(plan), stage_(c.plan().stage(plan)) {}
+
+  void construct() {
+    const ProductAxes& axes = plan_.product;
+    c_.schedule.add(Reorder{plan_.name, concat({axes.batch, axes.rows, axes.columns, windows(),
+                                                main_reduction()})});
+    const Dimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
+    const Loops reduction = split_reduction();
+    // The threads whose results are next to each other are next to each other.
+    const bool rows_last = std::find(axes.rows.begin(), axes.rows.end(),
+                                     stage_.axes.back().name) != axes.rows.end();
+    const Dimension& outer = rows_last ? columns : rows;
+    const Dimension& inner = rows_last ? rows : columns;
+    const Loops blocks = concat({axes.batch, {outer.block, inner.block}});
+    c_.schedule.add(Reorder{
+        plan_.name, concat({blocks, outside_, {outer.thread, inner.thread}, reduction,
+                            outer.of_thread(), inner.of_thread()})});
+    c_.schedule.add(CacheWrite{plan_.name, inner.block});
+    const std::string first = cache(1, rows, reduction), second = cache(2, columns, reduction);
+    for (const std::string& loop : blocks) c_.schedule.add(Parallel{plan_.name, loop});
+    for (const std::string& loop : {outer.thread, inner.thread})
+      c_.schedule.add(Bind{plan_.name, loop});
+    if (!unrolled_.empty()) c_.schedule.add(Unroll{plan_.name, unrolled_});
+    Loops written = concat({outer.of_thread(), inner.apart});
+    for (const std::string& loop : inner.together)
+      c_.schedule.add(Vectorize{plan_.name, loop});
+    for (const std::string& loop : written) c_.schedule.add(Unroll{plan_.name, loop});
+    copy("rows", first, rows, reduction);
+    copy("columns", second, columns, reduction);
+  }
+
+ private:
+  Loops main_reduction() const {
+    return plan_.main_reduction.empty() ? Loops{} : Loops{plan_.main_reduction};
+  }
+  Loops windows() const {
+    Loops loops = names_of(stage_.reduction);
+    std::erase(loops, plan_.main_reduction);
+    return loops;
+  }
+
+  Dimension tile(const std::string& name, const Loops& axes) {
+    const int64_t block = c_.value(plan_, "block." + name);
+    const int64_t tile = c_.value(plan_, "tile." + name);
+    const int64_t together = std::min(c_.value(plan_, "together." + name), tile);
+    threads_ *= block / tile;
+    std::string loop = fuse_all(c_, plan_.name, axes);
+    Dimension d;
+    d.block = split_off(c_, plan_.name, loop, block);
+    if (together < tile) d.apart = {split_off(c_, plan_.name, loop, block / tile * together)};
+    d.thread = loop;
+    if (together > 1) {
+      d.thread = split_off(c_, plan_.name, loop, together);
+      d.together = {loop};
+    }
+    return d;
+  }
+
+  /// The loops of a block of the reduction; those around it are `outside_`.
+  Loops split_reduction() {
+    const int64_t block = c_.value(plan_, "kblock"), unroll = c_.value(plan_, "unroll");
+    Loops loops = concat({windows(), main_reduction()});
+    std::string loop = loops.back();
+    loops.pop_back();
+    if (c_.value(plan_, "fused") == 1) {
+      loop = fuse_all(c_, plan_.name, concat({loops, {loop}}));
+      loops.clear();
+    }
+    loops.push_back(split_off(c_, plan_.name, loop, block));
+    outside_ = loops;
+    if (unroll == 1) return {loop};
+    if (unroll >= block) {
+      unrolled_ = loop;
+      return {loop};
+    }
+    const std::string rest = split_off(c_, plan_.name, loop, unroll);
+    unrolled_ = loop;
+    return {rest, loop};
+  }
+
+  /// The name of the new stage.
+  std::string cache(int64_t operand, const Dimension& dimension, const Loops& reduction) {
+    const size_t before = c_.schedule.error() ? 0 : c_.schedule.nest().stages.size();
+    c_.schedule.add(
+        CacheOperand{plan_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
+    if (c_.schedule.error() || c_.schedule.nest().stages.size() == before) return {};
+    const auto& stages = c_.schedule.nest().stages;
+    const auto at = std::find_if(stages.begin(), stages.end(), [&](const StageNest& s) {
+      return s.stage.name == plan_.name;
+    });
+    return std::prev(at)->stage.name;
+  }
+
+  /// All threads of the block copy an operand, neighbours to neighbours.
+  void copy(const std::string& name, const std::string& stage, const Dimension& dimension,
+            const Loops& reduction) {
+    if (stage.empty()) return;
+    const bool along_reduction = c_.value(plan_, "copy." + name) == 1;
+    Loops loops = concat({reduction, dimension.all()}), vector;
+    if (along_reduction) {
+      loops = concat({dimension.all(), reduction});
+      c_.schedule.add(Reorder{stage, loops});
+    } else if (!dimension.together.empty()) {
+      vector = dimension.together;
+      loops.pop_back();
+    }
+    std::string loop = fuse_all(c_, stage, loops);
+    c_.schedule.add(Split{stage, loop, threads_});
+    c_.schedule.add(Bind{stage, loop + ".1"});
+    for (const std::string& lanes : vector) c_.schedule.add(Vectorize{stage, lanes});
+    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
+    const int at = nest ? nest->find_loop(loop + ".0") : -1;
+    if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
+      c_.schedule.add(Unroll{stage, loop + ".0"});
+  }
+
+  Construction& c_;
+  const StagePlan& plan_;
+  const Stage& stage_;
+  int64_t threads_ = 1;
+  Loops outside_;         // of the reduction: around its blocks, and over them
+  std::string unrolled_;  // of it, or none
+};
+
+/// Where the producers of a root stage may go.
+struct Site {
+  std::string loop;     ///< none: nowhere
+  int64_t threads = 1;  ///< of a block
+};
+
+/// Neighbouring elements to neighbouring threads.
+Site construct_elements(Construction& c, const StagePlan& plan) {
+  const Stage& stage = c.plan().stage(plan);
+  const int64_t threads = c.value(plan, "threads"), together = c.value(plan, "together");
+  const bool by_rows = c.value(plan, "rows") == 1;
+  Loops axes = names_of(stage.axes);
+  Site site;
+  Loops blocks;
+  std::string loop = axes.back();
+  if (by_rows) {
+    axes.pop_back();
+    blocks = {fuse_all(c, plan.name, axes)};
+    site = {blocks.front(), threads};
+  } else {
+    loop = fuse_all(c, plan.name, axes);
+  }
+  const std::string tile = split_off(c, plan.name, loop, threads * together);
+  (by_rows ? axes = {tile} : blocks = {tile});
+  if (!by_rows) axes.clear();
+  std::string thread = loop;
+  Loops neighbours;
+  if (together > 1) {
+    thread = split_off(c, plan.name, loop, together);
+    neighbours = {loop};
+  }
+  const Loops reduction = names_of(stage.reduction);
+  c.schedule.add(Reorder{plan.name, concat({blocks, axes, {thread}, reduction, neighbours})});
+  if (!reduction.empty()) c.schedule.add(CacheWrite{plan.name, thread});
+  for (const std::string& block : blocks) c.schedule.add(Parallel{plan.name, block});
+  c.schedule.add(Bind{plan.name, thread});
+  for (const std::string& lanes : neighbours) c.schedule.add(Vectorize{plan.name, lanes});
+  const auto taps = static_cast<size_t>(c.value(plan, "taps"));
+  for (size_t i = reduction.size(); i > 0 && reduction.size() - i < taps; --i)
+    c.schedule.add(Unroll{plan.name, reduction[i - 1]});
+  return site;
+}
+
+/// Partial sums by the threads of a block, and one thread adds them up.
+void construct_partial_sums(Construction& c, const StagePlan& plan) {
+  const Stage& stage = c.plan().stage(plan);
+  const std::string partial = plan.name + ".rf", lane = plan.lane_axis + "_rf";
+  const Loops axes = names_of(stage.axes);
+  c.schedule.add(ComputeAt{partial, plan.name, axes.back()});
+  c.schedule.add(Reorder{partial, concat({axes, {lane}, names_of(stage.reduction)})});
+  c.schedule.add(CacheWrite{partial, lane});
+  c.schedule.add(Bind{partial, lane});
+}
+
+Site construct_lanes(Construction& c, const StagePlan& plan) {
+  const Stage& stage = c.plan().stage(plan);
+  const int64_t threads = c.value(plan, "threads");
+  c.schedule.add(Rfactor{plan.name, plan.lane_axis, threads});
+  construct_partial_sums(c, plan);
+  const Loops axes = names_of(stage.axes);
+  for (const std::string& axis : axes) c.schedule.add(Parallel{plan.name, axis});
+  return {axes.back(), threads};
+}
+
+/// Computed in the rows of its consumer, by the threads that this has.
+void construct_placed(Construction& c, const StagePlan& plan, const Site& site) {
+  const Stage& stage = c.plan().stage(plan);
+  const bool splits = plan.role == Role::Lanes && !stage.axes.empty();
+  if (splits) c.schedule.add(Rfactor{plan.name, plan.lane_axis, site.threads});
+  c.schedule.add(ComputeAt{plan.name, plan.owner, site.loop});
+  if (splits) return construct_partial_sums(c, plan);
+  std::string loop = fuse_all(c, plan.name, names_of(stage.axes));
+  c.schedule.add(Split{plan.name, loop, site.threads});
+  if (!stage.reduction.empty()) c.schedule.add(CacheWrite{plan.name, loop + ".1"});
+  c.schedule.add(Bind{plan.name, loop + ".1"});
+}
+
+/// Whether all that read the stage are its owner, or are computed in its rows.
+bool reads_stay_inside(const ComputePlan& plan, const StagePlan& stage,
+                       const std::set<std::string>& placed) {
+  const auto readers = plan.compute.consumers(stage.name);
+  return std::all_of(readers.begin(), readers.end(), [&](const Stage* reader) {
+    return reader->name == stage.owner || placed.contains(reader->name);
+  });
+}
+
+bool is_product(const StagePlan& plan) { return !plan.product.rows.empty(); }
+
+Site construct_root(Construction& c, const StagePlan& plan) {
+  if (c.plan().stage(plan).axes.empty()) return {};  // a single number: one thread
+  if (is_product(plan)) {
+    Product(c, plan).construct();
+    return {};
+  }
+  if (plan.role == Role::Lanes) return construct_lanes(c, plan);
+  return construct_elements(c, plan);
+}
+
+// ---- constraints ----------------------------------------------------------------------------
+
+bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
+                         const Point& point) {
+  const auto value = [&](const std::string& name) {
+    return knobs.value(point, plan.name + "." + name, 1);
+  };
+  int64_t threads = 1, sums = 1, shared = 0;
+  const int64_t kblock = value("kblock"), unroll = value("unroll");
+  for (const std::string name : {"rows", "columns"}) {
+    const int64_t block = value("block." + name), tile = value("tile." + name);
+    if (tile > block || value("together." + name) > tile) return false;
+    threads *= block / tile;
+    sums *= tile;
+    shared += block * kblock * size_bytes(compute.stage(plan).type);
+  }
+  return threads >= least_threads && threads <= compute.target.block.threads &&
+         sums <= most_sums && unroll <= kblock && sums * unroll <= most_products &&
+         shared <= compute.target.block.shared_bytes;
+}
+
+}  // namespace
+
+Knobs gpu_knobs_of(const ComputePlan& plan) {
+  Knobs knobs;
+  for (const StagePlan& stage : plan.stages) {
+    const Stage& definition = plan.stage(stage);
+    // 0: a phase of its own, 1: in a row of its owner
+    if (stage.placeable) knobs.add(stage.name + ".place", {0, 1});
+    if (definition.axes.empty()) continue;
+    if (is_product(stage)) {
+      add_product(stage, definition, knobs);
+    } else if (stage.role == Role::Lanes) {
+      add_lanes(stage, definition, plan.target, knobs);
+    } else {
+      add_elements(stage, definition, plan.target, knobs);
+    }
+  }
+  return knobs;
+}
+
+bool meets_gpu_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
+  return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
+    return !is_product(stage) || is_sensible_product(plan, stage, knobs, point);
+  });
+}
+
+Construction construct_for_gpu(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
+  Construction c(plan, knobs, point);
+  std::map<std::string, Site> sites;  // of each root stage
+  std::set<std::string> placed;
+  for (const StagePlan& stage : plan.stages) {
+    const Site& site = sites[stage.owner];
+    if (stage.placeable && !site.loop.empty() && c.value(stage, "place") == 1 &&
+        reads_stay_inside(plan, stage, placed)) {
+      construct_placed(c, stage, site);
+      placed.insert(stage.name);
+    } else {
+      sites[stage.name] = construct_root(c, stage);
+    }
+    if (c.schedule.error()) break;
+  }
+  return c;
+}
+
+double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
+  double score = 0;
+  const auto prefer = [&](const std::string& knob, double wanted, double weight) {
+    if (!knobs.find(knob)) return;
+    score -= weight * std::abs(std::log2(static_cast<double>(knobs.value(point, knob)) / wanted));
+  };
+  for (const StagePlan& stage : plan.stages) {
+    const std::string p = stage.name + ".";
+    for (const std::string name : {"rows", "columns"}) {
+      prefer(p + "block." + name, 64, 1);
+      prefer(p + "tile." + name, 4, 2);
+      prefer(p + "together." + name, 4, 0.5);
+    }
+    prefer(p + "kblock", 8, 0.5);
+    prefer(p + "unroll", 4, 0.5);
+    prefer(p + "threads", 128, 1);
+    score += static_cast<double>(knobs.value(point, p + "place"));
+  }
+  return score;
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/gpu_space.h"
+
+#include <gtest/gtest.h>
+
+#include "schedules/legality.h"
+#include "schedules/threads.h"
+#include "tests/schedules/agreement.h"
+#include "tests/schedules/spaces.h"
+
+namespace tw::schedules {
+namespace {
+
+/// Every kind of stage, at sizes that the interpreters take and blocks do not divide.
+constexpr std::pair<std::string_view, std::string_view> small[] = {
+    {"conv2d", "n=2 c=5 h=9 w=7 k=6 r=3 s=3 stride=2 pad=1"},
+    {"conv2d", "n=1 c=4 h=6 w=6 k=4 r=3 s=3 stride=1 pad=1 groups=4"},
+    {"dense", "m=19 n=21 k=37"},
+    {"batch_matmul", "b=3 m=9 n=10 k=11"},
+    {"softmax", "rows=5 cols=70"},
+    {"layer_norm", "rows=3 cols=50"},
+    {"reduce_sum", "rows=7 cols=90"},
+    {"max_pool2d", "n=1 c=3 h=9 w=9 kernel=3 stride=2 pad=1"},
+    {"global_avg_pool", "n=2 c=5 h=7 w=7"},
+    {"transpose", "rows=13 cols=37"},
+    {"gelu", "rows=5 cols=33"},
+    {"argmax", "rows=5 cols=40"}};
+
+struct Tried {
+  int legal = 0, all = 0;
+};
+
+Tried expect_agreement(const dsl::Compute& compute, const std::string& name, const Target& target,
+                       int samples) {
+  const Space space = Space::derive(compute, target);
+  Random random(7);
+  Tried tried;
+  for (; tried.all < samples; ++tried.all) {
+    const Schedule schedule = space.schedule(space.sample(random));
+    const auto program = schedule.program(limits_of(target));
+    if (!program) {
+      ADD_FAILURE() << name << "\n" << schedule.to_string() << program.error().message;
+      continue;
+    }
+    ++tried.legal;
+    EXPECT_EQ(disagreement(compute, *program, 3, 1e-4), std::nullopt)
+        << name << "\n" << schedule.to_string() << to_string(*program);
+    for (const Phase& phase : program->phases)
+      EXPECT_LE(threads_of(*phase.body), target.block.threads);
+  }
+  return tried;
+}
+
+class GpuSpace : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GpuSpace, PointsComputeWhatTheComputeMeans) {
+  for (const auto& [op, shape] : small) {
+    const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op));
+    ASSERT_TRUE(workload) << workload.error().message;
+    const Tried tried =
+        expect_agreement(workload->compute, workload->key(), *parse_target(GetParam()), 6);
+    EXPECT_EQ(tried.legal, tried.all);
+  }
+}
+
+TEST_P(GpuSpace, EveryPointOfTheExamplesIsLegal) {
+  const Target target = *parse_target(GetParam());
+  for (const Case& c : cases()) {
+    const Space space = Space::derive(c.compute, target);
+    Random random(5);
+    EXPECT_TRUE(space.schedule(space.default_point()).program(limits_of(target))) << c.name;
+    for (int i = 0; i < 12; ++i) {
+      const auto program = space.schedule(space.sample(random)).program(limits_of(target));
+      EXPECT_TRUE(program) << c.name << ": " << program.error().message;
+    }
+  }
+}
+
+TEST_P(GpuSpace, PointsAreFoundBackFromTheirSchedules) {
+  for (const Case& c : cases()) EXPECT_EQ(found_back(space_of(c.compute, GetParam()), 8, 11), 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, GpuSpace, ::testing::Values("cuda:sm_90a", "opencl"));
+
+TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
+  const auto workload = dsl::make_workload("dense", *dsl::parse_shape("m=512 n=512 k=512", "dense"));
+  const Target target = *parse_target("cuda:sm_90a");
+  const Space space = Space::derive(workload->compute, target);
+  const Point point = space.default_point();
+  const auto value = [&](const std::string& knob) {
+    for (size_t i = 0; i < point.size(); ++i)
+      if (space.knobs()[i].name == "out." + knob)
+        return space.knobs()[i].values[static_cast<size_t>(point[i])];
+    ADD_FAILURE() << knob;
+    return int64_t{0};
+  };
+  const int64_t rows = value("block.rows"), columns = value("block.columns");
+  const int64_t sums = value("tile.rows") * value("tile.columns");
+  const Program program = space.schedule(point).program(limits_of(target)).value();
+  ASSERT_EQ(program.phases.size(), 1u);
+  const Block& body = *program.phases[0].body;
+  EXPECT_EQ(program.phases[0].tasks() * rows * columns, 512 * 512);
+  EXPECT_EQ(threads_of(body) * sums, rows * columns);
+  EXPECT_EQ(thread_bytes(body), sums * 4);
+  EXPECT_EQ(shared_bytes(body), value("kblock") * (rows + columns) * 4);
+}
+
+}  // namespace
+}  // namespace tw::schedules

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/threads.h"
+
+#include <gtest/gtest.h>
+
+#include "dsl/parse.h"
+#include "schedules/legality.h"
+#include "tests/schedules/agreement.h"
+
+namespace tw::schedules {
+namespace {
+
+/// A product whose operands pass through shared memory: sizes that nothing divides.
+Schedule product() {
+  const auto compute = dsl::parse_compute(R"(input a: f32[10, 7]
+weight b: f32[7, 9]
+c: f32[m=10, n=9] = sum(k=7) a[m, k] * b[k, n])");
+  return Schedule(*compute)
+      .split("c", "m", 8)
+      .split("c", "m.1", 2)
+      .split("c", "n", 4)
+      .split("c", "k", 3)
+      .reorder("c", {"m.0", "n.0", "k.0", "m.1.0", "n.1", "k.1", "m.1.1"})
+      .cache_write("c", "n.0")
+      .cache_operand("c", 1, "k.0", {"k.1", "m.1.0", "m.1.1"})
+      .cache_operand("c", 2, "k.0", {"k.1", "n.1"})
+      .parallel("c", "m.0")
+      .parallel("c", "n.0")
+      .bind("c", "m.1.0")
+      .bind("c", "n.1")
+      .fuse("a@c", "k.1", "m.1.0")
+      .bind("a@c", "k.1*m.1.0")
+      .bind("b@c", "k.1");
+}
+
+Expr at(const std::string& text) { return dsl::parse_expr(text).value(); }
+Stmt threads(const std::string& variable, int64_t count, Block body) {
+  return {Loop{variable, Expr(0), Expr(count), LoopKind::Thread, block(std::move(body))}};
+}
+Stmt store(const std::string& buffer, const std::string& index, const std::string& value = "1.0") {
+  return {Assign{buffer, {at(index)}, at(value), Combine::None}};
+}
+Stmt allocate(const std::string& name, int64_t elements, Scope scope, Block body) {
+  return {Allocate{{name, Float32, {elements}, scope}, block(std::move(body))}};
+}
+Expr element(const std::string& buffer, const std::string& index) {
+  return dsl::read(buffer, {at(index)}, Float32);
+}
+Stmt copy(const std::string& to, const std::string& index, const Expr& value) {
+  return {Assign{to, {at(index)}, value, Combine::None}};
+}
+
+/// The first line of why a phase is illegal, or "legal".
+std::string verdict(Block body, const Limits& limits = {}) {
+  const Status status = check_threads({"p", {}, block(std::move(body))}, limits);
+  return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+}
+
+/// Without the n-th barrier; `n` is counted down.
+Block without(const Block& body, int& n) {
+  Block result;
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      result.push_back({Loop{loop->variable, loop->begin, loop->end, loop->kind,
+                             block(without(*loop->body, n))}});
+    } else if (const Allocate* a = stmt.as<Allocate>()) {
+      result.push_back({Allocate{a->buffer, block(without(*a->body, n))}});
+    } else if (!stmt.as<Barrier>() || n-- != 0) {
+      result.push_back(stmt);
+    }
+  }
+  return result;
+}
+
+int count_barriers(const Block& body) {
+  int count = 0;
+  for_each(body, [&](const Stmt& stmt) { count += stmt.as<Barrier>() != nullptr; });
+  return count;
+}
+
+TEST(Threads, AProductThroughSharedMemoryIsRight) {
+  const auto program = product().program();
+  ASSERT_TRUE(program) << program.error().message;
+  const Block& body = *program->phases[0].body;
+  EXPECT_EQ(threads_of(body), 16);
+  EXPECT_EQ(shared_bytes(body), (3 * 8 + 3 * 4) * 4);
+  EXPECT_EQ(thread_bytes(body), 2 * 4);  // of c.acc[4, 4, 2] each thread has two
+  EXPECT_EQ(numbered_dimensions(body).at("c.acc"), (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(disagreement(product().compute(), *program), std::nullopt);
+}
+
+TEST(Threads, EachBarrierIsNeeded) {
+  const Program program = product().program().value();
+  const Block& body = *program.phases[0].body;
+  const int barriers = count_barriers(body);
+  ASSERT_EQ(barriers, 2);
+  for (int i = 0; i < barriers; ++i) {
+    int n = i;
+    Program racy = program;
+    racy.phases[0].body = block(without(body, n));
+    EXPECT_EQ(count_barriers(*racy.phases[0].body), barriers - 1);
+    const auto found = disagreement(product().compute(), racy);
+    ASSERT_TRUE(found);
+    EXPECT_NE(found->find("by two threads without a barrier between"), std::string::npos) << *found;
+    EXPECT_EQ(verdict(*racy.phases[0].body),
+              "[threads] stage 'p': threads read what others write, without a barrier between");
+  }
+}
+
+TEST(Threads, BarriersSeparateWhatWouldMeet) {
+  const Block body = {allocate("s", 8, Scope::Shared,
+                               {threads("t", 8, {store("s", "t")}),
+                                threads("u", 8, {copy("out", "u", element("s", "7 - u"))})})};
+  EXPECT_EQ(verdict(body), "[threads] stage 'p': threads read what others write, without a barrier "
+                           "between");
+  EXPECT_EQ(count_barriers(place_barriers(body)), 1);
+  EXPECT_EQ(verdict(place_barriers(body)), "legal");
+  EXPECT_EQ(count_barriers(place_barriers(place_barriers(body))), 1);
+}
+
+TEST(Threads, ALoopMeetsItsNextIteration) {
+  const Block body = {
+      allocate("s", 8, Scope::Shared,
+               {{Loop{"i", Expr(0), Expr(3), LoopKind::Serial,
+                      block({threads("t", 8, {store("s", "t")}),
+                             threads("u", 8, {copy("out", "u", element("s", "7 - u"))})})}}})};
+  EXPECT_EQ(count_barriers(place_barriers(body)), 2);
+}
+
+TEST(Threads, WhatOneReadsNeedsNone) {
+  const Block body = {threads("t", 8, {copy("out", "t", element("in", "t"))}),
+                      threads("u", 8, {copy("more", "u", element("in", "7 - u"))})};
+  EXPECT_EQ(count_barriers(place_barriers(body)), 0);
+}
+
+TEST(Threads, NestsArePerfect) {
+  EXPECT_EQ(verdict({threads("t", 4, {threads("u", 4, {store("out", "t * 4 + u")})})}), "legal");
+  EXPECT_EQ(verdict({threads("t", 4, {store("out", "t"), threads("u", 4, {store("out", "u")})})}),
+            "[threads] thread loops contain each other directly, or not at all");
+}
+
+TEST(Threads, ThereAreOnlySoMany) {
+  Limits limits;
+  limits.threads = 64;
+  EXPECT_EQ(verdict({threads("t", 8, {threads("u", 8, {store("out", "t * 8 + u")})})}, limits),
+            "legal");
+  EXPECT_EQ(verdict({threads("t", 65, {store("out", "t")})}, limits),
+            "[threads] 65 threads, a task has at most 64");
+}
+
+TEST(Threads, MemoryHasLimits) {
+  Limits limits;
+  limits.shared_bytes = 64;
+  limits.thread_bytes = 16;
+  const auto with = [&](int64_t elements, Scope scope) {
+    return verdict({allocate("s", elements, scope, {threads("t", 4, {store("s", "t")})})}, limits);
+  };
+  EXPECT_EQ(with(16, Scope::Shared), "legal");
+  EXPECT_EQ(with(17, Scope::Shared),
+            "[threads] stage 'p' shares 68 bytes between its threads, at most 64");
+  const Block own = {threads("t", 4, {allocate("r", 5, Scope::Register, {store("r", "4")})})};
+  EXPECT_EQ(verdict(own, limits), "[threads] stage 'p' keeps 20 bytes in a thread, at most 16");
+}
+
+TEST(Threads, RegistersAreAThreadsOwn) {
+  const auto with = [](Block uses) {
+    return verdict({allocate("r", 8, Scope::Register, std::move(uses))});
+  };
+  EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
+                  threads("t", 8, {copy("out", "t", element("r", "t"))})}),
+            "legal");
+  EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
+                  threads("u", 8, {copy("out", "u", element("r", "u"))})}),
+            "[threads] elements of 'r' pass from one thread to another");
+  EXPECT_EQ(with({threads("t", 8, {store("r", "7 - t")})}),
+            "[threads] 'r' is a thread's own, but loop 't' does not index it");
+}
+
+TEST(Threads, WhatIsSharedIsNotInsideANest) {
+  EXPECT_EQ(verdict({threads("t", 8, {allocate("s", 8, Scope::Shared, {store("s", "t")})})}),
+            "[threads] 's' is shared, but each thread would have one");
+  EXPECT_EQ(verdict({threads("t", 8, {store("out", "t"), {Barrier{}}})}),
+            "[threads] a barrier that only some threads reach");
+}
+
+}  // namespace
+}  // namespace tw::schedules
