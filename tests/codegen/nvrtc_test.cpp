@@ -152,8 +152,10 @@ TEST_F(NvrtcTest, Fault43_WhatDoesNotFitTheGpuIsOneLineToo) {
       "sm_80");
   ASSERT_FALSE(compiled);
   EXPECT_EQ(compiled.error().code, ErrorCode::Invalid);
-  EXPECT_THAT(compiled.error().message,
-              AllOf(HasSubstr("for sm_80: ptxas error   : Entry function 'f' uses too much shared data"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(
+      compiled.error().message,
+      AllOf(HasSubstr("for sm_80: ptxas error   : Entry function 'f' uses too much shared data"),
+            Not(HasSubstr("\n"))));
 }
 
 TEST_F(NvrtcTest, Fault53_ARemovedArchitectureIsUnsupportedAndTheRestListed) {
