@@ -110,6 +110,7 @@ TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
   for (size_t i = 0; i < 512; ++i) EXPECT_EQ(results[i], (i < 64 ? 4 : 2) * numbers[i]) << i;
   EXPECT_EQ(fake_->launches.size(), 2);
   EXPECT_EQ(fake_->live, 0);
+  EXPECT_EQ(fake_->current, 0);
 }
 
 TEST_F(CudaDevice, LaunchesGoToTheCallersStreamWhereOneIsGiven) {

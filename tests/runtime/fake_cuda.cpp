@@ -159,12 +159,14 @@ int cuDevicePrimaryCtxRelease_v2(Device) {
 int cuCtxPushCurrent_v2(Handle handle) {
   if (handle != &context) return InvalidContext;
   contexts.push_back(handle);
+  ++fake.current;
   return Success;
 }
 int cuCtxPopCurrent_v2(Handle* handle) {
   if (contexts.empty()) return InvalidContext;
   *handle = contexts.back();
   contexts.pop_back();
+  --fake.current;
   return Success;
 }
 

@@ -37,6 +37,7 @@ struct FakeCuda {
   // What it saw.
   int calls = 0;     ///< that need a context
   int64_t live = 0;  ///< memory, modules, streams, events, graphs and retained contexts
+  int current = 0;  ///< contexts that were made current and not given back
   std::vector<FakeLaunch> launches = {};
   std::string loaded = {};  ///< the first 4 bytes of the last module
   int graphs = 0;
