@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/nvrtc.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <optional>
+
+#include "tests/runtime/fake_cuda.h"
 
 namespace tw::codegen {
 namespace {
@@ -168,6 +171,29 @@ TEST_F(NvrtcTest, Fault53_ARemovedArchitectureIsUnsupportedAndTheRestListed) {
   }
   if (nvrtc_->version() >= 13000) {
     EXPECT_EQ(nvrtc_->compile(saxpy, "sm_70").error().code, ErrorCode::Unsupported);
+  }
+}
+
+// By the headers of real cubins, on a driver of our own.
+TEST_F(NvrtcTest, Fault52_ItsCubinsAreTakenByTheirOwnGpusAlone) {
+  void* library = dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  auto* fake = reinterpret_cast<runtime::FakeCudaControl*>(dlsym(library, "fake_cuda"))();
+  const std::vector<std::pair<std::string, int>> gpus = {
+      {"sm_80", 8}, {"sm_90a", 9}, {"sm_120", 12}};
+  for (const auto& [architecture, major] : gpus) {
+    const auto compiled = nvrtc_->compile(saxpy, architecture, architecture == "sm_80");
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    for (const auto& [other, other_major] : gpus) {
+      *fake = {.driver_version = nvrtc_->version(), .major = other_major};
+      const auto device = runtime::open_cuda_device({.library = TW_FAKE_CUDA}).value();
+      const auto module = device->load(compiled->code);
+      EXPECT_EQ(module.has_value(), architecture == other || architecture == "sm_80")
+          << architecture << " on " << other;
+      EXPECT_EQ(fake->loaded, architecture == other     ? "\177ELF"
+                              : architecture == "sm_80" ? "//\n/"
+                                                        : "");
+    }
   }
 }
 

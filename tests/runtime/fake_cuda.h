@@ -30,14 +30,15 @@ struct FakeCuda {
   std::string jit_log = {};
   int devices = 1;
   int driver_version = 13000;
-  int major = 9, minor = 0;
+  int major = 9;
+  int minor = 0;
   int compute_mode = 0;
   int sticky = 0;  ///< what every call on a context answers, once a kernel has failed
 
   // What it saw.
   int calls = 0;     ///< that need a context
   int64_t live = 0;  ///< memory, modules, streams, events, graphs and retained contexts
-  int current = 0;  ///< contexts that were made current and not given back
+  int current = 0;   ///< contexts that were made current and not given back
   std::vector<FakeLaunch> launches = {};
   std::string loaded = {};  ///< the first 4 bytes of the last module
   int graphs = 0;
