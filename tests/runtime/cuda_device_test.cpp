@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device through CUDA's driver, for which tests/runtime/fake_cuda.h stands in.
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "runtime/cuda_driver.h"
+#include "runtime/device.h"
+#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/tiny_kernels.h"
+
+namespace tw::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::DoubleNear;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* ptx = ".version 9.0\n.target sm_80\n.address_size 64\n";
+
+/// No code, but the header that CUDA 13 or CUDA 12 gives to a cubin of this architecture.
+std::string cubin(int architecture, bool cuda13 = true) {
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_ABIVERSION] = cuda13 ? 8 : 7;
+  header.e_machine = EM_CUDA;
+  header.e_flags = static_cast<Elf64_Word>(cuda13 ? 0x6000004 | architecture << 8
+                                                  : architecture << 16 | 0x500 | architecture);
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
+class CudaDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    void* library = dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    fake_ = reinterpret_cast<FakeCudaControl*>(dlsym(library, "fake_cuda"))();
+    *fake_ = {};
+  }
+
+  static Result<std::shared_ptr<Device>> open(int index = 0) {
+    return open_cuda_device({.index = index, .library = TW_FAKE_CUDA});
+  }
+
+  Error open_error() {
+    const auto device = open();
+    EXPECT_FALSE(device);
+    EXPECT_EQ(fake_->live, 0);
+    return device ? Error() : device.error();
+  }
+
+  static DeviceModule module_of(Device& device) {
+    return device.load({.architecture = "sm_90a", .binary = cubin(90)}).value();
+  }
+
+  static DeviceBuffer buffer_of(Device& device, const std::vector<float>& values) {
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+    DeviceBuffer buffer = device.allocate(bytes).value();
+    EXPECT_TRUE(buffer.write(values.data(), bytes));
+    return buffer;
+  }
+
+  FakeCuda* fake_ = nullptr;
+};
+
+TEST_F(CudaDevice, SaysWhatItIs) {
+  const DeviceFacts facts = open().value()->facts();
+  EXPECT_EQ(facts.name, "Fake GPU");
+  EXPECT_EQ(facts.architecture, "sm_90");
+  EXPECT_EQ(facts.driver_version, 13000);
+  EXPECT_EQ(facts.multiprocessors, 132);
+  EXPECT_EQ(facts.warp_size, 32);
+  EXPECT_EQ(facts.max_threads_per_block, 1024);
+  EXPECT_EQ(facts.max_threads_per_multiprocessor, 2048);
+  EXPECT_EQ(facts.registers_per_multiprocessor, 65536);
+  EXPECT_EQ(facts.shared_bytes_per_block, 228 << 10);
+  EXPECT_EQ(facts.shared_bytes_per_multiprocessor, 229 << 10);
+  EXPECT_EQ(facts.l2_bytes, 50 << 20);
+  EXPECT_EQ(facts.memory_bytes, 1 << 30);
+}
+
+TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
+  auto device = open().value();
+  std::vector<float> numbers(512), results(512);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  {
+    const DeviceFunction saxpy = module_of(*device).function("saxpy_p0").value();
+    EXPECT_EQ(saxpy.facts().arguments, 3);
+    EXPECT_EQ(saxpy.facts().registers, 42);
+    EXPECT_EQ(saxpy.facts().local_bytes, 16);
+    EXPECT_EQ(saxpy.facts().shared_bytes, 1024);
+    EXPECT_EQ(saxpy.facts().max_threads, 512);
+    const DeviceBuffer x = buffer_of(*device, numbers), y = device->allocate(2048).value();
+    ASSERT_TRUE(y.fill(0));
+    const std::vector<DeviceAddress> arguments = {x.address(), y.address(), nullptr};
+    const std::vector<Launch> launches = {
+        {saxpy, 4, 128, 0, arguments}, {saxpy, 0, 128, 0, arguments}, {saxpy, 1, 64, 0, arguments}};
+    ASSERT_TRUE(device->launch(launches));
+    device.reset();  // what is left of it keeps it open
+    ASSERT_TRUE(y.read(results.data(), 2048));
+  }
+  for (size_t i = 0; i < 512; ++i) EXPECT_EQ(results[i], (i < 64 ? 4 : 2) * numbers[i]) << i;
+  EXPECT_EQ(fake_->launches.size(), 2);
+  EXPECT_EQ(fake_->live, 0);
+  EXPECT_EQ(fake_->current, 0);
+}
+
+TEST_F(CudaDevice, LaunchesGoToTheCallersStreamWhereOneIsGiven) {
+  const auto device = open().value();
+  const DeviceBuffer x = buffer_of(*device, {1.0F});
+  const Launch launch{module_of(*device).function("saxpy_p0").value(),
+                      1,
+                      1,
+                      0,
+                      {x.address(), x.address(), nullptr}};
+  ASSERT_TRUE(device->launch({&launch, 1}));
+  ASSERT_TRUE(device->launch({&launch, 1}, nullptr));
+  EXPECT_NE(fake_->launches[0].stream, nullptr);
+  EXPECT_EQ(fake_->launches[1].stream, nullptr);
+}
+
+TEST_F(CudaDevice, WorksOnMemoryOfTheCallers) {
+  const auto device = open().value();
+  const DeviceBuffer owner = buffer_of(*device, {1.0F, 2.0F});
+  const DeviceBuffer borrowed = DeviceBuffer::borrow(device, owner.address(), 8);
+  float second = 0;
+  ASSERT_TRUE(borrowed.read(&second, 4, 4));
+  EXPECT_EQ(second, 2.0F);
+  EXPECT_EQ(borrowed.read(&second, 4, 8).error().code, ErrorCode::Usage);
+}
+
+TEST_F(CudaDevice, SharedMemoryAbove48KibIsAllowedBeforeTheLaunch) {
+  const auto device = open().value();
+  const DeviceBuffer x = buffer_of(*device, {1.0F});
+  Launch launch{module_of(*device).function("saxpy_p0").value(),
+                1,
+                1,
+                227 << 10,
+                {x.address(), x.address(), nullptr}};
+  ASSERT_TRUE(device->launch({&launch, 1}));
+  EXPECT_EQ(fake_->launches[0].shared_bytes, 227 << 10);
+
+  launch.shared_bytes = (227 << 10) + 1;
+  const Status status = device->launch({&launch, 1});
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::Usage);
+  EXPECT_THAT(status.error().message, HasSubstr("expected at most 232448"));
+  EXPECT_EQ(fake_->launches.size(), 1);
+}
+
+TEST_F(CudaDevice, SamplesAreTheDevicesTimeOfTheLaunchesAlone) {
+  const auto device = open().value();
+  const DeviceBuffer x = buffer_of(*device, std::vector<float>(8));
+  const Launch launch{module_of(*device).function("saxpy_p0").value(),
+                      3,
+                      1,
+                      0,
+                      {x.address(), x.address(), nullptr}};
+  const Launch before{launch.function, 8, 1, 0, launch.arguments};
+  const std::vector<Launch> launches = {launch, launch};
+  EXPECT_THAT(device->time_ns(launches, {.repeats = 3, .before = {&before, 1}}).value(),
+              Each(DoubleNear(6000, 0.01)));
+  EXPECT_EQ(fake_->launches.size(), 9);
+  EXPECT_EQ(fake_->graphs, 0);
+
+  fake_->launches.clear();
+  EXPECT_THAT(
+      device->time_ns(launches, {.repeats = 2, .before = {&before, 1}, .graph = true}).value(),
+      ElementsAre(DoubleNear(6000, 0.01), DoubleNear(6000, 0.01)));
+  EXPECT_EQ(fake_->launches.size(), 6);
+  EXPECT_EQ(fake_->graphs, 1);
+}
+
+TEST_F(CudaDevice, MoreMemoryThanThereIsLeavesTheDeviceAlive) {
+  const auto device = open().value();
+  const auto buffer = device->allocate(int64_t{1} << 40);
+  ASSERT_FALSE(buffer);
+  EXPECT_EQ(buffer.error().code, ErrorCode::Environment);
+  EXPECT_THAT(buffer.error().message,
+              AllOf(HasSubstr("cannot allocate 1099511627776 bytes"), HasSubstr("OUT_OF_MEMORY")));
+  EXPECT_FALSE(device->lost());
+  EXPECT_TRUE(device->allocate(64));
+}
+
+TEST_F(CudaDevice, AMissingKernelAndPtxThatDoesNotCompileAreInvalid) {
+  const auto device = open().value();
+  EXPECT_EQ(module_of(*device).function("saxpy_p1").error().code, ErrorCode::Invalid);
+  fake_->load = cuda::InvalidPtx;
+  fake_->jit_log = "ptxas application ptx input, line 23; error\nfatal\n";
+  const auto module = device->load({.text = ptx});
+  ASSERT_FALSE(module);
+  EXPECT_EQ(module.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(module.error().message,
+              AllOf(HasSubstr("INVALID_PTX"), HasSubstr("line 23; error; fatal")));
+}
+
+TEST_F(CudaDevice, Fault50_WithoutADriverTheMessageSaysSo) {
+  fake_->init = cuda::StubLibrary;
+  const auto absent = open_cuda_device({.library = "/nonexistent/libcuda.so.1"});
+  ASSERT_FALSE(absent);
+  for (const Error& error : {absent.error(), open_error()}) {
+    EXPECT_EQ(error.code, ErrorCode::Environment);
+    EXPECT_THAT(error.message,
+                AllOf(HasSubstr("no NVIDIA driver"), Not(HasSubstr("old")), Not(HasSubstr("\n"))));
+  }
+}
+
+TEST_F(CudaDevice, Fault51_AnOldDriverAMissingAndABusyDeviceAreToldApart) {
+  const TemporaryDirectory directory;
+  write_bytes(directory / "libcuda.so.1", compile_c("int cuInit(unsigned f) { return (int)f; }"));
+  const auto old = open_cuda_device({.library = directory / "libcuda.so.1"});
+  ASSERT_FALSE(old);
+  EXPECT_THAT(old.error().message, HasSubstr("is too old"));
+
+  fake_->init = cuda::NoDevice;
+  EXPECT_THAT(open_error().message, HasSubstr("finds no NVIDIA GPU"));
+  fake_->init = cuda::SystemDriverMismatch;
+  EXPECT_THAT(open_error().message, HasSubstr("different versions"));
+  fake_->init = 999;
+  EXPECT_THAT(open_error().message, HasSubstr("does not start: an error (CUDA_ERROR_UNKNOWN)"));
+  fake_->init = 0;
+  fake_->devices = 0;
+  EXPECT_THAT(open_error().message, HasSubstr("finds no NVIDIA GPU"));
+  fake_->devices = 1;
+  EXPECT_EQ(open(1).error().code, ErrorCode::Usage);
+
+  fake_->retain = cuda::DeviceUnavailable;
+  const Error busy = open_error();
+  EXPECT_EQ(busy.code, ErrorCode::TryLater);
+  EXPECT_THAT(busy.message, HasSubstr("Fake GPU is busy: another process"));
+  fake_->compute_mode = cuda::compute_mode_prohibited;
+  EXPECT_THAT(open_error().message, HasSubstr("closed to computing"));
+}
+
+TEST_F(CudaDevice, Fault51_CodeOfANewerToolkitThanTheDriverKnowsIsNotTried) {
+  fake_->driver_version = 12040;
+  const auto device = open().value();
+  const std::vector<DeviceCode> newer = {
+      {.architecture = "sm_90", .binary = cubin(90), .toolkit = 13000},
+      {.text = ptx, .toolkit = 12080}};
+  for (const DeviceCode& code : newer) {
+    const auto module = device->load(code);
+    ASSERT_FALSE(module);
+    EXPECT_EQ(module.error().code, ErrorCode::Environment);
+    EXPECT_THAT(module.error().message,
+                AllOf(HasSubstr("knows CUDA 12.4, which is older than the toolkit"),
+                      HasSubstr("update the driver")));
+  }
+  EXPECT_EQ(fake_->loaded, "");
+  EXPECT_TRUE(device->load(
+      {.architecture = "sm_90", .binary = cubin(90, false), .text = ptx, .toolkit = 12080}));
+
+  fake_->load = cuda::UnsupportedPtxVersion;
+  EXPECT_THAT(device->load({.text = ptx}).error().message, HasSubstr("older than the toolkit"));
+}
+
+TEST_F(CudaDevice, Fault52_CodeForAnotherArchitectureIsRefusedBeforeTheDriverSeesIt) {
+  const auto device = open().value();
+  const std::vector<DeviceCode> wrong = {{.architecture = "sm_80", .binary = cubin(80)},
+                                         {.architecture = "sm_120", .binary = cubin(120)},
+                                         {.architecture = "sm_90", .binary = cubin(80)},
+                                         {.architecture = "sm_90", .binary = "\177ELF"},
+                                         {.text = ".version 9.0\n.target sm_100\n"},
+                                         {.text = ".version 9.0\n.target sm_80a, debug\n"},
+                                         {.text = "__kernel void f() {}"},
+                                         {}};
+  for (const DeviceCode& code : wrong) {
+    const auto module = device->load(code);
+    ASSERT_FALSE(module) << code.architecture << code.text;
+    EXPECT_EQ(module.error().code, ErrorCode::Invalid);
+    EXPECT_THAT(module.error().message, HasSubstr("compile it again"));
+  }
+  EXPECT_EQ(fake_->loaded, "");
+  EXPECT_THAT(device->load(wrong[0]).error().message,
+              HasSubstr("code for sm_80 does not run on Fake GPU, which is sm_90"));
+}
+
+TEST_F(CudaDevice, Fault52_PtxTakesThePlaceOfABinaryThatDoesNotFit) {
+  const auto device = open().value();
+  EXPECT_TRUE(device->load({.architecture = "sm_80", .binary = cubin(80), .text = ptx}));
+  EXPECT_EQ(fake_->loaded, ".ver");
+  EXPECT_TRUE(device->load({.architecture = "sm_90a", .binary = cubin(90), .text = ptx}));
+  EXPECT_EQ(fake_->loaded, "\177ELF");
+}
+
+TEST_F(CudaDevice, Fault67_AfterAStickyErrorTheDeviceIsLostAndEveryCallFailsAtOnce) {
+  auto device = open().value();
+  const DeviceModule module = module_of(*device);
+  const DeviceBuffer x = buffer_of(*device, {1.0F});
+  const Launch fault{module.function("fault_p0").value(), 1, 1, 0, {x.address()}};
+  ASSERT_TRUE(device->launch({&fault, 1}));
+  EXPECT_FALSE(device->lost());
+  const Status first = device->synchronize();
+  ASSERT_FALSE(first);
+  EXPECT_TRUE(device->lost());
+  EXPECT_EQ(first.error().code, ErrorCode::Environment);
+  EXPECT_THAT(first.error().message,
+              AllOf(HasSubstr("Fake GPU is lost: an illegal memory access"),
+                    HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"), Not(HasSubstr("\n"))));
+
+  const int calls = fake_->calls;
+  float number = 0;
+  const std::vector<Status> later = {device->synchronize(),
+                                     device->launch({&fault, 1}),
+                                     device->allocate(4).map([](auto&&) {}),
+                                     device->load({.text = ptx}).map([](auto&&) {}),
+                                     device->time_ns({&fault, 1}).map([](auto&&) {}),
+                                     module.function("fault_p0").map([](auto&&) {}),
+                                     x.read(&number, 4),
+                                     x.write(&number, 4),
+                                     x.fill(0)};
+  for (const Status& status : later) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error(), first.error());
+  }
+  EXPECT_EQ(fake_->calls, calls);
+}
+
+TEST_F(CudaDevice, Fault67_ALostDeviceLeavesTheProcessAndItsOtherDevicesUsable) {
+  {
+    const auto device = open().value();
+    const Launch fault{module_of(*device).function("fault_p0").value(), 1, 1, 0, {nullptr}};
+    ASSERT_TRUE(device->launch({&fault, 1}));
+    ASSERT_FALSE(device->synchronize());
+  }
+  EXPECT_EQ(fake_->live, 0);
+  fake_->sticky = 0;  // as after a reset of the GPU
+  const auto device = open().value();
+  EXPECT_FALSE(device->lost());
+  EXPECT_TRUE(buffer_of(*device, {1.0F}).fill(0));
+}
+
+}  // namespace
+}  // namespace tw::runtime

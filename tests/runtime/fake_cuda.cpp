@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/runtime/fake_cuda.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/cuda_driver.h"
+
+namespace tw::runtime {
+namespace {
+
+using namespace cuda;
+
+enum : Result { InvalidValue = 1, InvalidContext = 201 };
+constexpr size_t memory_bytes = size_t{1} << 30;
+constexpr unsigned shared_bytes = 228 << 10, static_shared_bytes = 1 << 10;
+
+struct FakeFunction {
+  std::string name;
+  int arguments;
+  unsigned dynamic_shared_bytes = (48 << 10) - static_shared_bytes;
+};
+struct FakeGraph {
+  std::vector<FakeLaunch> launches;
+  std::vector<std::vector<void*>> arguments;
+};
+struct FakeStream {
+  bool capturing = false;
+  FakeGraph recorded;
+};
+
+FakeCuda fake;
+FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1};
+std::map<Address, size_t> allocations;
+thread_local std::vector<Handle> contexts;
+char context;
+
+/// What a call on the current context begins with.
+Result enter() {
+  ++fake.calls;
+  return contexts.empty() ? InvalidContext : fake.sticky;
+}
+
+bool is_allocated(Address address, size_t bytes) {
+  const auto after = allocations.upper_bound(address);
+  if (after == allocations.begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  return address - begin <= size && bytes <= size - (address - begin);
+}
+
+Result run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
+  fake.launches.push_back(launch);
+  fake.clock_us += launch.blocks;
+  if (launch.function == "fault_p0") {
+    fake.sticky = IllegalAddress;  // what asks next is told
+    return Success;
+  }
+  const size_t count = size_t{launch.blocks} * launch.threads;
+  for (int i = 0; i < 2; ++i)
+    if (!is_allocated(reinterpret_cast<Address>(arguments[static_cast<size_t>(i)]),
+                      count * sizeof(float)))
+      fake.sticky = IllegalAddress;
+  if (fake.sticky != Success) return Success;
+  const auto* x = static_cast<const float*>(arguments[0]);
+  auto* y = static_cast<float*>(arguments[1]);
+  for (size_t i = 0; i < count; ++i) y[i] += 2 * x[i];
+  return Success;
+}
+
+template <typename Made>
+Result make(Handle* handle, Made* made) {
+  *handle = made;
+  ++fake.live;
+  return Success;
+}
+
+template <typename Made>
+Result destroy(Handle handle) {
+  delete static_cast<Made*>(handle);
+  --fake.live;
+  return Success;
+}
+
+const std::map<Result, const char*> names = {{OutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                             {IllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                             {InvalidPtx, "CUDA_ERROR_INVALID_PTX"}};
+
+}  // namespace
+}  // namespace tw::runtime
+
+using namespace tw::runtime;
+
+extern "C" {
+
+FakeCuda* fake_cuda() { return &fake; }
+
+int cuGetErrorName(Result code, const char** name) {
+  const auto found = names.find(code);
+  *name = found != names.end() ? found->second : "CUDA_ERROR_UNKNOWN";
+  return Success;
+}
+int cuGetErrorString(Result code, const char** text) {
+  *text = code == IllegalAddress ? "an illegal memory access was encountered" : "an error";
+  return Success;
+}
+
+int cuInit(unsigned) { return fake.init; }
+int cuDriverGetVersion(int* version) {
+  *version = fake.driver_version;
+  return Success;
+}
+int cuDeviceGetCount(int* count) {
+  *count = fake.devices;
+  return Success;
+}
+int cuDeviceGet(Device* device, int index) {
+  *device = index;
+  return Success;
+}
+int cuDeviceGetName(char* name, int bytes, Device) {
+  strncpy(name, "Fake GPU", static_cast<size_t>(bytes));
+  return Success;
+}
+int cuDeviceTotalMem_v2(size_t* bytes, Device) {
+  *bytes = memory_bytes;
+  return Success;
+}
+int cuDeviceGetAttribute(int* value, int what, Device) {
+  const std::map<int, int> values = {{MaxThreadsPerBlock, 1024},
+                                     {WarpSize, 32},
+                                     {Multiprocessors, 132},
+                                     {ComputeMode, fake.compute_mode},
+                                     {L2Bytes, 50 << 20},
+                                     {MaxThreadsPerMultiprocessor, 2048},
+                                     {ComputeCapabilityMajor, fake.major},
+                                     {ComputeCapabilityMinor, fake.minor},
+                                     {SharedBytesPerMultiprocessor, shared_bytes + 1024},
+                                     {RegistersPerMultiprocessor, 65536},
+                                     {SharedBytesPerBlockOptIn, shared_bytes}};
+  const auto found = values.find(what);
+  if (found == values.end()) return InvalidValue;
+  *value = found->second;
+  return Success;
+}
+
+int cuDevicePrimaryCtxRetain(Handle* handle, Device) {
+  if (fake.retain != Success) return fake.retain;
+  *handle = &context;
+  ++fake.live;
+  return Success;
+}
+int cuDevicePrimaryCtxRelease_v2(Device) {
+  --fake.live;
+  return Success;
+}
+int cuCtxPushCurrent_v2(Handle handle) {
+  if (handle != &context) return InvalidContext;
+  contexts.push_back(handle);
+  ++fake.current;
+  return Success;
+}
+int cuCtxPopCurrent_v2(Handle* handle) {
+  if (contexts.empty()) return InvalidContext;
+  *handle = contexts.back();
+  contexts.pop_back();
+  --fake.current;
+  return Success;
+}
+
+int cuMemAlloc_v2(Address* address, size_t bytes) {
+  if (const Result entered = enter()) return entered;
+  if (bytes == 0) return InvalidValue;
+  if (bytes > memory_bytes) return OutOfMemory;
+  *address = reinterpret_cast<Address>(malloc(bytes));
+  allocations[*address] = bytes;
+  ++fake.live;
+  return Success;
+}
+int cuMemFree_v2(Address address) {
+  if (contexts.empty()) return InvalidContext;
+  if (allocations.erase(address) == 0) return InvalidValue;
+  free(reinterpret_cast<void*>(address));
+  --fake.live;
+  return Success;
+}
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Handle) {
+  if (const Result entered = enter()) return entered;
+  if (!is_allocated(to, bytes)) return InvalidValue;
+  memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return Success;
+}
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Handle) {
+  if (const Result entered = enter()) return entered;
+  if (!is_allocated(from, bytes)) return InvalidValue;
+  memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return Success;
+}
+int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Handle) {
+  if (const Result entered = enter()) return entered;
+  if (!is_allocated(to, bytes)) return InvalidValue;
+  memset(reinterpret_cast<void*>(to), value, bytes);
+  return Success;
+}
+
+int cuModuleLoadDataEx(Handle* module, const void* image, unsigned options, int* keys,
+                       void** values) {
+  if (const Result entered = enter()) return entered;
+  fake.loaded.assign(static_cast<const char*>(image), 4);
+  for (unsigned i = 0; i < options; ++i)
+    if (keys[i] == JitErrorLog) strcpy(static_cast<char*>(values[i]), fake.jit_log.c_str());
+  return fake.load != Success ? fake.load : make(module, new char);
+}
+int cuModuleUnload(Handle module) { return destroy<char>(module); }
+int cuModuleGetFunction(Handle* function, Handle, const char* name) {
+  if (const Result entered = enter()) return entered;
+  for (FakeFunction* known : {&saxpy, &fault})
+    if (known->name == name) {
+      *function = known;
+      return Success;
+    }
+  return NotFound;
+}
+int cuFuncGetAttribute(int* value, int what, Handle) {
+  const std::map<int, int> values = {{FunctionMaxThreads, 512},
+                                     {FunctionSharedBytes, static_shared_bytes},
+                                     {FunctionLocalBytes, 16},
+                                     {FunctionRegisters, 42}};
+  *value = values.at(what);
+  return Success;
+}
+int cuFuncSetAttribute(Handle function, int what, int value) {
+  if (const Result entered = enter()) return entered;
+  if (what != FunctionMaxDynamicSharedBytes) return InvalidValue;
+  if (value < 0 || static_cast<unsigned>(value) > shared_bytes - static_shared_bytes)
+    return InvalidValue;
+  static_cast<FakeFunction*>(function)->dynamic_shared_bytes = static_cast<unsigned>(value);
+  return Success;
+}
+int cuFuncGetParamInfo(Handle function, size_t index, size_t* offset, size_t* bytes) {
+  if (std::cmp_greater_equal(index, static_cast<FakeFunction*>(function)->arguments))
+    return InvalidValue;
+  *offset = 8 * index;
+  *bytes = 8;
+  return Success;
+}
+
+int cuLaunchKernel(Handle handle, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
+                   unsigned, unsigned dynamic, Handle stream, void** parameters, void**) {
+  if (const Result entered = enter()) return entered;
+  const auto* function = static_cast<FakeFunction*>(handle);
+  if (dynamic > function->dynamic_shared_bytes || blocks == 0) return InvalidValue;
+  std::vector<void*> arguments;
+  for (int i = 0; i < function->arguments; ++i)
+    arguments.push_back(*static_cast<void**>(parameters[i]));
+  const FakeLaunch launch{function->name, blocks, threads, dynamic, stream};
+  auto* queue = static_cast<FakeStream*>(stream);
+  if (queue == nullptr || !queue->capturing) return run(launch, arguments);
+  queue->recorded.launches.push_back(launch);
+  queue->recorded.arguments.push_back(arguments);
+  return Success;
+}
+
+int cuStreamCreate(Handle* stream, unsigned) {
+  if (const Result entered = enter()) return entered;
+  return make(stream, new FakeStream);
+}
+int cuStreamDestroy_v2(Handle stream) { return destroy<FakeStream>(stream); }
+int cuStreamSynchronize(Handle) { return enter(); }
+int cuStreamBeginCapture_v2(Handle stream, int) {
+  static_cast<FakeStream*>(stream)->capturing = true;
+  return enter();
+}
+int cuStreamEndCapture(Handle stream, Handle* graph) {
+  if (const Result entered = enter()) return entered;
+  auto* queue = static_cast<FakeStream*>(stream);
+  queue->capturing = false;
+  return make(graph, new FakeGraph(queue->recorded));
+}
+int cuGraphInstantiateWithFlags(Handle* ready, Handle graph, unsigned long long) {
+  if (const Result entered = enter()) return entered;
+  ++fake.graphs;
+  return make(ready, new FakeGraph(*static_cast<FakeGraph*>(graph)));
+}
+int cuGraphLaunch(Handle handle, Handle) {
+  if (const Result entered = enter()) return entered;
+  const auto* graph = static_cast<FakeGraph*>(handle);
+  for (size_t i = 0; i < graph->launches.size(); ++i) run(graph->launches[i], graph->arguments[i]);
+  return Success;
+}
+int cuGraphExecDestroy(Handle graph) { return destroy<FakeGraph>(graph); }
+int cuGraphDestroy(Handle graph) { return destroy<FakeGraph>(graph); }
+
+int cuEventCreate(Handle* event, unsigned) {
+  if (const Result entered = enter()) return entered;
+  return make(event, new double(0));
+}
+int cuEventDestroy_v2(Handle event) { return destroy<double>(event); }
+int cuEventRecord(Handle event, Handle) {
+  if (const Result entered = enter()) return entered;
+  *static_cast<double*>(event) = fake.clock_us;
+  return Success;
+}
+int cuEventElapsedTime(float* milliseconds, Handle start, Handle end) {
+  if (const Result entered = enter()) return entered;
+  *milliseconds =
+      static_cast<float>((*static_cast<double*>(end) - *static_cast<double*>(start)) / 1000);
+  return Success;
+}
+
+}  // extern "C"
+
+#define X(name, ...) static_assert(std::is_same_v<decltype(&::name), decltype(Driver::name)>);
+TW_CUDA_FUNCTIONS(X)
+#undef X

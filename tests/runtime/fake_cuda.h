@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A driver in place of libcuda.so.1, which DeviceOptions::library names in tests: device memory is
+// memory of the process, launches run functions of the process as soon as they are submitted, and
+// each advances the clock that events read by as many microseconds as it has blocks. The driver
+// refuses what a real one would: work without a current context, memory that was not allocated,
+// dynamic shared memory above 48 KiB that was not allowed.
+//
+// Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
+// threads; `fault_p0(scratch)`, which reads an illegal address.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tw::runtime {
+
+struct FakeLaunch {
+  std::string function;
+  unsigned blocks = 0, threads = 0, shared_bytes = 0;
+  void* stream = nullptr;
+};
+
+/// One a process, `fake_cuda()` of the library. Not thread-safe.
+struct FakeCuda {
+  // What it answers.
+  int init = 0;    ///< cuInit
+  int retain = 0;  ///< cuDevicePrimaryCtxRetain
+  int load = 0;    ///< cuModuleLoadDataEx, with `jit_log`
+  std::string jit_log = {};
+  int devices = 1;
+  int driver_version = 13000;
+  int major = 9;
+  int minor = 0;
+  int compute_mode = 0;
+  int sticky = 0;  ///< what every call on a context answers, once a kernel has failed
+
+  // What it saw.
+  int calls = 0;     ///< that need a context
+  int64_t live = 0;  ///< memory, modules, streams, events, graphs and retained contexts
+  int current = 0;   ///< contexts that were made current and not given back
+  std::vector<FakeLaunch> launches = {};
+  std::string loaded = {};  ///< the first 4 bytes of the last module
+  int graphs = 0;
+  double clock_us = 0;
+};
+
+using FakeCudaControl = FakeCuda*();  // fake_cuda
+
+}  // namespace tw::runtime
