@@ -22,6 +22,7 @@ constexpr std::string_view kMagic = "TWARTF01";
 constexpr size_t kPrefixBytes = 12;  // magic and header length
 constexpr int64_t kMaxHeaderBytes = 4 << 20;
 constexpr int64_t kMaxObjectBytes = 256 << 20;
+constexpr int most_threads = 1024;  // of a block, on every GPU
 
 tl::unexpected<Error> invalid(std::string message) {
   return fail(ErrorCode::Invalid, std::move(message));
@@ -44,7 +45,21 @@ Status check_phases(std::string_view what, const std::vector<PhaseInfo>& phases)
     if (phase.tasks < 0 || phase.tasks > std::numeric_limits<int32_t>::max())
       return invalid(fmt::format("[artifact] {}: phase '{}' has {} tasks: expected 0 to {}", what,
                                  phase.symbol, phase.tasks, std::numeric_limits<int32_t>::max()));
+    if (phase.threads < 0 || phase.threads > most_threads || phase.shared_bytes < 0)
+      return invalid(
+          fmt::format("[artifact] {}: phase '{}' has {} threads and {} shared bytes: "
+                      "expected 0 to {}, and 0 or more",
+                      what, phase.symbol, phase.threads, phase.shared_bytes, most_threads));
   }
+  return {};
+}
+
+/// Tasks have threads on GPUs and nowhere else.
+Status check_threads(const KernelInfo& info, const Target& target) {
+  for (const PhaseInfo& phase : info.phases)
+    if ((phase.threads > 0) != target.is_gpu())
+      return invalid(fmt::format("[artifact] phase '{}' has {} threads and the target is {}",
+                                 phase.symbol, phase.threads, info.target));
   return {};
 }
 
@@ -89,8 +104,14 @@ Status check_arguments(const KernelInfo& info) {
 
 Json phases_json(const std::vector<PhaseInfo>& phases) {
   Json list = Json::array();
-  for (const PhaseInfo& phase : phases)
-    list.push_back({{"symbol", phase.symbol}, {"tasks", phase.tasks}});
+  for (const PhaseInfo& phase : phases) {
+    Json entry = {{"symbol", phase.symbol}, {"tasks", phase.tasks}};
+    if (phase.threads > 0) {
+      entry["threads"] = phase.threads;
+      entry["shared_bytes"] = phase.shared_bytes;
+    }
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 
@@ -123,7 +144,8 @@ Json info_json(const KernelInfo& info) {
 std::vector<PhaseInfo> phases_from(const Json& json) {
   std::vector<PhaseInfo> phases;
   for (const Json& phase : json)
-    phases.push_back({phase.at("symbol").get<std::string>(), phase.at("tasks").get<int64_t>()});
+    phases.push_back({phase.at("symbol").get<std::string>(), phase.at("tasks").get<int64_t>(),
+                      phase.value("threads", 0), phase.value("shared_bytes", int64_t{0})});
   return phases;
 }
 
@@ -232,9 +254,10 @@ Status check_info(const KernelInfo& info) {
   if (info.scratch_bytes < 0)
     return invalid(
         fmt::format("[artifact] scratch_bytes is {}: expected 0 or more", info.scratch_bytes));
-  if (const auto target = parse_target(info.target); !target)
-    return invalid(fmt::format("[artifact] {}", target.error().message));
+  const auto target = parse_target(info.target);
+  if (!target) return invalid(fmt::format("[artifact] {}", target.error().message));
   TW_RETURN_IF_ERROR(check_phases("the kernel", info.phases));
+  TW_RETURN_IF_ERROR(check_threads(info, *target));
   for (const auto& [name, phases] : info.packs)
     TW_RETURN_IF_ERROR(check_phases(fmt::format("pack '{}'", name), phases));
   return check_arguments(info);

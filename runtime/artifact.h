@@ -3,7 +3,10 @@
 // An artifact is one compiled kernel: machine code together with all that a caller must know to run
 // it. In a file it is
 //
-//     "TWARTF01" | u32 header length, little endian | JSON header | ELF shared object
+//     "TWARTF01" | u32 header length, little endian | JSON header | code
+//
+// The code is an ELF shared object for a CPU, a cubin for CUDA and text for OpenCL;
+// runtime/device_kernel.h calls the latter two.
 //
 // where the header holds the KernelInfo, the hash and size of the object, the version of the kernel
 // ABI and its own hash. Code is run only after all of these were checked, on the bytes that will be
@@ -43,6 +46,8 @@ inline constexpr int64_t current_codegen_abi = 2;
 struct PhaseInfo {
   std::string symbol;
   int64_t tasks = 1;
+  int threads = 0;           ///< of a task; 0 on a CPU, whose tasks have none
+  int64_t shared_bytes = 0;  ///< that a GPU's launch adds to what the code declares
   friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
 };
 
@@ -77,7 +82,7 @@ struct KernelInfo {
 
 struct Artifact {
   KernelInfo info;
-  std::string object;  ///< the bytes of an ELF shared object
+  std::string object;  ///< an ELF shared object; for GPUs a cubin, or OpenCL C
   friend bool operator==(const Artifact&, const Artifact&) = default;
 };
 

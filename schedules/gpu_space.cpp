@@ -59,9 +59,9 @@ void add_product(const StagePlan& plan, const Stage& stage, Knobs& knobs) {
   for (const auto& [name, axes] :
        {std::pair("rows", plan.product.rows), std::pair("columns", plan.product.columns)}) {
     knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, 128));
-    knobs.add(p + "tile." + name, {1, 2, 4, 8});     // of a thread
-    knobs.add(p + "together." + name, {1, 2, 4});    // of it, next to each other
-    knobs.add(p + "copy." + name, {0, 1});           // the reduction's neighbours next to each other
+    knobs.add(p + "tile." + name, {1, 2, 4, 8});   // of a thread
+    knobs.add(p + "together." + name, {1, 2, 4});  // of it, next to each other
+    knobs.add(p + "copy." + name, {0, 1});         // the reduction's neighbours next to each other
   }
   const int64_t length = extent_of(stage, names_of(stage.reduction));
   knobs.add(p + "kblock", powers(length, 4, 32));
@@ -122,19 +122,22 @@ class Product {
 
   void construct() {
     const ProductAxes& axes = plan_.product;
-    c_.schedule.add(Reorder{plan_.name, concat({axes.batch, axes.rows, axes.columns, windows(),
-                                                main_reduction()})});
+    c_.schedule.add(Reorder{
+        plan_.name, concat({axes.batch, axes.rows, axes.columns, windows(), main_reduction()})});
     const Dimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
     const Loops reduction = split_reduction();
     // The threads whose results are next to each other are next to each other.
-    const bool rows_last = std::find(axes.rows.begin(), axes.rows.end(),
-                                     stage_.axes.back().name) != axes.rows.end();
+    const bool rows_last =
+        std::find(axes.rows.begin(), axes.rows.end(), stage_.axes.back().name) != axes.rows.end();
     const Dimension& outer = rows_last ? columns : rows;
     const Dimension& inner = rows_last ? rows : columns;
     const Loops blocks = concat({axes.batch, {outer.block, inner.block}});
-    c_.schedule.add(Reorder{
-        plan_.name, concat({blocks, outside_, {outer.thread, inner.thread}, reduction,
-                            outer.of_thread(), inner.of_thread()})});
+    c_.schedule.add(Reorder{plan_.name, concat({blocks,
+                                                outside_,
+                                                {outer.thread, inner.thread},
+                                                reduction,
+                                                outer.of_thread(),
+                                                inner.of_thread()})});
     c_.schedule.add(CacheWrite{plan_.name, inner.block});
     const std::string first = cache(1, rows, reduction), second = cache(2, columns, reduction);
     for (const std::string& loop : blocks) c_.schedule.add(Parallel{plan_.name, loop});
@@ -142,8 +145,7 @@ class Product {
       c_.schedule.add(Bind{plan_.name, loop});
     if (!unrolled_.empty()) c_.schedule.add(Unroll{plan_.name, unrolled_});
     Loops written = concat({outer.of_thread(), inner.apart});
-    for (const std::string& loop : inner.together)
-      c_.schedule.add(Vectorize{plan_.name, loop});
+    for (const std::string& loop : inner.together) c_.schedule.add(Vectorize{plan_.name, loop});
     for (const std::string& loop : written) c_.schedule.add(Unroll{plan_.name, loop});
     copy("rows", first, rows, reduction);
     copy("columns", second, columns, reduction);
@@ -205,9 +207,8 @@ class Product {
         CacheOperand{plan_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
     if (c_.schedule.error() || c_.schedule.nest().stages.size() == before) return {};
     const auto& stages = c_.schedule.nest().stages;
-    const auto at = std::find_if(stages.begin(), stages.end(), [&](const StageNest& s) {
-      return s.stage.name == plan_.name;
-    });
+    const auto at = std::find_if(stages.begin(), stages.end(),
+                                 [&](const StageNest& s) { return s.stage.name == plan_.name; });
     return std::prev(at)->stage.name;
   }
 
@@ -356,8 +357,8 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
     sums *= tile;
     shared += block * kblock * size_bytes(compute.stage(plan).type);
   }
-  return threads >= least_threads && threads <= compute.target.block.threads &&
-         sums <= most_sums && unroll <= kblock && sums * unroll <= most_products &&
+  return threads >= least_threads && threads <= compute.target.block.threads && sums <= most_sums &&
+         unroll <= kblock && sums * unroll <= most_products &&
          shared <= compute.target.block.shared_bytes;
 }
 

@@ -44,7 +44,8 @@ Tried expect_agreement(const dsl::Compute& compute, const std::string& name, con
     }
     ++tried.legal;
     EXPECT_EQ(disagreement(compute, *program, 3, 1e-4), std::nullopt)
-        << name << "\n" << schedule.to_string() << to_string(*program);
+        << name << "\n"
+        << schedule.to_string() << to_string(*program);
     for (const Phase& phase : program->phases)
       EXPECT_LE(threads_of(*phase.body), target.block.threads);
   }
@@ -83,7 +84,8 @@ TEST_P(GpuSpace, PointsAreFoundBackFromTheirSchedules) {
 INSTANTIATE_TEST_SUITE_P(Targets, GpuSpace, ::testing::Values("cuda:sm_90a", "opencl"));
 
 TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
-  const auto workload = dsl::make_workload("dense", *dsl::parse_shape("m=512 n=512 k=512", "dense"));
+  const auto workload =
+      dsl::make_workload("dense", *dsl::parse_shape("m=512 n=512 k=512", "dense"));
   const Target target = *parse_target("cuda:sm_90a");
   const Space space = Space::derive(workload->compute, target);
   const Point point = space.default_point();

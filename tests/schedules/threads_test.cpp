@@ -111,8 +111,9 @@ TEST(Threads, BarriersSeparateWhatWouldMeet) {
   const Block body = {allocate("s", 8, Scope::Shared,
                                {threads("t", 8, {store("s", "t")}),
                                 threads("u", 8, {copy("out", "u", element("s", "7 - u"))})})};
-  EXPECT_EQ(verdict(body), "[threads] stage 'p': threads read what others write, without a barrier "
-                           "between");
+  EXPECT_EQ(verdict(body),
+            "[threads] stage 'p': threads read what others write, without a barrier "
+            "between");
   EXPECT_EQ(count_barriers(place_barriers(body)), 1);
   EXPECT_EQ(verdict(place_barriers(body)), "legal");
   EXPECT_EQ(count_barriers(place_barriers(place_barriers(body))), 1);

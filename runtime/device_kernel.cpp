@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device_kernel.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tw::runtime {
+
+Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr<Device>& device) {
+  TW_RETURN_IF_ERROR(check_info(artifact.info));
+  TW_TRY(const Target target, parse_target(artifact.info.target));
+  if (!target.is_gpu())
+    return fail(ErrorCode::Usage, fmt::format("[kernel] the kernel is for {}, which is no GPU",
+                                              artifact.info.target));
+  DeviceCode code;
+  if (target.architecture == Architecture::Cuda) {
+    code.architecture = target.gpu;
+    code.binary = std::move(artifact.object);
+  } else {
+    code.text = std::move(artifact.object);
+  }
+  TW_TRY(const DeviceModule module, device->load(code));
+  DeviceKernel kernel;
+  for (const PhaseInfo& phase : artifact.info.phases) {
+    TW_TRY(DeviceFunction function, module.function(phase.symbol));
+    kernel.functions_.push_back(std::move(function));
+  }
+  kernel.info_ = std::make_shared<const KernelInfo>(std::move(artifact.info));
+  return kernel;
+}
+
+std::vector<Launch> DeviceKernel::launches(std::span<const DeviceAddress> arguments,
+                                           DeviceAddress scratch) const {
+  TW_CHECK(arguments.size() == info_->arguments.size(), "an address for each argument");
+  std::vector<DeviceAddress> addresses(arguments.begin(), arguments.end());
+  addresses.push_back(scratch);
+  std::vector<Launch> launches;
+  for (size_t i = 0; i < functions_.size(); ++i) {
+    const PhaseInfo& phase = info_->phases[i];
+    launches.push_back({functions_[i], phase.tasks, phase.threads, phase.shared_bytes, addresses});
+  }
+  return launches;
+}
+
+}  // namespace tw::runtime
