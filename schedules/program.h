@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/pool_allocator.h"
 #include "dsl/compute.h"
 #include "dsl/expr.h"
 #include "dsl/layout.h"
@@ -60,7 +61,7 @@ struct Argument {
 enum class LoopKind { Serial, Unrolled, Vector };
 
 struct Stmt;
-using Block = std::vector<Stmt>;
+using Block = std::vector<Stmt, PoolAllocator<Stmt>>;
 using BlockPtr = std::shared_ptr<const Block>;
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
