@@ -52,7 +52,7 @@ void append(Block part, Block& all) {
 class Replacement {
  public:
   Replacement(const std::string& variable, const Expr& value)
-      : variable_(variable), value_(value) {}
+      : variable_(variable), bit_(dsl::variable_bit(variable)), value_(value) {}
 
   BlockPtr in(const BlockPtr& body) const {
     for (size_t i = 0; i < body->size(); ++i) {
@@ -71,7 +71,10 @@ class Replacement {
   }
 
  private:
-  Expr in(const Expr& expr) const { return dsl::substitute(expr, variable_, value_); }
+  Expr in(const Expr& expr) const {
+    if ((expr.node().variables & bit_) == 0) return expr;
+    return dsl::substitute(expr, variable_, value_);
+  }
 
   /// Nothing where nothing changes.
   std::optional<Stmt> changed(const Stmt& stmt) const {
@@ -111,6 +114,7 @@ class Replacement {
   }
 
   const std::string& variable_;
+  const uint64_t bit_;
   const Expr& value_;
 };
 
@@ -119,6 +123,14 @@ BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const 
 }
 
 // ---- hoisting -------------------------------------------------------------------------------
+
+bool has_guards(const Block& body) {
+  return std::any_of(body.begin(), body.end(), [](const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) return has_guards(*loop->body);
+    if (const Allocate* allocate = stmt.as<Allocate>()) return has_guards(*allocate->body);
+    return stmt.as<If>() != nullptr;
+  });
+}
 
 Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
@@ -191,8 +203,8 @@ bool guards_use(const Block& body, const std::string& variable) {
 
 class Resolver {
  public:
-  Resolver(int64_t most_statements, bool clamps)
-      : most_statements_(most_statements), clamps_(clamps) {}
+  Resolver(int64_t most_statements, bool guards, bool clamps)
+      : most_statements_(most_statements), guards_(guards), clamps_(clamps) {}
   bool is_too_large() const { return statements_ > most_statements_; }
   /// Unspecified once it is too large.
   Block run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis);
@@ -228,6 +240,7 @@ class Resolver {
 
   Bounds bounds_;
   int64_t most_statements_;
+  bool guards_;             ///< some statement has a condition
   bool clamps_;             ///< some index is a minimum or maximum
   int64_t statements_ = 0;  ///< resolved so far, each as often as it will be unrolled
   int64_t copies_ = 1;      ///< of a statement here, by the unrolled loops around it
@@ -287,7 +300,7 @@ void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
 
 Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
   Inside inside{variable, {}, {}};
-  if (clamps_ || guards_use(body, variable)) gather(body, inside);
+  if (clamps_ || (guards_ && guards_use(body, variable))) gather(body, inside);
   return inside.steady;
 }
 
@@ -438,6 +451,7 @@ Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
 }  // namespace
 
 Block hoist_guards(const Block& body) {
+  if (!has_guards(body)) return body;
   Block result;
   result.reserve(body.size());
   for (const Stmt& stmt : body) {
@@ -456,7 +470,7 @@ Block hoist_guards(const Block& body) {
 
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements) {
-  Resolver resolver(most_statements, clamps_somewhere(body));
+  Resolver resolver(most_statements, has_guards(body), clamps_somewhere(body));
   Block resolved = resolver.run(block(body), task_axes, 0);
   return resolver.is_too_large() ? std::nullopt : std::optional(std::move(resolved));
 }
