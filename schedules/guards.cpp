@@ -187,15 +187,17 @@ bool clamps_somewhere(const Block& body) {
   return clamps;
 }
 
-/// Whether a guard of the body depends on the variable.
-bool guards_use(const Block& body, const std::string& variable) {
+/// Whether a guard of the body depends on the variable, whose bit is given.
+bool guards_use(const Block& body, const std::string& variable, uint64_t bit) {
   return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return guards_use(*loop->body, variable);
+    if (const Loop* loop = stmt.as<Loop>()) return guards_use(*loop->body, variable, bit);
     if (const Allocate* allocate = stmt.as<Allocate>())
-      return guards_use(*allocate->body, variable);
+      return guards_use(*allocate->body, variable, bit);
     const If* branch = stmt.as<If>();
-    return branch &&
-           (dsl::uses_var(branch->condition, variable) || guards_use(*branch->body, variable));
+    if (!branch) return false;
+    if ((branch->condition.node().variables & bit) && dsl::uses_var(branch->condition, variable))
+      return true;
+    return guards_use(*branch->body, variable, bit);
   });
 }
 
@@ -223,7 +225,8 @@ class Resolver {
       std::string variable;
       LoopKind kind;
     };
-    std::string variable;
+    const std::string& variable;
+    uint64_t bit;  ///< of the variable
     std::vector<Level> loops;
     Steady steady;
   };
@@ -249,7 +252,7 @@ class Resolver {
 void Resolver::gather(const Block& body, Inside& inside) {
   for (const Stmt& stmt : body) {
     if (const Loop* loop = stmt.as<Loop>()) {
-      if (!clamps_ && !guards_use(*loop->body, inside.variable)) continue;
+      if (!clamps_ && !guards_use(*loop->body, inside.variable, inside.bit)) continue;
       const auto mark = bounds_.mark();
       bounds_.push_loop(loop->variable, loop->begin, loop->end);
       inside.loops.push_back({loop->variable, loop->kind});
@@ -299,8 +302,9 @@ void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
 }
 
 Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
-  Inside inside{variable, {}, {}};
-  if (clamps_ || (guards_ && guards_use(body, variable))) gather(body, inside);
+  if (!clamps_ && !guards_) return {};
+  Inside inside{variable, dsl::variable_bit(variable), {}, {}};
+  gather(body, inside);
   return inside.steady;
 }
 

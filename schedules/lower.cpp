@@ -343,6 +343,7 @@ class Finisher {
  private:
   Block finish(const Block& body) {
     Block result;
+    result.reserve(body.size());
     for (const Stmt& stmt : body) {
       const auto mark = bounds_.mark();
       if (const Loop* l = stmt.as<Loop>()) {
