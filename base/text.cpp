@@ -47,6 +47,15 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return text;
 }
 
+std::string first_lines(std::string_view text, int count) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(text, '\n')) {
+    if (std::ssize(lines) == count) break;
+    if (!trim(line).empty()) lines.emplace_back(trim(line));
+  }
+  return join(lines, "; ");
+}
+
 std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

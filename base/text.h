@@ -16,6 +16,8 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// Words between white space.
 std::vector<std::string> words(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// The first `count` lines that are not empty, trimmed, as one: "a; b; ...".
+std::string first_lines(std::string_view text, int count);
 
 /// The whole text as a number, or nullopt; no leading or trailing characters, no overflow.
 std::optional<int64_t> parse_int(std::string_view text);

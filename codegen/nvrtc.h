@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// CUDA C++ -> code for GPUs, through NVRTC: the compiler of the CUDA toolkit as a library, which
+// needs neither a GPU nor a driver. It is opened at run time, and so is nothing that a program that
+// only runs kernels needs. Const calls are thread-safe.
+//
+//     TW_TRY(const Nvrtc nvrtc, Nvrtc::open({.directories = {cuda_home + "/lib64"}}));
+//     TW_TRY(const CudaCode gemm, nvrtc.compile(text, "sm_90a"));
+//     TW_TRY(const runtime::DeviceModule module, device->load(gemm.code));
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/device.h"
+
+namespace tw::codegen {
+
+struct NvrtcOptions {
+  /// Where libnvrtc is looked for first: $CUDA_HOME/lib64 and $CUDA_PATH/lib64, where they are set.
+  std::vector<std::string> directories = {};
+  /// After that, `directories` alone or also nvrtc_places().
+  bool usual_places = true;
+};
+
+/// "" for wherever the loader looks, /usr/local/cuda/lib64, and nvidia/cu13/lib of the Python
+/// package in the .venv of a directory above this program or of the checkout that it was built in.
+std::vector<std::string> nvrtc_places();
+
+/// What ptxas says of a __global__ function; bytes are of a thread, but shared ones of a block.
+struct CudaFunctionFacts {
+  std::string name = {};
+  int registers = 0;
+  int64_t stack_bytes = 0;  ///< arrays that are not in registers, and what is spilled
+  int64_t spill_store_bytes = 0;
+  int64_t spill_load_bytes = 0;
+  int64_t shared_bytes = 0;  ///< without `extern __shared__`
+};
+
+struct CudaCode {
+  runtime::DeviceCode code;  ///< `text` is PTX, where it was asked for
+  std::vector<CudaFunctionFacts> functions;
+};
+
+class Nvrtc {
+ public:
+  /// The first of: libnvrtc.so.13 in each place, then libnvrtc.so.12. Environment: there is none.
+  static Result<Nvrtc> open(const NvrtcOptions& options = {});
+
+  /// Of its toolkit: 1000 * major + 10 * minor.
+  int version() const;
+  /// What it compiles for: "sm_80", ..., "sm_90", "sm_90a", ...
+  const std::vector<std::string>& architectures() const;
+
+  /// Compiles C++17 without headers. With `ptx`, also gives PTX, which drivers compile for GPUs
+  /// that are younger than the binary's; not for architectures that end in a letter.
+  /// Unsupported: the architecture is not one of architectures(). Invalid: the text does not
+  /// compile, with the first lines of what the compiler said.
+  Result<CudaCode> compile(const std::string& text, const std::string& architecture,
+                           bool ptx = false) const;
+
+ private:
+  struct Library;
+  explicit Nvrtc(std::shared_ptr<const Library> library) : library_(std::move(library)) {}
+
+  std::shared_ptr<const Library> library_;
+};
+
+/// The functions that the log of --ptxas-options=-v names, in its order.
+std::vector<CudaFunctionFacts> parse_ptxas_log(std::string_view log);
+
+}  // namespace tw::codegen

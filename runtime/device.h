@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Devices that run kernels from memory of their own: GPUs through CUDA's driver, and whatever
+// OpenCL offers. The driver's library is opened at run time; nothing is linked.
+//
+//     TW_TRY(const auto device, open_cuda_device());
+//     TW_TRY(const DeviceModule module, device->load({.architecture = "sm_90a", .binary = cubin}));
+//     TW_TRY(const DeviceFunction saxpy, module.function("saxpy_p0"));
+//     TW_TRY(const DeviceBuffer x, device->allocate(bytes));  // and y
+//     TW_RETURN_IF_ERROR(x.write(numbers, bytes));
+//     const Launch launch{saxpy, blocks, 256, 0, {x.address(), y.address(), nullptr}};
+//     TW_RETURN_IF_ERROR(device->launch({&launch, 1}));
+//     TW_RETURN_IF_ERROR(y.read(results, bytes));
+//
+// Work goes to the device's own queue in the order of calls, so that a read sees what was launched
+// before it. Everything is thread-safe; buffers, modules and functions are values whose copies
+// share what they stand for, and keep their device.
+//
+// Errors: Usage for an argument, Invalid for code that this device cannot run, Environment for
+// what the driver refuses. After an error that the driver does not recover from (an illegal
+// address, a failed launch) the device is lost: lost() says so, and every later call fails at once
+// with the first reason. The process and its other devices stay usable.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tw::runtime {
+
+/// What a driver says of a device; 0 where it does not say.
+struct DeviceFacts {
+  std::string name;          ///< "NVIDIA H200"
+  std::string architecture;  ///< "sm_90", or "opencl"
+  int driver_version = 0;    ///< the newest CUDA that the driver knows, 1000 * major + 10 * minor
+  int multiprocessors = 0;
+  int warp_size = 1;  ///< threads that run in lockstep
+  int max_threads_per_block = 0;
+  int max_threads_per_multiprocessor = 0;
+  int registers_per_multiprocessor = 0;  ///< of 32 bits
+  int64_t shared_bytes_per_block = 0;    ///< the most that a launch can have, opted in
+  int64_t shared_bytes_per_multiprocessor = 0;
+  int64_t l2_bytes = 0;
+  int64_t memory_bytes = 0;
+};
+
+/// Code to load. The binary is taken where it is for this device, else the text.
+struct DeviceCode {
+  std::string architecture = {};  ///< of the binary: "sm_90a"
+  std::string binary = {};        ///< a cubin
+  std::string text = {};          ///< PTX; for OpenCL: OpenCL C
+  int toolkit = 0;  ///< of the CUDA toolkit that made it, as DeviceFacts::driver_version counts
+};
+
+/// Whether the binary of one architecture runs on a device of another, both as in "sm_90": the same
+/// major number and no smaller a minor one. "sm_90a" runs on sm_90 alone, "sm_100f" on all of its
+/// major number from there on.
+bool runs_on(std::string_view code, std::string_view device);
+
+/// What an argument of a kernel is: a CUdeviceptr or a cl_mem. Null: no memory.
+using DeviceAddress = void*;
+
+/// A queue of the caller's, a CUstream (null: CUDA's default stream) or a cl_command_queue;
+/// nullopt: the device's own.
+using DeviceStream = std::optional<void*>;
+
+class Device;
+
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  /// Memory of the caller's, which must outlive the result.
+  static DeviceBuffer borrow(std::shared_ptr<Device> device, DeviceAddress address, int64_t bytes);
+
+  DeviceAddress address() const { return memory_.get(); }
+  int64_t bytes() const { return bytes_; }
+
+  /// Copies and fills return when they are done. Usage: beyond the end.
+  Status write(const void* data, int64_t bytes, int64_t offset = 0) const;
+  Status read(void* data, int64_t bytes, int64_t offset = 0) const;
+  Status fill(uint8_t value) const;
+
+ private:
+  friend class Device;
+  Status check_range(int64_t bytes, int64_t offset) const;
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<void> memory_;
+  int64_t bytes_ = 0;
+};
+
+/// What the driver says of a loaded function; -1 where it does not say.
+struct FunctionFacts {
+  int arguments = -1;
+  int registers = -1;         ///< a thread
+  int64_t local_bytes = -1;   ///< a thread: stack and spilled registers
+  int64_t shared_bytes = -1;  ///< declared in the code, without what a launch adds
+  int max_threads = -1;       ///< a block
+};
+
+class DeviceFunction {
+ public:
+  DeviceFunction() = default;  ///< launching it is a Usage error
+  const std::string& name() const { return name_; }
+  const FunctionFacts& facts() const { return facts_; }
+
+ private:
+  friend class Device;
+  friend class DeviceModule;
+  const Device* device_ = nullptr;  // kept alive by the handle
+  std::shared_ptr<void> handle_;
+  std::string name_;
+  FunctionFacts facts_;
+};
+
+class DeviceModule {
+ public:
+  DeviceModule() = default;
+  /// Invalid: the code has no kernel of that name.
+  Result<DeviceFunction> function(const std::string& name) const;
+
+ private:
+  friend class Device;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<void> handle_;
+};
+
+/// One call of a function on a one-dimensional grid; with 0 blocks nothing is launched.
+struct Launch {
+  DeviceFunction function;
+  int64_t blocks = 1;
+  int threads = 1;           ///< a block
+  int64_t shared_bytes = 0;  ///< `extern __shared__`, a block; OpenCL C has no such thing: 0
+  std::vector<DeviceAddress> arguments = {};
+};
+
+struct TimingOptions {
+  int repeats = 1;
+  std::span<const Launch> before = {};  ///< launched ahead of each sample and not counted
+  /// Submit each sample as one CUDA graph: for kernels shorter than their launch.
+  bool graph = false;
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const DeviceFacts& facts() const { return facts_; }
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+
+  /// Uninitialised memory; none, with a null address, for 0 bytes.
+  Result<DeviceBuffer> allocate(int64_t bytes);
+  /// Unsupported: no code of a kind that this device takes. Invalid: the binary is for another
+  /// architecture, which is found before the driver sees it, or damaged, or the text does not
+  /// compile.
+  Result<DeviceModule> load(const DeviceCode& code);
+  /// Returns before the launches have run.
+  Status launch(std::span<const Launch> launches, DeviceStream stream = {});
+  /// Returns when all work on the device's own queue is done.
+  Status synchronize();
+  /// `repeats` samples: nanoseconds by the device's clock from the start of the first launch to the
+  /// end of the last. Repeat short launches in the list: CUDA's clock ticks every 500 ns.
+  Result<std::vector<double>> time_ns(std::span<const Launch> launches,
+                                      const TimingOptions& options = {});
+
+ protected:
+  Device() = default;
+
+  /// An Environment error; from `fatal` ones on, the device is lost.
+  tl::unexpected<Error> failed(std::string_view what, std::string_view reason, bool fatal);
+
+  /// What find_function() gave.
+  static void* handle(const Launch& launch) { return launch.function.handle_.get(); }
+
+  DeviceFacts facts_;
+
+ private:
+  friend class DeviceBuffer;
+  friend class DeviceModule;
+
+  // What drivers do. Arguments are checked, and the device was not lost a moment ago.
+  virtual Result<std::shared_ptr<void>> allocate_memory(int64_t bytes) = 0;
+  virtual Status write_memory(DeviceAddress to, int64_t offset, const void* data,
+                              int64_t bytes) = 0;
+  virtual Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes) = 0;
+  virtual Status fill_memory(DeviceAddress to, uint8_t value, int64_t bytes) = 0;
+  virtual Result<std::shared_ptr<void>> load_module(const DeviceCode& code) = 0;
+  virtual Result<std::shared_ptr<void>> find_function(const std::shared_ptr<void>& module,
+                                                      const std::string& name,
+                                                      FunctionFacts& facts) = 0;
+  virtual Status enqueue(std::span<const Launch> launches, DeviceStream stream) = 0;
+  virtual Status wait() = 0;
+  virtual Result<std::vector<double>> sample(std::span<const Launch> launches,
+                                             const TimingOptions& options) = 0;
+
+  Status check_not_lost() const;
+  Status check(std::span<const Launch> launches) const;
+  Status check(const Launch& launch) const;
+
+  std::atomic<bool> lost_ = false;
+  std::once_flag losing_;
+  std::string loss_;  // written once, before lost_
+};
+
+struct DeviceOptions {
+  int index = 0;  ///< among the devices that the driver lists; OpenCL: of all platforms
+  /// The driver's library in place of libcuda.so.1 or libOpenCL.so.1, by path. For tests, and for
+  /// drivers that lie where the loader does not look.
+  std::string library = {};
+};
+
+/// Environment errors say which it is: no driver, a driver that does not start, no device, a device
+/// in exclusive use, a driver older than what is needed.
+Result<std::shared_ptr<Device>> open_cuda_device(const DeviceOptions& options = {});
+Result<std::shared_ptr<Device>> open_opencl_device(const DeviceOptions& options = {});
+
+}  // namespace tw::runtime

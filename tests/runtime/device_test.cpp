@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device.h"
+
+#include <gtest/gtest.h>
+
+namespace tw::runtime {
+namespace {
+
+// Of the same major number and no younger; what uses one chip's own instructions on that chip only.
+TEST(RunsOn, Fault52_FollowsCudasRules) {
+  EXPECT_TRUE(runs_on("sm_80", "sm_80"));
+  EXPECT_TRUE(runs_on("sm_80", "sm_89"));
+  EXPECT_FALSE(runs_on("sm_89", "sm_80"));
+  EXPECT_FALSE(runs_on("sm_80", "sm_90"));
+  EXPECT_TRUE(runs_on("sm_90a", "sm_90"));
+  EXPECT_FALSE(runs_on("sm_100a", "sm_103"));
+  EXPECT_TRUE(runs_on("sm_100f", "sm_103"));
+  EXPECT_FALSE(runs_on("sm_100f", "sm_120"));
+  EXPECT_FALSE(runs_on("", "sm_80"));
+  EXPECT_FALSE(runs_on("sm_", "sm_80"));
+  EXPECT_FALSE(runs_on("opencl", "opencl"));
+}
+
+}  // namespace
+}  // namespace tw::runtime
