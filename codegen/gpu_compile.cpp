@@ -34,8 +34,7 @@ int spills_of(const CudaCode& code) {
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options) {
   const bool is_cuda = target.architecture == Architecture::Cuda;
-  TW_TRY(GpuCode code,
-         emit_gpu(program, prefix, is_cuda ? GpuDialect::Cuda : GpuDialect::OpenCl));
+  TW_TRY(GpuCode code, emit_gpu(program, prefix, is_cuda ? GpuDialect::Cuda : GpuDialect::OpenCl));
   GpuCompiled compiled;
   for (const GpuKernel& kernel : code.kernels)
     compiled.phases.push_back(

@@ -36,8 +36,7 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
     chosen.missing.push_back(device.error().message);
   } else if (!runtime::runs_on(chosen.target.gpu, (*device)->facts().architecture)) {
     chosen.missing.push_back(fmt::format("a GPU of {}: this is {}, {}", chosen.target.gpu,
-                                         (*device)->facts().name,
-                                         (*device)->facts().architecture));
+                                         (*device)->facts().name, (*device)->facts().architecture));
   } else {
     take_facts((*device)->facts(), chosen.target);
   }
@@ -46,8 +45,9 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
   if (any && !chosen.missing.empty())
     return fail(ErrorCode::Environment,
                 fmt::format("[target] cuda: {}{}", join(chosen.missing, "; and "),
-                            device ? "" : "; without a GPU, name one: --target cuda:sm_90a "
-                                          "--compile-only"));
+                            device ? ""
+                                   : "; without a GPU, name one: --target cuda:sm_90a "
+                                     "--compile-only"));
   return chosen;
 }
 

@@ -71,8 +71,8 @@ Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
-    const auto candidates = candidates_of(space, points, target, {},
-                                          {.kernel_threads = kernel_threads, .workers = 1});
+    const auto candidates =
+        candidates_of(space, points, target, {}, {.kernel_threads = kernel_threads, .workers = 1});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i]) guesses[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return guesses;
