@@ -60,7 +60,7 @@ BuildOutcome written(const Result<runtime::Artifact>& artifact, const std::strin
   if (!artifact) return rejected("compile_error", artifact.error());
   if (const Status status = runtime::write_artifact(path, *artifact); !status)
     return rejected("compile_error", status.error());
-  return {path, "ok"};
+  return {path, "ok", "", false, codegen::code_hash(*artifact)};
 }
 
 /// What compiles, all in one go.
