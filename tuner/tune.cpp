@@ -76,7 +76,13 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, cons
     if (!proposed) proposed = suite.next();
     build_proposed();
   }
-  return suite.finish();
+  std::vector<Result<Tuned>> results = suite.finish();
+  for (size_t i = 0; i < goals.size(); ++i) {
+    if (!suite.never_began(i)) continue;
+    auto known = from_database(goals[i].workload, target, options.threads, store, environment);
+    if (known) results[i] = std::move(known);
+  }
+  return results;
 }
 
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,

@@ -108,8 +108,8 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
 
 /// Tunes several workloads with one budget: each gets a first share, then always the one of which
 /// the most time is expected to be saved a second, counted by its weight; the workers stay. One
-/// result a goal, in order, with errors as tune()'s, and NoCandidate where the budget ended before
-/// its turn. The error of all: workers cannot be started.
+/// result a goal, in order, with errors as tune()'s; where the budget ended before its turn, what
+/// the database knows of it, else NoCandidate. The error of all: workers cannot be started.
 Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, const Target& target,
                                             const TuneOptions& options, db::Store& store,
                                             const Environment& environment,
