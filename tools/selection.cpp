@@ -112,7 +112,7 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
     return found.size() < 2;
   }));
   if (found.size() == 1) return found.front();
-  return fail(ErrorCode::Usage,
+  return fail(found.empty() ? ErrorCode::NoCandidate : ErrorCode::Usage,
               found.empty()
                   ? fmt::format("[record] no record of {} begins with {}: look with `db query`",
                                 shell_quoted(store.path()), prefix)

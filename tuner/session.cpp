@@ -171,7 +171,7 @@ Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
   if (reference_.empty())
     return shared_.interrupted()
                ? interrupted_at_start()
-               : fail(ErrorCode::Environment,
+               : fail(built[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
                       fmt::format("[tune] the reference kernel cannot be built: {}",
                                   built[0].reason));
   TW_TRY(progress_.untuned_ns, farm_.prepare(key_, reference_));

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every standing workload has a kernel for GPUs of each generation, without a GPU to run it.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "codegen/gpu_emitter.h"
+#include "codegen/nvrtc.h"
+#include "schedules/space.h"
+#include "tools/suites.h"
+
+namespace tw::tools {
+namespace {
+
+class GpuSuites : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
+  const auto nvrtc = codegen::Nvrtc::open();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const Target target = *parse_target("cuda:" + GetParam());
+  int kernels = 0;
+  for (const SuiteInfo& info : suites()) {
+    for (const SuiteItem& item : *suite(info.name)) {
+      if (item.workload.is_empty()) continue;
+      const auto space = schedules::Space::derive(item.workload.compute, target);
+      const auto program =
+          space.schedule(space.default_point()).program(schedules::limits_of(target));
+      ASSERT_TRUE(program) << item.name << ": " << program.error().message;
+      const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
+      ASSERT_TRUE(text) << item.name << ": " << text.error().message;
+      const auto code = nvrtc->compile(text->text, GetParam());
+      ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
+      ASSERT_EQ(code->functions.size(), program->phases.size()) << item.name;
+      for (const codegen::CudaFunctionFacts& function : code->functions) {
+        EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0) << item.name;
+        EXPECT_EQ(function.stack_bytes, 0) << item.name;
+        EXPECT_GT(function.registers, 0) << item.name;
+        ++kernels;
+      }
+    }
+  }
+  EXPECT_GE(kernels, 80);
+}
+
+INSTANTIATE_TEST_SUITE_P(Generations, GpuSuites, ::testing::Values("sm_80", "sm_90a", "sm_120"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tw::tools
