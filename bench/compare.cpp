@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 
 Rounds rounds_of(const CompareOptions& options) {
-  return rounds_for(options.rounds, options.tuning.threads);
+  Rounds rounds = rounds_for(options.rounds, options.tuning.threads);
+  rounds.prepares = options.cache == CacheState::Network;
+  return rounds;
 }
 
 /// The peer's fastest form, correct like all of them.
@@ -67,8 +69,9 @@ Status compare_into(Row& row, const Item& item, const CompareOptions& options,
                                         options.search, store, environment, on_progress));
   row.schedule = found.schedule;
   TW_TRY(const dsl::Arrays inputs, make_inputs(item.workload, options.seed));
-  const Setup setup{&item.workload, &inputs, options.tuning.threads,
-                    options.cold ? std::min(2 * options.target.l3_bytes, most_rotated_bytes) : 0};
+  const bool rotates = options.cache == CacheState::Cold;
+  const Setup setup{&item.workload, &inputs, options.tuning.threads, options.cache,
+                    rotates ? std::min(2 * options.target.l3_bytes, most_rotated_bytes) : 0};
   TW_TRY(const auto ours,
          make_ours(found.artifact, setup,
                    options.peer.row_major ? Interface::Logical : Interface::Storage, pool));

@@ -25,7 +25,7 @@ struct CompareOptions {
   Search search = Search::Missing;
   tuner::TuneOptions tuning;  ///< its threads are those of the row
   int rounds = 10;
-  bool cold = false;
+  CacheState cache = CacheState::Hot;
   int samples = 300;  ///< of outputs, against f64
   uint64_t seed = 1;  ///< of the data
 };

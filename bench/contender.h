@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "bench/cache_state.h"
 #include "dsl/interpret.h"
 #include "dsl/workload.h"
 
@@ -18,14 +19,17 @@ struct Setup {
   const dsl::Workload* workload = nullptr;
   const dsl::Arrays* inputs = nullptr;  ///< logical, row-major
   int threads = 1;
+  CacheState cache = CacheState::Hot;  ///< of each call that is timed
   /// Constant inputs have so many copies that together they exceed this, and each call takes the
-  /// next one: weights come from memory, as in a large network. 0: one copy, hot in the caches.
+  /// next one: weights come from memory (CacheState::Cold). 0: one copy.
   int64_t rotated_bytes = 0;
 };
 
 class Contender {
  public:
   virtual ~Contender() = default;
+  /// Brings the caches into the setup's state, where calls alone do not; outside of their time.
+  virtual void prepare_call() {}
   /// One call. `call` counts from 0 and chooses the copy of the weights.
   virtual Status run(int64_t call) = 0;
   /// Of the last run, by name, logical and row-major.

@@ -15,10 +15,22 @@ struct Turn {
   int64_t batch = 1;
   double min_ns = std::numeric_limits<double>::infinity();
 
-  Result<int64_t> time(int64_t calls, const tuner::Clock& clock) {
+  Result<int64_t> time(int64_t calls, const Rounds& options, const tuner::Clock& clock) {
+    if (options.prepares) return time_prepared(calls, clock);
     const int64_t start = clock();
     for (int64_t i = 0; i < calls; ++i) TW_RETURN_IF_ERROR(contender->run(next_call++));
     return clock() - start;
+  }
+
+  Result<int64_t> time_prepared(int64_t calls, const tuner::Clock& clock) {
+    int64_t elapsed = 0;
+    for (int64_t i = 0; i < calls; ++i) {
+      contender->prepare_call();
+      const int64_t start = clock();
+      TW_RETURN_IF_ERROR(contender->run(next_call++));
+      elapsed += clock() - start;
+    }
+    return elapsed;
   }
 
   /// Chooses the batch: doubles until it is long enough, which also warms up.
@@ -26,7 +38,7 @@ struct Turn {
     constexpr int64_t most_calls = int64_t{1} << 22;
     TW_RETURN_IF_ERROR(contender->run(next_call++));
     for (;; batch *= 2) {
-      TW_TRY(const int64_t elapsed, time(batch, clock));
+      TW_TRY(const int64_t elapsed, time(batch, options, clock));
       if (elapsed >= options.min_batch_ns || batch >= most_calls) return {};
     }
   }
@@ -35,7 +47,7 @@ struct Turn {
   Result<double> take(const Rounds& options, const tuner::Clock& clock) {
     if (options.between) options.between();
     TW_RETURN_IF_ERROR(contender->run(next_call++));
-    TW_TRY(const int64_t elapsed, time(batch, clock));
+    TW_TRY(const int64_t elapsed, time(batch, options, clock));
     const double call_ns = static_cast<double>(elapsed) / static_cast<double>(batch);
     min_ns = std::min(min_ns, call_ns);
     return call_ns;

@@ -21,6 +21,8 @@ namespace tw::bench {
 struct Rounds {
   int rounds = 10;
   int64_t min_batch_ns = 2'000'000;
+  /// Each call is timed alone, after prepare_call() has brought the caches into their state.
+  bool prepares = false;
   /// Called whenever the other contender's turn comes: lets the threads of the one before fall
   /// asleep. Empty: nothing waits.
   std::function<void()> between = {};

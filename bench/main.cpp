@@ -57,7 +57,10 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        "what to compare with; halide for expressions"},
       {"threads", Text{&f.threads}, "numbers of threads: 1,2"},
       {"rounds", Whole{&f.rounds, 1, 10'000}, "of ours, peer, peer, ours"},
-      {"cold", Switch{&f.cold}, "weights come from memory, not from the caches"},
+      {"state", Choice{&f.state, {"hot", "cold", "network"}},
+       "cold: weights come from memory; network: so they do, and outputs go there, inputs were "
+       "just "
+       "written"},
       {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
@@ -130,7 +133,7 @@ Result<CompareOptions> compare_options(const Call& call) {
                                           : Search::Missing;
   options.tuning = call.tuning(1);
   options.rounds = static_cast<int>(flags.rounds);
-  options.cold = flags.cold;
+  options.cache = parse_cache_state(flags.state).value_or(CacheState::Hot);
   options.seed = static_cast<uint64_t>(flags.seed);
   return options;
 }
@@ -163,7 +166,7 @@ Result<int> run_comparison(const Call& call) {
                         date_of(call.here.now_ms()),
                         call.target,
                         options.rounds,
-                        options.cold,
+                        options.cache,
                         options.peer.row_major ? "row-major" : "storage"};
   TW_RETURN_IF_ERROR(
       publish(call, as_json(heading, rows), as_table(heading, rows, call.here.color)));
@@ -211,19 +214,19 @@ const std::vector<Mode>& modes() {
        run_throughput},
       {"scoring",
        "points a second from schedule to prediction; nothing is built",
-       {"peer", "tune", "cold", "expressions"},
+       {"peer", "tune", "state", "expressions"},
        "resnet50_conv",
        "",
        run_scoring},
       {"twins",
        "whether a kernel is told from its copy, and from one slowed by 3 %",
-       {"peer", "tune", "cold", "expressions"},
+       {"peer", "tune", "state", "expressions"},
        "resnet50_conv",
        "",
        run_twins},
       {"search",
        "how soon searches find fast kernels",
-       {"peer", "tune", "cold", "expressions"},
+       {"peer", "tune", "state", "expressions"},
        "resnet50_conv",
        "r04",
        run_search},

@@ -19,9 +19,10 @@ namespace tw::bench {
 
 struct Flags {
   std::string suite, only, output;
-  bool expressions = false, cold = false;
+  bool expressions = false;
   std::vector<std::string> files;
   std::string peer, threads = "1", tune = "missing", format = "table";
+  std::string state = "hot";  ///< a CacheState
   int64_t rounds = 10, seed = 1;
   double budget_s = 60;
   tools::PlaceFlags place;

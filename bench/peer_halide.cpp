@@ -239,8 +239,10 @@ Result<Declared> declare(const std::string& item, const dsl::Workload& workload)
 
 Result<std::vector<std::unique_ptr<Contender>>> make_kernel(const std::string& item,
                                                             const Setup& setup) {
-  if (setup.rotated_bytes > 0)
-    return fail(ErrorCode::Unsupported, "[halide] --cold: its kernels are compared hot");
+  if (setup.cache != CacheState::Hot)
+    return fail(
+        ErrorCode::Unsupported,
+        fmt::format("[halide] --state {}: its kernels are compared hot", to_string(setup.cache)));
   std::vector<std::unique_ptr<Contender>> variants;
   try {
     load_autoscheduler();

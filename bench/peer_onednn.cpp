@@ -140,6 +140,7 @@ class OneDnn : public Contender {
         shape_(setup.workload->compute.shape_of(problem_.dst.name)),
         chosen_(std::move(with)),
         stream_(engine()),
+        cache_(setup.cache),
         copies_(copies_of(bytes_of(chosen_.weights), setup)) {
     src_data_.emplace_back(bytes_of(chosen_.src));
     dst_data_.emplace_back(bytes_of(chosen_.dst));
@@ -155,6 +156,15 @@ class OneDnn : public Contender {
       weight_data_.back().copy_from(weight_data_[0], weight_bytes);
     }
     arguments_ = {{DNNL_ARG_SRC, src_}, {DNNL_ARG_WEIGHTS, weights_}, {DNNL_ARG_DST, dst_}};
+  }
+
+  void prepare_call() override {
+    if (cache_ != CacheState::Network) return;
+    const auto bytes = [](const Memory& data, const memory::desc& desc) {
+      return std::vector<Bytes>{{data.data(), desc.get_size()}};
+    };
+    enter_network_state({bytes(src_data_[0], chosen_.src), bytes(weight_data_[0], chosen_.weights),
+                         bytes(dst_data_[0], chosen_.dst)});
   }
 
   Status run(int64_t call) override {
@@ -195,6 +205,7 @@ class OneDnn : public Contender {
   std::vector<int64_t> shape_;  ///< of the output; with a dimension for the groups where there are
   Chosen chosen_;
   dnnl::stream stream_;
+  CacheState cache_;
   int64_t copies_;
   std::vector<Memory> src_data_, dst_data_, weight_data_;
   memory src_, weights_, dst_;

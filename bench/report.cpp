@@ -104,17 +104,18 @@ Json machine_json(const Target& target) {
 }
 
 Json as_json(const Heading& heading, const std::vector<Row>& rows) {
-  Json json = {
-      {"schema_version", results_schema_version},
-      {"suite", heading.suite},
-      {"date", heading.date},
-      {"program_version", heading.program_version},
-      {"machine", machine_json(heading.target)},
-      {"peer", {{"name", heading.peer}, {"version", heading.peer_version}}},
-      {"options",
-       {{"rounds", heading.rounds}, {"cold", heading.cold}, {"interface", heading.interface}}},
-      {"rows", Json::array()},
-      {"summary", Json::object()}};
+  Json json = {{"schema_version", results_schema_version},
+               {"suite", heading.suite},
+               {"date", heading.date},
+               {"program_version", heading.program_version},
+               {"machine", machine_json(heading.target)},
+               {"peer", {{"name", heading.peer}, {"version", heading.peer_version}}},
+               {"options",
+                {{"rounds", heading.rounds},
+                 {"cache", to_string(heading.cache)},
+                 {"interface", heading.interface}}},
+               {"rows", Json::array()},
+               {"summary", Json::object()}};
   for (const Row& row : rows) json["rows"].push_back(row_json(row));
   for (const auto& [threads, s] : summarize(rows))
     json["summary"][std::to_string(threads)] = {{"geomean", s.geomean},

@@ -42,8 +42,8 @@ struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
   int rounds = 0;
-  bool cold = false;
-  std::string interface;  ///< "storage" or "row-major"
+  CacheState cache = CacheState::Hot;  ///< in which both were timed
+  std::string interface;               ///< "storage" or "row-major"
 };
 
 /// Over the rows that were timed with that many threads.

@@ -19,7 +19,7 @@ class Field {
  public:
   Field(const SearchTask& task, std::shared_ptr<runtime::ThreadPool> pool)
       : task_(&task),
-        setup_{&task.item->workload, task.inputs, task.tuning.threads, 0},
+        setup_{&task.item->workload, task.inputs, task.tuning.threads},
         pool_(std::move(pool)) {}
 
   /// oneDNN, with whose outputs all others are compared.

@@ -11,19 +11,15 @@
 #include "tuner/scratch.h"
 
 namespace tw::bench {
-int64_t Throughput::candidates() const {
-  int64_t all = 0;
-  for (const auto& [status, count] : progress.trials) all += count;
-  return all;
-}
 
-double Throughput::per_second() const {
-  return progress.elapsed_s > 0 ? static_cast<double>(candidates()) / progress.elapsed_s : 0;
-}
+namespace {
 
-double Throughput::working_share() const {
-  return progress.elapsed_s > 0 ? progress.working_s / progress.elapsed_s : 0;
-}
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+}  // namespace
+
+double Total::per_second() const { return share(static_cast<double>(candidates), elapsed_s); }
+double Total::working_share() const { return share(working_s, elapsed_s); }
 
 Result<Throughput> measure_throughput(const Item& item, const Target& target,
                                       const tuner::TuneOptions& options,
@@ -37,20 +33,41 @@ Result<Throughput> measure_throughput(const Item& item, const Target& target,
                     options.threads, tuned.progress};
 }
 
+Total total_of(const std::vector<Throughput>& results) {
+  Total total;
+  for (const Throughput& r : results) {
+    total.elapsed_s += r.progress.elapsed_s;
+    total.working_s += r.progress.working_s;
+    for (const auto& [status, count] : r.progress.trials) {
+      total.trials[status] += count;
+      total.candidates += count;
+    }
+  }
+  return total;
+}
+
 nlohmann::json as_json(const std::vector<Throughput>& results) {
+  const Total total = total_of(results);
   nlohmann::json json = {{"schema_version", results_schema_version},
+                         {"total",
+                          {{"elapsed_s", total.elapsed_s},
+                           {"trials", total.trials},
+                           {"candidates_per_s", total.per_second()},
+                           {"working_share", total.working_share()}}},
                          {"throughput", nlohmann::json::array()}};
-  for (const Throughput& r : results)
+  for (const Throughput& r : results) {
+    const Total of = total_of({r});
     json["throughput"].push_back({{"name", r.name},
                                   {"workload", r.workload},
                                   {"threads", r.threads},
                                   {"ended", r.ended},
                                   {"elapsed_s", r.progress.elapsed_s},
                                   {"trials", r.progress.trials},
-                                  {"candidates_per_s", r.per_second()},
-                                  {"working_share", r.working_share()},
+                                  {"candidates_per_s", of.per_second()},
+                                  {"working_share", of.working_share()},
                                   {"best_us", r.progress.best_ns / 1000},
                                   {"model", r.progress.model}});
+  }
   return json;
 }
 
@@ -58,11 +75,19 @@ std::string as_table(const std::vector<Throughput>& results) {
   tools::Table table;
   table.header = {"workload", "threads",   "seconds", "candidates",
                   "a second", "% working", "statuses"};
-  for (const Throughput& r : results)
+  for (const Throughput& r : results) {
+    const Total of = total_of({r});
     table.rows.push_back(
         {r.name, std::to_string(r.threads), fmt::format("{:.1f}", r.progress.elapsed_s),
-         std::to_string(r.candidates()), fmt::format("{:.1f}", r.per_second()),
-         fmt::format("{:.0f}", 100 * r.working_share()), tools::show_counts(r.progress.trials)});
+         std::to_string(of.candidates), fmt::format("{:.1f}", of.per_second()),
+         fmt::format("{:.0f}", 100 * of.working_share()), tools::show_counts(r.progress.trials)});
+  }
+  const Total total = total_of(results);
+  if (results.size() > 1)
+    table.rows.push_back(
+        {"total", "", fmt::format("{:.1f}", total.elapsed_s), std::to_string(total.candidates),
+         fmt::format("{:.1f}", total.per_second()),
+         fmt::format("{:.0f}", 100 * total.working_share()), tools::show_counts(total.trials)});
   return tools::as_text(table);
 }
 

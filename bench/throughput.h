@@ -3,6 +3,7 @@
 // How fast the tuner works: candidates a second, and the share of the time in which it builds,
 // verifies or measures. Not thread-safe.
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -17,11 +18,18 @@ struct Throughput {
   std::string name, workload, ended;
   int threads = 1;
   tuner::Progress progress;
+};
 
-  int64_t candidates() const;  ///< whatever became of them
+/// Of several together.
+struct Total {
+  std::map<std::string, int64_t> trials;  ///< by status
+  int64_t candidates = 0;                 ///< whatever became of them
+  double elapsed_s = 0, working_s = 0;
+
   double per_second() const;
   double working_share() const;
 };
+Total total_of(const std::vector<Throughput>& results);
 
 /// tune() with a database of its own that is gone afterwards, so that nothing is known before.
 Result<Throughput> measure_throughput(const Item& item, const Target& target,

@@ -37,7 +37,7 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
                      call.environment, [](const tuner::Progress&) {}));
   TW_TRY(const dsl::Arrays inputs,
          make_inputs(item.workload, static_cast<uint64_t>(call.flags.seed)));
-  const Setup setup{&item.workload, &inputs, threads, 0};
+  const Setup setup{.workload = &item.workload, .inputs = &inputs, .threads = threads};
   const auto pool = std::make_shared<runtime::ThreadPool>(runtime::PoolOptions{.threads = threads});
   TwinRow row;
   row.name = item.name;

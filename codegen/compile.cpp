@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/compile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <set>
 
 #include "base/hash.h"
 #include "codegen/abi.h"
+#include "codegen/elf.h"
 #include "codegen/inspect.h"
 #include "codegen/pack.h"
 
@@ -146,6 +149,21 @@ Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& t
 }
 
 }  // namespace
+
+std::string code_hash(const Artifact& artifact) {
+  const KernelInfo& info = artifact.info;
+  std::string text = fmt::format("{} {}\n", info.target, info.scratch_bytes);
+  for (const PhaseInfo& phase : info.phases) text += fmt::format("phase {}\n", phase.tasks);
+  for (const runtime::ArgumentInfo& argument : info.arguments)
+    text += fmt::format("argument {} {} {} {}\n", argument.name, argument.layout,
+                        argument.storage_elements, argument.pack);
+  for (const auto& [name, phases] : info.packs) {
+    text += fmt::format("pack {}\n", name);
+    for (const PhaseInfo& phase : phases) text += fmt::format("phase {}\n", phase.tasks);
+  }
+  for (const std::string& name : imports_of(artifact.object)) text.append(name).append("\n");
+  return sha256_hex(text + loaded_contents(artifact.object));
+}
 
 std::string toolchain() { return "halide-21.0.0"; }
 

@@ -48,4 +48,9 @@ Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpe
                                                        const Target& target,
                                                        const CompileOptions& options = {});
 
+/// Of all that a call of the kernel does: instructions, constants, tasks, layouts and scratch
+/// memory, but no names. Kernels of one workload that have it in common are the same kernel. The
+/// reverse need not hold: constants that compiled beside a kernel left may tell it from its twin.
+std::string code_hash(const runtime::Artifact& artifact);
+
 }  // namespace tw::codegen

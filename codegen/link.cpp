@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/link.h"
 
-#include <elf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <optional>
 
 #include "base/text.h"
 #include "codegen/command.h"
+#include "codegen/elf.h"
 
 namespace tw::codegen {
 namespace {
@@ -25,34 +23,6 @@ std::string linker_for(const Target& target) {
 /// Only these are visible; --gc-sections then drops the sections that they do not reach.
 std::string version_script(const std::vector<std::string>& symbols) {
   return fmt::format("{{ global: {}; local: *; }};\n", join(symbols, "; "));
-}
-
-template <typename T>
-std::optional<T> at(std::string_view bytes, uint64_t offset) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
-
-/// Names that the dynamic symbol table leaves undefined.
-std::vector<std::string> imports_of(std::string_view shared) {
-  std::vector<std::string> names;
-  const auto header = at<Elf64_Ehdr>(shared, 0);
-  for (size_t i = 0; header && i < header->e_shnum; ++i) {
-    const auto table = at<Elf64_Shdr>(shared, header->e_shoff + i * sizeof(Elf64_Shdr));
-    if (!table || table->sh_type != SHT_DYNSYM) continue;
-    const auto strings =
-        at<Elf64_Shdr>(shared, header->e_shoff + table->sh_link * sizeof(Elf64_Shdr));
-    for (uint64_t s = 1; strings && s < table->sh_size / sizeof(Elf64_Sym); ++s) {
-      const auto symbol = at<Elf64_Sym>(shared, table->sh_offset + s * sizeof(Elf64_Sym));
-      if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
-      const uint64_t name = strings->sh_offset + symbol->st_name;
-      if (name < shared.size())
-        names.emplace_back(shared.substr(name, shared.find('\0', name) - name));
-    }
-  }
-  return names;
 }
 
 /// LLVM turns loops into these, and the C library of every process has them.

@@ -28,6 +28,8 @@ constexpr size_t thoroughly_judged = 1000;
 // 29 odd convolutions and a model of other layers, 2 to 4 put the first pick at 0.90 to 0.92 of the
 // best, 0 at 0.84; with trials of the layer itself 2 was best too.
 constexpr double draft_margin = 2;
+// No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
+constexpr double least_validity = 1.0 / 16;
 // Of what trees say of a workload that they know nothing of, a tenth counts; of one with 40 trials
 // seven tenths. Searches of 29 odd convolutions, by trees that knew the layers of ResNet-50, began
 // at 0.70 of the best where all counted, at 0.87 by the draft alone.
@@ -327,6 +329,7 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
   const double trust = (known + trusted_trials) / (known + doubtful_trials);
   Scores scores{{}, std::vector<double>(rows.size(), 0.0)};
   for (const std::vector<float>& row : rows) scores.mean.push_back(margin_of(row));
+  discount_failures(rows, scores.mean);
   if (source_ == Source::Draft) return scores;
   const Matrix matrix = matrix_of(rows);
   const auto learned = ranker_->predict(matrix);
@@ -335,6 +338,16 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
   scores.spread = spread(matrix);
   for (double& spread : scores.spread) spread *= trust;
   return scores;
+}
+
+/// What is expected of a candidate is its throughput times the probability that it has one; scores
+/// are margins, of which draft_margin is a factor of two.
+void CostModel::discount_failures(std::span<const std::vector<float>> rows,
+                                  std::vector<double>& scores) const {
+  if (!validity_) return;
+  const std::vector<double> valid = predict_valid(rows);
+  for (size_t i = 0; i < scores.size(); ++i)
+    scores[i] += draft_margin * std::log2(std::max(valid[i], least_validity));
 }
 
 std::vector<double> CostModel::spread(const Matrix& rows) const {

@@ -77,7 +77,8 @@ class CostModel {
 
   /// Of candidates of one workload. What trees learned from other workloads may not hold for it:
   /// the fewer trials of its own, `own`, the model has learned from, the more the draft counts.
-  /// Requires: rows of extract_features.
+  /// What is likely to fail counts for less: scores are of throughput times the probability to be
+  /// valid, once that is learned. Requires: rows of extract_features.
   Scores predict(std::span<const std::vector<float>> rows, int64_t own) const;
 
   /// The probability that each candidate builds, runs and verifies: learned, or before there are
@@ -96,6 +97,8 @@ class CostModel {
  private:
   void learn_order();
   void learn_validity();
+  void discount_failures(std::span<const std::vector<float>> rows,
+                         std::vector<double>& scores) const;
   std::vector<double> spread(const Matrix& rows) const;
 
   CostModelOptions options_;

@@ -188,6 +188,12 @@ bool proves_wrong(TrialStatus status) {
   return true;
 }
 
+bool is_timed(const Record& record) {
+  const bool may_be = record.status == TrialStatus::Ok || record.status == TrialStatus::Hopeless ||
+                      record.status == TrialStatus::Duplicate;
+  return may_be && record.latency_ns > 0;
+}
+
 double efficiency(const Record& record) {
   if (record.peak_gflops <= 0 || record.latency_ns <= 0) return 0;
   return record.flops / record.latency_ns / record.peak_gflops;

@@ -33,7 +33,8 @@ namespace tw::db {
   X(Illegal, "illegal", "the schedule does not apply to the workload", false)           \
   X(Unstable, "unstable", "samples too noisy for an estimate", false)                   \
   X(TooFast, "too_fast", "below what the timer resolves", false)                        \
-  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)
+  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)    \
+  X(Duplicate, "duplicate", "the machine code of an earlier trial, whose latency it has", false)
 
 enum class TrialStatus : uint8_t {
 #define X(enumerator, text, meaning, proves_wrong) enumerator,
@@ -120,6 +121,10 @@ void visit_fields(AnyRecord& record, Visitor&& visit) {
   TW_RECORD_FIELDS(X)
 #undef X
 }
+
+/// Whether the latency says how fast the schedule is: of a trial that is Ok or Hopeless, or of a
+/// Duplicate of one.
+bool is_timed(const Record& record);
 
 /// Measured floating-point operations per nanosecond over the peak; 0 where either is unknown.
 double efficiency(const Record& record);

@@ -166,7 +166,8 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
 
   // Timed as the tuner times it: what a call has to convert is part of it.
   TW_TRY(tuner::KernelBuffers buffers,
-         tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin}));
+         tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin},
+                                    nullptr));
   const std::vector<void*> pointers = buffers.pointers();
   TW_TRY(tuner::Conversions conversions,
          tuner::Conversions::of(kernel, s.workload, inputs, buffers));

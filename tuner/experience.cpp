@@ -144,7 +144,7 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   sample.features = std::move(*features);
   sample.throughput = throughput_of(record);
   sample.group = std::hash<std::string>()(record.workload);
-  sample.valid = record.status == db::TrialStatus::Ok || record.status == db::TrialStatus::Hopeless;
+  sample.valid = db::is_timed(record);
   return sample;
 }
 

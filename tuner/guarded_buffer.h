@@ -32,6 +32,7 @@ struct BufferOptions {
   Align align = Align::End;
   size_t alignment = 64;    ///< of data(); a power of two, at most a page
   bool huge_pages = false;  ///< asked for where the data fill one; advice only
+  friend bool operator==(const BufferOptions&, const BufferOptions&) = default;
 };
 
 /// Two different patterns, each a NaN as f16, bf16, f32 and f64: a result that depends on stale

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, code_generator, directory, schedules,
                                    first, packs)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, path, status, reason, installation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, path, status, reason, installation, code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)

@@ -25,6 +25,7 @@ struct BuildJob {
 struct BuildOutcome {
   std::string path = {}, status = {}, reason = {};
   bool installation = false;  ///< the compiler or linker is at fault, as far as can be told
+  std::string code = {};      ///< codegen::code_hash of what lies at `path`
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;

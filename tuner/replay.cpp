@@ -128,9 +128,8 @@ void write_recording(std::ostream& out, const dsl::Workload& workload, const Tar
   out << heading.dump() << '\n';
   std::set<std::string_view> written;
   for (const db::Record& record : records) {
-    const bool timed = record.latency_ns > 0 && (record.status == db::TrialStatus::Ok ||
-                                                 record.status == db::TrialStatus::Hopeless);
-    if (!timed || !record.schedule.starts_with(language) || !written.insert(record.schedule).second)
+    if (!db::is_timed(record) || !record.schedule.starts_with(language) ||
+        !written.insert(record.schedule).second)
       continue;
     const size_t steps = std::min(record.schedule.size(), language.size() + 1);
     const nlohmann::json trial = {{"ns", std::llround(record.latency_ns)},

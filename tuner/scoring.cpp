@@ -7,6 +7,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "base/hash.h"
 #include "cost_model/features.h"
 
 namespace tw::tuner {
@@ -55,9 +56,15 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
         spelled[i].schedule->program({.unrolled_statements = schedules::most_statements_searched});
     spelled[i].schedule.reset();
     if (!program) return;
+    const std::string meaning = short_hash(schedules::to_string(*program));
+    if (seen.contains(meaning)) return;
     auto features = cost_model::extract_features(*program, target, options.kernel_threads);
-    if (features) candidates[i] = Candidate{points[i], spelled[i].text, std::move(*features)};
+    if (features)
+      candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features)};
   });
+  std::unordered_set<std::string_view> programs;
+  for (std::optional<Candidate>& candidate : candidates)
+    if (candidate && !programs.insert(candidate->program).second) candidate.reset();
   return candidates;
 }
 

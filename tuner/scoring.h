@@ -17,6 +17,7 @@ namespace tw::tuner {
 struct Candidate {
   schedules::Point point;
   std::string schedule;  ///< tw1 text
+  std::string program;   ///< short_hash of the printed program that the schedule means
   std::vector<float> features;
 };
 
@@ -25,9 +26,10 @@ struct ScoringOptions {
   int workers = 1;         ///< threads to use here
 };
 
-/// One entry a point: nothing where its schedule is illegal, larger than is worth building, among
-/// `seen`, or that of an earlier point (a factor beyond an extent is the extent). The same for any
-/// number of workers.
+/// One entry a point: nothing where its schedule is illegal, larger than is worth building, or
+/// known: its text or its program among `seen`, or that of an earlier point (a factor beyond an
+/// extent is the extent; loops of one iteration are none, whether unrolled or not). The same for
+/// any number of workers.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target,

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <regex>
+#include <tuple>
 #include <utility>
 
 #include "codegen/abi.h"
@@ -35,6 +36,21 @@ constexpr int64_t hopeless_trials = 96;
 constexpr int64_t most_broken_builds = 24;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
+
+/// Of a kernel that is another schedule's already: what was found of that one holds for it.
+MeasureReply duplicate_of(const db::Record& twin) {
+  MeasureReply reply{"duplicate", "the machine code of record " + twin.hash};
+  if (!db::is_timed(twin)) {
+    reply.reason += fmt::format(", which is {}", db::to_string(twin.status));
+    return reply;
+  }
+  reply.latency_ns = twin.latency_ns;
+  reply.low_ns = twin.latency_low_ns;
+  reply.high_ns = twin.latency_high_ns;
+  reply.verified_error = twin.verified_error;
+  reply.noise = twin.noise;
+  return reply;
+}
 
 /// Of each of so many comparisons in so much time. A round is four batches of a millisecond or one
 /// call; loading both and filling their buffers takes as long as a few rounds.
@@ -193,9 +209,8 @@ std::vector<Candidate> Session::propose() {
   if (shared_.interrupted()) return {};
   auto count = static_cast<size_t>(options_.batch);
   if (options_.trials > 0)
-    count = static_cast<size_t>(std::clamp<int64_t>(
-        options_.trials - static_cast<int64_t>(seen_.size()) + progress_.known_trials, 0,
-        options_.batch));
+    count =
+        static_cast<size_t>(std::clamp<int64_t>(options_.trials - proposed_, 0, options_.batch));
   std::vector<Candidate> batch;
   if (count == 0) return batch;
   const auto points = search_->propose(
@@ -204,8 +219,10 @@ std::vector<Candidate> Session::propose() {
   for (const schedules::Point& point : points) {
     const auto found = scored_.find(point);
     if (found == scored_.end() || !seen_.insert(found->second.schedule).second) continue;
-    batch.push_back(found->second);
+    // Scored apart, two points of a batch may still mean the same.
+    if (seen_.insert(found->second.program).second) batch.push_back(found->second);
   }
+  proposed_ += static_cast<int64_t>(batch.size());
   return batch;
 }
 
@@ -222,16 +239,13 @@ Status Session::measure(const std::vector<Candidate>& batch,
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
   for (size_t i = 0; i < batch.size(); ++i) {
     if (shared_.interrupted()) break;
-    MeasureReply reply{built[i].status, built[i].reason};
-    if (!built[i].path.empty()) {
-      const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;
-      const auto measured = farm_.measure({built[i].path, incumbent, false});
-      if (cut_short(measured)) break;
-      TW_TRY(reply, measured);
-    }
-    TW_RETURN_IF_ERROR(record(batch[i], reply));
+    const auto reply = reply_to(built[i]);
+    if (cut_short(reply)) break;
+    if (!reply) return tl::unexpected<Error>(reply.error());
+    TW_TRY(const db::Record trial, record(batch[i], *reply));
+    if (!built[i].code.empty()) by_code_.try_emplace(built[i].code, trial);
     TW_RETURN_IF_ERROR(check_installation(built[i]));
-    if (reply.status == "ok") finalists_.back().path = built[i].path;
+    if (trial.status == db::TrialStatus::Ok) finalists_.back().path = built[i].path;
     std::stable_sort(finalists_.begin(), finalists_.end(),
                      [](const Finalist& a, const Finalist& b) {
                        return a.record.latency_ns < b.record.latency_ns;
@@ -240,6 +254,14 @@ Status Session::measure(const std::vector<Candidate>& batch,
     report();
   }
   return {};
+}
+
+Result<MeasureReply> Session::reply_to(const BuildOutcome& built) {
+  if (built.path.empty()) return MeasureReply{built.status, built.reason};
+  if (const auto twin = by_code_.find(built.code); twin != by_code_.end())
+    return duplicate_of(twin->second);
+  const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;
+  return farm_.measure({built.path, incumbent, false});
 }
 
 Status Session::check_installation(const BuildOutcome& built) {
@@ -252,7 +274,7 @@ Status Session::check_installation(const BuildOutcome& built) {
                   broken_builds_, built.reason));
 }
 
-Status Session::record(const Candidate& c, const MeasureReply& reply) {
+Result<db::Record> Session::record(const Candidate& c, const MeasureReply& reply) {
   db::Record record =
       trial_record(*workload_, target_, options_.threads, c.schedule, reply, progress_.peak_gflops);
   record.program_version = environment_.program_version;
@@ -265,22 +287,24 @@ Status Session::record(const Candidate& c, const MeasureReply& reply) {
 
   digest(c, record);
   shared_.learned_records.insert(record.hash);
-  return shared_.recorder.add(std::move(record));
+  TW_RETURN_IF_ERROR(shared_.recorder.add(record));
+  return record;
 }
 
 /// What progress, search and model take from a trial.
 void Session::digest(const Candidate& c, const db::Record& trial) {
   const bool valid = trial.status == db::TrialStatus::Ok;
-  const bool timed = valid || trial.status == db::TrialStatus::Hopeless;
+  const bool timed = db::is_timed(trial);
   const std::string status(db::to_string(trial.status));
   ++progress_.trials[status];
-  if (!timed) count_failure(status + ": " + trial.reason);
+  if (!timed && trial.status != db::TrialStatus::Duplicate)
+    count_failure(status + ": " + trial.reason);
   history_.push_back({c.point, timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = c.features;
   sample.throughput = throughput_of(trial.latency_ns);
   sample.group = std::hash<std::string>()(trial.workload);
-  sample.valid = timed && trial.latency_ns > 0;
+  sample.valid = timed;
   if (!c.features.empty()) fresh_samples_.push_back(std::move(sample));
   if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
     progress_.best_ns = trial.latency_ns;
@@ -383,7 +407,7 @@ Result<db::Record> Session::confirm_winner() {
     const auto again = farm_.measure({winner.path, 0, false});
     if (!cut_short(again)) {
       TW_TRY(const MeasureReply reply, again);
-      TW_RETURN_IF_ERROR(record(Candidate{{}, winner.record.schedule, {}}, reply));
+      TW_TRY(std::ignore, record(Candidate{{}, winner.record.schedule, {}, {}}, reply));
     }
   }
   TW_RETURN_IF_ERROR(shared_.recorder.flush());

@@ -90,7 +90,10 @@ class Session {
 
   void report();
   Status refresh_peak();
-  Status record(const Candidate& candidate, const MeasureReply& reply);
+  /// Verifies and measures one that was built, unless its machine code is known by its hash.
+  Result<MeasureReply> reply_to(const BuildOutcome& built);
+  /// Returns what was stored.
+  Result<db::Record> record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
   std::vector<Guess> score(const std::vector<schedules::Point>& points);
   void learn_from_database();
@@ -125,13 +128,14 @@ class Session {
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal
-  std::set<std::string> seen_;                     ///< schedule texts proposed or known
+  std::set<std::string> seen_;                     ///< texts proposed or known, programs proposed
   std::vector<Finalist> finalists_;                ///< fastest first, a few
+  std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
   std::map<std::string, int64_t> failures_;
   std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
   GainCurve gain_;
   Progress progress_;
-  int64_t trials_ = 0, broken_builds_ = 0;
+  int64_t proposed_ = 0, trials_ = 0, broken_builds_ = 0;
 };
 
 }  // namespace tw::tuner

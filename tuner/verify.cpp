@@ -35,11 +35,15 @@ constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
   for (volatile uint16_t& word : frame) word = static_cast<uint16_t>(pattern);
 }
 
+// What the layouts of one batch of the largest layers of ResNet-50 need, twice; and few enough that
+// the buffers of kernels find room beside them in the table of live ones.
+constexpr size_t most_packed_bytes = size_t{256} << 20, most_packed_buffers = 256;
+
 Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload& workload,
                              const dsl::Arrays& inputs, const Conditions& conditions,
-                             runtime::ThreadPool& pool) {
+                             PackedInputs& packed, runtime::ThreadPool& pool) {
   TW_TRY(KernelBuffers buffers,
-         KernelBuffers::make(kernel, workload, inputs, {.align = conditions.align}));
+         KernelBuffers::make(kernel, workload, inputs, {.align = conditions.align}, &packed));
   buffers.poison_outputs(kernel, conditions.poison);
   TW_TRY(GuardedBuffer scratch,
          GuardedBuffer::make(static_cast<size_t>(kernel.info().scratch_bytes),
@@ -142,6 +146,22 @@ void unpack(const dsl::Layout& layout, const std::byte* storage, dsl::Array& log
   });
 }
 
+Result<std::shared_ptr<GuardedBuffer>> made(size_t bytes, const BufferOptions& options) {
+  TW_TRY(GuardedBuffer buffer, GuardedBuffer::make(bytes, options));
+  return std::make_shared<GuardedBuffer>(std::move(buffer));
+}
+
+Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
+                                                     const dsl::Layout& layout,
+                                                     const BufferOptions& options) {
+  int64_t elements = 1;
+  for (const int64_t extent : layout.storage_shape(array.shape)) elements *= extent;
+  TW_TRY(auto buffer, made(static_cast<size_t>(elements * size_bytes(array.type)), options));
+  pack(layout, array, buffer->data());
+  TW_RETURN_IF_ERROR(buffer->make_read_only());
+  return buffer;
+}
+
 bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
   for (const auto& [name, array] : a)
     if (array.data != b.at(name).data) return false;
@@ -180,52 +200,77 @@ Result<dsl::Arrays> call_on_arrays(const runtime::Kernel& kernel, const dsl::Wor
 
 }  // namespace
 
+Result<std::shared_ptr<const GuardedBuffer>> PackedInputs::get(const dsl::Array& array,
+                                                               const dsl::Layout& layout,
+                                                               const std::string& layout_text,
+                                                               const BufferOptions& options) {
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.array == &array && e.layout == layout_text && e.options == options;
+  });
+  if (known != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, known);
+    return known->buffer;
+  }
+  TW_TRY(std::shared_ptr<GuardedBuffer> buffer, packed_buffer(array, layout, options));
+  entries_.push_front({&array, layout_text, options, buffer});
+  size_t bytes = 0, count = 0;
+  std::erase_if(entries_, [&](const Entry& e) {
+    bytes += e.buffer->size();
+    return ++count > 1 && (bytes > most_packed_bytes || count > most_packed_buffers);
+  });
+  return buffer;
+}
+
 Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
                                           const dsl::Workload& workload, const dsl::Arrays& inputs,
-                                          BufferOptions options) {
+                                          BufferOptions options, PackedInputs* packed) {
   KernelBuffers result;
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto bytes = static_cast<size_t>(runtime::storage_bytes(arguments[i]));
     // Nothing lies between the last element and the guard: kernels need no more than its alignment.
     if (options.align == Align::End)
       options.alignment = static_cast<size_t>(size_bytes(arguments[i].dtype));
-    TW_TRY(GuardedBuffer buffer, GuardedBuffer::make(bytes, options));
     const std::string& name = arguments[i].name;
     dsl::Layout layout = dsl::Layout::row_major(static_cast<int>(arguments[i].shape.size()));
     if (!arguments[i].layout.empty()) {
       TW_TRY(layout, dsl::Layout::parse(arguments[i].layout, workload.compute.letters_of(name)));
     }
-    if (!arguments[i].is_output) {
-      pack(layout, inputs.at(name), buffer.data());
-      TW_RETURN_IF_ERROR(buffer.make_read_only());
+    std::shared_ptr<GuardedBuffer> own;
+    std::shared_ptr<const GuardedBuffer> shared;
+    if (arguments[i].is_output) {
+      TW_TRY(own, made(static_cast<size_t>(runtime::storage_bytes(arguments[i])), options));
+    } else if (packed) {
+      TW_TRY(shared, packed->get(inputs.at(name), layout, arguments[i].layout, options));
+    } else {
+      TW_TRY(own, packed_buffer(inputs.at(name), layout, options));
     }
     result.layouts_.push_back(std::move(layout));
-    result.buffers_.push_back(std::move(buffer));
+    result.buffers_.push_back(own ? own : shared);
+    result.own_.push_back(std::move(own));
   }
   return result;
 }
 
 std::vector<void*> KernelBuffers::pointers() const {
   std::vector<void*> pointers;
-  for (const GuardedBuffer& buffer : buffers_) pointers.push_back(buffer.data());
+  for (const auto& buffer : buffers_) pointers.push_back(buffer->data());
   return pointers;
 }
 
 void KernelBuffers::poison_outputs(const runtime::Kernel& kernel, Poison pattern) {
   for (size_t i = 0; i < buffers_.size(); ++i)
-    if (kernel.info().arguments[i].is_output) buffers_[i].poison(pattern);
+    if (kernel.info().arguments[i].is_output) own_[i]->poison(pattern);
 }
 
 Result<dsl::Arrays> KernelBuffers::outputs(const runtime::Kernel& kernel) const {
   dsl::Arrays outputs;
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (buffers_[i].check() != Slack::Intact)
+    if (buffers_[i]->check() != Slack::Intact)
       return fail(ErrorCode::Invalid, fmt::format("it wrote outside of '{}'", arguments[i].name));
     if (!arguments[i].is_output) continue;
     TW_TRY(dsl::Array array, dsl::Array::make(arguments[i].dtype, arguments[i].shape));
-    unpack(layouts_[i], buffers_[i].data(), array);
+    unpack(layouts_[i], buffers_[i]->data(), array);
     outputs[arguments[i].name] = std::move(array);
   }
   return outputs;
@@ -273,14 +318,15 @@ Verdict compare(const dsl::Arrays& outputs, const Reference& reference) {
 }
 
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
-               const Reference& reference, runtime::ThreadPool& pool, int threads) {
+               const Reference& reference, PackedInputs& packed, runtime::ThreadPool& pool,
+               int threads) {
   using db::TrialStatus;
   const auto failed = [](const Error& error) {
     const bool strayed = error.code == ErrorCode::Invalid;
     return rejected(strayed ? TrialStatus::Oob : TrialStatus::Crash, error.message);
   };
   const auto run = [&](const Fill& fill, const Conditions& conditions) {
-    return run_once(kernel, workload, fill.inputs, conditions, pool);
+    return run_once(kernel, workload, fill.inputs, conditions, packed, pool);
   };
   const auto integers = run(reference.integers, {Align::Begin, Poison::Least, 1});
   if (!integers) return failed(integers.error());

@@ -3,6 +3,8 @@
 // Verification of one kernel, before it is timed. Runs in a worker (sandbox.h): a kernel that
 // strays into a guard or writes to an input ends the worker, and the parent reads the fault.
 
+#include <list>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,21 +25,46 @@ struct Verdict {
   double error = 0;  ///< of the normal fill, relative to its largest element
 };
 
+/// Inputs in the layouts that kernels asked for, kept for the next ones that do: packing and the
+/// page faults of new memory cost more than a call. They are read-only for good, so no kernel can
+/// change what another one is given. What was not asked for longest goes first.
+class PackedInputs {
+ public:
+  /// The array must outlive its entries: clear() before it goes.
+  Result<std::shared_ptr<const GuardedBuffer>> get(const dsl::Array& array,
+                                                   const dsl::Layout& layout,
+                                                   const std::string& layout_text,
+                                                   const BufferOptions& options);
+  void clear() { entries_.clear(); }
+
+ private:
+  struct Entry {
+    const dsl::Array* array;
+    std::string layout;
+    BufferOptions options;
+    std::shared_ptr<const GuardedBuffer> buffer;
+  };
+  std::list<Entry> entries_;  ///< the latest first
+};
+
 /// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and
 /// unpacked here, by the layout's definition.
 class KernelBuffers {
  public:
+  /// With inputs of its own where `packed` is none: only these can be made writable.
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
-                                    const dsl::Arrays& inputs, BufferOptions options);
+                                    const dsl::Arrays& inputs, BufferOptions options,
+                                    PackedInputs* packed);
   std::vector<void*> pointers() const;
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
-  Status make_writable(size_t argument) { return buffers_[argument].make_writable(); }
+  Status make_writable(size_t argument) { return own_[argument]->make_writable(); }
   /// Unpacks every output; an error names one whose canaries were touched.
   Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
 
  private:
   std::vector<dsl::Layout> layouts_;
-  std::vector<GuardedBuffer> buffers_;
+  std::vector<std::shared_ptr<GuardedBuffer>> own_;  ///< null for an input that is shared
+  std::vector<std::shared_ptr<const GuardedBuffer>> buffers_;
 };
 
 /// Whether a kernel of the workload is called on its user's arrays, so that converting them to its
@@ -68,6 +95,7 @@ Verdict compare(const dsl::Arrays& outputs, const Reference& reference);
 /// behind them; and that again, bit by bit the same, with the tasks in reverse on one thread.
 /// Outputs, scratch memory and the stack hold other poison before each.
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
-               const Reference& reference, runtime::ThreadPool& pool, int threads);
+               const Reference& reference, PackedInputs& packed, runtime::ThreadPool& pool,
+               int threads);
 
 }  // namespace tw::tuner

@@ -60,7 +60,7 @@ BuildOutcome written(const Result<runtime::Artifact>& artifact, const std::strin
   if (!artifact) return rejected("compile_error", artifact.error());
   if (const Status status = runtime::write_artifact(path, *artifact); !status)
     return rejected("compile_error", status.error());
-  return {path, "ok"};
+  return {path, "ok", "", false, codegen::code_hash(*artifact)};
 }
 
 /// What compiles, all in one go.
@@ -162,10 +162,11 @@ class Runner {
       prepared_.splice(prepared_.begin(), prepared_, known);
     }
     int64_t bytes = 0;
-    std::erase_if(prepared_, [&](const Prepared& p) {
+    const auto erased = std::erase_if(prepared_, [&](const Prepared& p) {
       bytes += bytes_of(p.reference);
       return &p != &prepared_.front() && bytes > most_prepared_bytes;
     });
+    if (erased > 0) packed_.clear();
     workload_ = &prepared_.front().workload;
     reference_ = &prepared_.front().reference;
     return {"", reference_->error, reference_->plain_ns};
@@ -181,7 +182,8 @@ class Runner {
   Result<Timed> ready_to_time(runtime::Kernel kernel) {
     TW_TRY(KernelBuffers buffers,
            KernelBuffers::make(kernel, *workload_, reference_->normal.inputs,
-                               {.align = Align::Begin, .alignment = 64, .huge_pages = true}));
+                               {.align = Align::Begin, .alignment = 64, .huge_pages = true},
+                               keeps_arrays(*workload_) ? nullptr : &packed_));
     std::vector<void*> pointers = buffers.pointers();
     TW_TRY(Conversions conversions,
            Conversions::of(kernel, *workload_, reference_->normal.inputs, buffers));
@@ -210,7 +212,9 @@ class Runner {
 
   static Sampling sampling() {
     Sampling options;
-    options.min_batch_ns = 1'000'000;
+    // Of a kernel that takes longer, a batch is one call: seven are as good an estimate as seven
+    // pairs, as what disturbs a sample lasts for longer than a call.
+    options.min_batch_ns = 500'000;
     options.min_samples = 7;
     options.max_samples = 24;
     options.max_total_ns = 60'000'000;
@@ -221,7 +225,7 @@ class Runner {
     if (!reference_) return {"crash", "[worker] measure before prepare"};
     auto kernel = load(job.path);
     if (!kernel) return {"compile_error", kernel.error().message};
-    const Verdict verdict = verify(*kernel, *workload_, *reference_, pool(), threads_);
+    const Verdict verdict = verify(*kernel, *workload_, *reference_, packed_, pool(), threads_);
     MeasureReply reply;
     reply.status = db::to_string(verdict.status);
     reply.reason = verdict.reason;
@@ -285,6 +289,7 @@ class Runner {
   Clock clock_ = monotonic_clock();
   std::unique_ptr<runtime::ThreadPool> pool_;
   std::list<Prepared> prepared_;  ///< the latest first
+  PackedInputs packed_;           ///< of those
   const dsl::Workload* workload_ = nullptr;
   const Reference* reference_ = nullptr;  ///< none: nothing is prepared
 };

@@ -22,7 +22,14 @@ class Fake : public Contender {
  public:
   Fake(Time& time, std::function<int64_t(int64_t)> cost_ns)
       : time_(time), cost_ns_(std::move(cost_ns)) {}
+  void prepare_call() override {
+    ++prepared_;
+    is_prepared_ = true;
+    time_.now_ns += prepare_ns_;
+  }
   Status run(int64_t call) override {
+    timed_ += is_prepared_;
+    is_prepared_ = false;
     EXPECT_EQ(call, calls_++) << "calls are numbered from 0";
     if (call == failing_) return fail(ErrorCode::Internal, "[fake] as told");
     time_.now_ns += cost_ns_(call);
@@ -33,8 +40,10 @@ class Fake : public Contender {
 
   int64_t failing_ = -1;
   int64_t calls_ = 0;
+  int64_t prepare_ns_ = 0, prepared_ = 0, timed_ = 0;
 
  private:
+  bool is_prepared_ = false;
   Time& time_;
   std::function<int64_t(int64_t)> cost_ns_;
 };
@@ -54,6 +63,19 @@ TEST(Interleave, RatioIsThePeersTimeOverOurs) {
   EXPECT_DOUBLE_EQ(versus->median_ratio, 1.5);
   EXPECT_DOUBLE_EQ(versus->low, 1.5);
   EXPECT_DOUBLE_EQ(versus->high, 1.5);
+}
+
+// What is done to the caches is no part of a call, and is done before each.
+TEST(Interleave, PreparesEachCallOutsideOfItsTime) {
+  Time time;
+  Fake a(time, always(1000)), b(time, always(1500));
+  for (Fake* fake : {&a, &b}) fake->prepare_ns_ = 400'000;
+  const auto versus = interleave(a, b, {.min_batch_ns = 10'000, .prepares = true}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_DOUBLE_EQ(versus->a_ns, 1000);
+  EXPECT_DOUBLE_EQ(versus->b_ns, 1500);
+  EXPECT_EQ(a.prepared_, a.timed_);
+  EXPECT_GT(a.prepared_, 0);
 }
 
 // Rare outliers of four times move neither the minima nor the median.

@@ -16,7 +16,8 @@ void expect_same(const std::string& key, int threads, int64_t rotated_bytes) {
   ASSERT_TRUE(inputs);
   const auto expected = dsl::interpret(workload->compute, *inputs);
   ASSERT_TRUE(expected) << expected.error().message;
-  const auto forms = onednn_peer().make("", {&*workload, &*inputs, threads, rotated_bytes});
+  const auto forms =
+      onednn_peer().make("", {&*workload, &*inputs, threads, CacheState::Hot, rotated_bytes});
   ASSERT_TRUE(forms) << forms.error().message;
   ASSERT_FALSE(forms->empty());
   for (const auto& form : *forms)
@@ -59,7 +60,7 @@ TEST(OneDnn, RefusesWhatItDoesNotCompare) {
     ASSERT_TRUE(workload) << workload.error().message;
     const auto inputs = make_inputs(*workload, 1);
     ASSERT_TRUE(inputs);
-    const auto forms = onednn_peer().make("", {&*workload, &*inputs, 1, 0});
+    const auto forms = onednn_peer().make("", {&*workload, &*inputs, 1, CacheState::Hot, 0});
     ASSERT_FALSE(forms) << key;
     EXPECT_EQ(forms.error().code, ErrorCode::Unsupported);
   }

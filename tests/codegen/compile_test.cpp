@@ -120,6 +120,33 @@ TEST(Compile, TheSameBatchGivesTheSameBytes) {
 
 // What decides the speed of a convolution, looked at without running it: 14 x 2 accumulators in
 // registers, each updated by one instruction a step. 117.8 of 118.2 GF/s on a Zen 4 core.
+TEST(Compile, CodeHashesTellKernelsApartByWhatTheyDo) {
+  std::vector<KernelSpec> specs(4, doubling_spec());
+  specs[1].schedule = "tw1\n# as the first, under another name";
+  specs[2].schedule = "tw1\n# twice the tasks";
+  specs[2].program.phases[0].axes = {{"n", 2}, {"c", 2}, {"again", 2}};
+  specs[3].schedule = "tw1\n# another loop";
+  specs[3].program =
+      single_phase(specs[0].program.arguments, specs[0].program.phases[0].axes,
+                   {serial("h", 3,
+                           {assign("y", {var("n"), var("c"), var("h"), Expr(0)},
+                                   f32("x", {var("n"), var("c"), var("h"), Expr(1)}))})});
+  const auto artifacts = compile(specs, host_target());
+  ASSERT_TRUE(artifacts) << artifacts.error().message;
+  std::vector<std::string> hashes;
+  for (const auto& artifact : *artifacts) {
+    ASSERT_TRUE(artifact) << artifact.error().message;
+    hashes.push_back(code_hash(*artifact));
+  }
+  EXPECT_NE((*artifacts)[0]->object, (*artifacts)[1]->object);
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_NE(hashes[0], hashes[2]);
+  EXPECT_NE(hashes[0], hashes[3]);
+  runtime::Artifact moved = *(*artifacts)[0];
+  moved.info.arguments[0].layout = "NCH2c";
+  EXPECT_NE(code_hash(moved), hashes[0]);
+}
+
 TEST(Compile, AccumulatorsStayInRegisters) {
   const auto target = parse_target("x86-64-v4");
   ASSERT_TRUE(target);

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <sstream>
 
 #include "base/random.h"
@@ -53,6 +55,41 @@ double correlation_on_new_rows(const CostModel& model) {
 
 std::string temporary(const std::string& name) {
   return (std::filesystem::path(::testing::TempDir()) / ("tw_cost_model_" + name)).string();
+}
+
+/// Rows whose column 5 is above 0.7 fail, however fast they are by the draft. At most `failures` of
+/// them are among the samples.
+std::vector<Sample> with_failures(size_t samples, size_t failures, uint64_t seed) {
+  std::vector<Sample> result;
+  for (Sample& s : measured(1, samples, Truth::OfDraft, seed)) {
+    s.valid = s.features[5] <= 0.7F;
+    if (!s.valid && failures == 0) continue;
+    failures -= s.valid ? 0 : 1;
+    result.push_back(std::move(s));
+  }
+  return result;
+}
+
+/// Of the first 20 of 200 new rows, by score.
+int failing_picks(const CostModel& model) {
+  std::vector<std::vector<float>> rows;
+  for (const Sample& s : measured(1, 200, Truth::OfDraft, 77)) rows.push_back(s.features);
+  const std::vector<double> scores = model.predict(rows, 64).mean;
+  std::vector<size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  return static_cast<int>(std::count_if(order.begin(), order.begin() + 20,
+                                        [&](size_t i) { return rows[i][5] > 0.7F; }));
+}
+
+TEST(CostModel, WhatIsLikelyToFailIsPickedLater) {
+  CostModel naive, unsure, warned;
+  ASSERT_TRUE(naive.update(with_failures(200, 0, 5)));
+  ASSERT_TRUE(unsure.update(with_failures(200, 4, 5)));
+  ASSERT_TRUE(warned.update(with_failures(200, 200, 5)));
+  ASSERT_GE(failing_picks(naive), 4);
+  EXPECT_EQ(failing_picks(unsure), failing_picks(naive));  // too little evidence
+  EXPECT_LE(failing_picks(warned), 1);
 }
 
 TEST(CostModel, StartsWithTheDraftModel) {

@@ -33,7 +33,7 @@ TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
     const schedules::Schedule schedule = space.schedule(points[i]);
     const auto program =
         schedule.program({.unrolled_statements = schedules::most_statements_searched});
-    const bool expected = program && texts.insert(schedule.to_string()).second;
+    const bool expected = program && texts.insert(schedules::to_string(*program)).second;
     ASSERT_EQ(candidates[i].has_value(), expected) << i;
     if (!expected) continue;
     EXPECT_EQ(candidates[i]->point, points[i]);
@@ -59,6 +59,34 @@ TEST(Scoring, WhatWasSeenOrComesTwiceIsLeftOut) {
     EXPECT_FALSE(candidate);
 }
 
+TEST(Scoring, WhatMeansTheSameProgramComesOnce) {
+  // Loops over one tap: unrolled or not, and in any order.
+  const auto workload = workload_of(
+      "conv2d n=1 c=16 h=14 w=14 k=16 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 f32 fast");
+  const auto space = schedules::Space::derive(workload.compute, target);
+  Random random(5);
+  std::vector<schedules::Point> points;
+  for (int i = 0; i < 200; ++i) points.push_back(space.mutate(space.default_point(), random));
+  std::set<std::string> texts, programs;
+  for (const schedules::Point& point : points) {
+    const schedules::Schedule schedule = space.schedule(point);
+    const auto program =
+        schedule.program({.unrolled_statements = schedules::most_statements_searched});
+    if (!program) continue;
+    texts.insert(schedule.to_string());
+    programs.insert(schedules::to_string(*program));
+  }
+  EXPECT_LT(programs.size(), texts.size());
+  std::set<std::string> seen;
+  for (const auto& candidate : candidates_of(space, points, target, {}, {})) {
+    if (!candidate) continue;
+    EXPECT_TRUE(seen.insert(candidate->program).second) << candidate->schedule;
+  }
+  EXPECT_EQ(seen.size(), programs.size());
+  for (const auto& candidate : candidates_of(space, points, target, seen, {}))
+    EXPECT_FALSE(candidate);
+}
+
 TEST(Scoring, WorkersChangeNothing) {
   const auto space = window_space();
   const auto points = sampled(space, 60);
@@ -66,7 +94,9 @@ TEST(Scoring, WorkersChangeNothing) {
   const auto three = candidates_of(space, points, target, {}, {.workers = 3});
   for (size_t i = 0; i < points.size(); ++i) {
     ASSERT_EQ(one[i].has_value(), three[i].has_value());
-    if (one[i]) EXPECT_EQ(one[i]->features, three[i]->features);
+    if (one[i]) {
+      EXPECT_EQ(one[i]->features, three[i]->features);
+    }
   }
 }
 

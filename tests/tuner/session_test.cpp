@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
@@ -117,6 +118,50 @@ TEST(Session, TheFirstBatchTriesWhatWasFastForANeighbour) {
   ASSERT_TRUE(store.append(std::vector{stored_trial(neighbour, schedule.to_string(), 4e5)}));
   EXPECT_EQ(tried(empty), 0);
   EXPECT_EQ(tried(store), 1);
+}
+
+TEST(Session, MachineCodeThatIsKnownIsNotMeasuredAgain) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const Goal goal{workload_of("dense m=16 n=32 k=24 f32 fast")};
+  db::Store store = open_store(folder / "t.db");
+  auto shared = Shared::start(host_target(), {}, store, test_environment(), {});
+  ASSERT_TRUE(shared) << shared.error().message;
+  auto session = Session::open(goal, **shared);
+  ASSERT_TRUE(session);
+  ASSERT_TRUE((*session)->begin_reference());
+  ASSERT_TRUE((*session)->finish_reference((*shared)->farm.finish_build()));
+  std::vector<Candidate> batch(3);
+  batch[0].schedule = "tw1\n";
+  batch[1].schedule = "tw1\nreorder out m n k\n";  // as it is
+  batch[2].schedule = "tw1\nreorder out n m k\n";
+  ASSERT_TRUE((*session)->begin_build(batch));
+  ASSERT_TRUE((*session)->measure(batch, (*shared)->farm.finish_build()));
+  ASSERT_TRUE((*shared)->recorder.flush());
+  const auto records = store.query({});
+  ASSERT_TRUE(records);
+  std::map<std::string, db::Record> trials;
+  for (const db::Record& record : *records) trials[record.schedule] = record;
+  ASSERT_EQ(trials.size(), 3u);
+  const db::Record &first = trials["tw1\n"], &twin = trials[batch[1].schedule];
+  EXPECT_EQ(first.status, db::TrialStatus::Ok) << first.reason;
+  EXPECT_EQ(twin.status, db::TrialStatus::Duplicate);
+  EXPECT_EQ(twin.reason, "the machine code of record " + first.hash);
+  EXPECT_EQ(twin.latency_ns, first.latency_ns);
+  EXPECT_TRUE(twin.samples_ns.empty());
+  EXPECT_NE(trials[batch[2].schedule].status, db::TrialStatus::Duplicate);
+  // It teaches what its twin does, is not tried again, and is no failure.
+  const Space space = Space::derive(goal.workload.compute, host_target());
+  const Experience known =
+      recall(store, {&goal.workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_TRUE(known.tried.contains(batch[1].schedule));
+  EXPECT_EQ(std::count_if(known.samples.begin(), known.samples.end(),
+                          [](const cost_model::Sample& s) { return s.valid; }),
+            3);
+  const auto tuned = (*session)->finish(Ended::Trials, 5);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_TRUE(tuned->failures.empty());
+  EXPECT_NE(tuned->best.schedule, batch[1].schedule);
 }
 
 TEST(Experience, DistanceCountsPowersOfTwo) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What 64-bit little-endian ELF shared objects hold. Free functions; thread-safe. Bytes that are no
+// such object hold nothing.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tw::codegen {
+
+/// Names that the dynamic symbol table leaves undefined, in its order.
+std::vector<std::string> imports_of(std::string_view shared);
+
+/// The contents of the sections that a program loads and that name nothing: instructions and
+/// constants, each after its size and flags.
+std::string loaded_contents(std::string_view shared);
+
+}  // namespace tw::codegen
