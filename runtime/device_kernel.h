@@ -5,8 +5,8 @@
 //
 //     TW_TRY(const DeviceKernel kernel, DeviceKernel::load(artifact, device));
 //     TW_TRY(const DeviceBuffer scratch, device->allocate(kernel.info().scratch_bytes));
-//     const auto launches = kernel.launches({{a.address(), b.address(), c.address()}}, scratch.address());
-//     TW_RETURN_IF_ERROR(device->launch(launches));
+//     const auto launches = kernel.launches({{a.address(), b.address(), c.address()}},
+//     scratch.address()); TW_RETURN_IF_ERROR(device->launch(launches));
 //
 // The functions of the code have a parameter for each argument, in order, and scratch as the last.
 // A value whose copies share the code; thread-safe.

@@ -115,7 +115,12 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, cons
                                             const Environment& environment,
                                             const OnProgress& on_progress);
 
-/// What the database holds for the workload on this target, device and number of threads.
+/// The target of a GPU with what the driver says of the device at hand, by which its records are
+/// found; a processor as it is. Environment where there is no such device.
+Result<Target> on_this_machine(const Target& target, const Environment& environment);
+
+/// What the database holds for the workload on this target, device and number of threads. Of a GPU:
+/// as on_this_machine() gives it.
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads);
 
