@@ -5,6 +5,7 @@
 // system: a pool is as large as the most nodes that ever lived at once.
 //
 //   auto node = std::allocate_shared<const Node>(PoolAllocator<Node>(), ...);
+//   std::vector<Term, PoolAllocator<Term>> terms;  // rarely more than four
 //
 // Thread-safe: each thread has lists of its own; nodes may be freed by another thread, which then
 // owns them, and a thread that ends leaves its nodes to the others.
@@ -85,12 +86,12 @@ struct PoolAllocator {
   PoolAllocator(const PoolAllocator<U>&) {}
 
   T* allocate(size_t count) {
-    if (count != 1 || !pooled) return std::allocator<T>().allocate(count);
-    return static_cast<T*>(Pool<size>::take());
+    if (!pooled || count > few) return std::allocator<T>().allocate(count);
+    return static_cast<T*>(count == 1 ? Pool<size_of(1)>::take() : Pool<size_of(few)>::take());
   }
   void deallocate(T* memory, size_t count) {
-    if (count != 1 || !pooled) return std::allocator<T>().deallocate(memory, count);
-    Pool<size>::give(memory);
+    if (!pooled || count > few) return std::allocator<T>().deallocate(memory, count);
+    count == 1 ? Pool<size_of(1)>::give(memory) : Pool<size_of(few)>::give(memory);
   }
   template <typename U>
   bool operator==(const PoolAllocator<U>&) const {
@@ -99,7 +100,10 @@ struct PoolAllocator {
 
  private:
   static constexpr size_t unit = alignof(std::max_align_t);
-  static constexpr size_t size = (sizeof(T) + unit - 1) / unit * unit;
+  static constexpr size_t few = 4;  // vectors of as many have blocks of one size
+  static constexpr size_t size_of(size_t count) {
+    return (count * sizeof(T) + unit - 1) / unit * unit;
+  }
   // Sanitizers watch the memory of malloc.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   static constexpr bool pooled = false;

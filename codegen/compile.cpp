@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "codegen/abi.h"
 #include "codegen/elf.h"
+#include "codegen/gpu_compile.h"
 #include "codegen/inspect.h"
 #include "codegen/pack.h"
 
@@ -114,6 +115,30 @@ using Results = std::vector<Result<Artifact>>;
 Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& target,
                               const CompileOptions& options);
 
+Result<Artifact> make_gpu_artifact(const KernelSpec& spec, const Target& target,
+                                   const CompileOptions& options) {
+  TW_TRY(GpuCompiled compiled,
+         compile_for_gpu(spec.program, prefix_of(spec), target, options.nvrtc));
+  Artifact artifact{info_of(spec, target), std::move(compiled.object)};
+  artifact.info.phases = std::move(compiled.phases);
+  artifact.info.spills = compiled.spills;
+  TW_TRY(artifact.info.toolchain, gpu_toolchain(target, options.nvrtc));
+  TW_RETURN_IF_ERROR(runtime::check_info(artifact.info));
+  return artifact;
+}
+
+Result<Results> compile_all_for_gpu(std::span<const KernelSpec> specs, const Target& target,
+                                    const CompileOptions& options) {
+  Results results;
+  for (const KernelSpec& spec : specs) {
+    auto artifact = make_gpu_artifact(spec, target, options);
+    if (!artifact && artifact.error().code == ErrorCode::Environment)
+      return tl::unexpected<Error>(artifact.error());
+    results.push_back(std::move(artifact));
+  }
+  return results;
+}
+
 /// One by one, so that only the culprit fails.
 Result<Results> compile_alone(std::span<const KernelSpec> specs, const Target& target,
                               const CompileOptions& options) {
@@ -169,6 +194,7 @@ std::string toolchain() { return "halide-21.0.0"; }
 
 Result<Results> compile(std::span<const KernelSpec> specs, const Target& target,
                         const CompileOptions& options) {
+  if (target.is_gpu()) return compile_all_for_gpu(specs, target, options);
   const auto batch = static_cast<size_t>(std::max(1, options.batch));
   Results results;
   while (!specs.empty()) {

@@ -6,6 +6,8 @@
 //   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
 //   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
 //
+// For GPUs see codegen/gpu_compile.h; their kernels have no packs.
+//
 // Thread-safe. Deterministic: the same specs give the same bytes. A kernel's description and its
 // instructions do not depend on what it is compiled with; unused constants of others may stay.
 
@@ -18,6 +20,7 @@
 #include "base/target.h"
 #include "codegen/cpu_codegen.h"
 #include "codegen/link.h"
+#include "codegen/nvrtc.h"
 #include "runtime/artifact.h"
 #include "schedules/program.h"
 
@@ -34,12 +37,13 @@ struct KernelSpec {
 struct CompileOptions {
   CpuCodegenOptions cpu;
   LinkOptions link;
+  NvrtcOptions nvrtc;
   /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
   int batch = 8;
   bool count_spills = false;  ///< costs one objdump a kernel
 };
 
-/// What compiled a kernel, for records: "halide-21.0.0".
+/// What compiles kernels for a processor, for records: "halide-21.0.0". Of GPUs: gpu_compile.h.
 std::string toolchain();
 
 /// One result a spec, in order: a kernel that cannot be compiled fails alone. An error for all of

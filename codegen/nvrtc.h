@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // CUDA C++ -> code for GPUs, through NVRTC: the compiler of the CUDA toolkit as a library, which
-// needs neither a GPU nor a driver. It is opened at run time, and so is nothing that a program that
-// only runs kernels needs. Const calls are thread-safe.
+// needs neither a GPU nor a driver. It is opened when code is generated; programs that only run
+// kernels never need it. Const calls are thread-safe. A compilation takes 20 ms to seconds and
+// cannot be stopped: it belongs in a process that can.
 //
 //     TW_TRY(const Nvrtc nvrtc, Nvrtc::open({.directories = {cuda_home + "/lib64"}}));
 //     TW_TRY(const CudaCode gemm, nvrtc.compile(text, "sm_90a"));

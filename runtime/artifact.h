@@ -41,7 +41,7 @@ inline constexpr int kRuntimeAbi = 1;
 
 /// Of the code generator: grows whenever old artifacts or records stop meaning the same, and takes
 /// part in every lookup.
-inline constexpr int64_t current_codegen_abi = 2;
+inline constexpr int64_t current_codegen_abi = 3;
 
 struct PhaseInfo {
   std::string symbol;

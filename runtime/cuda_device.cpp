@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/text.h"
 #include "runtime/cuda_driver.h"

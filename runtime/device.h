@@ -14,7 +14,8 @@
 //
 // Work goes to the device's own queue in the order of calls, so that a read sees what was launched
 // before it. Everything is thread-safe; buffers, modules and functions are values whose copies
-// share what they stand for, and keep their device.
+// share what they stand for, and keep their device. Drivers do not survive fork(): a device is
+// opened in the process that uses it.
 //
 // Errors: Usage for an argument, Invalid for code that this device cannot run, Environment for
 // what the driver refuses. After an error that the driver does not recover from (an illegal

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/pool_allocator.h"
 #include "dsl/expr.h"
 
 namespace tw::schedules {
@@ -19,7 +20,7 @@ struct Affine {
     int64_t coefficient;
   };
   int64_t constant = 0;
-  std::vector<Term> terms;
+  std::vector<Term, PoolAllocator<Term>> terms;
 
   void add(const Expr& atom, int64_t coefficient);
   void add(const Affine& other, int64_t factor = 1);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 
 #include "base/integer.h"
@@ -89,8 +90,10 @@ int Bounds::number(const Expr& expr) const {
 }
 
 int Bounds::number_of_variable(const std::string& name) const {
-  for (const int id : numbered_variables_)
-    if (atoms_[static_cast<size_t>(id)].expr.as<dsl::Var>()->name == name) return id;
+  const size_t hash = std::hash<std::string>()(name);
+  for (const NumberedVariable& v : numbered_variables_)
+    if (v.hash == hash && atoms_[static_cast<size_t>(v.atom)].expr.as<dsl::Var>()->name == name)
+      return v.atom;
   return number(dsl::var(name));
 }
 
@@ -126,7 +129,8 @@ int Bounds::enter(const Expr& expr) const {
     });
   // Numbering what is in the expression may have taken slots, and made new ones.
   const int id = static_cast<int>(atoms_.size());
-  if (atom.kind == AtomKind::Variable) numbered_variables_.push_back(id);
+  if (const dsl::Var* v = expr.as<dsl::Var>())
+    numbered_variables_.push_back({std::hash<std::string>()(v->name), id});
   atoms_.push_back(std::move(atom));
   size_t slot = expr.hash() % slots_.size();
   while (slots_[slot] >= 0) slot = (slot + 1) % slots_.size();

@@ -81,6 +81,10 @@ class Bounds {
     int shadowed;                      ///< position of the one of the same name outside, or -1
     std::optional<int64_t> low, high;  ///< inclusive
   };
+  struct NumberedVariable {
+    size_t hash;  ///< of its name
+    int atom;
+  };
   struct Fact {
     Linear at_least_zero;
     int depth;  ///< of its innermost variable
@@ -128,7 +132,7 @@ class Bounds {
   std::vector<Variable> variables_;
   std::vector<Fact> facts_;
   mutable std::deque<Atom> atoms_;
-  mutable std::vector<int> numbered_variables_;
+  mutable std::vector<NumberedVariable> numbered_variables_;
   mutable std::vector<int> slots_;  ///< numbers by the hash of their atoms, -1 where there is none
   mutable int steps_ = 0;           ///< left of the present search
 };

@@ -225,14 +225,16 @@ class Product {
       vector = dimension.together;
       loops.pop_back();
     }
-    std::string loop = fuse_all(c_, stage, loops);
-    c_.schedule.add(Split{stage, loop, threads_});
-    c_.schedule.add(Bind{stage, loop + ".1"});
+    std::string thread = fuse_all(c_, stage, loops);
+    // A thread's turns inside of it: outside they would be as many nests, with barriers between.
+    const std::string turns = split_off(c_, stage, thread, threads_);
+    c_.schedule.add(Reorder{stage, {thread, turns}});
+    c_.schedule.add(Bind{stage, thread});
     for (const std::string& lanes : vector) c_.schedule.add(Vectorize{stage, lanes});
     const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
-    const int at = nest ? nest->find_loop(loop + ".0") : -1;
+    const int at = nest ? nest->find_loop(turns) : -1;
     if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
-      c_.schedule.add(Unroll{stage, loop + ".0"});
+      c_.schedule.add(Unroll{stage, turns});
   }
 
   Construction& c_;
@@ -314,10 +316,11 @@ void construct_placed(Construction& c, const StagePlan& plan, const Site& site) 
   if (splits) c.schedule.add(Rfactor{plan.name, plan.lane_axis, site.threads});
   c.schedule.add(ComputeAt{plan.name, plan.owner, site.loop});
   if (splits) return construct_partial_sums(c, plan);
-  std::string loop = fuse_all(c, plan.name, names_of(stage.axes));
-  c.schedule.add(Split{plan.name, loop, site.threads});
-  if (!stage.reduction.empty()) c.schedule.add(CacheWrite{plan.name, loop + ".1"});
-  c.schedule.add(Bind{plan.name, loop + ".1"});
+  std::string thread = fuse_all(c, plan.name, names_of(stage.axes));
+  const std::string turns = split_off(c, plan.name, thread, site.threads);
+  c.schedule.add(Reorder{plan.name, {thread, turns}});
+  if (!stage.reduction.empty()) c.schedule.add(CacheWrite{plan.name, turns});
+  c.schedule.add(Bind{plan.name, thread});
 }
 
 /// Whether all that read the stage are its owner, or are computed in its rows.

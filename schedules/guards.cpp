@@ -53,7 +53,7 @@ void append(Block part, Block& all) {
 class Replacement {
  public:
   Replacement(const std::string& variable, const Expr& value)
-      : variable_(variable), value_(value) {}
+      : variable_(variable), bit_(dsl::variable_bit(variable)), value_(value) {}
 
   BlockPtr in(const BlockPtr& body) const {
     for (size_t i = 0; i < body->size(); ++i) {
@@ -72,7 +72,10 @@ class Replacement {
   }
 
  private:
-  Expr in(const Expr& expr) const { return dsl::substitute(expr, variable_, value_); }
+  Expr in(const Expr& expr) const {
+    if ((expr.node().variables & bit_) == 0) return expr;
+    return dsl::substitute(expr, variable_, value_);
+  }
 
   /// Nothing where nothing changes.
   std::optional<Stmt> changed(const Stmt& stmt) const {
@@ -112,6 +115,7 @@ class Replacement {
   }
 
   const std::string& variable_;
+  const uint64_t bit_;
   const Expr& value_;
 };
 
@@ -127,6 +131,14 @@ Block guarded_in_threads(const Expr& condition, const Block& body) {
   if (!loop || loop->kind != LoopKind::Thread) return guarded(condition, body);
   return single({Loop{loop->variable, loop->begin, loop->end, loop->kind,
                       block(guarded_in_threads(condition, *loop->body))}});
+}
+
+bool has_guards(const Block& body) {
+  return std::any_of(body.begin(), body.end(), [](const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) return has_guards(*loop->body);
+    if (const Allocate* allocate = stmt.as<Allocate>()) return has_guards(*allocate->body);
+    return stmt.as<If>() != nullptr;
+  });
 }
 
 Block hoist_loop(const Loop& loop) {
@@ -185,15 +197,17 @@ bool clamps_somewhere(const Block& body) {
   return clamps;
 }
 
-/// Whether a guard of the body depends on the variable.
-bool guards_use(const Block& body, const std::string& variable) {
+/// Whether a guard of the body depends on the variable, whose bit is given.
+bool guards_use(const Block& body, const std::string& variable, uint64_t bit) {
   return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return guards_use(*loop->body, variable);
+    if (const Loop* loop = stmt.as<Loop>()) return guards_use(*loop->body, variable, bit);
     if (const Allocate* allocate = stmt.as<Allocate>())
-      return guards_use(*allocate->body, variable);
+      return guards_use(*allocate->body, variable, bit);
     const If* branch = stmt.as<If>();
-    return branch &&
-           (dsl::uses_var(branch->condition, variable) || guards_use(*branch->body, variable));
+    if (!branch) return false;
+    if ((branch->condition.node().variables & bit) && dsl::uses_var(branch->condition, variable))
+      return true;
+    return guards_use(*branch->body, variable, bit);
   });
 }
 
@@ -203,6 +217,7 @@ class Resolver {
  public:
   Resolver(const Block& body, int64_t most_statements)
       : most_statements_(most_statements),
+        guards_(has_guards(body)),
         clamps_(clamps_somewhere(body)),
         may_peel_(!has_threads(body)) {}
   bool is_too_large() const { return statements_ > most_statements_; }
@@ -223,7 +238,8 @@ class Resolver {
       std::string variable;
       LoopKind kind;
     };
-    std::string variable;
+    const std::string& variable;
+    uint64_t bit;  ///< of the variable
     std::vector<Level> loops;
     Steady steady;
   };
@@ -240,6 +256,7 @@ class Resolver {
 
   Bounds bounds_;
   int64_t most_statements_;
+  bool guards_;    ///< some statement has a condition
   bool clamps_;    ///< some index is a minimum or maximum
   bool may_peel_;  ///< threads branch at little cost, and code that is long costs them much
   int64_t statements_ = 0;  ///< resolved so far, each as often as it will be unrolled
@@ -249,7 +266,7 @@ class Resolver {
 void Resolver::gather(const Block& body, Inside& inside) {
   for (const Stmt& stmt : body) {
     if (const Loop* loop = stmt.as<Loop>()) {
-      if (!clamps_ && !guards_use(*loop->body, inside.variable)) continue;
+      if (!clamps_ && !guards_use(*loop->body, inside.variable, inside.bit)) continue;
       const auto mark = bounds_.mark();
       bounds_.push_loop(loop->variable, loop->begin, loop->end);
       inside.loops.push_back({loop->variable, loop->kind});
@@ -299,8 +316,9 @@ void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
 }
 
 Resolver::Steady Resolver::steady_range(const std::string& variable, const Block& body) {
-  Inside inside{variable, {}, {}};
-  if (may_peel_ && (clamps_ || guards_use(body, variable))) gather(body, inside);
+  if (!may_peel_ || (!clamps_ && !guards_)) return {};
+  Inside inside{variable, dsl::variable_bit(variable), {}, {}};
+  gather(body, inside);
   return inside.steady;
 }
 
@@ -452,6 +470,7 @@ Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
 }  // namespace
 
 Block hoist_guards(const Block& body) {
+  if (!has_guards(body)) return body;
   Block result;
   result.reserve(body.size());
   for (const Stmt& stmt : body) {

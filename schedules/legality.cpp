@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <string_view>
 
 #include "schedules/bounds.h"
 #include "schedules/threads.h"
@@ -32,7 +33,7 @@ class Checker {
   }
 
  private:
-  void add(const Buffer& buffer) { buffers_[buffer.name] = buffer; }
+  void add(const Buffer& buffer) { buffers_[buffer.name] = &buffer; }
 
   Status check(const Block& body) {
     for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(check(stmt));
@@ -88,23 +89,23 @@ class Checker {
 
   Status check_access(const std::string& name, const std::vector<Expr>& indices, DType type,
                       const Stmt& stmt) {
-    const auto buffer = buffers_.find(name);
-    if (buffer == buffers_.end())
-      return illegal(fmt::format("there is no buffer '{}'", name), stmt);
-    if (type != buffer->second.type)
-      return illegal(fmt::format("'{}' holds {}, not {}", name, tw::to_string(buffer->second.type),
+    const auto found = buffers_.find(name);
+    if (found == buffers_.end()) return illegal(fmt::format("there is no buffer '{}'", name), stmt);
+    const Buffer* buffer = found->second;
+    if (type != buffer->type)
+      return illegal(fmt::format("'{}' holds {}, not {}", name, tw::to_string(buffer->type),
                                  tw::to_string(type)),
                      stmt);
-    if (indices.size() != buffer->second.extents.size())
-      return illegal(fmt::format("'{}' has {} dimensions, not {}", name,
-                                 buffer->second.extents.size(), indices.size()),
+    if (indices.size() != buffer->extents.size())
+      return illegal(fmt::format("'{}' has {} dimensions, not {}", name, buffer->extents.size(),
+                                 indices.size()),
                      stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
-      if (bounds_.proves_inside(indices[d], buffer->second.extents[d])) continue;
+      if (bounds_.proves_inside(indices[d], buffer->extents[d])) continue;
       const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
       return illegal(
           fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
-                      name, dsl::to_string(indices[d]), buffer->second.extents[d],
+                      name, dsl::to_string(indices[d]), buffer->extents[d],
                       low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),
           stmt);
     }
@@ -112,7 +113,7 @@ class Checker {
   }
 
   Bounds bounds_;
-  std::map<std::string, Buffer> buffers_;
+  std::map<std::string_view, const Buffer*> buffers_;  // of the program
 };
 
 }  // namespace

@@ -377,7 +377,6 @@ class Emitter {
 class Finisher {
  public:
   Finisher(const Nest& nest, const std::vector<Argument>& arguments) : nest_(nest) {
-    for (const auto& [tensor, layout] : nest.layouts) layouts_.insert_or_assign(tensor, layout);
     for (const Argument& argument : arguments) shapes_[argument.buffer.name] = argument.shape;
     for (const StageNest& s : nest.stages)
       shapes_[s.result()] = s.at ? s.box_extent : nest.compute.shape_of(s.result());
@@ -394,6 +393,7 @@ class Finisher {
  private:
   Block finish(const Block& body) {
     Block result;
+    result.reserve(body.size());
     for (const Stmt& stmt : body) {
       const auto mark = bounds_.mark();
       if (const Loop* l = stmt.as<Loop>()) {
@@ -480,15 +480,14 @@ class Finisher {
       const Expr last(std::max<int64_t>(shape->second[d] - 1, 0));
       indices[d] = simplify(dsl::clamp(indices[d], Expr(0), last), bounds_);
     }
-    const auto layout = layouts_.find(tensor);
-    if (layout == layouts_.end()) return indices;
+    const auto layout = nest_.layouts.find(tensor);
+    if (layout == nest_.layouts.end()) return indices;
     std::vector<Expr> storage = layout->second.storage_indices(indices);
     for (Expr& index : storage) index = simplify(index, bounds_);
     return storage;
   }
 
   const Nest& nest_;
-  std::map<std::string, dsl::Layout> layouts_;
   std::map<std::string, std::vector<int64_t>> shapes_;
   Bounds bounds_;
 };
@@ -523,7 +522,6 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
       program.scratch.push_back(std::move(buffer));
     }
   Emitter emitter(nest);
-  Finisher finisher(nest, program.arguments);
   for (const StageNest& s : nest.stages) {
     if (s.at) continue;
     TW_TRY(Phase phase, emitter.phase(s));
@@ -531,9 +529,13 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
         resolve_guards(hoist_guards(*phase.body), phase.axes, limits.unrolled_statements);
     if (!resolved) return too_large(phase.name, limits);
     phase.body = block(std::move(*resolved));
+    program.phases.push_back(std::move(phase));
+  }
+  // Last, as many a nest proves too large before.
+  Finisher finisher(nest, program.arguments);
+  for (Phase& phase : program.phases) {
     phase.body = finisher.run(phase);
     if (has_threads(*phase.body)) phase.body = block(place_barriers(*phase.body));
-    program.phases.push_back(std::move(phase));
   }
   TW_RETURN_IF_ERROR(check_legal(program, limits));
   return program;

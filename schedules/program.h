@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/pool_allocator.h"
 #include "dsl/compute.h"
 #include "dsl/expr.h"
 #include "dsl/layout.h"
@@ -67,7 +68,7 @@ enum class LoopKind { Serial, Unrolled, Vector, Thread };
 std::string_view to_string(LoopKind kind);
 
 struct Stmt;
-using Block = std::vector<Stmt>;
+using Block = std::vector<Stmt, PoolAllocator<Stmt>>;
 using BlockPtr = std::shared_ptr<const Block>;
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.

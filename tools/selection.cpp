@@ -129,7 +129,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
     TW_TRY(selection.workload, dsl::parse_workload(record.workload));
-    TW_TRY(const ChosenTarget chosen, chosen_target(record.target));
+    TW_TRY(const ChosenTarget chosen, chosen_target(record.target, here));
     selection.target = chosen.target;
     selection.runs_here = chosen.missing.empty();
     selection.threads = static_cast<int>(record.threads);
@@ -137,7 +137,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     return selection;
   }
   TW_TRY(selection.workload, chosen_workload(flags.workload));
-  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target));
+  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target, here));
   selection.target = chosen.target;
   selection.runs_here = chosen.missing.empty();
   selection.threads = static_cast<int>(flags.target.threads);
@@ -151,7 +151,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
 std::string default_schedule(const dsl::Workload& workload, const Target& target) {
   const schedules::Space space = schedules::Space::derive(workload.compute, target);
   const schedules::Schedule first = space.schedule(space.default_point());
-  if (first.program()) return first.to_string();
+  if (first.program(schedules::limits_of(target))) return first.to_string();
   return schedules::Schedule(workload.compute).to_string();
 }
 

@@ -98,6 +98,9 @@ Surroundings look_around(const char* argv0) {
   here.invoked_as = has_path ? shell_quoted(here.program) : "tilewright";
   here.version = TW_VERSION;
   choose_directories(here);
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string toolkit = variable(name); !toolkit.empty())
+      here.cuda_directories.push_back(toolkit + "/lib64");
   here.host = host_hash();
   here.session = random_session();
   here.clock = tuner::monotonic_clock();

@@ -23,8 +23,9 @@ struct Surroundings {
   std::string cache;          ///< $XDG_CACHE_HOME/tilewright: compiled kernels
   std::string configuration;  ///< $XDG_CONFIG_HOME/tilewright.toml; empty where there is no home
   std::string fallback;       ///< why the defaults lie in a temporary directory; empty: they do not
-  std::string host;           ///< a short hash of the host's name
-  std::string session;        ///< names this run in records
+  std::vector<std::string> cuda_directories;  ///< lib64 of $CUDA_HOME and of $CUDA_PATH
+  std::string host;                           ///< a short hash of the host's name
+  std::string session;                        ///< names this run in records
   tuner::Clock clock;
   std::function<int64_t()> now_ms;
   bool output_is_terminal = false;

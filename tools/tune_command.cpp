@@ -180,7 +180,7 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
 
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
-  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target));
+  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target, here));
   std::vector<Job> jobs;
   WithoutResult others;
   for (const Job& job : all) {
@@ -199,7 +199,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   if (flags.compile_only) return compile_only(flags, here, jobs, target);
   if (!target.missing.empty())
     return fail(
-        ErrorCode::Unsupported,
+        target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
                     "--compile-only, or tune on such a machine",
                     target.target.to_string(), join(target.missing, ", ")));

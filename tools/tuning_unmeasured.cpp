@@ -9,6 +9,7 @@
 #include "schedules/space.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
+#include "tuner/scoring.h"
 
 namespace tw::tools {
 
@@ -109,13 +110,17 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     if (store) {
       TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));
     }
-    const std::string schedule =
-        best ? best->schedule : default_schedule(job.workload, target.target);
+    std::string schedule;
+    if (best) {
+      schedule = best->schedule;
+    } else {
+      TW_TRY(schedule, tuner::predicted_schedule(job.workload.compute, target.target, threads));
+    }
     TW_TRY(const runtime::Artifact artifact,
            tuner::build_schedule(job.workload, schedule, target.target, threads,
                                  target.missing.empty(), tuning_environment(flags.place, here)));
     TW_TRY(const std::string path, keep_artifact(flags, here, artifact));
-    const std::string source = best ? best->hash.substr(0, 16) : "default";
+    const std::string source = best ? best->hash.substr(0, 16) : "cost model";
     table.rows.push_back({path, source, job.workload.key()});
     results.push_back({{"workload", job.workload.key()},
                        {"name", job.name},

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "dsl/parse.h"
+#include "tools/gpu_targets.h"
 #include "tools/quote.h"
 
 namespace tw::tools {
@@ -83,18 +84,13 @@ Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
 }
 
 std::vector<Flag> flags_of(TargetFlags& flags) {
-  return {
-      {"target", Text{&flags.target}, "host, x86-64-v3, x86-64-v4, arm-64-linux, ..., see `list`"},
-      {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
+  return {{"target", Text{&flags.target},
+           "host, cuda, cuda:sm_90a, opencl, x86-64-v4, ..., see `list`"},
+          {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
 }
 
-Result<ChosenTarget> chosen_target(const std::string& text) {
-  if (text == "cuda" || text == "opencl" || text.starts_with("sm_"))
-    return fail(
-        ErrorCode::Unsupported,
-        fmt::format("[target] '{}': this version generates code for CPUs only; use host, or a "
-                    "target of `tilewright list targets`",
-                    text));
+Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here) {
+  if (names_gpu(text)) return chosen_gpu(text, {.directories = here.cuda_directories});
   TW_TRY(Target target, parse_target(text));
   const Target host = host_target();
   ChosenTarget chosen{std::move(target), {}};

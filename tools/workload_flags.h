@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "dsl/workload.h"
+#include "tools/surroundings.h"
 #include "tools/verb.h"
 
 namespace tw::tools {
@@ -34,10 +35,11 @@ std::vector<Flag> flags_of(TargetFlags& flags);
 
 struct ChosenTarget {
   Target target;
-  std::vector<std::string> missing;  ///< features that this machine lacks: kernels cannot run here
+  /// What this machine lacks to run its kernels: features, or for GPUs what is wrong.
+  std::vector<std::string> missing;
 };
-/// Caches and cores are this machine's where its kernels can run here.
-Result<ChosenTarget> chosen_target(const std::string& text);
+/// Caches and cores are this machine's where its kernels can run here. GPUs: gpu_targets.h.
+Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here);
 
 /// One list of flags after the other.
 std::vector<Flag> together(std::vector<std::vector<Flag>> lists);

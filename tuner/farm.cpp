@@ -155,6 +155,7 @@ Status Farm::hand_over(Builder& builder, const BuildJob& job) {
   if (!builder.process->running()) TW_RETURN_IF_ERROR(builder.process->restart());
   TW_RETURN_IF_ERROR(builder.process->send(encode(Job(job))));
   builder.building = job.schedules.size();
+  builder.job = job;
   return {};
 }
 
@@ -188,14 +189,14 @@ Result<std::string> Farm::build(const std::string& workload, const std::string& 
 
 std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
   const size_t count = std::exchange(builder.building, 0);
-  // What a builder had is lost with it; which candidate did it is not known, so all carry the
-  // blame.
+  // What a builder had is lost with it.
   const auto lost = [&](const std::string& why) {
     busy(build_started_ns_, clock_());
     return std::vector<BuildOutcome>(count, {"", "compile_error", "the builder: " + why, true});
   };
   const Outcome outcome = builder.process->receive(deadline_ns);
   const Reply* reply = std::get_if<Reply>(&outcome);
+  if (std::holds_alternative<Died>(outcome) && count > 1) return build_alone(builder, deadline_ns);
   if (!reply) return lost(fault_of(outcome).reason);
   BuildReply built;
   if (!decode(reply->bytes, built) || built.outcomes.size() != count) {
@@ -204,6 +205,23 @@ std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
   }
   busy(build_started_ns_, std::min(clock_(), build_started_ns_ + to_ns(built.seconds)));
   return std::move(built.outcomes);
+}
+
+/// Of schedules that a builder died of, as when memory runs out: one by one, so that the culprit
+/// alone carries the blame.
+std::vector<BuildOutcome> Farm::build_alone(Builder& builder, int64_t deadline_ns) {
+  const BuildJob all = builder.job;
+  std::vector<BuildOutcome> outcomes;
+  for (size_t i = 0; i < all.schedules.size(); ++i) {
+    BuildJob one = all;
+    one.schedules = {all.schedules[i]};
+    one.first = all.first + static_cast<int64_t>(i);
+    if (const Status status = hand_over(builder, one); !status)
+      outcomes.push_back({"", "compile_error", "the builder: " + status.error().message, true});
+    else
+      outcomes.push_back(finish(builder, deadline_ns)[0]);
+  }
+  return outcomes;
 }
 
 Result<double> Farm::prepare(const std::string& workload, const std::string& reference,

@@ -82,9 +82,11 @@ class Farm {
   struct Builder {
     std::optional<Process> process = {};
     size_t building = 0;  ///< schedules that it has at present
+    BuildJob job = {};    ///< the latest
   };
   Status hand_over(Builder& builder, const BuildJob& job);
   std::vector<BuildOutcome> finish(Builder& builder, int64_t deadline_ns);
+  std::vector<BuildOutcome> build_alone(Builder& builder, int64_t deadline_ns);
   void give_up_building();
   void busy(int64_t from_ns, int64_t to_ns);
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);

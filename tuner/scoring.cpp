@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <unordered_set>
 
 #include "base/hash.h"
+#include "cost_model/cost_model.h"
 #include "cost_model/features.h"
+#include "tuner/search.h"
 
 namespace tw::tuner {
 namespace {
@@ -66,6 +70,24 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   for (std::optional<Candidate>& candidate : candidates)
     if (candidate && !programs.insert(candidate->program).second) candidate.reset();
   return candidates;
+}
+
+Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target& target,
+                                       int kernel_threads) {
+  const schedules::Space space = schedules::Space::derive(compute, target);
+  const cost_model::CostModel model;
+  const Score score = [&](const std::vector<schedules::Point>& points) {
+    std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
+    const auto candidates =
+        candidates_of(space, points, target, {}, {.kernel_threads = kernel_threads, .workers = 1});
+    for (size_t i = 0; i < points.size(); ++i)
+      if (candidates[i]) guesses[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
+    return guesses;
+  };
+  TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
+  Random random(1);
+  const auto preferred = search->propose(space, {{}, {}}, score, 1, random);
+  return space.schedule(preferred.empty() ? space.default_point() : preferred[0]).to_string();
 }
 
 }  // namespace tw::tuner

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/target.h"
+#include "dsl/compute.h"
 #include "schedules/space.h"
 
 namespace tw::tuner {
@@ -35,5 +37,10 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
                                                     const Target& target,
                                                     const std::set<std::string>& seen,
                                                     const ScoringOptions& options);
+
+/// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
+/// default of the space where nothing that it looks at is legal. Deterministic.
+Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target& target,
+                                       int kernel_threads);
 
 }  // namespace tw::tuner

@@ -138,6 +138,11 @@ Result<Tuned> Suite::finish(Part& part, double seconds) {
                                            format_double(shared_->options.budget_s) + " s");
 }
 
+bool Suite::never_began(size_t goal) const {
+  const Part& part = parts_[goal];
+  return !part.session && !part.failure && !shared_->interrupted();
+}
+
 std::vector<Result<Tuned>> Suite::finish() {
   std::vector<Result<Tuned>> results;
   size_t& finished = shared_->suite.finished;

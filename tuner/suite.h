@@ -35,6 +35,8 @@ class Suite {
   void measure(const Work& work, const std::vector<BuildOutcome>& built);
   /// The finals of all, in order.
   std::vector<Result<Tuned>> finish();
+  /// The budget ended before the goal's turn.
+  bool never_began(size_t goal) const;
 
  private:
   /// A goal and how far it is.

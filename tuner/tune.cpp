@@ -76,7 +76,13 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, cons
     if (!proposed) proposed = suite.next();
     build_proposed();
   }
-  return suite.finish();
+  std::vector<Result<Tuned>> results = suite.finish();
+  for (size_t i = 0; i < goals.size(); ++i) {
+    if (!suite.never_began(i)) continue;
+    auto known = from_database(goals[i].workload, target, options.threads, store, environment);
+    if (known) results[i] = std::move(known);
+  }
+  return results;
 }
 
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
@@ -104,12 +110,6 @@ std::string_view to_string(Ended ended) {
   constexpr std::array<std::string_view, 5> texts = {"from the database", "budget used",
                                                      "trials done", "plateau", "interrupted"};
   return texts[static_cast<size_t>(ended)];
-}
-
-Result<Target> on_this_machine(const Target& target, const Environment& environment) {
-  if (!target.is_gpu()) return target;
-  TW_TRY(Farm farm, Farm::start(target, 1, 1, environment, TuneOptions().timeout_s));
-  return farm.machine();
 }
 
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,

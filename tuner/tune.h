@@ -108,19 +108,15 @@ Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const Tu
 
 /// Tunes several workloads with one budget: each gets a first share, then always the one of which
 /// the most time is expected to be saved a second, counted by its weight; the workers stay. One
-/// result a goal, in order, with errors as tune()'s, and NoCandidate where the budget ended before
-/// its turn. The error of all: workers cannot be started.
+/// result a goal, in order, with errors as tune()'s; where the budget ended before its turn, what
+/// the database knows of it, else NoCandidate. The error of all: workers cannot be started.
 Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, const Target& target,
                                             const TuneOptions& options, db::Store& store,
                                             const Environment& environment,
                                             const OnProgress& on_progress);
 
-/// The target of a GPU with what the driver says of the device at hand, by which its records are
-/// found; a processor as it is. Environment where there is no such device.
-Result<Target> on_this_machine(const Target& target, const Environment& environment);
-
-/// What the database holds for the workload on this target, device and number of threads. Of a GPU:
-/// as on_this_machine() gives it.
+/// What the database holds for the workload on this target, device and number of threads. A GPU's
+/// device is as with_facts() makes it (tuner/device.h).
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads);
 

@@ -147,6 +147,22 @@ TEST_F(SuiteRun, ABudgetThatEndsBeforeAGoalsTurnIsSaid) {
   EXPECT_THAT(results[2].error().message, HasSubstr("the budget ended before its turn"));
 }
 
+TEST_F(SuiteRun, AGoalWhoseTurnDidNotComeHasWhatIsKnown) {
+  const std::vector<Goal> all = std::exchange(goals_, {goals_[2]});
+  run({.trials = 4, .batch = 4});
+  goals_ = all;
+  Environment environment = test_environment();
+  bool late = false;
+  environment.clock = [&late, clock = environment.clock] {
+    return clock() + (late ? 365 * int64_t{86'400'000'000'000} : 0);
+  };
+  const Results results = run(
+      {.budget_s = 600, .batch = 4}, [&](const Progress&) { late = true; }, environment);
+  ASSERT_TRUE(results[2]) << results[2].error().message;
+  EXPECT_EQ(results[2]->ended, Ended::FromDatabase);
+  EXPECT_EQ(total(results[2]->progress), 0);
+}
+
 TEST_F(SuiteRun, Fault31_AnInterruptKeepsWhatThereIs) {
   std::atomic<int> interrupts = 0;
   Environment environment = test_environment();

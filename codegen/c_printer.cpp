@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/c_printer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "codegen/abi.h"
+
+namespace tw::codegen {
+
+using dsl::BinaryOp;
+using dsl::UnaryOp;
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Combine;
+using schedules::If;
+using schedules::Loop;
+using schedules::Stmt;
+
+namespace {
+
+// C's binding of operators, loosest first.
+constexpr int conditional_level = 1, or_level = 2, and_level = 3, compare_level = 4, add_level = 5,
+              mul_level = 6, unary_level = 7, atom_level = 8;
+
+bool is_half(DType type) { return type == Float16 || type == BFloat16; }
+
+bool reads_memory(const schedules::Expr& expr) {
+  bool found = false;
+  dsl::for_each(expr, [&](const schedules::Expr& e) { found |= e.as<dsl::Read>() != nullptr; });
+  return found;
+}
+
+template <typename Text>
+std::string at_level(const Text& t, int level) {
+  return t.level < level ? fmt::format("({})", t.text) : t.text;
+}
+
+}  // namespace
+
+bool is_negation(const schedules::Expr& a, const schedules::Expr& b) {
+  const auto* u = b.as<dsl::Unary>();
+  return u && u->op == UnaryOp::Not && dsl::equal(u->a, a) && !reads_memory(a);
+}
+
+const If* find_otherwise(const schedules::Block& block, size_t at) {
+  const If* next = at + 1 < block.size() ? block[at + 1].as<If>() : nullptr;
+  return next && is_negation(block[at].as<If>()->condition, next->condition) ? next : nullptr;
+}
+
+bool is_read(const std::string& buffer, const schedules::Block& body) {
+  bool found = false;
+  schedules::for_each(body, [&](const Stmt& stmt) {
+    const Assign* assign = stmt.as<Assign>();
+    if (!assign) return;
+    const auto visit = [&](const schedules::Expr& e) {
+      if (const auto* r = e.as<dsl::Read>()) found |= r->tensor == buffer;
+    };
+    dsl::for_each(assign->value, visit);
+    for (const schedules::Expr& index : assign->indices) dsl::for_each(index, visit);
+  });
+  return found;
+}
+
+CPrinter::CPrinter(const schedules::Program& program, const schedules::Phase& phase,
+                   const CSpelling& spelling)
+    : program_(program), phase_(phase), spelling_(spelling) {
+  for (const auto& argument : program.arguments) buffers_[argument.buffer.name] = &argument.buffer;
+  for (const Buffer& scratch : program.scratch) buffers_[scratch.name] = &scratch;
+  for (const auto& axis : phase.axes) ranges_.set(axis.variable, 0, axis.extent);
+  choose_index_type();
+}
+
+// 32 bits only if every index, bound and comparison of the phase fits.
+void CPrinter::choose_index_type() {
+  bool fits = true;
+  const auto check = [&](const Expr& e) {
+    dsl::for_each(e, [&](const Expr& part) {
+      if (part.type() == Int64 && !ranges_.of(part).fits_int32() && !part.as<dsl::Read>())
+        fits = false;
+      if (const auto* r = part.as<dsl::Read>())
+        fits &= ranges_.of(linear_index(buffer(r->tensor), r->indices)).fits_int32();
+    });
+  };
+  schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      check(loop->begin);
+      check(loop->end);
+      ranges_.set(loop->variable, loop->begin, loop->end);
+    } else if (const If* branch = stmt.as<If>()) {
+      check(branch->condition);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      buffers_[allocate->buffer.name] = &allocate->buffer;
+    } else if (const Assign* assign = stmt.as<Assign>()) {
+      for (const Expr& index : assign->indices) check(index);
+      check(assign->value);
+      fits &= ranges_.of(linear_index(buffer(assign->buffer), assign->indices)).fits_int32();
+    }
+  });
+  index_type_ = fits ? spelling_.int32 : spelling_.int64;
+}
+
+// ---- names ----------------------------------------------------------------------------------
+
+const schedules::Buffer& CPrinter::buffer(const std::string& name) const {
+  const auto found = buffers_.find(name);
+  TW_CHECK(found != buffers_.end(), "a program accesses declared buffers only");
+  return *found->second;
+}
+
+const std::string& CPrinter::identifier(const std::string& name) {
+  const auto [at, is_new] = identifiers_.emplace(name, "");
+  if (!is_new) return at->second;
+  std::string id;
+  for (const char c : name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (id.empty() || std::isdigit(static_cast<unsigned char>(id[0]))) id = "v" + id;
+  while (spelling_.is_reserved(id) || used_.contains(id)) id += "_";
+  used_.insert(id);
+  return at->second = id;
+}
+
+const std::string& CPrinter::buffer_identifier(const std::string& name) {
+  touched_.insert(name);
+  return identifier(name);
+}
+
+std::string_view CPrinter::storage_type(DType type) const {
+  switch (type) {
+    case Float32:
+      return "float";
+    case Float16:
+    case BFloat16:
+      return spelling_.uint16;
+    case Int8:
+      return spelling_.int8;
+    case UInt8:
+    case Bool:
+      return spelling_.uint8;
+    case Int32:
+      return spelling_.int32;
+    case Int64:
+      return spelling_.int64;
+  }
+  TW_CHECK(false);
+}
+
+// ---- statements -----------------------------------------------------------------------------
+
+void CPrinter::line(int indent, const std::string& text) {
+  body_ += std::string(static_cast<size_t>(indent) * 2, ' ') + text + "\n";
+}
+
+void CPrinter::print(const Block& block, int indent) {
+  for (size_t i = 0; i < block.size(); ++i) {
+    const Stmt& stmt = block[i];
+    if (const Loop* loop = stmt.as<Loop>()) {
+      print_loop(*loop, indent);
+    } else if (const If* branch = stmt.as<If>()) {
+      const If* otherwise = find_otherwise(block, i);
+      print_if(*branch, otherwise, indent);
+      if (otherwise) ++i;
+    } else if (const Assign* assign = stmt.as<Assign>()) {
+      print_assign(*assign, indent);
+    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
+      print_allocate(*allocate, i + 1 == block.size(), indent);
+    }
+  }
+}
+
+void CPrinter::print_if(const If& branch, const If* otherwise, int indent) {
+  line(indent, fmt::format("if ({}) {{", value(branch.condition)));
+  print_body(*branch.body, indent + 1);
+  if (otherwise) {
+    line(indent, "} else {");
+    print_body(*otherwise->body, indent + 1);
+  }
+  line(indent, "}");
+}
+
+std::string CPrinter::for_head(const Loop& loop, int64_t step) {
+  const std::string& v = identifier(loop.variable);
+  const std::string begin = value(loop.begin), end = at_level(print(loop.end), add_level);
+  return fmt::format("for ({0} {1} = {2}; {1} < {3}; {4})", index_type_, v, begin, end,
+                     step == 1 ? "++" + v : fmt::format("{} += {}", v, step));
+}
+
+std::vector<std::string> CPrinter::numbered_by(const std::string& number,
+                                               const std::vector<schedules::TaskAxis>& variables) {
+  std::vector<std::string> lines;
+  int64_t stride = 1;
+  for (size_t i = variables.size(); i > 0; --i) {
+    const auto& [variable, extent] = variables[i - 1];
+    const std::string quotient = stride == 1 ? number : fmt::format("{} / {}", number, stride);
+    const std::string value = i == 1 ? quotient : fmt::format("{} % {}", quotient, extent);
+    if (used_variables_.contains(variable))
+      lines.insert(lines.begin(),
+                   fmt::format("const {} {} = {};", index_type_, identifier(variable), value));
+    stride *= extent;
+  }
+  return lines;
+}
+
+void CPrinter::print_assign(const Assign& assign, int indent) {
+  const Buffer& b = buffer(assign.buffer);
+  const std::string target = element(b, assign.indices);
+  const bool plain_float = b.type == Float32;
+  if (plain_float && (assign.combine == Combine::Sum || assign.combine == Combine::Prod)) {
+    line(indent, fmt::format("{} {}= {};", target, assign.combine == Combine::Sum ? "+" : "*",
+                             value(assign.value)));
+    return;
+  }
+  const Text old = loaded(b.type, target);
+  Text result = print(assign.value);
+  switch (assign.combine) {
+    case Combine::None:
+      break;
+    case Combine::Sum:
+      result = arithmetic(BinaryOp::Add, b.type, old, result, true);
+      break;
+    case Combine::Prod:
+      result = arithmetic(BinaryOp::Mul, b.type, old, result, true);
+      break;
+    case Combine::Min:
+      result = min_max(BinaryOp::Min, b.type, old, result);
+      break;
+    case Combine::Max:
+      result = min_max(BinaryOp::Max, b.type, old, result);
+      break;
+  }
+  line(indent, fmt::format("{} = {};", target, stored(b.type, result)));
+}
+
+std::string CPrinter::element(const Buffer& b, const std::vector<Expr>& indices) {
+  const std::string& name = buffer_identifier(b.name);
+  const auto found = dropped_.find(b.name);
+  const auto is_omitted = [&](const Text& t) { return spelling_.omits_zeros && t.text == "0"; };
+  Text linear{"0", atom_level};
+  bool is_first = true;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (found != dropped_.end() && std::ranges::count(found->second, i) > 0) continue;
+    const Text index = print(indices[i]);
+    if (is_first || is_omitted(linear)) {
+      linear = index;
+    } else {
+      const std::string row = fmt::format("{} * {}", at_level(linear, mul_level), b.extents[i]);
+      linear = is_omitted(index)
+                   ? Text{row, mul_level}
+                   : Text{fmt::format("{} + {}", row, at_level(index, add_level)), add_level};
+    }
+    is_first = false;
+  }
+  return fmt::format("{}[{}]", name, linear.text);
+}
+
+// ---- expressions ----------------------------------------------------------------------------
+
+CPrinter::Text CPrinter::loaded(DType type, const std::string& element) {
+  if (type == Float16) return {fmt::format("tw_from_f16({})", element), atom_level};
+  if (type == BFloat16) return {fmt::format("tw_from_bf16({})", element), atom_level};
+  if (type == Bool) return {element + " != 0", compare_level};
+  return {element, atom_level};
+}
+
+std::string CPrinter::stored(DType type, const Text& value) {
+  if (type == Float16) return fmt::format("tw_to_f16({})", value.text);
+  if (type == BFloat16) return fmt::format("tw_to_bf16({})", value.text);
+  return value.text;
+}
+
+std::string CPrinter::int64_literal(int64_t value) const {
+  if (value == std::numeric_limits<int64_t>::min()) return std::string(spelling_.int64_min);
+  if (value == static_cast<int32_t>(value)) return std::to_string(value);
+  return fmt::format("{}{}{}", spelling_.before_int64, value, spelling_.after_int64);
+}
+
+CPrinter::Text CPrinter::literal(const dsl::Const& c) const {
+  std::string text;
+  if (!is_float(c.type)) {
+    const bool is_least = c.type == Int32 && c.int_value == std::numeric_limits<int32_t>::min();
+    text = is_least ? std::string(spelling_.int32_min) : int64_literal(c.int_value);
+  } else if (std::isnan(c.float_value)) {
+    text = spelling_.nan;
+  } else if (std::isinf(c.float_value)) {
+    text = fmt::format("{}{}", c.float_value < 0 ? "-" : "", spelling_.infinity);
+  } else {
+    // The shortest text that reads back.
+    text = fmt::format("{}", static_cast<float>(c.float_value));
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    text += "f";
+  }
+  return {text, text[0] == '-' ? unary_level : atom_level};
+}
+
+CPrinter::Text CPrinter::print(const Expr& expr) {
+  if (const auto* c = expr.as<dsl::Const>()) return literal(*c);
+  if (const auto* v = expr.as<dsl::Var>()) {
+    used_variables_.insert(v->name);
+    return {identifier(v->name), atom_level};
+  }
+  if (const auto* r = expr.as<dsl::Read>()) {
+    const Buffer& b = buffer(r->tensor);
+    return loaded(b.type, element(b, r->indices));
+  }
+  if (const auto* u = expr.as<dsl::Unary>()) return print(*u);
+  if (const auto* b = expr.as<dsl::Binary>()) return print(*b);
+  if (const auto* c = expr.as<dsl::Cast>()) return print(*c);
+  const auto& s = *expr.as<dsl::Select>();
+  return {fmt::format("{} ? {} : {}", at_level(print(s.condition), or_level),
+                      at_level(print(s.a), or_level), at_level(print(s.b), conditional_level)),
+          conditional_level};
+}
+
+CPrinter::Text CPrinter::float_call(std::string_view name, const std::string& arguments) const {
+  return {fmt::format("{}{}({})", name, spelling_.float_suffix, arguments), atom_level};
+}
+
+CPrinter::Text CPrinter::print(const dsl::Unary& u) {
+  const Text a = print(u.a);
+  const DType type = u.a.type();
+  switch (u.op) {
+    case UnaryOp::Neg:
+      if (is_float(type)) return {fmt::format("-{}", at_level(a, atom_level)), unary_level};
+      return arithmetic(BinaryOp::Sub, type, {"0", atom_level}, a, reads_memory(u.a));
+    case UnaryOp::Not:
+      return {fmt::format("!{}", at_level(a, atom_level)), unary_level};
+    case UnaryOp::Abs:
+      return is_float(type) ? float_call("fabs", a.text) : integer_call("tw_abs", type, a.text);
+    case UnaryOp::Exp:
+      return float_call("exp", a.text);
+    case UnaryOp::Log:
+      return float_call("log", a.text);
+    case UnaryOp::Sqrt:
+      return float_call("sqrt", a.text);
+    case UnaryOp::Tanh:
+      return float_call("tanh", a.text);
+    case UnaryOp::Erf:
+      return float_call("erf", a.text);
+    case UnaryOp::Floor:
+      return float_call("floor", a.text);
+  }
+  TW_CHECK(false);
+}
+
+CPrinter::Text CPrinter::print(const dsl::Binary& b) {
+  const DType type = b.a.type();
+  const Text x = print(b.a), y = print(b.b);
+  const auto infix = [&](std::string_view op, int level) -> Text {
+    return {fmt::format("{} {} {}", at_level(x, level), op, at_level(y, level + 1)), level};
+  };
+  switch (b.op) {
+    case BinaryOp::Add:
+    case BinaryOp::Sub:
+    case BinaryOp::Mul:
+      return arithmetic(b.op, type, x, y, reads_memory(b.a) || reads_memory(b.b));
+    case BinaryOp::Div:
+    case BinaryOp::Mod:
+      return division(b, x, y);
+    case BinaryOp::Min:
+    case BinaryOp::Max:
+      return min_max(b.op, type, x, y);
+    case BinaryOp::Lt:
+      return infix("<", compare_level);
+    case BinaryOp::Le:
+      return infix("<=", compare_level);
+    // && and || inside each other keep parentheses, as compilers advise.
+    case BinaryOp::And:
+      return infix("&&", and_level);
+    case BinaryOp::Or:
+      return {fmt::format("{} || {}", at_level(x, compare_level), at_level(y, compare_level)),
+              or_level};
+    case BinaryOp::Eq:
+    case BinaryOp::Ne:
+      return {fmt::format("{} {} {}", at_level(x, add_level),
+                          b.op == BinaryOp::Eq ? "==" : "!=", at_level(y, add_level)),
+              compare_level};
+  }
+  TW_CHECK(false);
+}
+
+/// +, - and *. 32-bit integers, and those of 64 bits that are no plain index, may overflow: they
+/// wrap through unsigned arithmetic.
+CPrinter::Text CPrinter::arithmetic(BinaryOp op, DType type, const Text& x, const Text& y,
+                                    bool is_value) const {
+  const int level = op == BinaryOp::Mul ? mul_level : add_level;
+  const auto plain = [&]() -> Text {
+    return {fmt::format("{} {} {}", at_level(x, level), dsl::to_string(op), at_level(y, level + 1)),
+            level};
+  };
+  if (type == Int32 || (type == Int64 && is_value))
+    return {fmt::format("({0})(({1}){2} {3} ({1}){4})", storage_type(type),
+                        type == Int32 ? spelling_.uint32 : spelling_.uint64,
+                        at_level(x, unary_level), dsl::to_string(op), at_level(y, unary_level)),
+            unary_level};
+  if (is_float(type) || type == Int64) return plain();
+  return narrowed(type, plain());
+}
+
+CPrinter::Text CPrinter::narrowed(DType type, const Text& value) const {
+  if (type == Int64) return value;
+  return {fmt::format("({}){}", storage_type(type), at_level(value, unary_level)), unary_level};
+}
+
+/// Int64 expressions have the width of the phase's indices.
+DType CPrinter::index_or(DType type) const {
+  return type == Int64 && index_type_ == spelling_.int32 ? Int32 : type;
+}
+
+CPrinter::Text CPrinter::integer_call(std::string_view name, DType type,
+                                      const std::string& arguments) const {
+  const Text call{fmt::format("{}({})", name, arguments), atom_level};
+  if (!spelling_.has_narrow_functions) return narrowed(type, call);
+  if (type == Int64) return {fmt::format("{}_i64({})", name, arguments), atom_level};
+  return type == Int32 ? call : narrowed(type, call);
+}
+
+CPrinter::Text CPrinter::division(const dsl::Binary& b, const Text& x, const Text& y) const {
+  const bool is_div = b.op == BinaryOp::Div;
+  const Text plain = {fmt::format("{} {} {}", at_level(x, mul_level), is_div ? "/" : "%",
+                                  at_level(y, mul_level + 1)),
+                      mul_level};
+  const DType type = b.a.type();
+  if (is_float(type) || type == UInt8 || ranges_.of(b.a).low >= 0) return plain;
+  return integer_call(is_div ? "tw_floor_div" : "tw_floor_mod", index_or(type),
+                      x.text + ", " + y.text);
+}
+
+CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const Text& y) const {
+  const bool is_min = op == BinaryOp::Min;
+  const std::string arguments = x.text + ", " + y.text;
+  if (is_float(type)) return float_call(is_min ? "fmin" : "fmax", arguments);
+  return integer_call(is_min ? "tw_min" : "tw_max", index_or(type), arguments);
+}
+
+CPrinter::Text CPrinter::print(const dsl::Cast& c) {
+  const Text a = print(c.a);
+  const DType from = c.a.type();
+  if (is_half(c.type)) {  // rounded here, computed on in float
+    const std::string_view suffix = c.type == Float16 ? "f16" : "bf16";
+    const std::string as_float = is_float(from) ? a.text : "(float)" + at_level(a, unary_level);
+    return {fmt::format("tw_from_{0}(tw_to_{0}({1}))", suffix, as_float), atom_level};
+  }
+  if (is_half(from) && c.type == Float32) return a;
+  if (is_float(from) && !is_float(c.type))
+    return {fmt::format("tw_to_{}({})", tw::to_string(c.type), a.text), atom_level};
+  if (c.type == Bool) return {at_level(a, add_level) + " != 0", compare_level};
+  return {fmt::format("({}){}", storage_type(c.type), at_level(a, unary_level)), unary_level};
+}
+
+}  // namespace tw::codegen

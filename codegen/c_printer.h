@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What C, CUDA C++ and OpenCL C have in common: one phase of a Program as text. Expressions mean
+// what dsl/interpret.h says, computed in the type they have (16-bit floats in float). Indices are
+// 32-bit where every one of a phase is proved to fit, else 64-bit.
+//
+// A dialect spells types, literals and functions (CSpelling) and prints loops, buffers and
+// whatever is around the statements by overriding. Not thread-safe.
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/ranges.h"
+#include "schedules/program.h"
+#include "schedules/threads.h"
+
+namespace tw::codegen {
+
+struct CSpelling {
+  std::string_view int8, uint8, uint16, int32, uint32, int64, uint64;
+  std::string_view int32_min, int64_min;
+  std::string_view before_int64, after_int64;  ///< around a literal that 32 bits do not hold
+  std::string_view nan, infinity;
+  std::string_view float_suffix;  ///< of exp, sqrt, ... on float
+  /// Whether tw_min and its like compute in 32 bits, and have _i64 twins; else all are of 64 bits.
+  bool has_narrow_functions;
+  bool omits_zeros;  ///< "x[i * 4]" for "x[i * 4 + 0]"
+  bool (*is_reserved)(std::string_view word);
+};
+
+class CPrinter {
+ public:
+  CPrinter(const schedules::Program& program, const schedules::Phase& phase,
+           const CSpelling& spelling);
+  virtual ~CPrinter() = default;
+
+ protected:
+  using Expr = schedules::Expr;
+  using Block = schedules::Block;
+  using Buffer = schedules::Buffer;
+
+  /// Text and how tightly its outermost operator binds.
+  struct Text {
+    std::string text;
+    int level;
+  };
+
+  // ---- what dialects differ in --------------------------------------------------------------
+  virtual void print_loop(const schedules::Loop& loop, int indent) = 0;
+  /// `is_last` of its block: what it declares may live until that ends.
+  virtual void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) = 0;
+  virtual void print_assign(const schedules::Assign& assign, int indent);
+
+  // ---- what they share ----------------------------------------------------------------------
+  void print(const Block& block, int indent);
+  /// `otherwise` is the branch on the negation that follows, or null.
+  void print_if(const schedules::If& branch, const schedules::If* otherwise, int indent);
+  virtual void print_body(const Block& block, int indent) { print(block, indent); }
+  void line(int indent, const std::string& text);
+
+  /// "for (int i = 0; i < 4; ++i)"
+  std::string for_head(const schedules::Loop& loop, int64_t step = 1);
+  /// "const int m = block / 8 % 4;" for the variables in use, of which `number` is the row-major
+  /// number.
+  std::vector<std::string> numbered_by(const std::string& number,
+                                       const std::vector<schedules::TaskAxis>& variables);
+
+  std::string value(const Expr& expr) { return print(expr).text; }
+  std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
+  std::string int64_literal(int64_t value) const;
+
+  std::string_view storage_type(DType type) const;
+  const Buffer& buffer(const std::string& name) const;
+  const std::string& identifier(const std::string& name);
+  /// Buffers are named apart from variables: "x" may be both.
+  const std::string& buffer_identifier(const std::string& name);
+  bool is_touched(const std::string& buffer) const { return touched_.contains(buffer); }
+
+  const schedules::Program& program_;
+  const schedules::Phase& phase_;
+  Ranges ranges_;
+  std::string_view index_type_;
+  std::set<std::string> used_variables_;
+  /// Of buffers: dimensions that they do not have in memory.
+  schedules::NumberedDimensions dropped_;
+  std::string body_;
+
+ private:
+  void choose_index_type();
+
+  static Text loaded(DType type, const std::string& element);
+  static std::string stored(DType type, const Text& value);
+
+  Text print(const Expr& expr);
+  Text print(const dsl::Unary& u);
+  Text print(const dsl::Binary& b);
+  Text print(const dsl::Cast& c);
+  Text literal(const dsl::Const& c) const;
+  Text arithmetic(dsl::BinaryOp op, DType type, const Text& x, const Text& y, bool is_value) const;
+  Text division(const dsl::Binary& b, const Text& x, const Text& y) const;
+  Text min_max(dsl::BinaryOp op, DType type, const Text& x, const Text& y) const;
+  Text narrowed(DType type, const Text& value) const;
+  /// `name` on integers, in the type that they have.
+  Text integer_call(std::string_view name, DType type, const std::string& arguments) const;
+  Text float_call(std::string_view name, const std::string& arguments) const;
+  DType index_or(DType type) const;
+
+  const CSpelling& spelling_;
+  std::map<std::string, const Buffer*> buffers_;
+  std::map<std::string, std::string> identifiers_;
+  std::set<std::string> used_, touched_;
+};
+
+/// `b` is `!a`, and what happens under `a` cannot change that.
+bool is_negation(const schedules::Expr& a, const schedules::Expr& b);
+
+/// The branch after `block[at]` that is on its negation, or null.
+const schedules::If* find_otherwise(const schedules::Block& block, size_t at);
+
+bool is_read(const std::string& buffer, const schedules::Block& body);
+
+}  // namespace tw::codegen

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/gpu_compile.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <optional>
+
+#include "codegen/gpu_emitter.h"
+
+namespace tw::codegen {
+namespace {
+
+/// The first that is opened is kept: a process has one toolkit. An error is not kept.
+Result<Nvrtc> nvrtc(const NvrtcOptions& options) {
+  static std::mutex mutex;
+  static std::optional<Nvrtc> opened;
+  const std::lock_guard lock(mutex);
+  if (!opened) {
+    TW_TRY(opened, Nvrtc::open(options));
+  }
+  return *opened;
+}
+
+int spills_of(const CudaCode& code) {
+  int64_t bytes = 0;
+  for (const CudaFunctionFacts& function : code.functions)
+    bytes += function.spill_store_bytes + function.spill_load_bytes;
+  return static_cast<int>(bytes / 4);
+}
+
+}  // namespace
+
+Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
+                                    const Target& target, const NvrtcOptions& options) {
+  const bool is_cuda = target.architecture == Architecture::Cuda;
+  TW_TRY(GpuCode code, emit_gpu(program, prefix, is_cuda ? GpuDialect::Cuda : GpuDialect::OpenCl));
+  GpuCompiled compiled;
+  for (const GpuKernel& kernel : code.kernels)
+    compiled.phases.push_back(
+        {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes});
+  if (!is_cuda) {
+    compiled.object = std::move(code.text);
+    return compiled;
+  }
+  TW_TRY(const Nvrtc compiler, nvrtc(options));
+  TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu));
+  compiled.spills = spills_of(cuda);
+  compiled.object = std::move(cuda.code.binary);
+  return compiled;
+}
+
+Result<std::string> gpu_toolchain(const Target& target, const NvrtcOptions& options) {
+  if (target.architecture != Architecture::Cuda) return "opencl";
+  TW_TRY(const Nvrtc compiler, nvrtc(options));
+  return fmt::format("nvrtc-{}.{}", compiler.version() / 1000, compiler.version() % 1000 / 10);
+}
+
+}  // namespace tw::codegen

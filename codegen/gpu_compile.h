@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Programs -> code for GPUs: what compile() does for such targets. CUDA C++ goes through NVRTC and
+// comes out as a cubin; OpenCL C is compiled by the driver that loads it, and goes out as text.
+// Thread-safe; NVRTC is opened once a process.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "codegen/nvrtc.h"
+#include "runtime/artifact.h"
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+struct GpuCompiled {
+  std::string object;  ///< a cubin, or OpenCL C
+  int spills = 0;      ///< 4-byte stores and loads of registers that were too few
+  /// Of the launch of each phase; symbols are phase_symbol(prefix, i).
+  std::vector<runtime::PhaseInfo> phases;
+};
+
+/// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the
+/// text does not compile. Requires: a legal program, a GPU.
+Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
+                                    const Target& target, const NvrtcOptions& options);
+
+/// What compiles for a GPU, as records say it: "nvrtc-13.0", "opencl". Environment: as above.
+Result<std::string> gpu_toolchain(const Target& target, const NvrtcOptions& options);
+
+}  // namespace tw::codegen

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/gpu_emitter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "base/integer.h"
+#include "codegen/abi.h"
+#include "codegen/c_printer.h"
+#include "codegen/gpu_prelude.h"
+#include "codegen/lanes.h"
+#include "schedules/threads.h"
+
+namespace tw::codegen {
+namespace {
+
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Barrier;
+using schedules::Block;
+using schedules::Buffer;
+using schedules::Expr;
+using schedules::If;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Phase;
+using schedules::Program;
+using schedules::Scope;
+using schedules::Stmt;
+using schedules::ThreadNest;
+
+constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
+constexpr int64_t shared_alignment = 16;           // of the widest vector access
+
+constexpr CSpelling cuda_spelling = {.int8 = "signed char",
+                                     .uint8 = "unsigned char",
+                                     .uint16 = "unsigned short",
+                                     .int32 = "int",
+                                     .uint32 = "unsigned",
+                                     .int64 = "long long",
+                                     .uint64 = "unsigned long long",
+                                     .int32_min = "(-2147483647 - 1)",
+                                     .int64_min = "(-9223372036854775807 - 1)",
+                                     .before_int64 = "",
+                                     .after_int64 = "LL",
+                                     .nan = "TW_NAN",
+                                     .infinity = "TW_INFINITY",
+                                     .float_suffix = "f",
+                                     .has_narrow_functions = true,
+                                     .omits_zeros = true,
+                                     .is_reserved = is_reserved_on_gpu};
+constexpr CSpelling opencl_spelling = {.int8 = "char",
+                                       .uint8 = "uchar",
+                                       .uint16 = "ushort",
+                                       .int32 = "int",
+                                       .uint32 = "uint",
+                                       .int64 = "long",
+                                       .uint64 = "ulong",
+                                       .int32_min = "(-2147483647 - 1)",
+                                       .int64_min = "(-9223372036854775807 - 1)",
+                                       .before_int64 = "",
+                                       .after_int64 = "L",
+                                       .nan = "NAN",
+                                       .infinity = "INFINITY",
+                                       .float_suffix = "",
+                                       .has_narrow_functions = true,
+                                       .omits_zeros = true,
+                                       .is_reserved = is_reserved_on_gpu};
+
+bool has_barrier(const Stmt& stmt) {
+  bool found = false;
+  schedules::for_each(Block{stmt}, [&](const Stmt& s) { found |= s.as<Barrier>() != nullptr; });
+  return found;
+}
+
+/// All threads go through it, else thread 0 alone.
+bool concerns_all(const Stmt& stmt) {
+  return schedules::has_threads(Block{stmt}) || has_barrier(stmt);
+}
+
+class KernelPrinter : public CPrinter {
+ public:
+  KernelPrinter(const Program& program, const Phase& phase, const CSpelling& spelling)
+      : CPrinter(program, phase, spelling), threads_(schedules::threads_of(*phase.body)) {
+    dropped_ = schedules::numbered_dimensions(*phase.body);
+  }
+
+  std::string print_kernel(GpuKernel& kernel) {
+    kernel.blocks = phase_.tasks();
+    kernel.threads = static_cast<int>(threads_);
+    std::vector<std::string> parameters;
+    for (const auto& argument : program_.arguments) parameters.push_back(parameter(argument));
+    parameters.push_back(scratch_parameter());
+    find_shared(*phase_.body);
+    place_shared(kernel);
+    together(*phase_.body, 1);
+    return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
+                       counted(kernel.blocks, "block"), counted(threads_, "thread"), head(),
+                       kernel.name, fmt::format("{}", fmt::join(parameters, ", ")),
+                       declarations(kernel), numbers(), body_);
+  }
+
+ protected:
+  // ---- what dialects differ in --------------------------------------------------------------
+  virtual std::string head() const = 0;
+  virtual std::string parameter(const schedules::Argument& argument) = 0;
+  virtual std::string scratch_parameter() const = 0;
+  virtual std::string_view block_number() const = 0;
+  virtual std::string_view thread_number() const = 0;
+  virtual std::string_view barrier() const = 0;
+  virtual std::string_view in_global() const = 0;  ///< before types of memory behind a pointer
+  virtual std::string declare_shared(const std::string& name, const Buffer& buffer) const = 0;
+  virtual std::string_view aligned() const = 0;  ///< before an array that is accessed as vectors
+  /// Bytes beyond which shared memory is asked for by the launch.
+  virtual int64_t most_static_bytes() const = 0;
+  virtual std::string copied(DType type, int64_t lanes, const std::string& to,
+                             const std::string& from) const = 0;
+  virtual std::string zeroed(DType type, int64_t lanes, const std::string& to) const = 0;
+
+  int64_t threads() const { return threads_; }
+
+ private:
+  static std::string counted(int64_t n, std::string_view what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  }
+
+  // ---- buffers ------------------------------------------------------------------------------
+
+  /// A shared buffer that no thread loop sees is thread 0's own.
+  static bool is_shared(const Allocate& allocate) {
+    return allocate.buffer.scope == Scope::Shared && schedules::has_threads(*allocate.body);
+  }
+
+  /// Siblings of one name have one place, as large as the largest.
+  void find_shared(const Block& body) {
+    schedules::for_each(body, [&](const Stmt& stmt) {
+      const Allocate* allocate = stmt.as<Allocate>();
+      if (!allocate || !is_shared(*allocate)) return;
+      const auto same = std::ranges::find(shared_, allocate->buffer.name, &Buffer::name);
+      if (same == shared_.end()) {
+        shared_.push_back(allocate->buffer);
+      } else if (same->elements() < allocate->buffer.elements()) {
+        *same = allocate->buffer;
+      }
+    });
+  }
+
+  void place_shared(GpuKernel& kernel) {
+    for (const Buffer& b : shared_) {
+      shared_offsets_.push_back(kernel.shared_bytes);
+      kernel.shared_bytes += round_up(std::max<int64_t>(b.bytes(), 1), shared_alignment);
+    }
+    if (kernel.shared_bytes > most_static_bytes())
+      kernel.dynamic_shared_bytes = kernel.shared_bytes;
+  }
+
+  std::string declarations(const GpuKernel& kernel) {
+    std::string text;
+    const ScratchLayout layout = scratch_layout(program_);
+    for (size_t i = 0; i < program_.scratch.size(); ++i) {
+      const Buffer& b = program_.scratch[i];
+      if (is_touched(b.name))
+        text +=
+            pointer(in_global(), b, fmt::format("scratch + {}", int64_literal(layout.offsets[i])));
+    }
+    for (size_t i = 0; i < shared_.size(); ++i) {
+      const Buffer& b = shared_[i];
+      if (kernel.dynamic_shared_bytes > 0) {
+        text += pointer("", b, fmt::format("(unsigned char*)tw_shared + {}", shared_offsets_[i]));
+      } else {
+        text += "  " + declare_shared(identifier(b.name), b) + "\n";
+      }
+    }
+    return text;
+  }
+
+  std::string pointer(std::string_view space, const Buffer& b, const std::string& address) {
+    const std::string type = fmt::format("{}{}*", space, storage_type(b.type));
+    return fmt::format("  {0} const {1} = ({0})({2});\n", type, identifier(b.name), address);
+  }
+
+  /// What of a buffer each thread holds.
+  int64_t own_elements(const Buffer& b) const {
+    const auto found = dropped_.find(b.name);
+    int64_t elements = 1;
+    for (size_t d = 0; d < b.extents.size(); ++d)
+      if (found == dropped_.end() || std::ranges::count(found->second, d) == 0)
+        elements *= b.extents[d];
+    return std::max<int64_t>(1, elements);
+  }
+
+  void print_allocate(const Allocate& allocate, bool is_last, int indent) override {
+    if (is_shared(allocate)) return print_body(*allocate.body, indent);
+    const Buffer& b = allocate.buffer;
+    const int inner = is_last ? indent : indent + 1;
+    const std::string before = std::move(body_);
+    body_.clear();
+    print_body(*allocate.body, inner);
+    const std::string body = std::move(body_);
+    body_ = before;
+    if (!is_last) line(indent, "{");
+    line(inner, fmt::format("{}{} {}[{}];", as_vectors_.contains(b.name) ? aligned() : "",
+                            storage_type(b.type), buffer_identifier(b.name), own_elements(b)));
+    body_ += body;
+    if (!is_last) line(indent, "}");
+  }
+
+  // ---- threads ------------------------------------------------------------------------------
+
+  std::string numbers() {
+    std::string text;
+    const std::vector<std::string> axes = numbered_by("block", phase_.axes);
+    if (!axes.empty()) text += fmt::format("  const int block = {};\n", block_number());
+    if (uses_thread_) text += fmt::format("  const int thread = {};\n", thread_number());
+    for (const std::string& axis : axes) text += "  " + axis + "\n";
+    return text;
+  }
+
+  void print_body(const Block& block, int indent) override {
+    if (is_together_) return together(block, indent);
+    print(block, indent);
+  }
+
+  /// What all threads of a block go through.
+  void together(const Block& block, int indent) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Stmt& stmt = block[i];
+      const Loop* loop = stmt.as<Loop>();
+      if (stmt.as<Barrier>()) {
+        if (threads_ > 1) line(indent, std::string(barrier()));
+      } else if (loop && loop->kind == LoopKind::Thread) {
+        apart([&] { print_nest(*loop, indent); });
+      } else if (!concerns_all(stmt)) {
+        const auto end = std::find_if(block.begin() + static_cast<ptrdiff_t>(i), block.end(),
+                                      [](const Stmt& s) { return concerns_all(s); });
+        print_once({block.begin() + static_cast<ptrdiff_t>(i), end}, indent);
+        i = static_cast<size_t>(end - block.begin()) - 1;
+      } else if (loop) {
+        print_loop(*loop, indent);
+      } else if (const If* branch = stmt.as<If>()) {
+        const If* otherwise = find_otherwise(block, i);
+        print_if(*branch, otherwise, indent);
+        if (otherwise) ++i;
+      } else {
+        print_allocate(*stmt.as<Allocate>(), i + 1 == block.size(), indent);
+      }
+    }
+  }
+
+  template <typename F>
+  void apart(F&& print) {
+    is_together_ = false;
+    print();
+    is_together_ = true;
+  }
+
+  void print_once(const Block& statements, int indent) {
+    if (threads_ == 1) return apart([&] { print(statements, indent); });
+    uses_thread_ = true;
+    line(indent, "if (thread == 0) {");
+    apart([&] { print(statements, indent + 1); });
+    line(indent, "}");
+  }
+
+  void print_nest(const Loop& loop, int indent) {
+    const ThreadNest nest = schedules::thread_nest(loop);
+    std::vector<schedules::TaskAxis> variables;
+    for (const Loop* l : nest.loops) {
+      variables.push_back({l->variable, *dsl::as_int(l->end)});
+      used_variables_.erase(l->variable);  // a sibling's may have the same name
+    }
+    const Block& body = *nest.loops.back()->body;
+    const std::string before = body_;
+    print(body, indent);  // to see which variables it uses
+    const std::vector<std::string> numbers = numbered_by("thread", variables);
+    const bool is_partial = nest.threads() < threads_;
+    if (numbers.empty() && !is_partial && !body.back().as<Allocate>()) return;
+    body_ = before;
+    uses_thread_ |= is_partial || !numbers.empty();
+    line(indent, is_partial ? fmt::format("if (thread < {}) {{", nest.threads()) : "{");
+    for (const std::string& number : numbers) line(indent + 1, number);
+    print(body, indent + 1);
+    line(indent, "}");
+  }
+
+  // ---- loops and vectors --------------------------------------------------------------------
+
+  void print_loop(const Loop& loop, int indent) override {
+    if (loop.kind == LoopKind::Vector && print_vectors(loop, indent)) return;
+    if (loop.kind != LoopKind::Serial) line(indent, "#pragma unroll");
+    line(indent, for_head(loop) + " {");
+    print_body(*loop.body, indent + 1);
+    line(indent, "}");
+  }
+
+  /// A dense copy, or zeros, with 16 bytes at a time or fewer; false where it is something else.
+  bool print_vectors(const Loop& loop, int indent) {
+    const auto vectors = find_vectors(loop, [&](const std::string& name) -> VectorBuffer {
+      const auto found = dropped_.find(name);
+      return {buffer(name), found == dropped_.end() ? std::vector<size_t>{} : found->second};
+    });
+    if (!vectors) return false;
+    const Assign& assign = *loop.body->front().as<Assign>();
+    const Buffer& b = buffer(assign.buffer);
+    const auto* read = assign.value.as<dsl::Read>();
+    as_vectors_.insert(assign.buffer);
+    if (read) as_vectors_.insert(read->tensor);
+    if (vectors->needs_loop) {
+      line(indent, "#pragma unroll");
+      line(indent++, for_head(loop, vectors->lanes) + " {");
+    }
+    const std::string to = element(b, vectors->to);
+    line(indent,
+         read ? copied(b.type, vectors->lanes, to, element(buffer(read->tensor), vectors->from))
+              : zeroed(b.type, vectors->lanes, to));
+    if (vectors->needs_loop) line(indent - 1, "}");
+    return true;
+  }
+
+  /// 16-bit floats are copied as they are.
+  void print_assign(const Assign& assign, int indent) override {
+    const auto* read = assign.value.as<dsl::Read>();
+    const Buffer& b = buffer(assign.buffer);
+    if (!read || assign.combine != schedules::Combine::None || buffer(read->tensor).type != b.type)
+      return CPrinter::print_assign(assign, indent);
+    const std::string to = element(b, assign.indices);
+    line(indent, fmt::format("{} = {};", to, element(buffer(read->tensor), read->indices)));
+  }
+
+  const int64_t threads_;
+  bool is_together_ = true, uses_thread_ = false;
+  std::vector<Buffer> shared_;
+  std::vector<int64_t> shared_offsets_;
+  std::set<std::string> as_vectors_;
+};
+
+class CudaPrinter final : public KernelPrinter {
+ public:
+  CudaPrinter(const Program& program, const Phase& phase)
+      : KernelPrinter(program, phase, cuda_spelling) {}
+
+ private:
+  std::string head() const override {
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({})\n", threads());
+  }
+  std::string parameter(const schedules::Argument& argument) override {
+    const Buffer& b = argument.buffer;
+    const std::string name = identifier(b.name);
+    return argument.is_output
+               ? fmt::format("{}* {}", storage_type(b.type), name)
+               : fmt::format("const {}* __restrict__ {}", storage_type(b.type), name);
+  }
+  std::string scratch_parameter() const override { return "unsigned char* scratch"; }
+  std::string_view block_number() const override { return "blockIdx.x"; }
+  std::string_view thread_number() const override { return "threadIdx.x"; }
+  std::string_view barrier() const override { return "__syncthreads();"; }
+  std::string_view in_global() const override { return ""; }
+  std::string_view aligned() const override { return "__align__(16) "; }
+  int64_t most_static_bytes() const override { return static_shared_bytes; }
+  std::string declare_shared(const std::string& name, const Buffer& b) const override {
+    return fmt::format("__shared__ __align__({}) {} {}[{}];", shared_alignment,
+                       storage_type(b.type), name, std::max<int64_t>(1, b.elements()));
+  }
+
+  static std::string vector_type(DType type, int64_t lanes) {
+    if (size_bytes(type) == 4) return fmt::format("{}{}", type == Float32 ? "float" : "int", lanes);
+    return lanes == 2 ? "unsigned" : fmt::format("uint{}", lanes / 2);
+  }
+  std::string copied(DType type, int64_t lanes, const std::string& to,
+                     const std::string& from) const override {
+    return fmt::format("*({0}*)&{1} = *(const {0}*)&{2};", vector_type(type, lanes), to, from);
+  }
+  std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
+    return fmt::format("*({0}*)&{1} = {0}{{}};", vector_type(type, lanes), to);
+  }
+};
+
+class OpenClPrinter final : public KernelPrinter {
+ public:
+  OpenClPrinter(const Program& program, const Phase& phase)
+      : KernelPrinter(program, phase, opencl_spelling) {}
+
+ private:
+  std::string head() const override {
+    return fmt::format("__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid ",
+                       threads());
+  }
+  std::string parameter(const schedules::Argument& argument) override {
+    const Buffer& b = argument.buffer;
+    return fmt::format("__global {}{}* {}{}", argument.is_output ? "" : "const ",
+                       storage_type(b.type), argument.is_output ? "" : "restrict ",
+                       identifier(b.name));
+  }
+  std::string scratch_parameter() const override { return "__global uchar* scratch"; }
+  std::string_view block_number() const override { return "get_group_id(0)"; }
+  std::string_view thread_number() const override { return "get_local_id(0)"; }
+  std::string_view barrier() const override {
+    return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);";
+  }
+  std::string_view in_global() const override { return "__global "; }
+  std::string_view aligned() const override { return ""; }  // vload4 needs no alignment
+  int64_t most_static_bytes() const override { return std::numeric_limits<int64_t>::max(); }
+  std::string declare_shared(const std::string& name, const Buffer& b) const override {
+    return fmt::format("__local {} {}[{}];", storage_type(b.type), name,
+                       std::max<int64_t>(1, b.elements()));
+  }
+  std::string copied(DType, int64_t lanes, const std::string& to,
+                     const std::string& from) const override {
+    return fmt::format("vstore{0}(vload{0}(0, &{2}), 0, &{1});", lanes, to, from);
+  }
+  std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
+    return fmt::format("vstore{0}(({1}{0})(0), 0, &{2});", lanes, storage_type(type), to);
+  }
+};
+
+Status check_countable(const Program& program) {
+  for (const Phase& phase : program.phases)
+    if (phase.tasks() > std::numeric_limits<int32_t>::max())
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[codegen] phase '{}' has {} tasks, at most {} can be numbered: make "
+                              "fewer loops parallel",
+                              phase.name, phase.tasks(), std::numeric_limits<int32_t>::max()));
+  return {};
+}
+
+std::string print_kernel(const Program& program, const Phase& phase, GpuDialect dialect,
+                         GpuKernel& kernel) {
+  if (dialect == GpuDialect::Cuda) return CudaPrinter(program, phase).print_kernel(kernel);
+  return OpenClPrinter(program, phase).print_kernel(kernel);
+}
+
+}  // namespace
+
+Result<GpuCode> emit_gpu(const Program& program, const std::string& prefix, GpuDialect dialect) {
+  const NamedProgram named{prefix, &program};
+  return emit_gpu({&named, 1}, dialect);
+}
+
+Result<GpuCode> emit_gpu(std::span<const NamedProgram> programs, GpuDialect dialect) {
+  GpuCode code;
+  for (const auto& [prefix, program] : programs) {
+    TW_RETURN_IF_ERROR(check_countable(*program));
+    for (size_t i = 0; i < program->phases.size(); ++i) {
+      GpuKernel& kernel = code.kernels.emplace_back(GpuKernel{.name = phase_symbol(prefix, i)});
+      const std::string text = print_kernel(*program, program->phases[i], dialect, kernel);
+      code.text += (code.text.empty() ? "" : "\n") + text;
+    }
+  }
+  code.text.insert(0, dialect == GpuDialect::Cuda ? cuda_functions_for(code.text)
+                                                  : opencl_functions_for(code.text));
+  return code;
+}
+
+}  // namespace tw::codegen

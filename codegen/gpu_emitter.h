@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Programs -> kernels of a GPU, as CUDA C++ for NVRTC, which needs no header, or as OpenCL C 1.2.
+//
+//     const GpuCode code = emit_gpu(program, "gemm", GpuDialect::Cuda).value();
+//     for (const GpuKernel& kernel : code.kernels)  // one a phase, in order
+//       launch(kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, arguments);
+//
+// A task is a block, a thread loop's iterations are its threads, on a grid and blocks of one
+// dimension. Each kernel takes the arguments of the program in order, each in storage layout and
+// aligned to 16 bytes, and then one pointer to scratch memory of scratch_layout(program).bytes
+// (codegen/abi.h); what it does not touch may be null. Phases run one after the other.
+//
+// What the CUDA text calls beyond the language is a short list of names, which codegen/host_twin.h
+// defines for the CPU: the same text runs there.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/cpu_codegen.h"
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+enum class GpuDialect { Cuda, OpenCl };
+
+/// How to launch the kernel of a phase.
+struct GpuKernel {
+  std::string name;  ///< phase_symbol(prefix, i)
+  int64_t blocks = 0;
+  int threads = 1;
+  int64_t shared_bytes = 0;          ///< of a block, those asked for by the launch included
+  int64_t dynamic_shared_bytes = 0;  ///< that the launch asks for: all, beyond 48 KiB in CUDA
+};
+
+struct GpuCode {
+  std::string text;
+  std::vector<GpuKernel> kernels;
+};
+
+/// Unsupported: more tasks than can be numbered. Requires: a legal program. Pure and thread-safe.
+Result<GpuCode> emit_gpu(const schedules::Program& program, const std::string& prefix,
+                         GpuDialect dialect);
+
+/// Several in one text, which compiles faster than one by one; kernels in the order of programs.
+Result<GpuCode> emit_gpu(std::span<const NamedProgram> programs, GpuDialect dialect);
+
+}  // namespace tw::codegen

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/gpu_prelude.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "codegen/c_prelude.h"
+
+namespace tw::codegen {
+namespace {
+
+struct Function {
+  std::string_view name;
+  std::string_view text;
+};
+
+// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. A function stands after
+// those that it calls.
+constexpr Function shared_functions[] = {
+    {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
+  return a / b - (a % b < 0);
+}
+)"},
+    {"tw_floor_mod(", R"(INLINE int tw_floor_mod(int a, int b) {
+  return a % b + (a % b < 0 ? b : 0);
+}
+)"},
+    {"tw_min(", R"(INLINE int tw_min(int a, int b) { return a < b ? a : b; }
+)"},
+    {"tw_max(", R"(INLINE int tw_max(int a, int b) { return a > b ? a : b; }
+)"},
+    {"tw_abs(", R"(INLINE int tw_abs(int a) { return a < 0 ? (int)(0 - (unsigned)a) : a; }
+)"},
+    {"tw_floor_div_i64(", R"(INLINE LONG tw_floor_div_i64(LONG a, LONG b) {
+  return a / b - (a % b < 0);
+}
+)"},
+    {"tw_floor_mod_i64(", R"(INLINE LONG tw_floor_mod_i64(LONG a, LONG b) {
+  return a % b + (a % b < 0 ? b : 0);
+}
+)"},
+    {"tw_min_i64(", R"(INLINE LONG tw_min_i64(LONG a, LONG b) { return a < b ? a : b; }
+)"},
+    {"tw_max_i64(", R"(INLINE LONG tw_max_i64(LONG a, LONG b) { return a > b ? a : b; }
+)"},
+    {"tw_abs_i64(", R"(INLINE LONG tw_abs_i64(LONG a) { return a < 0 ? (LONG)(0 - (ULONG)a) : a; }
+)"},
+    {"tw_from_bf16(", R"(INLINE float tw_from_bf16(unsigned short bits) {
+  return BITS_FLOAT((unsigned)bits << 16);
+}
+)"},
+    {"tw_to_bf16(", R"(INLINE unsigned short tw_to_bf16(float value) {
+  const unsigned bits = FLOAT_BITS(value);
+  if (value != value) return (unsigned short)((bits >> 16) | 0x40);
+  return (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+)"},
+    {"tw_to_i64(", R"(INLINE LONG tw_to_i64(float v) {
+  if (v != v) return 0;
+  if (v <= -9223372036854775808.0f) return -9223372036854775807 - 1;
+  return v >= 9223372036854775808.0f ? 9223372036854775807 : (LONG)v;
+}
+)"},
+    {"tw_to_i32(", R"(INLINE int tw_to_i32(float v) {
+  if (v != v) return 0;
+  return v <= -2147483648.0f ? -2147483647 - 1 : v >= 2147483648.0f ? 2147483647 : (int)v;
+}
+)"},
+    {"tw_to_i8(", R"(INLINE signed char tw_to_i8(float v) {
+  if (v != v) return 0;
+  return v <= -128.0f ? -128 : v >= 127.0f ? 127 : (signed char)v;
+}
+)"},
+    {"tw_to_u8(", R"(INLINE unsigned char tw_to_u8(float v) {
+  if (v != v) return 0;
+  return v <= 0.0f ? 0 : v >= 255.0f ? 255 : (unsigned char)v;
+}
+)"},
+    {"tw_to_bool(", R"(INLINE unsigned char tw_to_bool(float v) { return v == v && v != 0.0f; }
+)"},
+};
+
+// The words that have another definition on the host.
+constexpr Function cuda_functions[] = {
+    {"tw_shared", R"(extern __shared__ uint4 tw_shared[];
+)"},
+    {"TW_NAN", R"(#define TW_NAN __int_as_float(0x7fffffff)
+)"},
+    {"TW_INFINITY", R"(#define TW_INFINITY __int_as_float(0x7f800000)
+)"},
+    {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+)"},
+    {"tw_to_f16(", R"(INLINE unsigned short tw_to_f16(float value) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+)"},
+};
+
+constexpr Function opencl_functions[] = {
+    {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
+  return vload_half(0, (const half*)&bits);
+}
+)"},
+    {"tw_to_f16(", R"(INLINE unsigned short tw_to_f16(float value) {
+  unsigned short bits;
+  vstore_half_rte(value, 0, (half*)&bits);
+  return bits;
+}
+)"},
+};
+
+constexpr std::string_view words[] = {"INFINITY",     "NAN",
+                                      "acos",         "as_float",
+                                      "as_uint",      "asin",
+                                      "barrier",      "block",
+                                      "blockDim",     "blockIdx",
+                                      "clamp",        "complex",
+                                      "constant",     "cos",
+                                      "double2",      "double4",
+                                      "erf",          "event_t",
+                                      "exp",          "fabs",
+                                      "float2",       "float4",
+                                      "floor",        "fmax",
+                                      "fmin",         "get_group_id",
+                                      "get_local_id", "global",
+                                      "gridDim",      "half",
+                                      "image2d_t",    "imaginary",
+                                      "int2",         "int4",
+                                      "kernel",       "linux",
+                                      "local",        "log",
+                                      "max",          "min",
+                                      "pipe",         "read_only",
+                                      "read_write",   "sampler_t",
+                                      "scratch",      "size_t",
+                                      "sqrt",         "tanh",
+                                      "thread",       "threadIdx",
+                                      "uchar",        "uint",
+                                      "uint2",        "uint4",
+                                      "ulong",        "uniform",
+                                      "unix",         "ushort",
+                                      "ushort2",      "ushort4",
+                                      "ushort8",      "vec_step",
+                                      "vload2",       "vload4",
+                                      "vload8",       "vload_half",
+                                      "vstore2",      "vstore4",
+                                      "vstore8",      "vstore_half_rte",
+                                      "warpSize",     "write_only",
+                                      "nullptr",      "static_assert",
+                                      "decltype",     "noexcept",
+                                      "concept",      "requires",
+                                      "thread_local", "wchar_t",
+                                      "dynamic_cast", "static_cast",
+                                      "const_cast",   "reinterpret_cast",
+                                      "typeid",       "char16_t",
+                                      "char32_t",     "bitand",
+                                      "bitor",        "compl",
+                                      "and_eq",       "or_eq",
+                                      "xor_eq",       "not_eq"};
+
+using Words = std::span<const std::pair<std::string_view, std::string_view>>;
+
+constexpr std::pair<std::string_view, std::string_view> cuda_words[] = {
+    {"INLINE", "static __device__ inline"},
+    {"ULONG", "unsigned long long"},
+    {"LONG", "long long"},
+    {"FLOAT_BITS", "__float_as_uint"},
+    {"BITS_FLOAT", "__uint_as_float"}};
+constexpr std::pair<std::string_view, std::string_view> opencl_words[] = {
+    {"INLINE", "static inline"},
+    {"ULONG", "ulong"},
+    {"LONG", "long"},
+    {"FLOAT_BITS", "as_uint"},
+    {"BITS_FLOAT", "as_float"}};
+
+std::string in_words(std::string_view text, Words dialect) {
+  std::string result(text);
+  for (const auto& [word, spelling] : dialect)
+    for (size_t at = 0; (at = result.find(word, at)) != std::string::npos; at += spelling.size())
+      result.replace(at, word.size(), spelling);
+  return result;
+}
+
+std::string functions_for(std::string_view body, std::span<const Function> functions,
+                          Words dialect) {
+  std::string text;
+  for (const Function& function : functions)
+    if (body.find(function.name) != std::string_view::npos)
+      text += in_words(function.text, dialect);
+  return text;
+}
+
+}  // namespace
+
+std::string cuda_functions_for(std::string_view body) {
+  const std::string own = functions_for(body, cuda_functions, cuda_words);
+  const std::string text = (own.empty() ? "" : "#ifndef TW_HOST_TWIN\n" + own + "#endif\n") +
+                           functions_for(body, shared_functions, cuda_words);
+  return text.empty() ? text : text + "\n";
+}
+
+std::string opencl_functions_for(std::string_view body) {
+  const std::string text = functions_for(body, opencl_functions, opencl_words) +
+                           functions_for(body, shared_functions, opencl_words);
+  return text.empty() ? text : text + "\n";
+}
+
+bool is_reserved_on_gpu(std::string_view word) {
+  return is_reserved_in_c(word) ||
+         std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+}  // namespace tw::codegen

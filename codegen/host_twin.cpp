@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/host_twin.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+#include "base/random.h"
+#include "codegen/c_prelude.h"
+#include "codegen/command.h"
+#include "runtime/library.h"
+
+namespace tw::codegen {
+namespace {
+
+constexpr int64_t compile_timeout_ns = 300'000'000'000;
+
+// All fixed shared arrays lie in one section, which the linker gives a beginning and an end: that
+// is where they are poisoned. Barriers are told apart by their line.
+constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define __device__
+#define __global__
+#define __launch_bounds__(threads)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __shared__ static __attribute__((section("tw_shared_arrays")))
+#define __syncthreads() tw_barrier(__LINE__)
+#define TW_NAN __builtin_nanf("")
+#define TW_INFINITY __builtin_inff()
+
+struct __align__(8) float2 { float x, y; };
+struct __align__(16) float4 { float x, y, z, w; };
+struct __align__(8) int2 { int x, y; };
+struct __align__(16) int4 { int x, y, z, w; };
+struct __align__(8) uint2 { unsigned x, y; };
+struct __align__(16) uint4 { unsigned x, y, z, w; };
+
+extern "C" {
+struct tw_index { unsigned x; };
+tw_index blockIdx, threadIdx;
+void (*tw_barrier)(int line);
+unsigned char* tw_shared;
+extern unsigned char __start_tw_shared_arrays[] __attribute__((weak));
+extern unsigned char __stop_tw_shared_arrays[] __attribute__((weak));
+unsigned char* tw_shared_begin() { return __start_tw_shared_arrays; }
+unsigned char* tw_shared_end() { return __stop_tw_shared_arrays; }
+}
+
+static inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+static inline float __uint_as_float(unsigned bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <int... i> struct tw_numbers {};
+template <typename... A, int... i>
+static void tw_call(void (*kernel)(A...), void* const* arguments, tw_numbers<i...>) {
+  kernel((A)arguments[i]...);
+}
+template <typename... A>
+static void tw_call(void (*kernel)(A...), void* const* arguments) {
+  tw_call(kernel, arguments, tw_numbers<__integer_pack((int)sizeof...(A))...>());
+}
+
+)";
+
+using Call = void(void* const* arguments);
+
+/// The threads of a block as fibers on stacks of their own.
+class Block {
+ public:
+  // Far more than the 4 KiB that a thread of many may keep; a task without threads may keep 256
+  // KiB.
+  static size_t stack_bytes_for(int threads) { return threads == 1 ? 1 << 20 : 64 << 10; }
+
+  Block(Call* call, void* const* arguments, int threads, unsigned* thread_number)
+      : call_(call),
+        arguments_(arguments),
+        thread_number_(thread_number),
+        stack_bytes_(stack_bytes_for(threads)),
+        fibers_(static_cast<size_t>(threads)) {
+    stacks_ =
+        static_cast<char*>(mmap(nullptr, stack_bytes_ * fibers_.size(), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    TW_CHECK(stacks_ != MAP_FAILED, "memory for stacks that are hardly touched");
+  }
+  Block(const Block&) = delete;
+  ~Block() { munmap(stacks_, stack_bytes_ * fibers_.size()); }
+
+  /// `order` says before each barrier who runs when.
+  Status run(const std::function<const std::vector<size_t>&()>& order) {
+    for (size_t i = 0; i < fibers_.size(); ++i) start(i);
+    running_ = this;
+    for (bool all_done = false; !all_done;) {
+      for (const size_t thread : order()) resume(thread);
+      TW_RETURN_IF_ERROR(check_arrivals());
+      all_done = fibers_[0].line == done;
+    }
+    return {};
+  }
+
+  /// What __syncthreads() calls.
+  static void arrive(int line) {
+    Block& block = *running_;
+    Fiber& fiber = block.fibers_[block.current_];
+    fiber.line = line;
+    swapcontext(&fiber.context, &block.scheduler_);
+  }
+
+ private:
+  static constexpr int done = -1;
+  struct Fiber {
+    ucontext_t context;
+    int line = 0;  ///< of the barrier where it waits
+  };
+
+  static void enter() {
+    Block& block = *running_;
+    block.call_(block.arguments_);
+    block.fibers_[block.current_].line = done;
+    // Returns to the scheduler, by uc_link.
+  }
+
+  void start(size_t thread) {
+    ucontext_t& context = fibers_[thread].context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks_ + thread * stack_bytes_;
+    context.uc_stack.ss_size = stack_bytes_;
+    context.uc_link = &scheduler_;
+    makecontext(&context, &Block::enter, 0);
+  }
+
+  void resume(size_t thread) {
+    current_ = thread;
+    *thread_number_ = static_cast<unsigned>(thread);
+    swapcontext(&scheduler_, &fibers_[thread].context);
+  }
+
+  Status check_arrivals() const {
+    for (size_t thread = 1; thread < fibers_.size(); ++thread)
+      if (fibers_[thread].line != fibers_[0].line)
+        return fail(ErrorCode::Invalid,
+                    fmt::format("[host twin] threads part at a barrier: thread 0 {}, thread {} {}",
+                                whereabouts(fibers_[0]), thread, whereabouts(fibers_[thread])));
+    return {};
+  }
+  static std::string whereabouts(const Fiber& fiber) {
+    return fiber.line == done ? "has ended" : fmt::format("waits in line {}", fiber.line);
+  }
+
+  static thread_local Block* running_;
+  Call* const call_;
+  void* const* const arguments_;
+  unsigned* const thread_number_;
+  const size_t stack_bytes_;
+  std::vector<Fiber> fibers_;
+  char* stacks_ = nullptr;
+  ucontext_t scheduler_;
+  size_t current_ = 0;
+};
+
+thread_local Block* Block::running_ = nullptr;
+
+/// Numbers 0 to n - 1.
+class Order {
+ public:
+  Order(size_t n, const TwinOptions& options) : options_(options), random_(options.seed), all_(n) {
+    std::iota(all_.begin(), all_.end(), size_t{0});
+    if (options.order == ThreadOrder::Backward) std::reverse(all_.begin(), all_.end());
+  }
+  const std::vector<size_t>& next() {
+    if (options_.order == ThreadOrder::Shuffled) random_.shuffle(all_);
+    return all_;
+  }
+
+ private:
+  const TwinOptions& options_;
+  Random random_;
+  std::vector<size_t> all_;
+};
+
+/// Shared memory that a launch asks for, and canaries after it.
+class DynamicShared {
+ public:
+  explicit DynamicShared(int64_t bytes)
+      : bytes_(static_cast<size_t>(bytes)), memory_(bytes_ / sizeof(Line) + 2) {}
+
+  unsigned char* data() { return memory_.front().bytes; }
+  void fill(uint8_t poison) {
+    std::memset(data(), poison, bytes_);
+    std::memset(data() + bytes_, canary, canaries);
+  }
+  bool is_intact() {
+    return std::all_of(data() + bytes_, data() + bytes_ + canaries,
+                       [](unsigned char byte) { return byte == canary; });
+  }
+
+ private:
+  static constexpr unsigned char canary = 0x5c;
+  static constexpr size_t canaries = 64;
+  struct alignas(64) Line {
+    unsigned char bytes[64];
+  };
+  size_t bytes_;
+  std::vector<Line> memory_;
+};
+
+}  // namespace
+
+struct HostTwin::Module {
+  runtime::Library library;
+
+  template <typename T>
+  Result<T*> find(const std::string& name) const {
+    TW_TRY(void* address, library.symbol(name));
+    return reinterpret_cast<T*>(address);
+  }
+};
+
+std::string_view host_twin_prelude() {
+  static const std::string text = std::string(prelude) + c_functions_for("tw_from_f16( tw_to_f16(");
+  return text;
+}
+
+Result<HostTwin> HostTwin::compile(const std::string& text,
+                                   const std::vector<std::string>& kernels) {
+  std::string source(host_twin_prelude());
+  source += "#line 1 \"kernels.cu\"\n" + text;
+  for (const std::string& kernel : kernels)
+    source += fmt::format(
+        "extern \"C\" void tw_call_{0}(void* const* arguments) {{ tw_call({0}, arguments); }}\n",
+        kernel);
+  TW_TRY(const MemoryFile input, MemoryFile::create("twin", source));
+  TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
+  // Without strict aliasing: kernels access elements as vectors.
+  TW_TRY(const std::string said,
+         run_command({"c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing",
+                      "-ffp-contract=off", "-fsanitize=alignment,bounds,signed-integer-overflow",
+                      "-fno-sanitize-recover=all", "-x", "c++", input.path(), "-o", output.path()},
+                     compile_timeout_ns));
+  TW_TRY(const std::string shared, output.content());
+  TW_TRY(runtime::Library library, runtime::Library::load(shared));
+  return HostTwin(std::make_shared<const Module>(Module{std::move(library)}));
+}
+
+Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& arguments,
+                        const TwinOptions& options) const {
+  struct Index {
+    unsigned x;
+  };
+  TW_TRY(Call* const call, module_->find<Call>("tw_call_" + kernel.name));
+  TW_TRY(Index* const block_index, module_->find<Index>("blockIdx"));
+  TW_TRY(Index* const thread_index, module_->find<Index>("threadIdx"));
+  TW_TRY(auto* const barrier, module_->find<void (*)(int)>("tw_barrier"));
+  TW_TRY(auto* const dynamic, module_->find<unsigned char*>("tw_shared"));
+  TW_TRY(auto* const begin, module_->find<unsigned char*()>("tw_shared_begin"));
+  TW_TRY(auto* const end, module_->find<unsigned char*()>("tw_shared_end"));
+
+  DynamicShared shared(kernel.dynamic_shared_bytes);
+  *dynamic = shared.data();
+  *barrier = Block::arrive;
+  Block block(call, arguments.data(), kernel.threads, &thread_index->x);
+  Order blocks(static_cast<size_t>(kernel.blocks), options);
+  Order threads(static_cast<size_t>(kernel.threads), options);
+  for (const size_t number : blocks.next()) {
+    std::fill(begin(), end(), options.poison);
+    shared.fill(options.poison);
+    block_index->x = static_cast<unsigned>(number);
+    TW_RETURN_IF_ERROR(block.run([&]() -> const auto& { return threads.next(); }));
+    if (!shared.is_intact())
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[host twin] {} writes past its {} bytes of shared memory",
+                              kernel.name, kernel.dynamic_shared_bytes));
+  }
+  return {};
+}
+
+}  // namespace tw::codegen

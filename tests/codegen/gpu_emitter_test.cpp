@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/gpu_emitter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "dsl/parse.h"
+#include "dsl/workload.h"
+#include "schedules/schedule.h"
+#include "tests/codegen/gpu_runs.h"
+#include "tests/codegen/kernels.h"
+#include "tests/schedules/agreement.h"
+
+namespace tw::codegen {
+namespace {
+
+using schedules::Schedule;
+using testing::HasSubstr;
+using testing::Not;
+
+Program program_of(const dsl::Compute& compute, const char* steps) {
+  const auto schedule = schedules::parse_schedule(compute, steps);
+  TW_CHECK(schedule, "the test's steps parse");
+  const auto program = schedule->program();
+  EXPECT_TRUE(program) << program.error().message;
+  return program.value();
+}
+
+Program gemm() {
+  const auto compute = dsl::parse_compute(R"(
+input a: f32[64, 32]
+weight b: f32[32, 128]
+c: f32[m=64, n=128] = sum(k=32) a[m, k] * b[k, n]
+)");
+  return program_of(*compute, R"(tw1
+split c m 32
+split c n 64
+split c m.1 2
+split c n.1 4
+split c k 8
+reorder c m.0 n.0 k.0 m.1.0 n.1.0 k.1 m.1.1 n.1.1
+cache_write c n.0
+cache_operand c 1 k.0 k.1 m.1.0 m.1.1
+cache_operand c 2 k.0 k.1 n.1.0 n.1.1
+parallel c m.0
+parallel c n.0
+bind c m.1.0
+bind c n.1.0
+unroll c m.1.1
+vectorize c n.1.1
+bind a@c k.1
+bind a@c m.1.0
+bind b@c k.1
+bind b@c n.1.0
+vectorize b@c n.1.1
+)");
+}
+
+/// 3 x 3 with padding as a matrix product: pixels x channels, 36 taps in blocks of 12.
+Program implicit_gemm() {
+  const auto conv = dsl::make_workload(
+      "conv2d",
+      {{"n", 1}, {"c", 4}, {"h", 8}, {"w", 8}, {"k", 16}, {"r", 3}, {"s", 3}, {"pad", 1}});
+  return program_of(conv->compute, R"(tw1
+fuse out y x
+fuse out c r
+fuse out c*r s
+split out k 8
+split out y*x 32
+split out k.1 2
+split out y*x.1 4
+split out c*r*s 12
+reorder out n k.0 y*x.0 c*r*s.0 k.1.0 y*x.1.0 c*r*s.1 k.1.1 y*x.1.1
+cache_write out y*x.0
+cache_operand out 1 c*r*s.0 c*r*s.1 y*x.1.0 y*x.1.1
+cache_operand out 2 c*r*s.0 c*r*s.1 k.1.0 k.1.1
+parallel out n
+parallel out k.0
+parallel out y*x.0
+bind out k.1.0
+bind out y*x.1.0
+unroll out k.1.1
+vectorize out y*x.1.1
+fuse in@out y*x.1.0 y*x.1.1
+bind in@out y*x.1.0*y*x.1.1
+bind w@out c*r*s.1
+)");
+}
+
+std::string text_of(const Program& program, GpuDialect dialect = GpuDialect::Cuda) {
+  const auto code = emit_gpu(program, "k", dialect);
+  return code ? code->text : code.error().message;
+}
+
+/// Compares with golden/<name>, or writes it where the caller of the test asks for it.
+void expect_golden(const std::string& name, const std::string& actual) {
+  const std::string path = std::string(TW_SOURCE_DIR) + "/tests/codegen/golden/" + name;
+  if (std::getenv("TW_UPDATE_GOLDEN")) std::ofstream(path) << actual;
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  EXPECT_EQ(text.str(), actual) << name;
+}
+
+TEST(GpuEmitter, GoldenTexts) {
+  expect_golden("gemm.cu", text_of(gemm()));
+  expect_golden("gemm.cl", text_of(gemm(), GpuDialect::OpenCl));
+  expect_golden("implicit_gemm.cu", text_of(implicit_gemm()));
+  expect_golden("implicit_gemm.cl", text_of(implicit_gemm(), GpuDialect::OpenCl));
+}
+
+TEST(GpuEmitter, SaysHowToLaunch) {
+  const Program program = gemm();
+  for (const GpuDialect dialect : {GpuDialect::Cuda, GpuDialect::OpenCl}) {
+    const GpuCode code = emit_gpu(program, "gemm", dialect).value();
+    ASSERT_EQ(code.kernels.size(), 1);
+    EXPECT_EQ(code.kernels[0].name, "gemm_p0");
+    EXPECT_EQ(code.kernels[0].blocks, 4);
+    EXPECT_EQ(code.kernels[0].threads, 256);
+    EXPECT_EQ(code.kernels[0].shared_bytes, (8 * 32 + 8 * 64) * 4);
+    EXPECT_EQ(code.kernels[0].dynamic_shared_bytes, 0);
+  }
+}
+
+Stmt threads(const std::string& variable, int64_t extent, Block body) {
+  return loop(variable, 0, extent, LoopKind::Thread, std::move(body));
+}
+const Stmt barrier = {schedules::Barrier{}};
+
+/// Each thread puts an element into a shared buffer of `bytes` and takes its neighbour's.
+Program neighbours(int64_t bytes, bool has_barrier = true) {
+  const Expr i = var("i"), j = var("j");
+  Block body = {threads("i", 48, {assign("s", {i}, f32("in", {i}))}), barrier,
+                threads("j", 48, {assign("out", {j}, f32("s", {(j + 1) % 48}))})};
+  if (!has_barrier) body.erase(body.begin() + 1);
+  return single_phase({argument("in", Float32, {48}, false), argument("out", Float32, {48}, true)},
+                      {}, {allocate("s", Float32, {bytes / 4}, Scope::Shared, std::move(body))});
+}
+
+TEST(GpuEmitter, LargeSharedMemoryIsAskedForByTheLaunch) {
+  const Program fits = neighbours(48 << 10), large = neighbours(64 << 10);
+  EXPECT_EQ(emit_gpu(fits, "k", GpuDialect::Cuda)->kernels[0].dynamic_shared_bytes, 0);
+  const GpuKernel kernel = emit_gpu(large, "k", GpuDialect::Cuda)->kernels[0];
+  EXPECT_EQ(kernel.dynamic_shared_bytes, 64 << 10);
+  EXPECT_EQ(kernel.shared_bytes, 64 << 10);
+  EXPECT_EQ(emit_gpu(large, "k", GpuDialect::OpenCl)->kernels[0].dynamic_shared_bytes, 0);
+  EXPECT_THAT(text_of(fits), Not(HasSubstr("tw_shared")));
+  EXPECT_THAT(text_of(large), HasSubstr("extern __shared__ uint4 tw_shared[];"));
+  const std::vector<GpuCase> cases = {gpu_case("large", large, integer_inputs(large, 1))};
+  expect_twins_agree(cases);
+}
+
+TEST(GpuEmitter, OneThreadDoesWhatStandsOutsideOfNests) {
+  const Expr i = var("i");
+  const Program program = single_phase(
+      {argument("in", Float32, {8}, false), argument("out", Float32, {8}, true)}, {},
+      {allocate("s", Float32, {1}, Scope::Shared,
+                {assign("s", {0}, f32("in", {3})),
+                 serial("k", 8, {assign("s", {0}, f32("in", {var("k")}), Combine::Sum)}), barrier,
+                 when(f32("in", {0}) < f32("s", {0}),
+                      {threads("i", 8, {assign("out", {i}, f32("s", {0}))})}),
+                 when(!(f32("in", {0}) < f32("s", {0})),
+                      {threads("i", 4,
+                               {assign("out", {i * 2}, f32("in", {i})),
+                                assign("out", {i * 2 + 1}, f32("in", {i}))})})})});
+  const std::string text = text_of(program);
+  EXPECT_THAT(text, HasSubstr(R"(  if (thread == 0) {
+    s[0] = in[3];
+    for (int k = 0; k < 8; ++k) {
+      s[0] += in[k];
+    }
+  }
+  __syncthreads();
+  if (in[0] < s[0]) {
+    {
+      const int i = thread;
+      out[i] = s[0];
+    }
+  }
+  if (!(in[0] < s[0])) {
+    if (thread < 4) {
+      const int i = thread;
+)"));
+  std::vector<GpuCase> cases;
+  for (uint64_t seed = 1; seed < 5; ++seed)
+    cases.push_back(gpu_case("", program, integer_inputs(program, seed)));
+  expect_twins_agree(cases);
+}
+
+/// out[t * stride + v] = in[t * stride + v] for v < lanes, by threads t.
+Program copies(DType type, int64_t stride, int64_t lanes, int64_t offset = 0) {
+  const Expr t = var("t"), v = var("v");
+  const Expr i = t * stride + v + offset;
+  const int64_t size = 4 * stride + lanes + offset;
+  return single_phase(
+      {argument("in", type, {size}, false), argument("out", type, {size}, true)}, {},
+      {threads("z", size, {assign("out", {var("z")}, dsl::constant(type, 5))}), barrier,
+       threads("t", 4, {vector("v", lanes, {assign("out", {i}, dsl::read("in", {i}, type))})})});
+}
+
+TEST(GpuEmitter, AlignedCopiesAreVectors) {
+  EXPECT_THAT(text_of(copies(Float32, 8, 4)),
+              HasSubstr("*(float4*)&out[t * 8] = *(const float4*)&in[t * 8];"));
+  EXPECT_THAT(text_of(copies(Float32, 6, 4)), HasSubstr("*(float2*)&out[t * 6 + v] ="));
+  EXPECT_THAT(text_of(copies(Float32, 8, 4, 2)), HasSubstr("*(float2*)&out[t * 8 + v + 2] ="));
+  EXPECT_THAT(text_of(copies(Float16, 8, 8)), HasSubstr("*(uint4*)&out[t * 8] ="));
+  EXPECT_THAT(text_of(copies(BFloat16, 4, 4)), HasSubstr("*(uint2*)&out[t * 4] ="));
+  EXPECT_THAT(text_of(copies(Float32, 16, 8)), HasSubstr("v < 8; v += 4"));
+  EXPECT_THAT(text_of(copies(Float32, 8, 4), GpuDialect::OpenCl),
+              HasSubstr("vstore4(vload4(0, &in[t * 8]), 0, &out[t * 8]);"));
+  for (const Program& program :
+       {copies(Float32, 5, 4), copies(Float32, 8, 4, 1), copies(Float32, 8, 3), copies(Int8, 8, 4)})
+    EXPECT_THAT(text_of(program), Not(testing::AnyOf(HasSubstr("2*)"), HasSubstr("4*)"))));
+  std::vector<GpuCase> cases;
+  for (const DType type : {Float32, Int32, Float16, BFloat16, Int8, Int64})
+    for (const int64_t stride : {4, 5, 6, 8})
+      for (const int64_t lanes : {2, 3, 4})
+        for (const int64_t offset : {0, 1, 2}) {
+          const Program program = copies(type, stride, lanes, offset);
+          cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+        }
+  expect_twins_agree(cases);
+}
+
+TEST(GpuEmitter, NamesNeverCollide) {
+  const Expr t = var("thread"), b = var("block");
+  const Program program = single_phase(
+      {argument("scratch", Float32, {3, 4}, false), argument("half", Float32, {3, 4}, true)},
+      {{"block", 3}}, {threads("thread", 4, {assign("half", {b, t}, f32("scratch", {b, t}))})});
+  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
+  expect_twins_agree(cases);
+}
+
+std::vector<GpuCase> kernels_written_by_hand() {
+  std::vector<GpuCase> cases;
+  for (const Program& program :
+       {gemm(), implicit_gemm(), blocked_gemm(12, 64, 13, 8), guarded_tail(37),
+        padded_row_conv(3, 7, Float16), padded_row_conv(3, 7, BFloat16), gather(19, 3, Int64),
+        max_pool(13), large_local(96), direct_conv(32, 32, 3, 14, 2, 7), neighbours(64 << 10)})
+    cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
+  cases.push_back(gpu_case("", subtract_mean(5, 8), integer_inputs(subtract_mean(5, 8), 1), 1e-6));
+  return cases;
+}
+
+TEST(HostTwin, RunsKernelsThatWereWrittenByHand) { expect_twins_agree(kernels_written_by_hand()); }
+
+TEST(OpenCl, RunsKernelsThatWereWrittenByHand) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, kernels_written_by_hand());
+}
+
+/// Of one launch; "" where all is well.
+std::string twin_error(const std::string& text, const GpuKernel& kernel,
+                       const std::vector<void*>& arguments, const TwinOptions& options = {}) {
+  const auto twin = HostTwin::compile(text, {kernel.name});
+  if (!twin) return twin.error().message;
+  const Status launched = twin->launch(kernel, arguments, options);
+  return launched ? "" : launched.error().message;
+}
+
+TEST(HostTwin, AMissingBarrierShows) {
+  const Program program = neighbours(256, false);
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  std::vector<float> in(48, 1), forward(48), backward(48);
+  EXPECT_EQ(twin_error(code.text, code.kernels[0], {in.data(), forward.data(), nullptr}), "");
+  EXPECT_EQ(twin_error(code.text, code.kernels[0], {in.data(), backward.data(), nullptr},
+                       {.order = ThreadOrder::Backward}),
+            "");
+  // The neighbour has not written: NaN from the pattern.
+  EXPECT_TRUE(std::isnan(forward[0]));
+  EXPECT_EQ(backward[0], 1);
+  EXPECT_TRUE(std::isnan(backward[47]));
+}
+
+TEST(HostTwin, ThreadsThatPartAtABarrierAreAnError) {
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 4};
+  EXPECT_THAT(twin_error(R"(extern "C" __global__ void k(unsigned char* scratch) {
+  if (threadIdx.x < 3) __syncthreads();
+}
+)",
+                         kernel, {nullptr}),
+              HasSubstr("thread 0 waits in line 2, thread 3 has ended"));
+  EXPECT_THAT(twin_error(R"(extern "C" __global__ void k(unsigned char* scratch) {
+  if (threadIdx.x < 3) __syncthreads();
+  else
+    __syncthreads();
+}
+)",
+                         kernel, {nullptr}),
+              HasSubstr("thread 0 waits in line 2, thread 3 waits in line 4"));
+}
+
+TEST(HostTwin, WritesPastDynamicSharedMemoryAreAnError) {
+  const Program program = neighbours(64 << 10);
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  GpuKernel kernel = code.kernels[0];
+  kernel.dynamic_shared_bytes = 47 * 4;
+  std::vector<float> in(48, 1), out(48);
+  EXPECT_THAT(twin_error(code.text, kernel, {in.data(), out.data(), nullptr}),
+              HasSubstr("k_p0 writes past its 188 bytes of shared memory"));
+}
+
+TEST(HostTwinDeathTest, UnalignedVectorsEndTheProcess) {
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 1};
+  alignas(16) float data[8] = {};
+  EXPECT_DEATH(twin_error(R"(extern "C" __global__ void k(float* data, unsigned char* scratch) {
+  *(float4*)&data[2] = float4{};
+}
+)",
+                          kernel, {data, nullptr}),
+               "misaligned address");
+}
+
+}  // namespace
+}  // namespace tw::codegen

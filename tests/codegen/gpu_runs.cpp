@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/codegen/gpu_runs.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "codegen/abi.h"
+#include "codegen/gpu_emitter.h"
+#include "tuner/guarded_buffer.h"
+
+namespace tw::codegen {
+namespace {
+
+using schedules::Argument;
+
+std::vector<NamedProgram> named(std::span<const GpuCase> cases) {
+  std::vector<NamedProgram> programs;
+  for (size_t i = 0; i < cases.size(); ++i)
+    programs.push_back({fmt::format("k{}", i), &cases[i].program});
+  return programs;
+}
+
+std::vector<std::string> names_of(const GpuCode& code) {
+  std::vector<std::string> names;
+  for (const GpuKernel& kernel : code.kernels) names.push_back(kernel.name);
+  return names;
+}
+
+/// What an argument holds before the first launch. Outputs hold a pattern that is no result, but
+/// zeros where a layout's rounding adds elements that need not be written.
+void fill(const Argument& argument, const Storage& inputs, std::byte* data) {
+  const auto bytes = static_cast<size_t>(argument.buffer.bytes());
+  if (!argument.is_output) {
+    std::copy_n(inputs.at(argument.buffer.name).data(), bytes, data);
+  } else {
+    std::fill_n(data, bytes, std::byte(argument.layout.is_row_major() ? 0x7f : 0));
+  }
+}
+
+Result<Storage> launch_twin(const HostTwin& twin, std::span<const GpuKernel> kernels,
+                            const GpuCase& c, const TwinOptions& options) {
+  std::vector<tuner::GuardedBuffer> buffers;
+  std::vector<void*> pointers;
+  const auto add = [&](int64_t bytes) -> Status {
+    TW_TRY(auto buffer, tuner::GuardedBuffer::make(static_cast<size_t>(bytes), {.alignment = 16}));
+    pointers.push_back(buffer.data());
+    buffers.push_back(std::move(buffer));
+    return {};
+  };
+  for (const Argument& argument : c.program.arguments) {
+    TW_RETURN_IF_ERROR(add(argument.buffer.bytes()));
+    fill(argument, c.inputs, buffers.back().data());
+  }
+  TW_RETURN_IF_ERROR(add(scratch_layout(c.program).bytes));
+  buffers.back().poison(tuner::Poison::First);
+  for (const GpuKernel& kernel : kernels)
+    TW_RETURN_IF_ERROR(twin.launch(kernel, pointers, options));
+  Storage outputs;
+  for (size_t i = 0; i < c.program.arguments.size(); ++i) {
+    if (!c.program.arguments[i].is_output) continue;
+    if (buffers[i].check() != tuner::Slack::Intact)
+      return fail(ErrorCode::Invalid, "a kernel wrote past an output");
+    outputs[c.program.arguments[i].buffer.name].assign(buffers[i].data(),
+                                                       buffers[i].data() + buffers[i].size());
+  }
+  return outputs;
+}
+
+Result<Storage> launch_opencl(runtime::Device& device, const runtime::DeviceModule& module,
+                              std::span<const GpuKernel> kernels, const GpuCase& c) {
+  std::vector<runtime::DeviceBuffer> buffers;
+  std::vector<runtime::DeviceAddress> addresses;
+  for (const Argument& argument : c.program.arguments) {
+    TW_TRY(const auto buffer, device.allocate(argument.buffer.bytes()));
+    std::vector<std::byte> bytes(static_cast<size_t>(argument.buffer.bytes()));
+    fill(argument, c.inputs, bytes.data());
+    TW_RETURN_IF_ERROR(buffer.write(bytes.data(), argument.buffer.bytes()));
+    buffers.push_back(buffer);
+  }
+  TW_TRY(const auto scratch, device.allocate(scratch_layout(c.program).bytes));
+  TW_RETURN_IF_ERROR(scratch.fill(0xff));
+  buffers.push_back(scratch);
+  for (const auto& buffer : buffers) addresses.push_back(buffer.address());
+  std::vector<runtime::Launch> launches;
+  for (const GpuKernel& kernel : kernels) {
+    TW_TRY(const auto function, module.function(kernel.name));
+    launches.push_back(
+        {function, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, addresses});
+  }
+  TW_RETURN_IF_ERROR(device.launch(launches));
+  Storage outputs;
+  for (size_t i = 0; i < c.program.arguments.size(); ++i) {
+    const Argument& argument = c.program.arguments[i];
+    if (!argument.is_output) continue;
+    auto& bytes = outputs[argument.buffer.name];
+    bytes.resize(static_cast<size_t>(argument.buffer.bytes()));
+    TW_RETURN_IF_ERROR(buffers[i].read(bytes.data(), argument.buffer.bytes()));
+  }
+  return outputs;
+}
+
+/// Calls `run` with each case and its kernels.
+template <typename F>
+Status for_each_case(std::span<const GpuCase> cases, const GpuCode& code, F&& run) {
+  size_t at = 0;
+  for (const GpuCase& c : cases) {
+    const size_t phases = c.program.phases.size();
+    TW_RETURN_IF_ERROR(run(c, std::span(code.kernels).subspan(at, phases)));
+    at += phases;
+  }
+  return {};
+}
+
+void expect_equal(std::span<const GpuCase> cases, const Result<std::vector<Storage>>& results,
+                  const char* way) {
+  ASSERT_TRUE(results) << way << ": " << results.error().message;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const GpuCase& c = cases[i];
+    EXPECT_EQ(difference(c.program, c.expected, (*results)[i], c.slack, c.slack), "")
+        << way << "\n"
+        << c.title << "\n"
+        << to_string(c.program);
+  }
+}
+
+}  // namespace
+
+GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs, double slack) {
+  GpuCase c{std::move(title), program, inputs, inputs, slack};
+  const Status evaluated = schedules::evaluate(program, c.expected);
+  EXPECT_TRUE(evaluated) << c.title << "\n" << evaluated.error().message;
+  return c;
+}
+
+Result<std::vector<Storage>> run_opencl(runtime::Device& device, std::span<const GpuCase> cases) {
+  TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::OpenCl));
+  TW_TRY(const auto module, device.load({.text = code.text}));
+  std::vector<Storage> results;
+  TW_RETURN_IF_ERROR(for_each_case(cases, code, [&](const GpuCase& c, auto kernels) -> Status {
+    TW_TRY(Storage outputs, launch_opencl(device, module, kernels, c));
+    results.push_back(std::move(outputs));
+    return {};
+  }));
+  return results;
+}
+
+void expect_twins_agree(std::span<const GpuCase> cases) {
+  const auto code = emit_gpu(named(cases), GpuDialect::Cuda);
+  ASSERT_TRUE(code) << code.error().message;
+  const auto twin = HostTwin::compile(code->text, names_of(*code));
+  ASSERT_TRUE(twin) << twin.error().message << "\n" << code->text;
+  const std::pair<const char*, TwinOptions> ways[] = {
+      {"forward", {ThreadOrder::Forward, 0, 0xff}},
+      {"backward", {ThreadOrder::Backward, 0, 0xaa}},
+      {"shuffled", {ThreadOrder::Shuffled, cases.size(), 0x7f}}};
+  for (const auto& [way, options] : ways) {
+    std::vector<Storage> results;
+    const Status ran = for_each_case(cases, *code, [&](const GpuCase& c, auto kernels) -> Status {
+      auto outputs = launch_twin(*twin, kernels, c, options);
+      if (!outputs)
+        return fail(outputs.error().code, fmt::format("{}\n{}\n{}", outputs.error().message,
+                                                      c.title, to_string(c.program)));
+      results.push_back(std::move(*outputs));
+      return {};
+    });
+    ASSERT_TRUE(ran) << way << ": " << ran.error().message;
+    expect_equal(cases, results, way);
+  }
+}
+
+void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases) {
+  expect_equal(cases, run_opencl(device, cases), "OpenCL");
+}
+
+Result<std::shared_ptr<runtime::Device>> opencl_device() {
+  // PoCL reads where its cache is when it is first used.
+  struct Cache {
+    std::string path = (std::filesystem::temp_directory_path() / "tw_pocl_XXXXXX").string();
+    Cache() { setenv("POCL_CACHE_DIR", mkdtemp(path.data()), 1); }
+    ~Cache() { std::filesystem::remove_all(path); }
+  };
+  static const Cache cache;
+  return runtime::open_opencl_device();
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Ways to run Programs as GPU text without a GPU: CUDA C++ on its host twin between guard pages,
+// and OpenCL C on whatever device the machine has. Many programs share a text, as compilers have
+// fixed costs.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/host_twin.h"
+#include "runtime/device.h"
+#include "tests/codegen/runs.h"
+
+namespace tw::codegen {
+
+struct GpuCase {
+  std::string title;  ///< what a failure shows
+  Program program;
+  Storage inputs;
+  Storage expected;  ///< inputs may be among them
+  double slack = 0;  ///< relative and absolute
+};
+
+/// With what the interpreter of programs says; an error there is a failure of the test.
+GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs,
+                 double slack = 0);
+
+/// Forwards, backwards and shuffled, threads compute what is expected.
+void expect_twins_agree(std::span<const GpuCase> cases);
+void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases);
+
+/// The device of these tests, or why there is none. PoCL's cache is a folder of this process.
+Result<std::shared_ptr<runtime::Device>> opencl_device();
+
+}  // namespace tw::codegen
