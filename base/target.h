@@ -24,7 +24,7 @@ struct BlockLimits {
 
 struct Target {
   Architecture architecture = Architecture::X86_64;
-  std::string cpu;                    ///< informative, e.g. "AMD EPYC"; no part of the identity
+  std::string cpu;  ///< or GPU: informative, e.g. "AMD EPYC"; no part of the identity
   std::vector<std::string> features;  ///< sorted, e.g. {"avx", "avx2", "avx512f", "fma"}
   std::string gpu;                    ///< of Cuda: "sm_90a"
   BlockLimits block;                  ///< of Cuda and OpenCl
@@ -35,6 +35,7 @@ struct Target {
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;
   int64_t l3_bytes = 8 << 20;
+  int64_t memory_bytes = 0;  ///< of a GPU; 0: unknown
 
   bool has(std::string_view feature) const;
   bool is_gpu() const {

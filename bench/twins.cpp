@@ -21,12 +21,17 @@ tuner::Run run_of(Contender& contender) {
   return [&contender, call = int64_t{0}]() mutable { (void)contender.run(call++); };
 }
 
-tuner::Run slowed_run_of(Contender& contender, double wait_ns, const tuner::Clock& clock) {
-  return [run = run_of(contender), wait = static_cast<int64_t>(wait_ns), &clock]() {
-    run();
-    for (const int64_t until = clock() + wait; clock() < until;) {
-    }
-  };
+tuner::Timer timer_of(Contender& contender, const tuner::Clock& clock) {
+  return tuner::timed_by(clock, run_of(contender));
+}
+
+tuner::Timer slowed_timer_of(Contender& contender, double wait_ns, const tuner::Clock& clock) {
+  return tuner::timed_by(clock,
+                         [run = run_of(contender), wait = static_cast<int64_t>(wait_ns), &clock]() {
+                           run();
+                           for (const int64_t until = clock() + wait; clock() < until;) {
+                           }
+                         });
 }
 
 Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, int64_t comparisons,
@@ -49,15 +54,15 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
     TW_TRY(const auto two, make_ours(found.artifact, setup, Interface::Storage, pool));
     TW_RETURN_IF_ERROR(one->run(0));
     TW_RETURN_IF_ERROR(two->run(0));
-    const tuner::Samples samples = tuner::sample(run_of(*one), {}, clock);
+    const tuner::Samples samples = tuner::sample(timer_of(*one, clock), {}, clock);
     row.latency_ns = samples.estimate.min_ns;
     const tuner::Comparison equal =
-        tuner::compare_abba(run_of(*one), run_of(*two), tuner::most_rounds, {}, clock);
+        tuner::compare_abba(timer_of(*one, clock), timer_of(*two, clock), tuner::most_rounds, {});
     row.equal_apart += equal.winner != tuner::Winner::Tie;
     row.equal_ratios.push_back(equal.ratio);
-    const tuner::Comparison slowed =
-        tuner::compare_abba(run_of(*one), slowed_run_of(*two, slowdown * row.latency_ns, clock),
-                            tuner::most_rounds, {}, clock);
+    const tuner::Comparison slowed = tuner::compare_abba(
+        timer_of(*one, clock), slowed_timer_of(*two, slowdown * row.latency_ns, clock),
+        tuner::most_rounds, {});
     row.slowed_found += slowed.winner == tuner::Winner::A;
     row.slowed_ratios.push_back(slowed.ratio);
   }

@@ -6,17 +6,12 @@
 #include "base/text.h"
 #include "codegen/gpu_compile.h"
 #include "runtime/device.h"
+#include "tuner/device.h"
 
 namespace tw::tools {
 namespace {
 
 using runtime::DeviceFacts;
-
-void take_facts(const DeviceFacts& facts, Target& target) {
-  target.cpu = facts.name;
-  target.cores = facts.multiprocessors;
-  target.l2_bytes = facts.l2_bytes;
-}
 
 /// Where a chip has instructions of its own alone ("sm_90a"), kernels may use them.
 Result<Target> target_of(const DeviceFacts& facts) {
@@ -38,7 +33,7 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
     chosen.missing.push_back(fmt::format("a GPU of {}: this is {}, {}", chosen.target.gpu,
                                          (*device)->facts().name, (*device)->facts().architecture));
   } else {
-    take_facts((*device)->facts(), chosen.target);
+    chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
   }
   if (const auto compiler = codegen::gpu_toolchain(chosen.target, nvrtc); !compiler)
     chosen.missing.push_back(compiler.error().message);
@@ -55,7 +50,7 @@ Result<ChosenTarget> chosen_opencl() {
   TW_TRY(Target target, parse_target("opencl"));
   ChosenTarget chosen{std::move(target), {}};
   if (const auto device = runtime::open_opencl_device()) {
-    take_facts((*device)->facts(), chosen.target);
+    chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
   } else {
     chosen.missing.push_back(device.error().message);
   }

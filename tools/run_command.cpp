@@ -172,7 +172,8 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(tuner::Conversions conversions,
          tuner::Conversions::of(kernel, s.workload, inputs, buffers));
   const tuner::Run once = [&] { (void)conversions.call(kernel, pointers, pool, s.threads); };
-  const tuner::Estimate time = tuner::sample(once, {}, here.clock).estimate;
+  const tuner::Estimate time =
+      tuner::sample(tuner::timed_by(here.clock, once), {}, here.clock).estimate;
   const auto flops = static_cast<double>(kernel.info().flops);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(print_as_json(s, checked, time, flops));

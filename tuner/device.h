@@ -6,10 +6,15 @@
 #include <string>
 
 #include "base/target.h"
+#include "runtime/device.h"
 
 namespace tw::tuner {
 
-/// "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB; L3 32 MiB"
+/// "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB; L3 32 MiB", and of a GPU
+/// "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB".
 std::string device_text(const Target& target);
+
+/// The target of a GPU as the device at hand is one. Its identity and what kernels may use stay.
+Target with_facts(Target target, const runtime::DeviceFacts& facts);
 
 }  // namespace tw::tuner

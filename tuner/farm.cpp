@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <utility>
 
+#include "tuner/device.h"
 #include "tuner/sandbox.h"
 
 namespace tw::tuner {
@@ -39,11 +41,17 @@ constexpr double timeouts_per_build = 6;
 // More would have less than two candidates of a batch each.
 constexpr int most_builders = 4;
 
+// Another tuner's turn is one job of its own.
+constexpr double device_patience_s = 60;
+
 constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 
+/// A device is fed by one thread of the runner's.
 size_t builders_for(const Target& target, int threads) {
-  const int cores = target.cores > threads ? target.cores - threads : target.cores;
+  const int all = (target.is_gpu() ? host_target() : target).cores;
+  const int busy = target.is_gpu() ? 1 : threads;
+  const int cores = all > busy ? all - busy : all;
   return static_cast<size_t>(std::clamp(cores, 1, most_builders));
 }
 
@@ -70,7 +78,7 @@ Farm::~Farm() = default;
 Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
                          const Environment& environment, double timeout_s) {
   Farm farm;
-  farm.target_ = target.to_string();
+  farm.target_ = target;
   farm.threads_ = threads;
   farm.seed_ = seed;
   farm.timeout_s_ = timeout_s;
@@ -88,12 +96,22 @@ Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
     ProcessOptions options;
     options.argv = environment.worker;
     options.argv.push_back(kind);
-    if (kind == "build") options.argv.push_back(farm.scratch_->path());
     return options;
   };
   farm.builder_program_ = worker("build");
+  farm.builder_program_.argv.push_back(farm.scratch_->path());
   farm.builders_.resize(builders_for(target, threads));
-  TW_TRY(Process runner, Process::start(worker("run"), farm.waiting_clock_));
+  ProcessOptions runner_program = worker("run");
+  if (target.is_gpu()) {
+    // Apart from the artifacts, which only builders may write.
+    TW_TRY(farm.driver_scratch_, Scratch::make(temporary_places()));
+    runner_program.argv.push_back(target.to_string());
+    runner_program.argv.push_back(farm.driver_scratch_->path());
+    const auto places = std::filesystem::path(farm.driver_scratch_->path()).parent_path();
+    const bool cuda = target.architecture == Architecture::Cuda;
+    TW_TRY(farm.device_lock_, DeviceLock::open(places.string(), cuda ? "cuda" : "opencl"));
+  }
+  TW_TRY(Process runner, Process::start(std::move(runner_program), farm.waiting_clock_));
   farm.runner_ = std::move(runner);
   return farm;
 }
@@ -116,13 +134,10 @@ Status Farm::begin_build(const std::string& workload, const std::vector<std::str
     const size_t left = schedules.size() - next, idle = builders_.size() - i;
     const size_t count = (left + idle - 1) / idle;
     const auto first = schedules.begin() + static_cast<ptrdiff_t>(next);
-    const BuildJob job{workload,
-                       target_,
-                       code_generator_,
-                       scratch_->path(),
-                       {first, first + static_cast<ptrdiff_t>(count)},
-                       next_artifact_,
-                       use.packs};
+    const BuildJob job{
+        workload,         (use.reference ? host_target() : target_).to_string(), code_generator_,
+        scratch_->path(), {first, first + static_cast<ptrdiff_t>(count)},        next_artifact_,
+        use.packs};
     if (const Status status = hand_over(builder, job); !status) {
       give_up_building();
       return status;
@@ -246,7 +261,17 @@ Status Farm::load_reference() {
   return {};
 }
 
+Result<DeviceTurn> Farm::wait_for_device() {
+  if (!device_lock_) return DeviceTurn();
+  return device_lock_->take(waiting_clock_, clock_() + to_ns(device_patience_s + 2 * timeout_s_));
+}
+
 Result<std::string> Farm::ask_runner(const Job& job, double timeout_s, MeasureReply& fault) {
+  // A reference is prepared on the processor.
+  DeviceTurn turn;
+  if (!std::holds_alternative<PrepareJob>(job)) {
+    TW_TRY(turn, wait_for_device());
+  }
   const int64_t started = clock_();
   TW_RETURN_IF_ERROR(runner_->send(encode(job)));
   const Outcome outcome = runner_->receive(started + to_ns(timeout_s));
@@ -283,6 +308,25 @@ Result<CompareReply> Farm::compare(const std::string& a, const std::string& b, i
   }
   TW_RETURN_IF_ERROR(decode(bytes, reply));
   return reply;
+}
+
+Result<Target> Farm::machine() {
+  if (!target_.is_gpu()) return target_;
+  if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  MeasureReply fault;
+  TW_TRY(const std::string bytes, ask_runner(Job(DescribeJob{}), 30 + timeout_s_, fault));
+  if (bytes.empty())
+    return fail(ErrorCode::Environment,
+                fmt::format("[device] the driver fails: {}: {}", fault.status, fault.reason));
+  DescribeReply reply;
+  TW_RETURN_IF_ERROR(decode(bytes, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::Environment, reply.error);
+  runtime::DeviceFacts facts;
+  facts.name = reply.name;
+  facts.multiprocessors = static_cast<int>(reply.multiprocessors);
+  facts.l2_bytes = reply.l2_bytes;
+  facts.memory_bytes = reply.memory_bytes;
+  return with_facts(target_, facts);
 }
 
 Result<double> Farm::peak_gflops() {

@@ -2,7 +2,8 @@
 #pragma once
 // The workers of a tuning run, as the parent sees them: some build candidates, one runs them, of
 // whatever workloads. Each job has a deadline; a worker that dies, hangs or talks nonsense is
-// replaced and its job answered with a status. Not thread-safe.
+// replaced and its job answered with a status. A device is measured on while no other tuner of the
+// user does (device_lock.h). Not thread-safe.
 //
 //   TW_TRY(Farm farm, Farm::start(target, 1, 1, environment, 10));
 //   TW_RETURN_IF_ERROR(farm.begin_build(workload, {schedule}, {}));
@@ -18,6 +19,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "dsl/workload.h"
+#include "tuner/device_lock.h"
 #include "tuner/jobs.h"
 #include "tuner/process.h"
 #include "tuner/scratch.h"
@@ -29,6 +31,8 @@ namespace tw::tuner {
 struct BuildUse {
   bool packs = false;   ///< with packing kernels, where trials go without
   bool needed = false;  ///< for a result: goes on a while after an interrupt
+  /// What the others are compared with: it runs on the processor, whatever they run on.
+  bool reference = false;
 };
 
 /// Of a run that was stopped before there was anything to keep.
@@ -36,9 +40,9 @@ tl::unexpected<Error> interrupted_at_start();
 
 class Farm {
  public:
-  /// Starts the runner and makes a private directory for artifacts; builders, at most four, start
-  /// with their first jobs, on the cores that the kernel leaves free or else on all of them.
-  /// Environment when it cannot.
+  /// Starts the runner, for the processor or for a device, and makes a private directory for
+  /// artifacts; builders, at most four, start with their first jobs, on the cores that the kernel
+  /// leaves free or else on all of them. Environment when it cannot.
   static Result<Farm> start(const Target& target, int threads, uint64_t seed,
                             const Environment& environment, double timeout_s);
   Farm(Farm&&) = default;
@@ -63,6 +67,9 @@ class Farm {
   /// A candidate's fault is an answer, not an error.
   Result<MeasureReply> measure(const MeasureJob& job);
   Result<CompareReply> compare(const std::string& a, const std::string& b, int rounds);
+  /// The target as the machine is that the runner measures on: of a device, what its driver says.
+  /// Environment where there is none.
+  Result<Target> machine();
   /// Of the machine, on the kernel's threads: measured now and then, as clocks move by 30 % within
   /// minutes on some machines.
   Result<double> peak_gflops();
@@ -83,11 +90,12 @@ class Farm {
   void give_up_building();
   void busy(int64_t from_ns, int64_t to_ns);
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
+  Result<DeviceTurn> wait_for_device();
   Status restart_runner();
   Status load_reference();
   Result<double> measure_peak();
 
-  std::string target_;
+  Target target_;
   std::string workload_, reference_;  ///< that the runner is ready for
   int threads_ = 1;
   uint64_t seed_ = 1;
@@ -97,7 +105,8 @@ class Farm {
   /// Shared with the clock by which workers are waited for.
   struct Patience;
   std::shared_ptr<Patience> patience_;
-  std::optional<Scratch> scratch_;
+  std::optional<Scratch> scratch_, driver_scratch_;
+  std::optional<DeviceLock> device_lock_;
   ProcessOptions builder_program_;
   Clock waiting_clock_;
   std::vector<Builder> builders_;

@@ -22,6 +22,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakReply, error, gflops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DescribeReply, error, name, multiprocessors, l2_bytes,
+                                   memory_bytes)
+
+// A job without particulars.
+void to_json(json& value, const DescribeJob&) { value = json::object(); }
+void from_json(const json&, DescribeJob&) {}
 
 namespace {
 
@@ -74,10 +80,12 @@ std::string encode(const PrepareReply& reply) { return to_bytes(reply); }
 std::string encode(const MeasureReply& reply) { return to_bytes(reply); }
 std::string encode(const CompareReply& reply) { return to_bytes(reply); }
 std::string encode(const PeakReply& reply) { return to_bytes(reply); }
+std::string encode(const DescribeReply& reply) { return to_bytes(reply); }
 Status decode(std::string_view bytes, BuildReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, PrepareReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, MeasureReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, CompareReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, PeakReply& reply) { return from_bytes(bytes, reply); }
+Status decode(std::string_view bytes, DescribeReply& reply) { return from_bytes(bytes, reply); }
 
 }  // namespace tw::tuner

@@ -64,7 +64,7 @@ struct CompareJob {
   int64_t rounds = 15;
 };
 struct CompareReply {
-  std::string error;
+  std::string error = {};
   double ratio = 1, low = 1, high = 1, noise_floor = 0;  ///< as Comparison: above 1, a is faster
   int64_t winner = 2;                                    ///< a Winner
 };
@@ -77,7 +77,14 @@ struct PeakReply {
   double gflops = 0;
 };
 
-using Job = std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob>;
+/// What device do you measure on?
+struct DescribeJob {};
+struct DescribeReply {
+  std::string error = {}, name = {};
+  int64_t multiprocessors = 0, l2_bytes = 0, memory_bytes = 0;  ///< as runtime::DeviceFacts
+};
+
+using Job = std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob, DescribeJob>;
 
 std::string encode(const Job& job);
 Result<Job> decode_job(std::string_view bytes);
@@ -87,11 +94,13 @@ std::string encode(const PrepareReply& reply);
 std::string encode(const MeasureReply& reply);
 std::string encode(const CompareReply& reply);
 std::string encode(const PeakReply& reply);
+std::string encode(const DescribeReply& reply);
 /// Invalid when the bytes are no such reply: the worker's word is not trusted.
 Status decode(std::string_view bytes, BuildReply& reply);
 Status decode(std::string_view bytes, PrepareReply& reply);
 Status decode(std::string_view bytes, MeasureReply& reply);
 Status decode(std::string_view bytes, CompareReply& reply);
 Status decode(std::string_view bytes, PeakReply& reply);
+Status decode(std::string_view bytes, DescribeReply& reply);
 
 }  // namespace tw::tuner

@@ -72,14 +72,8 @@ double quantile_of(const std::vector<double>& sorted, double quantile) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-int64_t time_calls(const Run& run, int64_t calls, const Clock& clock) {
-  const int64_t start = clock();
-  for (int64_t i = 0; i < calls; ++i) run();
-  return clock() - start;
-}
-
-double time_batch(const Run& run, int64_t calls, const Clock& clock) {
-  return static_cast<double>(time_calls(run, calls, clock)) / static_cast<double>(calls);
+double time_batch(const Timer& timer, int64_t calls) {
+  return static_cast<double>(timer(calls)) / static_cast<double>(calls);
 }
 
 struct Batch {
@@ -90,12 +84,12 @@ struct Batch {
 };
 
 /// How many calls make a batch long enough.
-Batch fit_batch(const Run& run, const Sampling& options, const Clock& clock) {
+Batch fit_batch(const Timer& timer, const Sampling& options) {
   const int64_t readable_ns = resolutions_per_batch * options.timer_resolution_ns;
   const int64_t wanted_ns = std::max(options.min_batch_ns, readable_ns);
   Batch batch;
   for (;;) {
-    batch.elapsed_ns = time_calls(run, batch.calls, clock);
+    batch.elapsed_ns = timer(batch.calls);
     if (batch.elapsed_ns >= wanted_ns) return batch;
     if (batch.calls >= options.max_batch_calls) break;
     // A fifth more than seems needed, for the next batch may be faster; at most ten times, for the
@@ -113,12 +107,12 @@ Batch fit_batch(const Run& run, const Sampling& options, const Clock& clock) {
 
 /// Adds timings of the batch to `raw_ns`, which holds one, until one is below the limit or no pause
 /// explains that none is; whether one is.
-bool probe_until_below(double limit_ns, const Run& run, int64_t calls, const Clock& clock,
+bool probe_until_below(double limit_ns, const Timer& timer, int64_t calls,
                        std::vector<double>& raw_ns) {
   const double pause_ns = preemption_ns / static_cast<double>(calls);
   while (raw_ns.back() > limit_ns) {
     if (raw_ns.size() >= most_probes || raw_ns.back() - pause_ns > limit_ns) return false;
-    raw_ns.push_back(time_batch(run, calls, clock));
+    raw_ns.push_back(time_batch(timer, calls));
   }
   return true;
 }
@@ -137,13 +131,12 @@ struct Round {
   std::array<double, 2> a, b;
 };
 
-Round time_round(const Run& run_a, int64_t calls_a, const Run& run_b, int64_t calls_b,
-                 const Clock& clock) {
+Round time_round(const Timer& a, int64_t calls_a, const Timer& b, int64_t calls_b) {
   Round round;
-  round.a[0] = time_batch(run_a, calls_a, clock);
-  round.b[0] = time_batch(run_b, calls_b, clock);
-  round.b[1] = time_batch(run_b, calls_b, clock);
-  round.a[1] = time_batch(run_a, calls_a, clock);
+  round.a[0] = time_batch(a, calls_a);
+  round.b[0] = time_batch(b, calls_b);
+  round.b[1] = time_batch(b, calls_b);
+  round.a[1] = time_batch(a, calls_a);
   return round;
 }
 
@@ -201,28 +194,36 @@ int64_t timer_resolution_ns(const Clock& clock) {
   return smallest;
 }
 
-Samples sample(const Run& run, const Sampling& options, const Clock& clock) {
-  return sample_until(run, std::numeric_limits<double>::infinity(), options, clock);
+Timer timed_by(const Clock& clock, const Run& run) {
+  return [clock, run](int64_t calls) {
+    const int64_t start = clock();
+    for (int64_t i = 0; i < calls; ++i) run();
+    return clock() - start;
+  };
 }
 
-Samples sample_until(const Run& run, double incumbent_ns, const Sampling& options,
+Samples sample(const Timer& timer, const Sampling& options, const Clock& clock) {
+  return sample_until(timer, std::numeric_limits<double>::infinity(), options, clock);
+}
+
+Samples sample_until(const Timer& timer, double incumbent_ns, const Sampling& options,
                      const Clock& clock) {
   const int64_t start_ns = clock();
-  std::vector<double> first = {time_batch(run, 1, clock)};
-  if (!probe_until_below(hopeless_first_call * incumbent_ns, run, 1, clock, first))
+  std::vector<double> first = {time_batch(timer, 1)};
+  if (!probe_until_below(hopeless_first_call * incumbent_ns, timer, 1, first))
     return ended(SampleState::Dropped, std::move(first), 1);
 
-  const Batch batch = fit_batch(run, options, clock);
+  const Batch batch = fit_batch(timer, options);
   if (batch.too_fast) return ended(SampleState::TooFast, {}, batch.calls);
   std::vector<double> raw = {batch.probe_ns()};
-  if (!probe_until_below(hopeless_probe * incumbent_ns, run, batch.calls, clock, raw))
+  if (!probe_until_below(hopeless_probe * incumbent_ns, timer, batch.calls, raw))
     return ended(SampleState::Dropped, std::move(raw), batch.calls);
 
   double best_ns = *std::min_element(raw.begin(), raw.end());
   const auto least = static_cast<size_t>(options.min_samples);
   while (raw.size() < static_cast<size_t>(options.max_samples) &&
          clock() - start_ns < options.max_total_ns) {
-    raw.push_back(time_batch(run, batch.calls, clock));
+    raw.push_back(time_batch(timer, batch.calls));
     best_ns = std::min(best_ns, raw.back());
     if (raw.size() >= minimum_counts_from && best_ns > hopeless_minimum * incumbent_ns)
       return ended(SampleState::Dropped, std::move(raw), batch.calls);
@@ -235,14 +236,14 @@ Samples sample_until(const Run& run, double incumbent_ns, const Sampling& option
   return ended(SampleState::Noisy, std::move(raw), batch.calls);
 }
 
-Comparison compare_abba(const Run& run_a, const Run& run_b, int rounds, const Sampling& options,
-                        const Clock& clock) {
+Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
+                        const Sampling& options) {
   TW_CHECK(rounds > 0);
   Comparison c;
-  run_a();
-  run_b();
-  const Batch a = fit_batch(run_a, options, clock);
-  const Batch b = fit_batch(run_b, options, clock);
+  timer_a(1);
+  timer_b(1);
+  const Batch a = fit_batch(timer_a, options);
+  const Batch b = fit_batch(timer_b, options);
   if (a.too_fast || b.too_fast) {
     c.state = SampleState::TooFast;
     return c;
@@ -250,7 +251,7 @@ Comparison compare_abba(const Run& run_a, const Run& run_b, int rounds, const Sa
   SelfRatio self_a, self_b;
   std::vector<double> ratios;
   for (int i = 0; i < rounds; ++i) {
-    const Round round = time_round(run_a, a.calls, run_b, b.calls, clock);
+    const Round round = time_round(timer_a, a.calls, timer_b, b.calls);
     self_a.add(i, round.a);
     self_b.add(i, round.b);
     ratios.push_back(std::min(round.b[0], round.b[1]) / std::min(round.a[0], round.a[1]));

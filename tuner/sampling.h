@@ -7,12 +7,14 @@
 // estimate is a low quantile with an order-statistic interval, and a comparison is interleaved,
 // with the session's own A/A noise as the least difference it will call real.
 //
-//   Samples s = sample_until(run, incumbent_ns, {}, clock);  // hopeless: ends after one probe
+//   const Timer timer = timed_by(clock, run);
+//   Samples s = sample_until(timer, incumbent_ns, {}, clock);  // hopeless: ends after one probe
 //   if (s.state == SampleState::Settled) ...
-//   Comparison c = compare_abba(run, run_incumbent, 15, {}, clock);
-//   if (c.winner == Winner::A) ...                           // replaces the incumbent
+//   Comparison c = compare_abba(timer, incumbent_timer, 15, {});
+//   if (c.winner == Winner::A) ...                             // replaces the incumbent
 //
-// The functions time on the calling thread; they keep no state.
+// What is timed runs on the calling thread or on a device with a clock of its own. The functions
+// keep no state.
 
 #include <cstdint>
 #include <functional>
@@ -24,6 +26,12 @@ namespace tw::tuner {
 
 /// One call of the kernel, with its buffers as the workload sees them.
 using Run = std::function<void()>;
+
+/// Makes so many calls, one after the other, and says how many ns they took together.
+using Timer = std::function<int64_t(int64_t calls)>;
+
+/// Calls on this thread, by this clock.
+Timer timed_by(const Clock& clock, const Run& run);
 
 struct Sampling {
   /// Calls are timed in batches at least this long, and at least 100 timer resolutions.
@@ -70,12 +78,12 @@ struct Samples {
 /// The smallest step of the clock; 0 if it never moves while read.
 int64_t timer_resolution_ns(const Clock& clock);
 
-/// One warm-up call, then batches until settled.
-Samples sample(const Run& run, const Sampling& options, const Clock& clock);
+/// One warm-up call, then batches until settled. The clock says when max_total_ns have passed.
+Samples sample(const Timer& timer, const Sampling& options, const Clock& clock);
 
 /// As sample(), but gives up as soon as the candidate is clearly behind the incumbent's latency,
 /// and is content with a few samples of one that is 5 % behind.
-Samples sample_until(const Run& run, double incumbent_ns, const Sampling& options,
+Samples sample_until(const Timer& timer, double incumbent_ns, const Sampling& options,
                      const Clock& clock);
 
 enum class Winner { A, B, Tie };
@@ -96,7 +104,7 @@ inline constexpr int least_rounds = 7, most_rounds = 11;
 /// only if the interval excludes 1 and the ratio exceeds the noise floor. Both should run on the
 /// same buffers: where pages lie in the caches can make 2-4 % between equal kernels on different
 /// ones.
-Comparison compare_abba(const Run& run_a, const Run& run_b, int rounds, const Sampling& options,
-                        const Clock& clock);
+Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
+                        const Sampling& options);
 
 }  // namespace tw::tuner

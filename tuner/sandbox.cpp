@@ -105,9 +105,6 @@ constexpr std::array always_forbidden = {
     // other processes
     TW_CALL(setsid), TW_CALL(ptrace), TW_CALL(process_vm_readv), TW_CALL(process_vm_writev),
     TW_CALL(tkill), TW_CALL(rt_sigqueueinfo),
-    // network
-    TW_CALL(socket), TW_CALL(socketpair), TW_CALL(connect), TW_CALL(bind), TW_CALL(listen),
-    TW_CALL(accept), TW_CALL(accept4),
     // ways around the other rules
     TW_CALL(io_uring_setup), TW_CALL(bpf), TW_CALL(perf_event_open), TW_CALL(userfaultfd),
     TW_CALL(unshare), TW_CALL(setns), TW_CALL(mount), TW_CALL(umount2), TW_CALL(chroot),
@@ -116,6 +113,10 @@ constexpr std::array always_forbidden = {
     // changes of files that Landlock does not see
     TW_CALL(chown), TW_CALL(fchown), TW_CALL(lchown), TW_CALL(fchownat), TW_CALL(setxattr),
     TW_CALL(lsetxattr), TW_CALL(fsetxattr), TW_CALL(utimensat)};
+
+constexpr std::array network = {TW_CALL(socket), TW_CALL(socketpair), TW_CALL(connect),
+                                TW_CALL(bind),   TW_CALL(listen),     TW_CALL(accept),
+                                TW_CALL(accept4)};
 
 /// Compiler drivers start programs, raise their stack limit, and linkers make files executable.
 constexpr std::array forbidden_unless_building = {TW_CALL(fork),
@@ -146,6 +147,8 @@ constexpr std::array sometimes_forbidden = {TW_CALL(clone),    TW_CALL(kill), TW
 
 std::string_view call_name(int number) {
   for (const Forbidden& call : always_forbidden)
+    if (call.number == number) return call.name;
+  for (const Forbidden& call : network)
     if (call.number == number) return call.name;
   for (const Forbidden& call : forbidden_unless_building)
     if (call.number == number) return call.name;
@@ -279,7 +282,23 @@ Status allow_writes(int ruleset, const std::string& path, uint64_t rights) {
               fmt::format("[sandbox] Landlock does not take '{}': {}", path, std::strerror(errno)));
 }
 
-Status allow_scratch(int ruleset, const Limits& limits, uint64_t rights) {
+/// Where drivers of GPUs reach theirs, as far as there are any.
+std::vector<std::string> gpu_devices() {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/dev", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.starts_with("nvidia") || name == "dri" || name == "kfd")
+      paths.push_back(at->path().string());
+  }
+  return paths;
+}
+
+Status allow_places(int ruleset, const Limits& limits, uint64_t rights) {
+  if (limits.runs_drivers)
+    for (const std::string& path : gpu_devices())
+      TW_RETURN_IF_ERROR(allow_writes(ruleset, path, LANDLOCK_ACCESS_FS_WRITE_FILE));
   if (limits.scratch_dir.empty()) return {};
   TW_RETURN_IF_ERROR(allow_writes(ruleset, limits.scratch_dir, rights));
   return allow_writes(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
@@ -299,7 +318,7 @@ Status confine_writes(const Limits& limits, Restrictions* done) {
   if (ruleset < 0)
     return fail(ErrorCode::Environment,
                 fmt::format("[sandbox] Landlock: {}", std::strerror(errno)));
-  Status status = allow_scratch(ruleset, limits, rights);
+  Status status = allow_places(ruleset, limits, rights);
   if (status && ::syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
     status =
         fail(ErrorCode::Environment, fmt::format("[sandbox] Landlock: {}", std::strerror(errno)));
@@ -356,6 +375,8 @@ void forbid_processes(Rules* rules) {
 int add_rules(scmp_filter_ctx filter, const Limits& limits) {
   Rules rules(filter);
   for (const Forbidden& call : always_forbidden) rules.forbid(call.number);
+  for (const Forbidden& call : network)
+    limits.runs_drivers ? rules.deny_as(EACCES, call.number) : rules.forbid(call.number);
   rules.forbid_if(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG));
   if (!limits.may_start_programs) forbid_processes(&rules);
   if (limits.scratch_dir.empty()) {

@@ -15,7 +15,7 @@
 //   TW_TRY(Restrictions done, restrict_self({.scratch_dir = dir}));
 //   ... from here on foreign code may run; each further thread starts with a SignalStack.
 //
-// Devices whose drivers open files or sockets are opened before restrict_self().
+// A driver is loaded after restrict_self(), so that its threads are bound too.
 // What a kernel lacks (an old Linux without Landlock, another architecture) is listed, not fatal.
 
 #include <cstdint>
@@ -33,8 +33,12 @@ struct Limits {
   int64_t address_space_bytes = int64_t{16} << 30;  ///< 0: unlimited, as CUDA needs it
   int64_t file_bytes = int64_t{256} << 20;          ///< of any one file, memfds included
   int open_files = 64;
-  bool may_start_programs = false;  ///< for workers that run compilers; never for candidates
-  std::string scratch_dir = {};     ///< the only place where files can be written; empty: nowhere
+  /// For workers that run compilers, and for drivers that do; never for candidates alone.
+  bool may_start_programs = false;
+  /// Devices of GPUs can be written to, and who asks for a socket is refused, not ended: drivers
+  /// look for services that need not be there.
+  bool runs_drivers = false;
+  std::string scratch_dir = {};  ///< the only place where files can be written; empty: nowhere
 };
 
 struct Restrictions {

@@ -69,9 +69,10 @@ Result<std::unique_ptr<Shared>> Shared::start(const Target& target, const TuneOp
   const int64_t started_ns = environment.clock();
   TW_TRY(Farm farm,
          Farm::start(target, options.threads, options.seed, environment, options.timeout_s));
+  TW_TRY(Target machine, farm.machine());
   db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
                         {.batch = static_cast<size_t>(options.batch)});
-  return std::unique_ptr<Shared>(new Shared{.target = target,
+  return std::unique_ptr<Shared>(new Shared{.target = std::move(machine),
                                             .options = options,
                                             .store = &store,
                                             .environment = environment,
@@ -157,13 +158,14 @@ void Session::report() {
 std::string Session::reference_schedule() const {
   const schedules::Schedule plain(workload_->compute);
   if (flops_ <= most_plain_flops) return plain.to_string();
-  const schedules::Schedule tiled = space_.schedule(space_.default_point());
+  const auto space = schedules::Space::derive(workload_->compute, host_target());
+  const schedules::Schedule tiled = space.schedule(space.default_point());
   return (tiled.program() ? tiled : plain).to_string();
 }
 
 Status Session::begin_reference() {
   report();
-  return farm_.begin_build(key_, {reference_schedule()}, {.packs = true});
+  return farm_.begin_build(key_, {reference_schedule()}, {.packs = true, .reference = true});
 }
 
 Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
@@ -455,7 +457,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   if (checked.status != "ok")
     return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}",
                                                  checked.status, checked.reason));
-  TW_TRY(tuned.artifact, runtime::read_artifact(*built));
+  TW_TRY(tuned.artifact, runtime::read_artifact(*built, runtime::Trust::Own, target_));
   tuned.ended = ended;
   tuned.failures = failures_;
   tuned.spent_s = spent_s_;

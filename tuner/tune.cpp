@@ -53,7 +53,7 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, cons
       known.push_back(from_database(goal.workload, target, options.threads, store, environment));
     return known;
   }
-  const bool overlaps = options.threads < target.cores;
+  const bool overlaps = target.is_gpu() || options.threads < target.cores;
   TW_TRY(Suite suite, Suite::open(goals, target, options, store, environment, on_progress));
 
   std::optional<Work> proposed = suite.next(), building;
@@ -135,12 +135,12 @@ Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view sche
                             const Target& target, int threads, bool verify,
                             const Environment& environment) {
   TW_TRY(Farm farm, Farm::start(target, threads, 1, environment, 60));
-  const BuildUse use = {.packs = true};
-  const auto built = farm.build(workload.key(), std::string(schedule), use);
+  const auto built = farm.build(workload.key(), std::string(schedule), {.packs = true});
   if (!built) return fail(built.error().code, "[compile] " + built.error().message);
   if (!verify) return Built{std::move(farm), *built};
   const auto reference =
-      farm.build(workload.key(), schedules::Schedule(workload.compute).to_string(), use);
+      farm.build(workload.key(), schedules::Schedule(workload.compute).to_string(),
+                 {.packs = true, .reference = true});
   if (!reference)
     return fail(ErrorCode::Environment,
                 "[tune] the reference kernel cannot be built: " + reference.error().message);
@@ -170,7 +170,8 @@ Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_v
   if (reply.status != "ok")
     return fail(ErrorCode::Invalid, fmt::format("[replay] {}: {}", reply.status, reply.reason));
   TW_TRY(const double peak, built.farm.peak_gflops());
-  db::Record record = trial_record(workload, target, threads, schedule, reply, peak);
+  TW_TRY(const Target machine, built.farm.machine());
+  db::Record record = trial_record(workload, machine, threads, schedule, reply, peak);
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
 }

@@ -115,7 +115,8 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, cons
                                             const Environment& environment,
                                             const OnProgress& on_progress);
 
-/// What the database holds for the workload on this target, device and number of threads.
+/// What the database holds for the workload on this target, device and number of threads. A GPU's
+/// device is as with_facts() makes it (tuner/device.h).
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads);
 

@@ -5,18 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <type_traits>
 
-#include "base/integer.h"
 #include "codegen/abi.h"
+#include "tuner/packing.h"
 
 namespace tw::tuner {
 namespace {
-
-Verdict rejected(db::TrialStatus status, std::string reason) {
-  return {status, std::move(reason), 0};
-}
 
 /// One run of a kernel: the conditions that must make no difference.
 struct Conditions {
@@ -59,93 +53,6 @@ Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload&
   return buffers.outputs(kernel);
 }
 
-/// Calls visit(storage position, logical position or -1) for each element of the storage, in order.
-template <typename Visit>
-void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& shape,
-                      const Visit& visit) {
-  const std::vector<int64_t> extents = layout.storage_shape(shape);
-  const auto& parts = layout.parts();
-  std::vector<int64_t> step(parts.size()), index(parts.size(), 0), at(shape.size(), 0);
-  std::vector<int64_t> stride(shape.size(), 1), scale(shape.size(), 1);
-  for (size_t d = shape.size(); d > 1; --d) stride[d - 2] = stride[d - 1] * shape[d - 1];
-  for (size_t p = parts.size(); p > 0; --p) {
-    const auto d = static_cast<size_t>(parts[p - 1].dim);
-    step[p - 1] = scale[d];
-    if (parts[p - 1].factor > 0) scale[d] *= parts[p - 1].factor;
-  }
-  int64_t elements = 1;
-  for (const int64_t extent : extents) elements *= extent;
-  // Along the innermost part everything moves by one step: that is the loop that has to be fast.
-  const int64_t run = extents.back();
-  const auto inner = static_cast<size_t>(parts.back().dim);
-  const int64_t inner_stride = step.back() * stride[inner];
-  for (int64_t first = 0; first < elements; first += run) {
-    int64_t logical = 0;
-    int64_t inside = ceil_div(std::max<int64_t>(shape[inner] - at[inner], 0), step.back());
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (d != inner && at[d] >= shape[d]) inside = 0;
-      logical += at[d] * stride[d];
-    }
-    inside = std::min(inside, run);
-    for (int64_t i = 0; i < inside; ++i) visit(first + i, logical + i * inner_stride);
-    for (int64_t i = inside; i < run; ++i) visit(first + i, -1);
-    for (size_t p = parts.size() - 1; p > 0; --p) {
-      const auto d = static_cast<size_t>(parts[p - 1].dim);
-      at[d] += step[p - 1];
-      if (++index[p - 1] < extents[p - 1]) break;
-      at[d] -= step[p - 1] * extents[p - 1];
-      index[p - 1] = 0;
-    }
-  }
-}
-
-/// Calls copy(size) with the element's size as a constant, so that copying one is one instruction.
-template <typename Copy>
-void with_size(DType type, const Copy& copy) {
-  switch (size_bytes(type)) {
-    case 1:
-      return copy(std::integral_constant<size_t, 1>());
-    case 2:
-      return copy(std::integral_constant<size_t, 2>());
-    case 4:
-      return copy(std::integral_constant<size_t, 4>());
-    default:
-      TW_CHECK(size_bytes(type) == 8);
-      return copy(std::integral_constant<size_t, 8>());
-  }
-}
-
-void pack(const dsl::Layout& layout, const dsl::Array& logical, std::byte* storage) {
-  if (layout.is_row_major()) {
-    std::memcpy(storage, logical.data.data(), logical.data.size());
-    return;
-  }
-  with_size(logical.type, [&](auto size) {
-    for_each_element(layout, logical.shape, [&](int64_t to, int64_t from) {
-      std::byte* element = storage + static_cast<size_t>(to) * size;
-      if (from < 0) {
-        std::memset(element, 0, size);
-      } else {
-        std::memcpy(element, logical.data.data() + static_cast<size_t>(from) * size, size);
-      }
-    });
-  });
-}
-
-void unpack(const dsl::Layout& layout, const std::byte* storage, dsl::Array& logical) {
-  if (layout.is_row_major()) {
-    std::memcpy(logical.data.data(), storage, logical.data.size());
-    return;
-  }
-  with_size(logical.type, [&](auto size) {
-    for_each_element(layout, logical.shape, [&](int64_t from, int64_t to) {
-      if (to < 0) return;
-      std::memcpy(logical.data.data() + static_cast<size_t>(to) * size,
-                  storage + static_cast<size_t>(from) * size, size);
-    });
-  });
-}
-
 Result<std::shared_ptr<GuardedBuffer>> made(size_t bytes, const BufferOptions& options) {
   TW_TRY(GuardedBuffer buffer, GuardedBuffer::make(bytes, options));
   return std::make_shared<GuardedBuffer>(std::move(buffer));
@@ -154,25 +61,10 @@ Result<std::shared_ptr<GuardedBuffer>> made(size_t bytes, const BufferOptions& o
 Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
                                                      const dsl::Layout& layout,
                                                      const BufferOptions& options) {
-  int64_t elements = 1;
-  for (const int64_t extent : layout.storage_shape(array.shape)) elements *= extent;
-  TW_TRY(auto buffer, made(static_cast<size_t>(elements * size_bytes(array.type)), options));
+  TW_TRY(auto buffer, made(packed_bytes(layout, array), options));
   pack(layout, array, buffer->data());
   TW_RETURN_IF_ERROR(buffer->make_read_only());
   return buffer;
-}
-
-bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
-  for (const auto& [name, array] : a)
-    if (array.data != b.at(name).data) return false;
-  return true;
-}
-
-double worst_error(const dsl::Arrays& got, const dsl::Arrays& expected) {
-  double worst = 0;
-  for (const auto& [name, array] : expected)
-    worst = std::max(worst, relative_error(got.at(name), array));
-  return worst;
 }
 
 bool has_packs(const runtime::Kernel& kernel) {
@@ -231,10 +123,7 @@ Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
     if (options.align == Align::End)
       options.alignment = static_cast<size_t>(size_bytes(arguments[i].dtype));
     const std::string& name = arguments[i].name;
-    dsl::Layout layout = dsl::Layout::row_major(static_cast<int>(arguments[i].shape.size()));
-    if (!arguments[i].layout.empty()) {
-      TW_TRY(layout, dsl::Layout::parse(arguments[i].layout, workload.compute.letters_of(name)));
-    }
+    TW_TRY(dsl::Layout layout, layout_of(arguments[i], workload));
     std::shared_ptr<GuardedBuffer> own;
     std::shared_ptr<const GuardedBuffer> shared;
     if (arguments[i].is_output) {
@@ -308,45 +197,33 @@ Status Conversions::call(const runtime::Kernel& kernel, std::span<void* const> s
   return {};
 }
 
-Verdict compare(const dsl::Arrays& outputs, const Reference& reference) {
-  const double error = worst_error(outputs, reference.normal.outputs);
-  if (error <= reference.tolerance) return {db::TrialStatus::Ok, "", error};
-  return rejected(db::TrialStatus::Wrong,
-                  fmt::format("differs by {:.3g} of the largest element, at most "
-                              "{:.3g} is allowed",
-                              error, reference.tolerance));
-}
-
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
                const Reference& reference, PackedInputs& packed, runtime::ThreadPool& pool,
                int threads) {
   using db::TrialStatus;
-  const auto failed = [](const Error& error) {
-    const bool strayed = error.code == ErrorCode::Invalid;
-    return rejected(strayed ? TrialStatus::Oob : TrialStatus::Crash, error.message);
+  const auto outputs_of = [](Result<dsl::Arrays> outputs) -> Outputs {
+    if (outputs) return std::move(*outputs);
+    const bool strayed = outputs.error().code == ErrorCode::Invalid;
+    return rejected(strayed ? TrialStatus::Oob : TrialStatus::Crash, outputs.error().message);
   };
-  const auto run = [&](const Fill& fill, const Conditions& conditions) {
-    return run_once(kernel, workload, fill.inputs, conditions, packed, pool);
+  const auto conditions_of = [&](Pass pass) -> Conditions {
+    switch (pass) {
+      case Pass::Integers:
+        return {Align::Begin, Poison::Least, 1};
+      case Pass::Normal:
+        return {Align::End, Poison::First, threads};
+      case Pass::Again:
+        break;
+    }
+    return {Align::End, Poison::Most, 1, true};
   };
-  const auto integers = run(reference.integers, {Align::Begin, Poison::Least, 1});
-  if (!integers) return failed(integers.error());
-  const double allowed = reference.exact ? 0 : reference.tolerance;
-  if (const double error = worst_error(*integers, reference.integers.outputs); !(error <= allowed))
-    return rejected(TrialStatus::Wrong,
-                    fmt::format("differs by {:.3g} of the largest element on integer data", error));
-
-  const auto normal = run(reference.normal, {Align::End, Poison::First, threads});
-  if (!normal) return failed(normal.error());
-  const Verdict verdict = compare(*normal, reference);
-  if (verdict.status != TrialStatus::Ok) return verdict;
-  const auto again = run(reference.normal, {Align::End, Poison::Most, 1, true});
-  if (!again) return failed(again.error());
-  if (!same_bytes(*normal, *again))
-    return rejected(TrialStatus::Nondeterministic, "two runs on the same data differ");
-  if (!has_packs(kernel)) return verdict;
-  const auto called = call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads);
-  if (!called) return failed(called.error());
-  return compare(*called, reference);
+  const Verdict verdict = judge(reference, [&](const Fill& fill, Pass pass) {
+    return outputs_of(run_once(kernel, workload, fill.inputs, conditions_of(pass), packed, pool));
+  });
+  if (verdict.status != TrialStatus::Ok || !has_packs(kernel)) return verdict;
+  const Outputs called =
+      outputs_of(call_on_arrays(kernel, workload, reference.normal.inputs, pool, threads));
+  return called ? compare(*called, reference) : called.error();
 }
 
 }  // namespace tw::tuner

@@ -10,20 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "db/record.h"
 #include "dsl/layout.h"
 #include "dsl/workload.h"
 #include "runtime/kernel.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/reference.h"
+#include "tuner/verdict.h"
 
 namespace tw::tuner {
-
-struct Verdict {
-  db::TrialStatus status = db::TrialStatus::Ok;
-  std::string reason;
-  double error = 0;  ///< of the normal fill, relative to its largest element
-};
 
 /// Inputs in the layouts that kernels asked for, kept for the next ones that do: packing and the
 /// page faults of new memory cost more than a call. They are read-only for good, so no kernel can
@@ -87,9 +81,6 @@ class Conversions {
   std::vector<std::pair<int, const dsl::Array*>> inputs_;  ///< argument and the user's array
   std::vector<std::pair<int, dsl::Array>> outputs_;
 };
-
-/// Outputs of the normal fill against the reference's.
-Verdict compare(const dsl::Arrays& outputs, const Reference& reference);
 
 /// Three runs: integers on one thread, guards before the data; N(0, 1) on all threads, guards
 /// behind them; and that again, bit by bit the same, with the tasks in reverse on one thread.

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker program: `worker build <directory>` compiles, `worker run` verifies and times. Each
+// The worker program: `worker build <directory>` compiles, `worker run` verifies and times, and
+// `worker run <target> <directory>` does so on a device, whose driver writes to the directory. Each
 // answers one frame with one frame until its parent closes the connection.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <list>
+#include <optional>
 
 #include "codegen/compile.h"
 #include "runtime/artifact.h"
+#include "runtime/kernel.h"
 #include "schedules/schedule.h"
-#include "tuner/contention.h"
 #include "tuner/farm.h"
 #include "tuner/frame.h"
-#include "tuner/peak.h"
+#include "tuner/machine.h"
 #include "tuner/sampling.h"
 #include "tuner/sandbox.h"
 #include "tuner/tune.h"
+#include "tuner/verdict.h"
 #include "tuner/verify.h"
 
 namespace tw::tuner {
@@ -114,44 +118,35 @@ int64_t bytes_of(const Reference& reference) {
 /// What a runner remembers between jobs.
 class Runner {
  public:
+  /// Measures on the processor, or on a device of the target.
+  explicit Runner(const std::optional<Target>& target)
+      : machine_(target ? accelerator(*target) : processor(threads_, clock_)) {}
+
   std::string answer(const Job& job) {
     if (const auto* j = std::get_if<PrepareJob>(&job)) return encode(prepare(*j));
     if (const auto* j = std::get_if<MeasureJob>(&job)) return encode(measure(*j));
     if (const auto* j = std::get_if<CompareJob>(&job)) return encode(compare(*j));
     if (const auto* j = std::get_if<PeakJob>(&job)) return encode(peak(*j));
+    if (std::holds_alternative<DescribeJob>(job)) return encode(describe());
     return encode(PeakReply{"[worker] this worker does not build", 0});
   }
 
  private:
-  runtime::ThreadPool& pool() {
-    if (!pool_) {
-      runtime::PoolOptions options;
-      options.threads = threads_;
-      pool_ = std::make_unique<runtime::ThreadPool>(options);
-    }
-    return *pool_;
-  }
-
-  Result<runtime::Kernel> load(const std::string& path) {
-    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path));
-    return runtime::Kernel::load(std::move(artifact));
-  }
-
-  /// A workload that kernels can be measured of.
   struct Prepared {
     PrepareJob job;
-    dsl::Workload workload;
-    Reference reference;
+    Task task;
   };
+  /// The reference is a kernel of the processor, whatever the others are for.
   Result<Prepared> prepared(const PrepareJob& job) {
     TW_TRY(dsl::Workload workload, dsl::parse_workload(job.workload));
-    TW_TRY(const runtime::Kernel plain, load(job.reference));
-    TW_TRY(Reference reference, make_reference(workload, plain, job.seed, pool(), clock_));
-    return Prepared{job, std::move(workload), std::move(reference)};
+    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(job.reference));
+    TW_TRY(const runtime::Kernel plain, runtime::Kernel::load(std::move(artifact)));
+    TW_TRY(Reference reference, make_reference(workload, plain, job.seed, threads_.pool(), clock_));
+    return Prepared{job, {std::move(workload), std::move(reference)}};
   }
 
   PrepareReply prepare(const PrepareJob& job) {
-    threads_ = static_cast<int>(job.threads);
+    threads_.count = static_cast<int>(job.threads);
     const auto known = std::find_if(prepared_.begin(), prepared_.end(),
                                     [&](const Prepared& p) { return p.job == job; });
     if (known == prepared_.end()) {
@@ -163,54 +158,15 @@ class Runner {
     }
     int64_t bytes = 0;
     const auto erased = std::erase_if(prepared_, [&](const Prepared& p) {
-      bytes += bytes_of(p.reference);
+      bytes += bytes_of(p.task.reference);
       return &p != &prepared_.front() && bytes > most_prepared_bytes;
     });
-    if (erased > 0) packed_.clear();
-    workload_ = &prepared_.front().workload;
-    reference_ = &prepared_.front().reference;
-    return {"", reference_->error, reference_->plain_ns};
+    if (erased > 0) machine_->forget_inputs();
+    const Reference& reference = prepared_.front().task.reference;
+    return {"", reference.error, reference.plain_ns};
   }
 
-  /// Timed on the normal fill, with warm buffers.
-  struct Timed {
-    runtime::Kernel kernel;
-    KernelBuffers buffers;
-    std::vector<void*> pointers;
-    Conversions conversions;  ///< that are part of a call
-  };
-  Result<Timed> ready_to_time(runtime::Kernel kernel) {
-    TW_TRY(KernelBuffers buffers,
-           KernelBuffers::make(kernel, *workload_, reference_->normal.inputs,
-                               {.align = Align::Begin, .alignment = 64, .huge_pages = true},
-                               keeps_arrays(*workload_) ? nullptr : &packed_));
-    std::vector<void*> pointers = buffers.pointers();
-    TW_TRY(Conversions conversions,
-           Conversions::of(kernel, *workload_, reference_->normal.inputs, buffers));
-    return Timed{std::move(kernel), std::move(buffers), std::move(pointers),
-                 std::move(conversions)};
-  }
-  Run run_of(Timed& timed) {
-    return [&timed, this] {
-      (void)timed.conversions.call(timed.kernel, timed.pointers, *pool_, threads_);
-    };
-  }
-
-  /// Samples again when something else had the processor meanwhile; the quieter of two counts.
-  Samples undisturbed(const std::function<Samples()>& take) const {
-    const CounterSources sources{.whole_process = threads_ > 1};
-    std::optional<Samples> best;
-    const auto measure = [&] {
-      Samples samples = take();
-      if (!best || samples.estimate.latency_ns < best->estimate.latency_ns)
-        best = std::move(samples);
-      return best->state != SampleState::Dropped;
-    };
-    (void)measure_undisturbed([&] { return read_counters(sources); }, clock_, measure, 2);
-    return std::move(*best);
-  }
-
-  static Sampling sampling() {
+  Sampling sampling() const {
     Sampling options;
     // Of a kernel that takes longer, a batch is one call: seven are as good an estimate as seven
     // pairs, as what disturbs a sample lasts for longer than a call.
@@ -218,32 +174,27 @@ class Runner {
     options.min_samples = 7;
     options.max_samples = 24;
     options.max_total_ns = 60'000'000;
-    return options;
+    return machine_->fitted(options);
   }
 
   MeasureReply measure(const MeasureJob& job) {
-    if (!reference_) return {"crash", "[worker] measure before prepare"};
-    auto kernel = load(job.path);
-    if (!kernel) return {"compile_error", kernel.error().message};
-    const Verdict verdict = verify(*kernel, *workload_, *reference_, packed_, pool(), threads_);
+    if (prepared_.empty()) return {"crash", "[worker] measure before prepare"};
+    const auto subject = machine_->load(job.path, prepared_.front().task);
+    if (!subject) return {"compile_error", subject.error().message};
+    const Verdict verdict = (*subject)->verify();
     MeasureReply reply;
     reply.status = db::to_string(verdict.status);
     reply.reason = verdict.reason;
     reply.verified_error = verdict.error;
     if (verdict.status != db::TrialStatus::Ok || job.verify_only) return reply;
-    auto timed = ready_to_time(std::move(*kernel));
-    if (!timed) return {"resource", timed.error().message};
-    const Run run = run_of(*timed);
-    const Samples samples = undisturbed([&] {
-      return job.incumbent_ns > 0 ? sample_until(run, job.incumbent_ns, sampling(), clock_)
-                                  : sample(run, sampling(), clock_);
+    const auto timer = (*subject)->timer();
+    if (!timer) return {"resource", timer.error().message};
+    const Samples samples = machine_->undisturbed([&] {
+      return job.incumbent_ns > 0 ? sample_until(*timer, job.incumbent_ns, sampling(), clock_)
+                                  : sample(*timer, sampling(), clock_);
     });
-    // What thousands of runs left behind: a fault that is rare, or late, shows here.
-    const auto outputs = timed->buffers.outputs(timed->kernel);
-    if (!outputs) return {"oob", outputs.error().message};
-    if (const Verdict after = tuner::compare(*outputs, *reference_);
-        after.status != db::TrialStatus::Ok)
-      return {std::string(db::to_string(after.status)), "after it was timed, it " + after.reason};
+    if (const Verdict after = (*subject)->left_behind(); after.status != db::TrialStatus::Ok)
+      return {std::string(db::to_string(after.status)), "after it was timed: " + after.reason};
     reply.samples_ns = samples.raw_ns;
     reply.latency_ns = samples.estimate.latency_ns;
     reply.low_ns = samples.estimate.low_ns;
@@ -258,41 +209,56 @@ class Runner {
   }
 
   CompareReply compare(const CompareJob& job) {
-    CompareReply reply;
     const auto compared = [&]() -> Result<Comparison> {
-      TW_TRY(runtime::Kernel kernel_a, load(job.a));
-      TW_TRY(runtime::Kernel kernel_b, load(job.b));
-      TW_TRY(Timed a, ready_to_time(std::move(kernel_a)));
-      TW_TRY(Timed b, ready_to_time(std::move(kernel_b)));
-      return compare_abba(run_of(a), run_of(b), static_cast<int>(job.rounds), Sampling{}, clock_);
+      if (prepared_.empty()) return fail(ErrorCode::Internal, "[worker] compare before prepare");
+      const Task& task = prepared_.front().task;
+      TW_TRY(const auto a, machine_->load(job.a, task));
+      TW_TRY(const auto b, machine_->load(job.b, task));
+      TW_TRY(const Timer timer_a, a->timer());
+      TW_TRY(const Timer timer_b, b->timer());
+      return compare_abba(timer_a, timer_b, static_cast<int>(job.rounds),
+                          machine_->fitted(Sampling{}));
     }();
-    if (!compared) {
-      reply.error = compared.error().message;
-      return reply;
-    }
-    reply = {"",
-             compared->ratio,
-             compared->low,
-             compared->high,
-             compared->noise_floor,
-             static_cast<int64_t>(compared->winner)};
-    return reply;
+    if (!compared) return {.error = compared.error().message};
+    return {"",
+            compared->ratio,
+            compared->low,
+            compared->high,
+            compared->noise_floor,
+            static_cast<int64_t>(compared->winner)};
   }
 
   PeakReply peak(const PeakJob& job) {
-    const auto measured = measure_f32_peak(static_cast<int>(job.threads), clock_);
-    if (!measured) return {measured.error().message, 0};
-    return {"", measured->gflops};
+    threads_.count = static_cast<int>(job.threads);
+    const auto gflops = machine_->f32_peak_gflops();
+    if (!gflops) return {gflops.error().message, 0};
+    return {"", *gflops};
   }
 
-  int threads_ = 1;
+  DescribeReply describe() {
+    const auto facts = machine_->facts();
+    if (!facts) return {.error = facts.error().message};
+    return {"", facts->name, facts->multiprocessors, facts->l2_bytes, facts->memory_bytes};
+  }
+
+  Threads threads_;
   Clock clock_ = monotonic_clock();
-  std::unique_ptr<runtime::ThreadPool> pool_;
-  std::list<Prepared> prepared_;  ///< the latest first
-  PackedInputs packed_;           ///< of those
-  const dsl::Workload* workload_ = nullptr;
-  const Reference* reference_ = nullptr;  ///< none: nothing is prepared
+  std::unique_ptr<Machine> machine_;
+  std::list<Prepared> prepared_;  ///< the one that is measured first, then the latest
 };
+
+/// What drivers need. Where their files go they are told by the environment, before any of them is
+/// loaded and any thread runs.
+Limits driver_limits(const Target& target, const std::string& directory) {
+  ::setenv("POCL_CACHE_DIR", directory.c_str(), 1);
+  ::setenv("CUDA_CACHE_PATH", directory.c_str(), 1);
+  return {.address_space_bytes = 0,
+          .open_files = 1024,
+          // PoCL compiles in the process, but starts a linker.
+          .may_start_programs = target.architecture == Architecture::OpenCl,
+          .runs_drivers = true,
+          .scratch_dir = directory};
+}
 
 int complain(const Error& error) {
   std::fprintf(stderr, "%s\n", error.message.c_str());
@@ -302,10 +268,18 @@ int complain(const Error& error) {
 }  // namespace
 
 int worker_main(const std::vector<std::string>& arguments) {
-  const bool builds = arguments.size() == 2 && arguments[0] == "build";
-  const bool runs = arguments.size() == 1 && arguments[0] == "run";
-  if (!builds && !runs)
+  const auto started_to = [&](std::string_view role, size_t count) {
+    return arguments.size() == count && arguments[0] == role;
+  };
+  const bool builds = started_to("build", 2), on_device = started_to("run", 3);
+  if (!builds && !on_device && !started_to("run", 1))
     return complain({ErrorCode::Usage, "[worker] started by `tune`; it is of no use by itself"});
+  std::optional<Target> device;
+  if (on_device) {
+    auto target = parse_target(arguments[1]);
+    if (!target) return complain(target.error());
+    device = std::move(*target);
+  }
   if (const Status entered = enter_worker(); !entered) return complain(entered.error());
   if (const Status handlers = report_faults(); !handlers) return complain(handlers.error());
   Limits limits;
@@ -313,6 +287,7 @@ int worker_main(const std::vector<std::string>& arguments) {
     limits.may_start_programs = true;
     limits.scratch_dir = arguments[1];
   }
+  if (device) limits = driver_limits(*device, arguments[2]);
   if (const auto restricted = restrict_self(limits); !restricted)
     return complain(restricted.error());
   if (builds)
@@ -324,7 +299,7 @@ int worker_main(const std::vector<std::string>& arguments) {
       reply.seconds = static_cast<double>(clock() - started_ns) * 1e-9;
       return encode(reply);
     });
-  Runner runner;
+  Runner runner(device);
   return serve([&](const Job& job) { return runner.answer(job); });
 }
 

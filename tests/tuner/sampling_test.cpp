@@ -33,6 +33,9 @@ class NoisyMachine {
       now_ns_ += latency_ns * disturbance();
     };
   }
+  Timer timer(double latency_ns, int64_t resolution_ns = 1) {
+    return timed_by(clock(resolution_ns), kernel(latency_ns));
+  }
   void slow_down_at(double time_ns, double factor) {
     slow_from_ns_ = time_ns;
     slow_factor_ = factor;
@@ -124,7 +127,7 @@ TEST(Estimate, IntervalShrinksWithMoreSamples) {
 
 TEST(Sample, SettlesNearTheTruth) {
   NoisyMachine machine(1, 0.02, 0.05);
-  const Samples s = sample(machine.kernel(call_ns), {}, machine.clock());
+  const Samples s = sample(machine.timer(call_ns), {}, machine.clock());
   EXPECT_EQ(s.state, SampleState::Settled);
   EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.02 * call_ns);
   EXPECT_EQ(s.calls_per_batch, 1);
@@ -133,14 +136,14 @@ TEST(Sample, SettlesNearTheTruth) {
 
 TEST(Sample, SaysThatItIsNoisy) {
   NoisyMachine machine(2, 1.0);
-  const Samples s = sample(machine.kernel(call_ns), {.max_samples = 30}, machine.clock());
+  const Samples s = sample(machine.timer(call_ns), {.max_samples = 30}, machine.clock());
   EXPECT_EQ(s.state, SampleState::Noisy);
   EXPECT_EQ(s.raw_ns.size(), 30u);
 }
 
 TEST(Sample, StopsWhenItsTimeIsOver) {
   NoisyMachine machine(3, 1.0);
-  const Samples s = sample(machine.kernel(1e8), {.max_total_ns = 500'000'000}, machine.clock());
+  const Samples s = sample(machine.timer(1e8), {.max_total_ns = 500'000'000}, machine.clock());
   EXPECT_EQ(s.state, SampleState::Noisy);
   EXPECT_LE(machine.calls(), 8);
   EXPECT_GE(s.raw_ns.size(), 1u);
@@ -151,7 +154,7 @@ TEST(Sample, Fault47_BatchesGrowUntilTheTimerCanSeeThem) {
     NoisyMachine machine(4, 0.02, 0);
     const Sampling options = {.timer_resolution_ns = resolution_ns,
                               .max_total_ns = int64_t{100} << 30};
-    const Samples s = sample(machine.kernel(300), options, machine.clock(resolution_ns));
+    const Samples s = sample(machine.timer(300, resolution_ns), options, machine.clock());
     EXPECT_EQ(s.state, SampleState::Settled) << resolution_ns;
     EXPECT_NEAR(s.estimate.latency_ns, 300, 10) << resolution_ns;
     EXPECT_GE(static_cast<double>(s.calls_per_batch) * 330, 100.0 * resolution_ns);
@@ -161,16 +164,17 @@ TEST(Sample, Fault47_BatchesGrowUntilTheTimerCanSeeThem) {
 TEST(Sample, Fault47_KernelBelowAnyBatchIsTooFast) {
   NoisyMachine machine(5);
   const Sampling options = {.timer_resolution_ns = 15'000'000, .max_batch_calls = 1000};
-  const Samples s = sample(machine.kernel(3), options, machine.clock(15'000'000));
+  const Samples s = sample(machine.timer(3, 15'000'000), options, machine.clock());
   EXPECT_EQ(s.state, SampleState::TooFast);
   EXPECT_TRUE(s.raw_ns.empty());
   EXPECT_EQ(s.estimate.latency_ns, 0);
 }
 
 TEST(Sample, Fault47_TimerThatStandsStillIsTooFastAndEnds) {
-  const Samples s = sample([] {}, {.max_batch_calls = 1000}, [] { return int64_t{42}; });
+  const Clock stopped = [] { return int64_t{42}; };
+  const Samples s = sample(timed_by(stopped, [] {}), {.max_batch_calls = 1000}, stopped);
   EXPECT_EQ(s.state, SampleState::TooFast);
-  EXPECT_EQ(timer_resolution_ns([] { return int64_t{42}; }), 0);
+  EXPECT_EQ(timer_resolution_ns(stopped), 0);
 }
 
 TEST(TimerResolution, IsTheSmallestStep) {
@@ -181,14 +185,14 @@ TEST(TimerResolution, IsTheSmallestStep) {
 
 TEST(SampleUntil, DropsAHopelessCandidateAfterAFewProbes) {
   NoisyMachine machine(7, 0.02, 0);
-  const Samples s = sample_until(machine.kernel(5 * call_ns), call_ns, {}, machine.clock());
+  const Samples s = sample_until(machine.timer(5 * call_ns), call_ns, {}, machine.clock());
   EXPECT_EQ(s.state, SampleState::Dropped);
   EXPECT_LE(machine.calls(), 5);  // warm-up and probes
 }
 
 TEST(SampleUntil, DropsAtOnceWhatNoPauseExplains) {
   NoisyMachine machine(8, 0.02, 0);
-  sample_until(machine.kernel(200 * call_ns), call_ns, {}, machine.clock());
+  sample_until(machine.timer(200 * call_ns), call_ns, {}, machine.clock());
   EXPECT_EQ(machine.calls(), 1);
 }
 
@@ -197,13 +201,13 @@ TEST(SampleUntil, Fault48_KeepsShortKernelsThatArePausedForATimeSlice) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     NoisyMachine machine(seed, 0.02, 0);
     Random random(seed);
-    const auto kernel = machine.kernel(0.2e6);
+    const Run kernel = machine.kernel(0.2e6);
     // A busy neighbour takes every second slice: of 20 ms after at most 3 of ours.
     const auto paused = [&] {
       kernel();
       if (random.chance(0.2e6 / 3e6)) machine.pause(20e6);
     };
-    const Samples s = sample_until(paused, 0.21e6, {}, machine.clock());
+    const Samples s = sample_until(timed_by(machine.clock(), paused), 0.21e6, {}, machine.clock());
     kept += s.state != SampleState::Dropped;
   }
   EXPECT_GE(kept, 190);
@@ -211,7 +215,7 @@ TEST(SampleUntil, Fault48_KeepsShortKernelsThatArePausedForATimeSlice) {
 
 TEST(SampleUntil, DropsASlowerCandidateAfterAFewSamples) {
   NoisyMachine machine(9, 0.02, 0);
-  const Samples s = sample_until(machine.kernel(1.35 * call_ns), call_ns, {}, machine.clock());
+  const Samples s = sample_until(machine.timer(1.35 * call_ns), call_ns, {}, machine.clock());
   EXPECT_EQ(s.state, SampleState::Dropped);
   EXPECT_LE(machine.calls(), 6);
 }
@@ -220,7 +224,7 @@ TEST(SampleUntil, KeepsGoodCandidatesThoughProbesArePreempted) {
   int kept = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     NoisyMachine machine(seed, 0.02, 0.05);
-    const Samples s = sample_until(machine.kernel(0.95 * call_ns), call_ns, {}, machine.clock());
+    const Samples s = sample_until(machine.timer(0.95 * call_ns), call_ns, {}, machine.clock());
     kept += s.state != SampleState::Dropped;
   }
   EXPECT_GE(kept, 196);
@@ -230,17 +234,16 @@ TEST(CompareAbba, FindsARealDifferenceInEitherDirection) {
   int right = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
     NoisyMachine machine(seed);
-    const auto fast = machine.kernel(call_ns), slow = machine.kernel(1.08 * call_ns);
-    right += compare_abba(fast, slow, 15, {}, machine.clock()).winner == Winner::A;
-    right += compare_abba(slow, fast, 15, {}, machine.clock()).winner == Winner::B;
+    const auto fast = machine.timer(call_ns), slow = machine.timer(1.08 * call_ns);
+    right += compare_abba(fast, slow, 15, {}).winner == Winner::A;
+    right += compare_abba(slow, fast, 15, {}).winner == Winner::B;
   }
   EXPECT_GE(right, 95);
 }
 
 TEST(CompareAbba, RatioIsTimeOfBOverTimeOfA) {
   NoisyMachine machine(11, 0.01, 0);
-  const Comparison c =
-      compare_abba(machine.kernel(call_ns), machine.kernel(2 * call_ns), 15, {}, machine.clock());
+  const Comparison c = compare_abba(machine.timer(call_ns), machine.timer(2 * call_ns), 15, {});
   EXPECT_NEAR(c.ratio, 2, 0.04);
   EXPECT_LE(c.low, c.high);
   EXPECT_NEAR(c.low, 2, 0.1);
@@ -251,8 +254,7 @@ TEST(CompareAbba, NoiseFloorFollowsTheSession) {
     double sum = 0;
     for (uint64_t seed = 0; seed < 20; ++seed) {
       NoisyMachine machine(seed, spread);
-      sum += compare_abba(machine.kernel(call_ns), machine.kernel(call_ns), 15, {}, machine.clock())
-                 .noise_floor;
+      sum += compare_abba(machine.timer(call_ns), machine.timer(call_ns), 15, {}).noise_floor;
     }
     return sum / 20;
   };
@@ -262,15 +264,13 @@ TEST(CompareAbba, NoiseFloorFollowsTheSession) {
 
 TEST(CompareAbba, AFewRoundsNameNoWinner) {
   NoisyMachine machine(12);
-  EXPECT_EQ(
-      compare_abba(machine.kernel(call_ns), machine.kernel(3 * call_ns), 3, {}, machine.clock())
-          .winner,
-      Winner::Tie);
+  EXPECT_EQ(compare_abba(machine.timer(call_ns), machine.timer(3 * call_ns), 3, {}).winner,
+            Winner::Tie);
 }
 
 TEST(CompareAbba, Fault47_NothingIsComparedBelowTheTimer) {
-  const Comparison c =
-      compare_abba([] {}, [] {}, 15, {.max_batch_calls = 100}, [] { return int64_t{0}; });
+  const Timer stopped = [](int64_t) { return int64_t{0}; };
+  const Comparison c = compare_abba(stopped, stopped, 15, {.max_batch_calls = 100});
   EXPECT_EQ(c.state, SampleState::TooFast);
   EXPECT_EQ(c.winner, Winner::Tie);
 }
@@ -297,8 +297,7 @@ TEST_P(AgainstItself, Fault48_AtMostFiveFalseWinnersInAHundred) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
       NoisyMachine machine(1000 + seed, session.spread, session.preemptions);
       machine.slow_down_at((2 * rounds + 1) * call_ns, session.slow_factor);  // in the middle
-      const Comparison c = compare_abba(machine.kernel(call_ns), machine.kernel(call_ns), rounds,
-                                        {}, machine.clock());
+      const Comparison c = compare_abba(machine.timer(call_ns), machine.timer(call_ns), rounds, {});
       winners += c.winner != Winner::Tie;
     }
     EXPECT_LE(winners, 5) << rounds << " rounds";

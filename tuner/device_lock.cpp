@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/device_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace tw::tuner {
+namespace {
+
+constexpr std::chrono::milliseconds between_looks{1};
+
+Result<std::shared_ptr<const int>> open_file(const std::string& path) {
+  // A link that somebody left in a shared directory must not lead us elsewhere.
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  struct stat info = {};
+  const bool ours = fd >= 0 && ::fstat(fd, &info) == 0 && info.st_uid == ::geteuid();
+  const std::string problem = fd < 0 ? std::strerror(errno) : "it is another user's";
+  std::shared_ptr<const int> file(new int(fd), [](const int* open) {
+    if (*open >= 0) ::close(*open);
+    delete open;
+  });
+  if (ours) return file;
+  return fail(ErrorCode::Environment,
+              fmt::format("[device] the lock '{}': {}; set TMPDIR to a directory of your own", path,
+                          problem));
+}
+
+bool take_file(int fd, const Clock& clock, int64_t deadline_ns) {
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (clock() >= deadline_ns) return false;
+    std::this_thread::sleep_for(between_looks);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_view device) {
+  DeviceLock lock;
+  lock.path_ = fmt::format("{}/tilewright-{}-{}", directory, ::geteuid(), device);
+  TW_TRY(lock.device_, open_file(lock.path_ + ".lock"));
+  TW_TRY(lock.queue_, open_file(lock.path_ + ".queue"));
+  return lock;
+}
+
+Result<DeviceTurn> DeviceLock::take(const Clock& clock, int64_t deadline_ns) {
+  // The head of the queue holds `queue_` while it waits for the device.
+  const bool queued = take_file(*queue_, clock, deadline_ns);
+  const bool taken = queued && take_file(*device_, clock, deadline_ns);
+  if (queued) ::flock(*queue_, LOCK_UN);
+  if (!taken)
+    return fail(ErrorCode::Environment,
+                fmt::format("[device] another tuner measures on it: wait until it is done, or end "
+                            "who holds '{}.lock' (fuser tells)",
+                            path_));
+  return DeviceTurn(device_.get(), [file = device_](const int* fd) { ::flock(*fd, LOCK_UN); });
+}
+
+}  // namespace tw::tuner

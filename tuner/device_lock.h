@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One user of a device at a time: two tuners on one machine that measured at once would measure
+// each other. A lock is two files in a directory that tuners share, the user's one for temporary
+// files; Linux releases what a killed process held.
+//
+//   TW_TRY(DeviceLock lock, DeviceLock::open(directory, "cuda"));
+//   TW_TRY(const DeviceTurn turn, lock.take(clock, clock() + patience_ns));
+//   ... measure; the turn ends with its value
+//
+// Who waits is next: a tuner that gives the device back and wants it again queues behind. Not
+// thread-safe; each process, or part of one, has a lock of its own.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "tuner/clock.h"
+
+namespace tw::tuner {
+
+/// The device is ours until this value goes.
+using DeviceTurn = std::shared_ptr<const int>;
+
+class DeviceLock {
+ public:
+  /// Makes the files where they are not there yet. Environment when it cannot, or when they are
+  /// another user's.
+  static Result<DeviceLock> open(const std::string& directory, std::string_view device);
+
+  /// Environment, saying who to look for, when the deadline passes first.
+  Result<DeviceTurn> take(const Clock& clock, int64_t deadline_ns);
+
+ private:
+  std::string path_;
+  std::shared_ptr<const int> device_, queue_;  ///< open files
+};
+
+}  // namespace tw::tuner

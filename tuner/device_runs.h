@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A kernel on a device: verified as on the processor (verify.h) as far as a device's memory allows,
+// and timed by the device's clock.
+//
+// A device has no guard pages. Behind each buffer lies a zone with a pattern that must be there
+// after each run, and inputs are read back: what a kernel writes where it must not is found, what
+// it reads there makes two runs differ, as the zones hold other poison in each. A device that is
+// lost takes its worker along (exit_with), whose successor opens it afresh. Not thread-safe.
+
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dsl/layout.h"
+#include "dsl/workload.h"
+#include "runtime/device.h"
+#include "runtime/device_kernel.h"
+#include "tuner/guarded_buffer.h"
+#include "tuner/sampling.h"
+#include "tuner/verdict.h"
+
+namespace tw::tuner {
+
+/// Memory of a device with a guard zone behind it.
+class GuardedMemory {
+ public:
+  static Result<GuardedMemory> make(runtime::Device& device, int64_t bytes);
+
+  runtime::DeviceAddress address() const { return buffer_.address(); }
+  int64_t bytes() const { return buffer_.bytes() - guard_bytes; }
+
+  Status write(const std::vector<std::byte>& data) const { return buffer_.write(data.data(), bytes()); }
+  Result<std::vector<std::byte>> read() const;
+  Status poison(Poison pattern) const;
+  Status poison_guard(Poison pattern) const;
+  /// Whether the guard zone still holds the pattern.
+  Result<bool> intact(Poison pattern) const;
+
+  /// More than a row of tiles of the widest kernels: who strays further loses the device.
+  static constexpr int64_t guard_bytes = 64 << 10;
+
+ private:
+  runtime::DeviceBuffer buffer_;
+};
+
+/// Inputs on a device, in the layouts that kernels asked for, kept for the next ones that do: a bus
+/// is slower than most kernels. What was not asked for longest goes first.
+class DeviceInputs {
+ public:
+  struct Input {
+    GuardedMemory memory;
+    std::vector<std::byte> packed;  ///< what it must hold
+  };
+  /// The array must outlive its entries: clear() before it goes, and after a kernel that may have
+  /// changed one.
+  Result<std::shared_ptr<const Input>> get(runtime::Device& device, const dsl::Array& array,
+                                           const dsl::Layout& layout,
+                                           const std::string& layout_text);
+  void clear() { entries_.clear(); }
+
+ private:
+  struct Entry {
+    const dsl::Array* array;
+    std::string layout;
+    std::shared_ptr<const Input> input;
+  };
+  std::list<Entry> entries_;  ///< the latest first
+};
+
+/// The arguments and the scratch memory of a kernel, with the inputs of one fill.
+class DeviceBuffers {
+ public:
+  static Result<DeviceBuffers> make(const std::shared_ptr<runtime::Device>& device,
+                                    const runtime::DeviceKernel& kernel,
+                                    const dsl::Workload& workload, const dsl::Arrays& inputs,
+                                    DeviceInputs& kept);
+
+  /// Outputs, scratch memory and every guard zone.
+  Status poison(Poison pattern);
+  /// One call.
+  std::vector<runtime::Launch> launches() const;
+  /// What calls left, unpacked: Oob or MutatesInput where they touched what is not theirs.
+  Outputs outputs() const;
+
+ private:
+  DeviceBuffers(std::shared_ptr<runtime::Device> device, runtime::DeviceKernel kernel)
+      : device_(std::move(device)), kernel_(std::move(kernel)) {}
+  Result<Verdict> trespasses() const;
+  Result<dsl::Arrays> unpacked() const;
+
+  struct Argument {
+    dsl::Layout layout;
+    GuardedMemory memory;
+    std::shared_ptr<const DeviceInputs::Input> input;  ///< null for an output
+  };
+  std::shared_ptr<runtime::Device> device_;
+  runtime::DeviceKernel kernel_;
+  std::vector<Argument> arguments_;
+  std::optional<GuardedMemory> scratch_;  ///< none: no bytes of it
+  Poison poison_ = Poison::First;
+};
+
+/// The runs of judge() on the device.
+Verdict verify(const std::shared_ptr<runtime::Device>& device, const runtime::DeviceKernel& kernel,
+               const dsl::Workload& workload, const Reference& reference, DeviceInputs& kept);
+
+/// Calls of these launches by the device's clock. A batch goes to the device in one piece, so that
+/// calls shorter than their launch are timed too.
+Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Launch> call);
+
+/// CUDA's clock ticks every 500 ns, OpenCL's mostly finer; a call takes a device 1000 ns at least.
+Sampling fit_to_device(Sampling options);
+
+/// What a driver's refusal says of the kernel; does not return when the device is lost.
+Verdict refusal(const runtime::Device& device, const Error& error);
+
+}  // namespace tw::tuner

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/artifact.h"
+#include "runtime/kernel.h"
+#include "tuner/contention.h"
+#include "tuner/machine.h"
+#include "tuner/peak.h"
+#include "tuner/verify.h"
+
+namespace tw::tuner {
+namespace {
+
+class CpuSubject final : public Subject {
+ public:
+  CpuSubject(runtime::Kernel kernel, const Task& task, Threads& threads, PackedInputs& packed,
+             const Clock& clock)
+      : kernel_(std::move(kernel)),
+        task_(task),
+        threads_(threads),
+        packed_(packed),
+        clock_(clock) {}
+
+  Verdict verify() override {
+    return tuner::verify(kernel_, task_.workload, task_.reference, packed_, threads_.pool(),
+                         threads_.count);
+  }
+
+  Result<Timer> timer() override {
+    const dsl::Arrays& inputs = task_.reference.normal.inputs;
+    TW_TRY(buffers_,
+           KernelBuffers::make(kernel_, task_.workload, inputs,
+                               {.align = Align::Begin, .alignment = 64, .huge_pages = true},
+                               keeps_arrays(task_.workload) ? nullptr : &packed_));
+    pointers_ = buffers_->pointers();
+    TW_TRY(conversions_, Conversions::of(kernel_, task_.workload, inputs, *buffers_));
+    return timed_by(clock_, [this] {
+      (void)conversions_.call(kernel_, pointers_, threads_.pool(), threads_.count);
+    });
+  }
+
+  Verdict left_behind() override {
+    const auto outputs = buffers_->outputs(kernel_);
+    if (!outputs) return {db::TrialStatus::Oob, outputs.error().message, 0};
+    return compare(*outputs, task_.reference);
+  }
+
+ private:
+  runtime::Kernel kernel_;
+  const Task& task_;
+  Threads& threads_;
+  PackedInputs& packed_;
+  Clock clock_;
+  std::optional<KernelBuffers> buffers_;  ///< of the timed calls
+  std::vector<void*> pointers_;
+  Conversions conversions_;  ///< that are part of a call
+};
+
+class Processor final : public Machine {
+ public:
+  Processor(Threads& threads, Clock clock) : threads_(threads), clock_(std::move(clock)) {}
+
+  Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
+    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path));
+    TW_TRY(runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
+    return std::make_unique<CpuSubject>(std::move(kernel), task, threads_, packed_, clock_);
+  }
+
+  void forget_inputs() override { packed_.clear(); }
+
+  Sampling fitted(Sampling options) const override { return options; }
+
+  /// Samples again when something else had the processor meanwhile; the quieter of two counts.
+  Samples undisturbed(const std::function<Samples()>& take) const override {
+    const CounterSources sources{.whole_process = threads_.count > 1};
+    std::optional<Samples> best;
+    const auto measure = [&] {
+      Samples samples = take();
+      if (!best || samples.estimate.latency_ns < best->estimate.latency_ns)
+        best = std::move(samples);
+      return best->state != SampleState::Dropped;
+    };
+    (void)measure_undisturbed([&] { return read_counters(sources); }, clock_, measure, 2);
+    return std::move(*best);
+  }
+
+  Result<double> f32_peak_gflops() override {
+    TW_TRY(const Peak peak, measure_f32_peak(threads_.count, clock_));
+    return peak.gflops;
+  }
+
+  Result<runtime::DeviceFacts> facts() override {
+    return fail(ErrorCode::Usage, "[worker] this one was started for the processor");
+  }
+
+ private:
+  Threads& threads_;
+  Clock clock_;
+  PackedInputs packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock) {
+  return std::make_unique<Processor>(threads, clock);
+}
+
+}  // namespace tw::tuner
