@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "cost_model/gpu_draft.h"
+
 namespace tw::cost_model {
 namespace {
 
@@ -100,6 +102,67 @@ void add_phase(const PhaseFacts& phase, double threads, DraftCost& cost) {
   cost.total_ns += (bottleneck({compute, l2, l3, memory}) + dispatch) / cycles_per_ns;
 }
 
+DraftCost gpu_cost(const GpuFacts& facts) {
+  DraftCost cost;
+  for (const GpuPhaseFacts& phase : facts.phases) {
+    const GpuPhaseCost phase_cost = gpu_phase_cost(phase, facts.architecture);
+    cost.compute_ns += phase_cost.compute();
+    cost.l2_ns += phase_cost.l2;
+    cost.memory_ns += phase_cost.dram;
+    cost.dispatch_ns += phase_cost.launch;
+    cost.total_ns += phase_cost.total();
+  }
+  return cost;
+}
+
+std::vector<ResourceTime> gpu_resource_times(const GpuFacts& facts) {
+  GpuPhaseCost sum;
+  for (const GpuPhaseFacts& phase : facts.phases) {
+    const GpuPhaseCost cost = gpu_phase_cost(phase, facts.architecture);
+    sum.arithmetic += cost.arithmetic;
+    sum.issue += cost.issue;
+    sum.shared += cost.shared;
+    sum.latency += cost.latency;
+    sum.l2 += cost.l2;
+    sum.dram += cost.dram;
+    sum.launch += cost.launch;
+  }
+  return {{"arithmetic lanes", sum.arithmetic},
+          {"instruction issue", sum.issue},
+          {"shared memory and L1", sum.shared},
+          {"latency of blocks", sum.latency},
+          {"L2 to L1", sum.l2},
+          {"DRAM to L2", sum.dram},
+          {"launches", sum.launch}};
+}
+
+std::vector<ResourceTime> cpu_resource_times(const KernelFacts& facts, int threads) {
+  std::map<std::string, double> cycles;
+  for (const PhaseFacts& phase : facts.phases) {
+    const auto spend = [&](const char* resource, double all) {
+      cycles[resource] += parallel(all, phase.tasks, threads);
+    };
+    for (const BlockFacts& block : phase.blocks) {
+      const BlockCost cost = block_cost(block);
+      spend("multiply-add ports", block.executions * cost.arithmetic);
+      spend("load ports", block.executions * cost.loads);
+      spend("store ports", block.executions * cost.stores);
+      spend("instruction issue", block.executions * cost.issue);
+      spend("latency of sums", block.executions * cost.latency);
+      spend("spills", block.executions * cost.spills);
+      spend("branches around statements", block.executions * cost.tests);
+    }
+    spend("loop overhead", loop_cycles(phase));
+  }
+  const DraftCost cost = draft_cost(facts, threads);
+  std::vector<ResourceTime> times = {{"L2 to L1", cost.l2_ns},
+                                     {"L3 to L2", cost.l3_ns},
+                                     {"memory to L3", cost.memory_ns},
+                                     {"tasks and barriers", cost.dispatch_ns}};
+  for (const auto& [resource, spent] : cycles) times.push_back({resource, spent / cycles_per_ns});
+  return times;
+}
+
 }  // namespace
 
 BlockCost block_cost(const BlockFacts& block) {
@@ -125,6 +188,7 @@ double BlockCost::cycles() const {
 
 DraftCost draft_cost(const KernelFacts& facts, int threads) {
   TW_CHECK(threads >= 1);
+  if (facts.gpu) return gpu_cost(*facts.gpu);
   DraftCost cost;
   for (const PhaseFacts& phase : facts.phases) add_phase(phase, threads, cost);
   return cost;
@@ -132,29 +196,8 @@ DraftCost draft_cost(const KernelFacts& facts, int threads) {
 
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, int threads) {
   TW_CHECK(threads >= 1);
-  std::map<std::string, double> cycles;
-  for (const PhaseFacts& phase : facts.phases) {
-    const auto spend = [&](const char* resource, double all) {
-      cycles[resource] += parallel(all, phase.tasks, threads);
-    };
-    for (const BlockFacts& block : phase.blocks) {
-      const BlockCost cost = block_cost(block);
-      spend("multiply-add ports", block.executions * cost.arithmetic);
-      spend("load ports", block.executions * cost.loads);
-      spend("store ports", block.executions * cost.stores);
-      spend("instruction issue", block.executions * cost.issue);
-      spend("latency of sums", block.executions * cost.latency);
-      spend("spills", block.executions * cost.spills);
-      spend("branches around statements", block.executions * cost.tests);
-    }
-    spend("loop overhead", loop_cycles(phase));
-  }
-  const DraftCost cost = draft_cost(facts, threads);
-  std::vector<ResourceTime> times = {{"L2 to L1", cost.l2_ns},
-                                     {"L3 to L2", cost.l3_ns},
-                                     {"memory to L3", cost.memory_ns},
-                                     {"tasks and barriers", cost.dispatch_ns}};
-  for (const auto& [resource, spent] : cycles) times.push_back({resource, spent / cycles_per_ns});
+  std::vector<ResourceTime> times =
+      facts.gpu ? gpu_resource_times(*facts.gpu) : cpu_resource_times(facts, threads);
   std::stable_sort(times.begin(), times.end(),
                    [](const ResourceTime& a, const ResourceTime& b) { return a.ns > b.ns; });
   return times;

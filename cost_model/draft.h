@@ -3,8 +3,9 @@
 // The draft model: a closed formula for the time of a program, from its facts and the target alone.
 // It orders candidates before anything has been measured, and whenever the learned model is no
 // better than it; its time is also a feature that the learned model starts from. docs/cost_model.md
-// derives the formula. The constants describe a current x86-64 core: the order of candidates is the
-// aim, the nanoseconds are within a factor of two. Pure functions.
+// derives the formula. The constants describe a current x86-64 core, those of GPUs stand in
+// gpu_draft.cpp: the order of candidates is the aim, the nanoseconds are within a factor of two.
+// Pure functions.
 
 #include <string>
 #include <vector>
@@ -20,9 +21,9 @@ namespace tw::cost_model {
 struct DraftCost {
   double compute_ns = 0;   ///< ports, latency, spills and loop overhead
   double l2_ns = 0;        ///< moving data from L2 into L1
-  double l3_ns = 0;        ///< from L3 into L2
-  double memory_ns = 0;    ///< from memory into L3
-  double dispatch_ns = 0;  ///< starting tasks, barriers between phases
+  double l3_ns = 0;        ///< from L3 into L2; GPUs have none
+  double memory_ns = 0;    ///< from memory into the last cache
+  double dispatch_ns = 0;  ///< starting tasks, barriers between phases; on a GPU, launches
   double total_ns = 0;
 };
 
@@ -48,7 +49,7 @@ struct ResourceTime {
 };
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, int threads);
 
-/// Requires: threads >= 1.
+/// Of a GPU's program by gpu_draft.h, whatever `threads` is. Requires: threads >= 1.
 DraftCost draft_cost(const KernelFacts& facts, int threads);
 
 /// total_ns of the program; fails as extract_facts does, or on threads < 1.

@@ -8,10 +8,11 @@
 #include <optional>
 #include <utility>
 
+#include "cost_model/operations.h"
+
 namespace tw::cost_model {
 namespace {
 
-using dsl::BinaryOp;
 using dsl::Expr;
 using schedules::Allocate;
 using schedules::Assign;
@@ -26,99 +27,6 @@ using schedules::Stmt;
 
 double bytes_of(const Buffer& buffer) { return static_cast<double>(buffer.bytes()); }
 double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.elements()); }
-
-/// Scalar operations of one evaluation of a statement's value.
-struct Operations {
-  double fma = 0, arithmetic = 0, calls = 0, selects = 0;
-  double useful = 1;  // the fraction of evaluations whose product is not a select's constant
-  std::vector<const dsl::Read*> reads;
-
-  double flops() const { return 2 * fma + arithmetic + calls; }
-};
-
-/// The multiplication under casts and a select with a constant, as in `select(inside, a * b, 0)`.
-const dsl::Binary* multiplication(const Expr& expr) {
-  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return multiplication(c->a);
-  if (const dsl::Select* s = expr.as<dsl::Select>()) return multiplication(s->a);
-  const dsl::Binary* b = expr.as<dsl::Binary>();
-  return b && b->op == BinaryOp::Mul ? b : nullptr;
-}
-
-class OperationCounter {
- public:
-  explicit OperationCounter(const std::vector<Level>& levels) : levels_(levels) {}
-
-  Operations count(const Assign& assign) {
-    if (assign.combine == dsl::Combine::Sum && multiplication(assign.value)) {
-      operations_.fma += 1;
-      operations_.arithmetic -= 1;  // the multiplication that visit() is about to count
-    } else if (assign.combine != dsl::Combine::None) {
-      operations_.arithmetic += 1;
-    }
-    visit(assign.value);
-    return std::move(operations_);
-  }
-
- private:
-  void visit(const Expr& expr) {
-    if (const dsl::Read* r = expr.as<dsl::Read>()) return visit_read(*r);
-    if (const dsl::Binary* b = expr.as<dsl::Binary>()) return visit_binary(*b);
-    if (const dsl::Select* s = expr.as<dsl::Select>()) return visit_select(*s);
-    if (const dsl::Cast* c = expr.as<dsl::Cast>()) {
-      operations_.arithmetic += c->type == c->a.type() ? 0 : 1;
-      return visit(c->a);
-    }
-    if (const dsl::Unary* u = expr.as<dsl::Unary>()) {
-      const bool cheap = u->op == dsl::UnaryOp::Neg || u->op == dsl::UnaryOp::Not ||
-                         u->op == dsl::UnaryOp::Abs || u->op == dsl::UnaryOp::Floor;
-      (cheap ? operations_.arithmetic : operations_.calls) += 1;
-      visit(u->a);
-    }
-  }
-
-  void visit_read(const dsl::Read& read) {
-    for (const dsl::Read* seen : operations_.reads)
-      if (seen->tensor == read.tensor && same_indices(*seen, read)) return;
-    operations_.reads.push_back(&read);
-    for (const Expr& index : read.indices) visit_table_reads(index);
-  }
-
-  /// Index arithmetic is free (address modes, hoisting); a table that it reads is a load.
-  void visit_table_reads(const Expr& index) {
-    dsl::for_each(index, [&](const Expr& e) {
-      if (const dsl::Read* r = e.as<dsl::Read>()) operations_.reads.push_back(r);
-    });
-  }
-
-  void visit_binary(const dsl::Binary& b) {
-    const bool adds = b.op == BinaryOp::Add || b.op == BinaryOp::Sub;
-    if (adds && (multiplication(b.a) || multiplication(b.b))) {
-      operations_.fma += 1;
-      operations_.arithmetic -= 1;
-    } else {
-      operations_.arithmetic += 1;
-    }
-    visit(b.a);
-    visit(b.b);
-  }
-
-  void visit_select(const dsl::Select& s) {
-    operations_.selects += 1;
-    if (s.b.as<dsl::Const>()) operations_.useful *= probability(levels_, s.condition);
-    visit(s.a);
-    visit(s.b);
-    visit_table_reads(s.condition);
-  }
-
-  static bool same_indices(const dsl::Read& a, const dsl::Read& b) {
-    for (size_t i = 0; i < a.indices.size(); ++i)
-      if (!dsl::equal(a.indices[i], b.indices[i])) return false;
-    return a.indices.size() == b.indices.size();
-  }
-
-  const std::vector<Level>& levels_;
-  Operations operations_;
-};
 
 /// A buffer in scope, and what the walk learns about it.
 struct Known {
@@ -244,7 +152,7 @@ class PhaseWalk {
 
   Status visit_assign(const Assign& assign) {
     TW_TRY(const size_t target, find(assign.buffer, assign.indices.size()));
-    const Operations operations = OperationCounter(levels_).count(assign);
+    const Operations operations = count_operations(assign, levels_);
     const Site site = make_site(assign, *known_[target].buffer);
     BlockFacts& block = current_block();
     add_operations(block, site, operations);
@@ -708,6 +616,9 @@ Result<KernelFacts> extract_facts(const Program& program, const Target& target) 
   for (const schedules::Phase& phase : program.phases) {
     TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target, facts).walk(phase));
     facts.phases.push_back(std::move(phase_facts));
+  }
+  if (target.is_gpu()) {
+    TW_TRY(facts.gpu, extract_gpu_facts(program, target));
   }
   return facts;
 }

@@ -10,12 +10,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/target.h"
 #include "cost_model/access.h"
+#include "cost_model/gpu_facts.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -94,6 +96,7 @@ struct KernelFacts {
   double output_writes = 0;  ///< elements of outputs written
   double argument_bytes = 0, constant_bytes = 0, output_bytes = 0, output_elements = 0;
   double scratch_bytes = 0, local_bytes = 0;
+  std::optional<GpuFacts> gpu;  ///< of a GPU's program, whose threads are serial loops above
 
   /// The block that executes the most instructions; null for a program without statements.
   const BlockFacts* hot_block() const;

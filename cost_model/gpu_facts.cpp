@@ -1,0 +1,676 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/gpu_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "cost_model/access.h"
+#include "cost_model/iteration_space.h"
+#include "cost_model/lanes.h"
+#include "cost_model/operations.h"
+#include "schedules/threads.h"
+
+namespace tw::cost_model {
+namespace {
+
+using dsl::Expr;
+using schedules::Allocate;
+using schedules::Assign;
+using schedules::Barrier;
+using schedules::Block;
+using schedules::Buffer;
+using schedules::If;
+using schedules::Loop;
+using schedules::LoopKind;
+using schedules::Program;
+using schedules::Scope;
+using schedules::Stmt;
+
+// Registers of the compiler's own: thread and block numbers, loop counters, temporaries. With an
+// address of 64 bits for each access to memory, tiles of 8x8 sums come to about 110, as nvcc's do.
+constexpr double base_registers = 20, address_registers = 2;
+// Of loads that are all started before the first is used.
+constexpr double most_operands = 48;
+constexpr double register_bytes = 4, registers_granule = 8;  // a thread's share, by eights
+constexpr double reserved_shared_bytes = 1024;               // of each block, by CUDA itself
+constexpr double shared_granule = 128;
+constexpr int64_t widest_access = 16;
+// Divisions by constants: a shift or mask, or a multiplication of 64 bits with what is around it.
+constexpr double shift_instructions = 1, division_instructions = 8;
+// Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
+constexpr double condition_instructions = 2, loop_instructions = 1;
+
+bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
+bool is_global(Scope scope) { return scope == Scope::Argument || scope == Scope::Scratch; }
+
+bool uses_kind(const Expr& expr, const std::vector<Level>& levels, LoopKind kind) {
+  return std::any_of(levels.begin(), levels.end(), [&](const Level& level) {
+    return level.kind == kind && !level.is_task_axis && level.trips > 1 &&
+           dsl::uses_var(expr, level.variable);
+  });
+}
+
+bool is_straight(const Level& level) {
+  return level.kind == LoopKind::Unrolled || level.kind == LoopKind::Vector;
+}
+
+double round_up(double value, double granule) { return std::ceil(value / granule) * granule; }
+
+/// A read, and whether it happens: under a select, only where the select takes it.
+struct GuardedRead {
+  const dsl::Read* read;
+  std::vector<Expr> conditions;
+};
+
+void gather_reads(const Expr& expr, std::vector<Expr>& conditions, std::vector<GuardedRead>& out) {
+  if (const dsl::Read* r = expr.as<dsl::Read>()) {
+    const bool known = std::any_of(out.begin(), out.end(), [&](const GuardedRead& g) {
+      return g.read == r ||
+             (g.read->tensor == r->tensor &&
+              std::equal(r->indices.begin(), r->indices.end(), g.read->indices.begin(),
+                         g.read->indices.end(),
+                         [](const Expr& a, const Expr& b) { return dsl::equal(a, b); }));
+    });
+    if (!known) out.push_back({r, conditions});
+    for (const Expr& index : r->indices) gather_reads(index, conditions, out);
+  } else if (const dsl::Select* s = expr.as<dsl::Select>()) {
+    gather_reads(s->condition, conditions, out);
+    conditions.push_back(s->condition);
+    gather_reads(s->a, conditions, out);
+    conditions.back() = !s->condition;
+    gather_reads(s->b, conditions, out);
+    conditions.pop_back();
+  } else if (const dsl::Binary* b = expr.as<dsl::Binary>()) {
+    gather_reads(b->a, conditions, out);
+    gather_reads(b->b, conditions, out);
+  } else if (const dsl::Unary* u = expr.as<dsl::Unary>()) {
+    gather_reads(u->a, conditions, out);
+  } else if (const dsl::Cast* c = expr.as<dsl::Cast>()) {
+    gather_reads(c->a, conditions, out);
+  }
+}
+
+/// An access to global memory, with what it touches within each serial loop around it.
+struct GlobalUse {
+  Access access;
+  std::vector<Level> levels;
+  std::vector<const Loop*> loops;  // serial, innermost first
+  std::vector<double> trips;       // of them
+  std::vector<double> footprints;  // of one iteration of each of them, then of the block
+  double requested = 0;            // bytes of sectors, by one block
+};
+
+/// How the lanes of a warp move through memory in one access.
+struct WarpAccess {
+  double executed = 0;  // share of the warps with a lane that takes part
+  double lanes = 0;     // active ones, of a warp that executes it
+  double sectors = 0, bank_cycles = 0;
+};
+
+class GpuPhaseWalk {
+ public:
+  GpuPhaseWalk(const Program& program, const GpuArchitecture& gpu, const Target& target)
+      : gpu_(gpu), target_(target) {
+    for (const schedules::Argument& argument : program.arguments) add_global(argument.buffer);
+    for (const Buffer& buffer : program.scratch) add_global(buffer);
+  }
+
+  Result<GpuPhaseFacts> walk(const schedules::Phase& phase) {
+    facts_.blocks = static_cast<double>(phase.tasks());
+    facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
+    facts_.warps = std::ceil(facts_.threads / warp_lanes);
+    facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
+    numbered_ = schedules::numbered_dimensions(*phase.body);
+    for (const schedules::TaskAxis& axis : phase.axes) {
+      levels_.push_back(make_level(levels_, axis.variable, 0, axis.extent, LoopKind::Serial));
+      levels_.back().is_task_axis = true;
+    }
+    TW_RETURN_IF_ERROR(visit(*phase.body));
+    estimate_registers();
+    find_residence();
+    add_up();
+    find_traffic();
+    return std::move(facts_);
+  }
+
+ private:
+  // ---- the walk ----
+
+  void add_global(const Buffer& buffer) {
+    buffers_[buffer.name] = &buffer;
+    kernel_bytes_ += static_cast<double>(buffer.bytes());
+  }
+
+  Status visit(const Block& body) {
+    for (const Stmt& stmt : body) TW_RETURN_IF_ERROR(visit(stmt));
+    return {};
+  }
+
+  Status visit(const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) return visit_loop(*loop);
+    if (const If* branch = stmt.as<If>()) return visit_if(*branch);
+    if (const Allocate* allocate = stmt.as<Allocate>()) return visit_allocate(*allocate);
+    if (const Assign* assign = stmt.as<Assign>()) return visit_assign(*assign);
+    if (stmt.as<Barrier>()) {
+      barrier_copies_ = copies();
+      facts_.barriers += executions_ * barrier_copies_;
+      has_waited_ = false;
+    }
+    return {};
+  }
+
+  Status visit_loop(const Loop& loop) {
+    levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
+    const double trips = levels_.back().trips, outer_executions = executions_;
+    const Loop* outer = innermost_;
+    const bool outer_in_nest = in_nest_;
+    if (loop.kind == LoopKind::Serial) {
+      executions_ *= trips;
+      serial_.push_back({&loop, levels_.size() - 1});
+    }
+    if (!is_straight(levels_.back())) innermost_ = &loop;
+    in_nest_ |= loop.kind == LoopKind::Thread;
+    TW_RETURN_IF_ERROR(visit(*loop.body));
+    in_nest_ = outer_in_nest;
+    innermost_ = outer;
+    executions_ = outer_executions;
+    if (loop.kind == LoopKind::Serial) serial_.pop_back();
+    levels_.pop_back();
+    return {};
+  }
+
+  Status visit_if(const If& branch) {
+    const double outer = executions_;
+    section().instructions.integer +=
+        copies() * condition_instructions + divisions(branch.condition);
+    const bool by_thread = uses_kind(branch.condition, levels_, LoopKind::Thread);
+    if (by_thread) {
+      conditions_.push_back(branch.condition);
+    } else {
+      executions_ *= probability(levels_, branch.condition);
+    }
+    TW_RETURN_IF_ERROR(visit(*branch.body));
+    if (by_thread) conditions_.pop_back();
+    executions_ = outer;
+    return {};
+  }
+
+  Status visit_allocate(const Allocate& allocate) {
+    const Buffer& buffer = allocate.buffer;
+    buffers_[buffer.name] = &buffer;
+    if (is_own(buffer.scope)) own_.push_back(&buffer);
+    return visit(*allocate.body);
+  }
+
+  Status visit_assign(const Assign& assign) {
+    SectionFacts& s = section();
+    // A section that begins under a condition may go on outside of it.
+    const double share = s.executions > 0 ? executions_ / s.executions : 0;
+    points_ = sample_warps(levels_);
+    const double executed = warps_under({}).executed * share * copies();
+    const Operations operations = count_operations(assign, levels_);
+    s.instructions.fma += executed * operations.fma;
+    s.instructions.arithmetic += executed * (operations.arithmetic + operations.selects);
+    s.instructions.calls += executed * operations.calls;
+    TW_TRY(const Buffer* target, find(assign.buffer, assign.indices.size()));
+    std::vector<GuardedRead> reads;
+    std::vector<Expr> conditions;
+    gather_reads(assign.value, conditions, reads);
+    double operands = 0;
+    for (const GuardedRead& read : reads) {
+      TW_TRY(const Buffer* buffer, find(read.read->tensor, read.read->indices.size()));
+      const bool hoisted = is_own(target->scope) && !moves(read.read->indices);
+      const double turns =
+          share / (hoisted ? std::max(1.0, levels_[serial_.back().second].trips) : 1);
+      operands += add_access(s, *buffer, read.read->indices, false, read.conditions, turns);
+    }
+    s.operands = std::max(s.operands, std::min(operands, most_operands));
+    if (assign.combine != dsl::Combine::None && !is_own(target->scope))
+      add_access(s, *target, assign.indices, false, {}, share);
+    add_access(s, *target, assign.indices, true, {}, share);
+    if (assign.combine != dsl::Combine::None)
+      add_chain(s, make_access(*target, assign.indices, levels_));
+    return {};
+  }
+
+  Result<const Buffer*> find(const std::string& name, size_t rank) const {
+    const auto found = buffers_.find(name);
+    if (found != buffers_.end() && found->second->extents.size() == rank) return found->second;
+    return fail(ErrorCode::Internal,
+                fmt::format("[extract features] the program accesses {} with {} indices, which is "
+                            "no buffer of that rank: the program is not well formed",
+                            name, rank));
+  }
+
+  // ---- sections ----
+
+  /// The current one; it begins where its first statement stands.
+  SectionFacts& section() {
+    const auto [found, is_new] = section_of_.try_emplace(innermost_, facts_.sections.size());
+    if (!is_new) return facts_.sections[found->second];
+    SectionFacts s;
+    s.executions = executions_;
+    double threads = 1;
+    for (const Level& level : levels_)
+      if (level.kind == LoopKind::Thread) threads *= level.trips;
+    s.warps = std::ceil(threads / warp_lanes);
+    if (innermost_ && innermost_->kind == LoopKind::Serial) {
+      s.instructions.integer += loop_instructions;
+      if (in_nest_) s.trips = levels_[serial_.back().second].trips;
+    }
+    facts_.sections.push_back(s);
+    return facts_.sections.back();
+  }
+
+  /// Of a statement: its unrolled and vector loops.
+  double copies() const {
+    double copies = 1;
+    for (const Level& level : levels_)
+      if (is_straight(level)) copies *= level.trips;
+    return copies;
+  }
+
+  /// Whether an index moves with the innermost serial loop, if that belongs to each thread.
+  bool moves(const std::vector<Expr>& indices) const {
+    if (!innermost_ || innermost_->kind != LoopKind::Serial || !in_nest_) return true;
+    return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+      return dsl::uses_var(index, innermost_->variable);
+    });
+  }
+
+  /// Sums that do not wait for each other, and how long each one is.
+  void add_chain(SectionFacts& s, const Access& access) {
+    const double sums = distinct_elements(
+        access, levels_, [&](size_t level) { return is_straight(levels_[level]); });
+    const double chain = copies() / std::max(1.0, sums);
+    if (chain * sums < s.chain * s.accumulators) return;
+    s.chain = chain;
+    s.accumulators = sums;
+  }
+
+  /// Instructions for divisions by constants. Those that no serial loop changes are done before it.
+  double divisions(const Expr& expr) const {
+    double instructions = 0;
+    dsl::for_each(expr, [&](const Expr& e) {
+      const dsl::Binary* b = e.as<dsl::Binary>();
+      if (!b || (b->op != dsl::BinaryOp::Div && b->op != dsl::BinaryOp::Mod)) return;
+      const auto divisor = dsl::as_int(b->b);
+      const bool shifts =
+          divisor && *divisor > 0 && std::has_single_bit(static_cast<uint64_t>(*divisor));
+      const double cost = shifts ? shift_instructions : division_instructions;
+      const bool moves = uses_kind(e, levels_, LoopKind::Serial);
+      const double turns = moves ? 1 : 1 / std::max(1.0, executions_);
+      const double times = uses_kind(e, levels_, LoopKind::Unrolled) ? copies() : 1;
+      instructions += cost * turns * times;
+    });
+    return instructions;
+  }
+
+  // ---- accesses ----
+
+  bool holds(const Expr& condition, const WarpPoint& point, WarpPoint& rest) const {
+    const auto value = evaluate(condition, levels_, point);
+    if (!value) return true;  // depends on data
+    for (size_t lane = 0; lane < rest.active.size(); ++lane)
+      rest.active[lane] = rest.active[lane] && (*value)[lane] != 0;
+    return rest.count() > 0;
+  }
+
+  /// The point with the lanes that all conditions leave; none where no lane is left.
+  std::optional<WarpPoint> under(const std::vector<Expr>& conditions,
+                                 const WarpPoint& point) const {
+    WarpPoint rest = point;
+    if (rest.count() == 0) return std::nullopt;
+    for (const Expr& condition : conditions_)
+      if (!holds(condition, point, rest)) return std::nullopt;
+    for (const Expr& condition : conditions)
+      if (!holds(condition, point, rest)) return std::nullopt;
+    return rest;
+  }
+
+  WarpAccess warps_under(const std::vector<Expr>& conditions) const {
+    WarpAccess result;
+    for (const WarpPoint& point : points_)
+      if (const auto rest = under(conditions, point)) {
+        result.executed += 1;
+        result.lanes += rest->count();
+      }
+    result.lanes /= std::max(1.0, result.executed);
+    result.executed /= static_cast<double>(points_.size());
+    return result;
+  }
+
+  /// Addresses in bytes from the buffer's first; nothing for an index that depends on data.
+  std::optional<Lanes> addresses(const Buffer& buffer, const std::vector<Expr>& indices,
+                                 const WarpPoint& point) const {
+    Lanes result{};
+    int64_t row = static_cast<int64_t>(size_bytes(buffer.type));
+    for (size_t d = indices.size(); d > 0; --d) {
+      const auto index = evaluate(indices[d - 1], levels_, point);
+      if (!index) return std::nullopt;
+      for (size_t lane = 0; lane < result.size(); ++lane) result[lane] += row * (*index)[lane];
+      row *= buffer.extents[d - 1];
+    }
+    return result;
+  }
+
+  /// Bytes of one access of a thread: neighbours over the innermost vector or unrolled loop go
+  /// together, up to 16 bytes, where every address is a multiple of that.
+  int64_t width(const Buffer& buffer, const std::vector<Expr>& indices) const {
+    const auto size = static_cast<int64_t>(size_bytes(buffer.type));
+    size_t level = levels_.size();
+    while (level > 0 && !(is_straight(levels_[level - 1]) && levels_[level - 1].trips > 1)) --level;
+    if (level == 0) return size;
+    const auto trips = static_cast<int64_t>(levels_[level - 1].trips);
+    int64_t width = widest_access;
+    while (width > size && (trips * size) % width != 0) width /= 2;
+    for (const WarpPoint& point : points_) {
+      WarpPoint begin = point, next = point;
+      begin.values[level - 1].fill(0);
+      next.values[level - 1].fill(1);
+      const auto here = addresses(buffer, indices, begin), there = addresses(buffer, indices, next);
+      if (!here || !there) return size;
+      for (size_t lane = 0; lane < here->size(); ++lane) {
+        if (!point.active[lane]) continue;
+        if ((*there)[lane] != (*here)[lane] + size) return size;
+        while (width > size && (*here)[lane] % width != 0) width /= 2;
+      }
+    }
+    return std::max(width, size);
+  }
+
+  WarpAccess look_at(const Buffer& buffer, const std::vector<Expr>& indices, int64_t bytes,
+                     const std::vector<Expr>& conditions) const {
+    WarpAccess result = warps_under(conditions);
+    double seen = 0;
+    for (const WarpPoint& point : points_) {
+      const auto rest = under(conditions, point);
+      if (!rest) continue;
+      seen += 1;
+      const auto at = addresses(buffer, indices, *rest);
+      // A table's index may be anything.
+      result.sectors += at ? sectors(*at, bytes, *rest) : rest->count();
+      result.bank_cycles += at ? bank_cycles(*at, bytes, *rest) : 1;
+    }
+    result.sectors /= std::max(1.0, seen);
+    result.bank_cycles /= std::max(1.0, seen);
+    return result;
+  }
+
+  /// Counts one access of the statement's copies; returns the registers that hold what it loads.
+  double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
+                    bool is_store, const std::vector<Expr>& conditions, double turns) {
+    const Access access = make_access(buffer, indices, levels_);
+    const double elements = distinct_elements(
+        access, levels_, [&](size_t level) { return is_straight(levels_[level]); });
+    if (is_own(buffer.scope)) {
+      if (is_in_memory(buffer, indices)) s.instructions.local += elements * turns;
+      return 0;
+    }
+    const int64_t bytes = width(buffer, indices);
+    const WarpAccess warp = look_at(buffer, indices, bytes, conditions);
+    const double size = size_bytes(buffer.type);
+    const double count = elements * size / static_cast<double>(bytes) * turns * warp.executed;
+    for (const Expr& index : indices) s.instructions.integer += divisions(index) * turns;
+    lanes_ += s.executions * s.warps * count * warp.lanes;
+    slots_ += s.executions * s.warps * count * warp_lanes;
+    if (is_global(buffer.scope)) {
+      add_global_access(s, access, is_store, count, warp, static_cast<double>(bytes));
+    } else {
+      s.instructions.shared += count;
+      s.shared_cycles += count * warp.bank_cycles;
+    }
+    for (const Expr& condition : conditions)
+      s.instructions.integer += (condition_instructions * elements + divisions(condition)) * turns;
+    return is_store ? 0 : kept(access, elements) * std::max(1.0, size / register_bytes);
+  }
+
+  void add_global_access(SectionFacts& s, Access access, bool is_store, double count,
+                         const WarpAccess& warp, double bytes) {
+    (is_store ? s.instructions.global_stores : s.instructions.global_loads) += count;
+    s.sectors += count * warp.sectors;
+    if (is_store) s.stored_sectors += count * warp.sectors;
+    s.instructions.integer += 1;
+    address_count_ += 1;
+    const double executions = s.executions * s.warps * count;
+    facts_.ideal_sectors +=
+        facts_.blocks * executions * std::ceil(warp.lanes * bytes / sector_bytes);
+    wide_ += executions * bytes;
+    accesses_ += executions;
+    if (!is_store && !has_waited_) {
+      has_waited_ = true;
+      s.waits = std::min(barrier_copies_, copies());
+    }
+    access.is_store = is_store;
+    GlobalUse use{std::move(access), levels_, {}, {}, {}, executions * warp.sectors * sector_bytes};
+    for (size_t i = serial_.size(); i > 0; --i) {
+      use.loops.push_back(serial_[i - 1].first);
+      use.trips.push_back(levels_[serial_[i - 1].second].trips);
+      use.footprints.push_back(within(use.access, serial_[i - 1].second + 1));
+    }
+    use.footprints.push_back(within(use.access, 0));
+    uses_.push_back(std::move(use));
+  }
+
+  /// Bytes that a block touches while the threads and the loops from `first` on run: threads go
+  /// through the loops around them together.
+  double within(const Access& access, size_t first) const {
+    return footprint(access, levels_,
+                     [&](size_t i) {
+                       const Level& level = levels_[i];
+                       if (level.is_task_axis) return false;
+                       return i >= first || level.kind != LoopKind::Serial;
+                     })
+        .bytes;
+  }
+
+  /// A thread's own array lives in memory where an index is not known before it runs.
+  bool is_in_memory(const Buffer& buffer, const std::vector<Expr>& indices) const {
+    if (own_elements(buffer) <= 1) return false;
+    return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+      return uses_kind(index, levels_, LoopKind::Serial);
+    });
+  }
+
+  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop
+  /// that it does not depend on: all its values within one iteration of that loop are kept.
+  double kept(const Access& access, double elements) const {
+    for (size_t i = 0; i < levels_.size(); ++i) {
+      if (!is_straight(levels_[i]) || levels_[i].trips <= 1 || access.depends_on(i)) continue;
+      return distinct_elements(access, levels_,
+                               [&](size_t l) { return l > i && is_straight(levels_[l]); });
+    }
+    return elements;
+  }
+
+  // ---- totals ----
+
+  double own_elements(const Buffer& buffer) const {
+    double elements = static_cast<double>(buffer.elements());
+    if (const auto found = numbered_.find(buffer.name); found != numbered_.end())
+      for (const size_t d : found->second)
+        elements /= static_cast<double>(std::max<int64_t>(1, buffer.extents[d]));
+    return elements;
+  }
+
+  void estimate_registers() {
+    facts_.registers = base_registers + address_registers * std::min(8.0, address_count_);
+    double operands = 0;
+    for (const SectionFacts& s : facts_.sections) operands = std::max(operands, s.operands);
+    facts_.registers += operands;
+    for (const Buffer* buffer : own_)
+      facts_.registers +=
+          own_elements(*buffer) * std::max(1.0, size_bytes(buffer->type) / register_bytes);
+  }
+
+  void find_residence() {
+    // A block must fit, so the compiler leaves no thread more than its share.
+    const double most =
+        std::min(target_.block.registers_per_thread * 1.0,
+                 std::floor(static_cast<double>(gpu_.registers) / (facts_.warps * warp_lanes)));
+    facts_.spills = std::max(0.0, facts_.registers - most);
+    const double registers =
+        std::min(round_up(facts_.registers, registers_granule), std::max(most, 1.0));
+    const double shared = round_up(facts_.shared_bytes, shared_granule) + reserved_shared_bytes;
+    const double by_registers =
+        static_cast<double>(gpu_.registers) / (registers * facts_.warps * warp_lanes);
+    const double by_shared = static_cast<double>(gpu_.shared_bytes) / shared;
+    const double by_threads = gpu_.threads / (facts_.warps * warp_lanes);
+    facts_.resident =
+        std::floor(std::min({by_registers, by_shared, by_threads, gpu_.blocks * 1.0}));
+    facts_.occupancy = facts_.resident * facts_.warps * warp_lanes / gpu_.threads;
+    const double processors = gpu_.multiprocessors;
+    facts_.waves = facts_.blocks / (processors * std::max(1.0, facts_.resident));
+    facts_.tail = std::ceil(facts_.blocks / processors) * processors / std::max(1.0, facts_.blocks);
+  }
+
+  void add_up() {
+    double sectors = 0, loaded = 0;
+    for (const SectionFacts& s : facts_.sections) {
+      const double times = facts_.blocks * s.executions * s.warps;
+      facts_.instructions.add(s.instructions, times);
+      sectors += times * s.sectors;
+      loaded += times * (s.sectors - s.stored_sectors);
+      facts_.shared_cycles += times * s.shared_cycles;
+    }
+    facts_.sectors = sectors;
+    facts_.requested_bytes = loaded * sector_bytes;
+    facts_.useful_lanes = slots_ > 0 ? lanes_ / slots_ : 0;
+    facts_.wide_bytes = accesses_ > 0 ? wide_ / accesses_ : 0;
+  }
+
+  // ---- traffic ----
+
+  using ByBuffer = std::map<const Buffer*, double>;
+  static void raise(ByBuffer& bytes, const Buffer* buffer, double value) {
+    bytes[buffer] = std::max(bytes[buffer], value);
+  }
+  static double sum(const ByBuffer& bytes) {
+    double all = 0;
+    for (const auto& [buffer, value] : bytes) all += value;
+    return all;
+  }
+
+  void find_traffic() {
+    std::map<const Loop*, ByBuffer> iterations;
+    for (const GlobalUse& use : uses_)
+      for (size_t i = 0; i < use.loops.size(); ++i)
+        raise(iterations[use.loops[i]], use.access.buffer, use.footprints[i]);
+    std::map<const Loop*, double> working_sets;
+    for (const auto& [loop, bytes] : iterations) working_sets[loop] = sum(bytes);
+    ByBuffer fetched;  // by one block, of loads
+    for (const GlobalUse& use : uses_) {
+      if (use.access.is_store) {
+        facts_.l2_bytes += facts_.blocks * use.requested;
+      } else {
+        fetched[use.access.buffer] += std::min(use.requested, into_l1(use, working_sets));
+      }
+    }
+    facts_.l2_bytes += facts_.blocks * sum(fetched);
+    find_dram_traffic(fetched);
+  }
+
+  /// As on a CPU: where an iteration's data fits, what the next one shares with it is still there.
+  double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const {
+    const double resident = std::max(1.0, facts_.resident);
+    const double capacity =
+        static_cast<double>(gpu_.l1_bytes) / resident - facts_.shared_bytes - reserved_shared_bytes;
+    double bytes = use.footprints.front();
+    for (size_t i = 0; i < use.loops.size(); ++i) {
+      const bool fits = working_sets.at(use.loops[i]) <= capacity;
+      bytes = fits ? std::min(use.footprints[i + 1], use.trips[i] * bytes) : use.trips[i] * bytes;
+    }
+    return bytes;
+  }
+
+  /// Blocks that run at once share what they fetch. Where all data fits into L2 later ones find it
+  /// there too, and so does the next call where it fits twice.
+  void find_dram_traffic(const ByBuffer& fetched) {
+    const double at_once = gpu_.multiprocessors * std::max(1.0, facts_.resident);
+    const double l2 = static_cast<double>(gpu_.l2_bytes);
+    const double waves = std::max(1.0, facts_.blocks / at_once);
+    ByBuffer unique, by_waves, stored;
+    for (const GlobalUse& use : uses_) {
+      raise(use.access.is_store ? stored : unique, use.access.buffer, touched(use, 1e300));
+      raise(by_waves, use.access.buffer, waves * touched(use, at_once));
+    }
+    facts_.unique_bytes = sum(unique) + sum(stored);
+    const double cold = std::clamp(2 * kernel_bytes_ / l2 - 1, 0.0, 1.0);
+    double bytes = sum(stored) * cold;
+    for (const auto& [buffer, once] : unique) {
+      const bool fits = facts_.unique_bytes <= l2;
+      const double most = facts_.blocks * (fetched.contains(buffer) ? fetched.at(buffer) : 0);
+      bytes += fits ? once * cold : std::max(once, std::min(most, by_waves.at(buffer)));
+    }
+    facts_.dram_bytes = bytes;
+  }
+
+  /// Bytes that so many consecutive blocks touch together; the last axes of blocks run first.
+  double touched(const GlobalUse& use, double blocks) const {
+    std::vector<Level> levels = use.levels;
+    for (size_t i = levels.size(); i > 0; --i) {
+      Level& level = levels[i - 1];
+      if (!level.is_task_axis) continue;
+      const double trips = std::clamp(std::ceil(blocks), 1.0, std::max(1.0, level.most_trips));
+      blocks /= std::max(1.0, level.most_trips);
+      level.most_trips = trips;
+    }
+    return footprint(use.access, levels, [](size_t) { return true; }).bytes;
+  }
+
+  const GpuArchitecture& gpu_;
+  const Target& target_;
+  GpuPhaseFacts facts_;
+  std::map<std::string, const Buffer*, std::less<>> buffers_;
+  std::vector<const Buffer*> own_;  // of threads
+  schedules::NumberedDimensions numbered_;
+  double kernel_bytes_ = 0;
+
+  std::vector<Level> levels_;
+  std::vector<std::pair<const Loop*, size_t>> serial_;  // around, and their levels
+  std::vector<Expr> conditions_;                        // around, those that differ by thread
+  const Loop* innermost_ = nullptr;                     // serial or thread loop
+  bool in_nest_ = false;
+  double executions_ = 1;      // by one block
+  bool has_waited_ = false;    // since the last barrier, for global loads
+  double barrier_copies_ = 1;  // of it, in unrolled loops
+  std::vector<WarpPoint> points_;
+  std::map<const Loop*, size_t> section_of_;  // by its innermost loop
+
+  std::vector<GlobalUse> uses_;
+  double address_count_ = 0;
+  double lanes_ = 0, slots_ = 0;    // of memory instructions: active, and all
+  double wide_ = 0, accesses_ = 0;  // global ones
+};
+
+}  // namespace
+
+void WarpInstructions::add(const WarpInstructions& other, double times) {
+  fma += times * other.fma;
+  arithmetic += times * other.arithmetic;
+  calls += times * other.calls;
+  integer += times * other.integer;
+  global_loads += times * other.global_loads;
+  global_stores += times * other.global_stores;
+  shared += times * other.shared;
+  local += times * other.local;
+}
+
+Result<GpuFacts> extract_gpu_facts(const Program& program, const Target& target) {
+  GpuFacts facts{gpu_architecture(target), {}};
+  for (const schedules::Phase& phase : program.phases) {
+    TW_TRY(GpuPhaseFacts phase_facts,
+           GpuPhaseWalk(program, facts.architecture, target).walk(phase));
+    facts.phases.push_back(std::move(phase_facts));
+  }
+  return facts;
+}
+
+}  // namespace tw::cost_model

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/gpu_draft.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost_model/draft.h"
+#include "schedules/space.h"
+#include "tests/cost_model/gpu_programs.h"
+
+namespace tw::cost_model {
+namespace {
+
+using namespace testing;
+
+double cost(const Program& program, const Target& target = gpu()) {
+  const Result<double> ns = draft_cost_ns(program, target, 1);
+  EXPECT_TRUE(ns) << ns.error().message;
+  return ns.value_or(0);
+}
+
+TEST(GpuDraft, TilesInRegistersBeatOneElementAThread) {
+  EXPECT_GT(cost(naive_gpu_gemm(4096)), 5 * cost(gemm(4096, 4096, 4096)));
+}
+
+// cuBLAS takes 2.8 to 3.1 ms, and the lanes alone 2.3.
+TEST(GpuDraft, TheBestSampledGemmIsNearWhatLibrariesReach) {
+  const auto workload = dsl::parse_workload(dense(4096, 4096, 4096));
+  const schedules::Space space = schedules::Space::derive(workload->compute, gpu());
+  Random random(1);
+  double best = 1e300;
+  for (int i = 0; i < 100; ++i) {
+    const auto program = space.schedule(space.sample(random)).program(schedules::limits_of(gpu()));
+    if (program) best = std::min(best, cost(*program));
+  }
+  for (const double ns : {best, cost(gemm(4096, 4096, 4096))}) {
+    EXPECT_GT(ns, 2.2e6);
+    EXPECT_LT(ns, 6e6);
+  }
+}
+
+TEST(GpuDraft, CopiesRunAtTheSpeedOfMemory) {
+  const double dram = 2.0 * (256 << 20) / gpu_architecture(gpu()).dram_bytes_per_ns;
+  for (const int64_t together : {1, 4}) {
+    EXPECT_GT(cost(copy(64 << 20, together)), dram);
+    EXPECT_LT(cost(copy(64 << 20, together)), 1.25 * dram);
+  }
+}
+
+TEST(GpuDraft, UncoalescedReadsCost) {
+  EXPECT_GT(cost(transposed_copy(8192)), 2 * cost(copy(64 << 20)));
+}
+
+TEST(GpuDraft, BankConflictsCost) {
+  const double none = cost(shared_walk(1));
+  EXPECT_GT(cost(shared_walk(2)), 1.2 * none);
+  EXPECT_GT(cost(shared_walk(8)), 1.5 * cost(shared_walk(2)));
+  EXPECT_NEAR(cost(shared_walk(33)), none, 0.01 * none);  // padded by a word
+}
+
+// 3x3 64@56 at batch 1 as a product: tiles of 128x64 make 25 blocks for 132 multiprocessors.
+TEST(GpuDraft, SmallProductsWantSmallTiles) {
+  const double large = cost(gemm(512, 512, 512, {128, 128, 8, 8, 8}));  // 16 blocks
+  const double small = cost(gemm(512, 512, 512, {64, 32, 8, 4, 4}));    // 128
+  EXPECT_GT(large, 1.5 * small);
+  EXPECT_LT(cost(gemm(4096, 4096, 4096, {128, 128, 8, 8, 8})),
+            cost(gemm(4096, 4096, 4096, {64, 32, 8, 4, 4})));
+}
+
+TEST(GpuDraft, RegistersBeyondTheBudgetSpill) {
+  const GemmTile fits{128, 128, 4, 8, 8}, spills{128, 128, 4, 16, 16};
+  EXPECT_GT(cost(gemm(4096, 4096, 4096, spills)), 1.5 * cost(gemm(4096, 4096, 4096, fits)));
+}
+
+TEST(GpuDraft, EachPhaseIsALaunch) {
+  Program one = copy(1024), two = one;
+  two.phases.push_back(one.phases[0]);
+  EXPECT_GT(cost(two), cost(one) + 1000);
+}
+
+TEST(GpuDraft, AWaveThatIsNotFullCostsAWholeOne) {
+  const auto phase = [](double blocks) {
+    GpuPhaseFacts p;
+    p.blocks = blocks;
+    p.resident = 1;
+    SectionFacts s;
+    s.executions = 1000;
+    s.warps = 8;
+    s.instructions.fma = 64;
+    p.sections = {s};
+    return gpu_phase_cost(p, gpu_architecture(gpu())).total();
+  };
+  EXPECT_NEAR(phase(133), phase(264), 1);
+  EXPECT_GT(phase(133), 1.8 * phase(132));
+}
+
+TEST(GpuDraft, TheTimesOfResourcesAreTheTotalsParts) {
+  const auto facts = extract_facts(gemm(4096, 4096, 4096), gpu());
+  ASSERT_TRUE(facts);
+  const auto times = resource_times(*facts, 1);
+  ASSERT_FALSE(times.empty());
+  const double total = draft_cost(*facts, 1).total_ns;
+  EXPECT_LE(times.front().ns, total);
+  EXPECT_GT(times.front().ns, 0.5 * total);
+  EXPECT_EQ(times.back().resource, "launches");
+}
+
+TEST(GpuDraft, EveryTargetHasAnAnswer) {
+  for (const char* name : {"cuda:sm_75", "cuda:sm_80", "cuda:sm_89", "cuda:sm_120a", "opencl"}) {
+    const double ns = cost(copy(64 << 20), gpu(name));
+    EXPECT_GT(ns, cost(copy(1 << 20), gpu(name))) << name;
+    EXPECT_NE(ns, cost(copy(64 << 20))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tw::cost_model

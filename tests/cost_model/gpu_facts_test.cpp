@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_model/gpu_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost_model/lanes.h"
+#include "tests/cost_model/gpu_programs.h"
+
+namespace tw::cost_model {
+namespace {
+
+using namespace testing;
+
+GpuPhaseFacts phase_of(const Program& program, const Target& target = gpu()) {
+  const Result<GpuFacts> facts = extract_gpu_facts(program, target);
+  EXPECT_TRUE(facts) << facts.error().message;
+  return facts ? facts->phases.at(0) : GpuPhaseFacts{};
+}
+
+WarpPoint all_lanes() {
+  WarpPoint point;
+  point.active.fill(true);
+  return point;
+}
+Lanes every(int64_t bytes) {
+  Lanes lanes;
+  for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<int64_t>(i) * bytes;
+  return lanes;
+}
+
+TEST(Lanes, SectorsOfAWarp) {
+  EXPECT_EQ(sectors(every(4), 4, all_lanes()), 4);
+  EXPECT_EQ(sectors(every(16), 16, all_lanes()), 16);
+  EXPECT_EQ(sectors(every(64), 4, all_lanes()), 32);
+  EXPECT_EQ(sectors(every(0), 4, all_lanes()), 1);
+  Lanes shifted = every(4);
+  for (int64_t& address : shifted) address += 4;
+  EXPECT_EQ(sectors(shifted, 4, all_lanes()), 5);
+}
+
+TEST(Lanes, CyclesOfBanks) {
+  EXPECT_EQ(bank_cycles(every(4), 4, all_lanes()), 1);
+  EXPECT_EQ(bank_cycles(every(0), 4, all_lanes()), 1);  // one word for all
+  EXPECT_EQ(bank_cycles(every(8), 4, all_lanes()), 2);
+  EXPECT_EQ(bank_cycles(every(128), 4, all_lanes()), 32);
+  EXPECT_EQ(bank_cycles(every(132), 4, all_lanes()), 1);
+  EXPECT_EQ(bank_cycles(every(16), 16, all_lanes()), 4);
+}
+
+TEST(GpuFacts, Tile) {
+  const GpuPhaseFacts p = phase_of(gemm(4096, 4096, 4096));
+  EXPECT_EQ(p.blocks, 1024);
+  EXPECT_EQ(p.threads, 256);
+  EXPECT_EQ(p.warps, 8);
+  EXPECT_EQ(p.shared_bytes, 2 * 128 * 8 * 4);
+  EXPECT_EQ(p.instructions.fma, 4096.0 * 4096 * 4096 / 32);
+  EXPECT_GT(p.registers, 64 + 16);
+  EXPECT_LT(p.registers, 128);
+  EXPECT_EQ(p.spills, 0);
+  EXPECT_EQ(p.resident, 2);  // 65536 / (256 * about 110)
+  EXPECT_DOUBLE_EQ(p.occupancy, 0.25);
+  EXPECT_EQ(p.unique_bytes, 3 * 4096.0 * 4096 * 4);
+  EXPECT_EQ(p.useful_lanes, 1);
+  // Each block fetches its rows and columns once: 4096 / 128 times each matrix.
+  EXPECT_NEAR(p.l2_bytes, 4096.0 * 4096 * 4 * (32 + 32 + 1), 1e6);
+  EXPECT_GT(p.dram_bytes, p.unique_bytes);
+}
+
+TEST(GpuFacts, Copies) {
+  const GpuPhaseFacts p = phase_of(copy(64 << 20)), wide = phase_of(copy(64 << 20, 4));
+  EXPECT_EQ(p.instructions.global(), 2.0 * (64 << 20) / 32);
+  EXPECT_EQ(wide.instructions.global(), 2.0 * (64 << 20) / 32 / 4);
+  EXPECT_EQ(p.wide_bytes, 4);
+  EXPECT_EQ(wide.wide_bytes, 16);
+  for (const GpuPhaseFacts& facts : {p, wide}) {
+    EXPECT_EQ(facts.sectors, 2.0 * (64 << 20) * 4 / 32);
+    EXPECT_EQ(facts.sectors, facts.ideal_sectors);
+    EXPECT_EQ(facts.dram_bytes, 2.0 * (256 << 20));
+    EXPECT_EQ(facts.occupancy, 1);
+  }
+}
+
+TEST(GpuFacts, WhatFitsIntoL2StaysThere) { EXPECT_EQ(phase_of(copy(1 << 20)).dram_bytes, 0); }
+
+TEST(GpuFacts, ColumnsTouchASectorALane) {
+  const GpuPhaseFacts p = phase_of(transposed_copy(8192));
+  EXPECT_EQ(p.sectors, 8192.0 * 8192 / 32 * (32 + 4));
+  EXPECT_EQ(p.ideal_sectors, 8192.0 * 8192 / 32 * (4 + 4));
+}
+
+TEST(GpuFacts, BankConflicts) {
+  const GpuPhaseFacts one = phase_of(shared_walk(1)), four = phase_of(shared_walk(4));
+  EXPECT_EQ(one.shared_cycles, one.instructions.shared);
+  EXPECT_GT(four.shared_cycles, 3.5 * one.shared_cycles);
+  EXPECT_EQ(one.barriers, 1);
+}
+
+TEST(GpuFacts, ThreadsThatDoNothingAreLanesAllTheSame) {
+  Program program = copy(1 << 20);
+  const Expr i = var("b") * 256 + var("t");
+  const Stmt guarded{If{var("t") % 2 < 1, block({assign("out", {i}, read("in", {i}, Float32))})}};
+  program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {guarded}));
+  const GpuPhaseFacts p = phase_of(program);
+  EXPECT_EQ(p.useful_lanes, 0.5);
+  EXPECT_EQ(p.instructions.global(), 2.0 * (1 << 20) / 32);
+  const Stmt few{If{var("t") < 32, block({assign("out", {i}, read("in", {i}, Float32))})}};
+  program.phases[0].body = block(nest({{"t", 64, LoopKind::Thread}}, {few}));
+  EXPECT_EQ(phase_of(program).useful_lanes, 1);  // one warp of two skips it
+}
+
+TEST(GpuFacts, ArraysOfAThreadAtRunTimeIndicesAreMemory) {
+  const auto walk = [](LoopKind kind) {
+    Program program = copy(1 << 20);
+    const Expr i = var("b") * 256 + var("t");
+    const Block body =
+        nest({{"j", 8, kind}}, {assign("own", {var("j")}, read("in", {i}, Float32))});
+    const Stmt own{Allocate{{"own", Float32, {8}, Scope::Local}, block(body)}};
+    program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {own}));
+    return phase_of(program);
+  };
+  EXPECT_EQ(walk(LoopKind::Unrolled).instructions.local, 0);
+  EXPECT_EQ(walk(LoopKind::Serial).instructions.local, (1 << 20) / 32 * 8);
+  EXPECT_EQ(walk(LoopKind::Unrolled).registers - phase_of(copy(1 << 20)).registers, 8 - 2);
+}
+
+TEST(GpuFacts, DivisionsAreInstructions) {
+  const auto by = [](int64_t divisor) {
+    Program program = copy(1 << 20);
+    const Expr i = var("b") * 256 + var("t");
+    program.phases[0].body =
+        block(nest({{"t", 256, LoopKind::Thread}},
+                   {assign("out", {i}, read("in", {i / Expr(divisor)}, Float32))}));
+    return phase_of(program).instructions.integer;
+  };
+  EXPECT_GT(by(7), by(8));
+}
+
+TEST(GpuFacts, OpenClHasNumbersToo) {
+  const GpuPhaseFacts p = phase_of(copy(1 << 20), gpu("opencl"));
+  EXPECT_GT(p.resident, 0);
+  EXPECT_LE(p.occupancy, 1);
+}
+
+TEST(GpuFacts, UnknownBuffersAreErrors) {
+  Program program = copy(1 << 20);
+  program.arguments.pop_back();
+  EXPECT_FALSE(extract_gpu_facts(program, gpu()));
+}
+
+}  // namespace
+}  // namespace tw::cost_model

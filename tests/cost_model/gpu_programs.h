@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Programs for GPUs, of schedules whose speed against each other the literature knows.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/target.h"
+#include "cost_model/gpu_facts.h"
+#include "dsl/workload.h"
+#include "schedules/legality.h"
+#include "schedules/schedule.h"
+#include "tests/cost_model/programs.h"
+
+namespace tw::cost_model::testing {
+
+inline Target gpu(const std::string& name = "cuda:sm_90a") { return parse_target(name).value(); }
+
+inline Program scheduled(const std::string& workload, const std::string& steps,
+                         const Target& target = gpu()) {
+  const auto parsed = dsl::parse_workload(workload);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  const auto schedule = schedules::parse_schedule(parsed->compute, "tw1\n" + steps);
+  EXPECT_TRUE(schedule) << schedule.error().message;
+  if (!schedule) return {};
+  const auto program = schedule->program(schedules::limits_of(target));
+  EXPECT_TRUE(program) << program.error().message;
+  return program.value_or(Program{});
+}
+
+inline std::string dense(int64_t m, int64_t n, int64_t k) {
+  return fmt::format("dense m={} n={} k={} f32 fast", m, n, k);
+}
+
+/// Blocks of `rows` x `columns` x `depth` through shared memory, tiles of `tile_rows` x
+/// `tile_columns` a thread, neighbours in fours.
+struct GemmTile {
+  int64_t rows = 128, columns = 128, depth = 8;
+  int64_t tile_rows = 8, tile_columns = 8;
+};
+
+inline std::string gemm_steps(const GemmTile& g) {
+  const int64_t threads = g.rows / g.tile_rows * (g.columns / g.tile_columns);
+  std::string steps = fmt::format(
+      "split out m {0}\nsplit out m.1 {1}\nsplit out m.1.1 4\n"
+      "split out n {2}\nsplit out n.1 {3}\nsplit out n.1.1 4\nsplit out k {4}\n"
+      "reorder out m.0 n.0 k.0 m.1.1.0 n.1.1.0 k.1 m.1.0 m.1.1.1 n.1.0 n.1.1.1\n"
+      "cache_write out n.0\n"
+      "cache_operand out 1 k.0 k.1 m.1.0 m.1.1.0 m.1.1.1\n"
+      "cache_operand out 2 k.0 k.1 n.1.0 n.1.1.0 n.1.1.1\n"
+      "parallel out m.0\nparallel out n.0\nbind out m.1.1.0\nbind out n.1.1.0\n"
+      "unroll out k.1\nunroll out m.1.0\nunroll out m.1.1.1\nunroll out n.1.0\n"
+      "vectorize out n.1.1.1\n",
+      g.rows, 4 * g.rows / g.tile_rows, g.columns, 4 * g.columns / g.tile_columns, g.depth);
+  // Rows of a are contiguous along k: neighbouring threads read neighbours of it.
+  steps += fmt::format(
+      "reorder a@out m.1.0 m.1.1.0 m.1.1.1 k.1\nfuse a@out m.1.0 m.1.1.0\n"
+      "fuse a@out m.1.0*m.1.1.0 m.1.1.1\nfuse a@out m.1.0*m.1.1.0*m.1.1.1 k.1\n"
+      "split a@out m.1.0*m.1.1.0*m.1.1.1*k.1 {0}\nbind a@out m.1.0*m.1.1.0*m.1.1.1*k.1.1\n"
+      "fuse b@out k.1 n.1.0\nfuse b@out k.1*n.1.0 n.1.1.0\n"
+      "split b@out k.1*n.1.0*n.1.1.0 {0}\nbind b@out k.1*n.1.0*n.1.1.0.1\n"
+      "vectorize b@out n.1.1.1\n",
+      threads);
+  return steps;
+}
+
+inline Program gemm(int64_t m, int64_t n, int64_t k, const GemmTile& tile = {}) {
+  return scheduled(dense(m, n, k), gemm_steps(tile));
+}
+
+/// One element a thread, neighbours in a row; 256 threads a block.
+inline Program naive_gpu_gemm(int64_t size) {
+  return scheduled(dense(size, size, size),
+                   "fuse out m n\nsplit out m*n 256\nreorder out m*n.0 m*n.1 k\n"
+                   "cache_write out m*n.1\nparallel out m*n.0\nbind out m*n.1\n");
+}
+
+/// out[i] = in[i], by 256 threads a block, `together` neighbours each.
+inline Program copy(int64_t elements, int64_t together = 1) {
+  Program program;
+  program.arguments = {argument("in", {elements}), argument("out", {elements}, true)};
+  const Expr i = (var("b") * 256 + var("t")) * Expr(together) + var("v");
+  program.phases = {{"copy",
+                     {{"b", elements / (256 * together)}},
+                     block(nest({{"t", 256, LoopKind::Thread}, {"v", together, LoopKind::Vector}},
+                                {assign("out", {i}, read("in", {i}, Float32))}))}};
+  return program;
+}
+
+/// out[c, r] = in[r, c] of a square matrix, a warp writes a row and reads a column.
+inline Program transposed_copy(int64_t size) {
+  Program program;
+  program.arguments = {argument("in", {size, size}), argument("out", {size, size}, true)};
+  const Expr c = var("c"), r = var("b") * 256 + var("t");
+  program.phases = {{"transpose",
+                     {{"c", size}, {"b", size / 256}},
+                     block(nest({{"t", 256, LoopKind::Thread}},
+                                {assign("out", {c, r}, read("in", {r, c}, Float32))}))}};
+  return program;
+}
+
+/// Each thread reads `turns` words of shared memory, its neighbour's `stride` words on.
+inline Program shared_walk(int64_t stride, int64_t turns = 256) {
+  Program program;
+  program.arguments = {argument("out", {132 * 64, 128}, true)};
+  const Expr t = var("t");
+  const Expr word = (t * Expr(stride) + var("j")) % 4096;
+  const Block sum = nest({{"j", turns}},
+                         {assign("acc", {t}, read("s", {word}, Float32), schedules::Combine::Sum)});
+  const Block fill = nest({{"t", 128, LoopKind::Thread}, {"j", 32}},
+                          {assign("s", {var("j") * 128 + t}, dsl::constant(Float32, 1))});
+  const Block use = nest({{"t", 128, LoopKind::Thread}}, sum);
+  const Block store = nest({{"t", 128, LoopKind::Thread}},
+                           {assign("out", {var("b"), t}, read("acc", {t}, Float32))});
+  const Block body = together(together(fill, {Stmt{schedules::Barrier{}}}), together(use, store));
+  const Stmt own{Allocate{{"acc", Float32, {128}, Scope::Register}, block(body)}};
+  const Stmt all{Allocate{{"s", Float32, {4096}, Scope::Shared}, block({own})}};
+  program.phases = {{"walk", {{"b", 132 * 64}}, block({all})}};
+  return program;
+}
+
+}  // namespace tw::cost_model::testing
