@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/gpu_prelude.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -15,8 +17,7 @@ struct Function {
   std::string_view text;
 };
 
-// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. A function stands after
-// those that it calls.
+// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. None calls another.
 constexpr Function shared_functions[] = {
     {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
   return a / b - (a % b < 0);
@@ -116,6 +117,7 @@ constexpr Function opencl_functions[] = {
 )"},
 };
 
+/// Beside those of C: keywords, and what kernels call or are compiled with.
 constexpr std::string_view words[] = {"INFINITY",     "NAN",
                                       "acos",         "as_float",
                                       "as_uint",      "asin",
@@ -200,8 +202,8 @@ std::string functions_for(std::string_view body, std::span<const Function> funct
 
 std::string cuda_functions_for(std::string_view body) {
   const std::string own = functions_for(body, cuda_functions, cuda_words);
-  const std::string text = (own.empty() ? "" : "#ifndef TW_HOST_TWIN\n" + own + "#endif\n") +
-                           functions_for(body, shared_functions, cuda_words);
+  std::string text = functions_for(body, shared_functions, cuda_words);
+  if (!own.empty()) text.insert(0, fmt::format("#ifndef TW_HOST_TWIN\n{}#endif\n", own));
   return text.empty() ? text : text + "\n";
 }
 

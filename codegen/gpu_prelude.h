@@ -8,8 +8,8 @@
 
 namespace tw::codegen {
 
-/// Definitions of the functions that `body` calls, and of those that they call, in order. Between
-/// #ifndef TW_HOST_TWIN and #endif stands what only a GPU can do.
+/// Definitions of the functions that `body` calls. Between #ifndef TW_HOST_TWIN and #endif stands
+/// what only a GPU can do.
 std::string cuda_functions_for(std::string_view body);
 std::string opencl_functions_for(std::string_view body);
 

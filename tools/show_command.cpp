@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright show: a record, and what its schedule means: loops, C, instructions.
+// tilewright show: a record, and what its schedule means: loops, C, kernels of a GPU, instructions.
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/c_emitter.h"
+#include "codegen/gpu_emitter.h"
 #include "codegen/inspect.h"
 #include "schedules/schedule.h"
 #include "tools/report.h"
@@ -18,7 +19,8 @@ namespace {
 
 struct ShowFlags {
   SelectionFlags selection;
-  bool schedule = false, program = false, c = false, assembly = false, json = false;
+  bool schedule = false, program = false, c = false, cuda = false, opencl = false;
+  bool assembly = false, json = false;
 };
 
 std::string with_newline(std::string text) {
@@ -68,6 +70,15 @@ Result<std::string> instructions(const ShowFlags& flags, const Surroundings& her
   return codegen::disassemble(artifact.object, s.target);
 }
 
+Result<std::string> text_of(const schedules::Program& program, const ShowFlags& flags) {
+  if (flags.c) return codegen::emit_c(program, "kernel");
+  if (!flags.cuda && !flags.opencl) return schedules::to_string(program);
+  TW_TRY(codegen::GpuCode code,
+         codegen::emit_gpu(program, "kernel",
+                           flags.cuda ? codegen::GpuDialect::Cuda : codegen::GpuDialect::OpenCl));
+  return std::move(code.text);
+}
+
 Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (flags.json) {
@@ -80,13 +91,10 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     return 0;
   }
   const std::string text = schedule_of(s);
-  if (flags.program || flags.c) {
+  if (flags.program || flags.c || flags.cuda || flags.opencl) {
     TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
     TW_TRY(const schedules::Program program, schedule.program());
-    std::string shown = schedules::to_string(program);
-    if (flags.c) {
-      TW_TRY(shown, codegen::emit_c(program, "kernel"));
-    }
+    TW_TRY(const std::string shown, text_of(program, flags));
     TW_RETURN_IF_ERROR(print(with_newline(shown)));
     return 0;
   }
@@ -99,14 +107,22 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
 Verb show_verb() {
   auto f = std::make_shared<ShowFlags>();
   std::vector<Flag> own = {
-      {"schedule", Switch{&f->schedule}, "only the schedule", {"program", "c", "asm", "json"}},
-      {"program", Switch{&f->program}, "the loops that it means", {"c", "asm", "json"}},
-      {"c", Switch{&f->c}, "the same as C", {"asm", "json"}},
+      {"schedule",
+       Switch{&f->schedule},
+       "only the schedule",
+       {"program", "c", "cuda", "opencl", "asm", "json"}},
+      {"program",
+       Switch{&f->program},
+       "the loops that it means",
+       {"c", "cuda", "opencl", "asm", "json"}},
+      {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm", "json"}},
+      {"cuda", Switch{&f->cuda}, "the same as CUDA C++", {"opencl", "asm", "json"}},
+      {"opencl", Switch{&f->opencl}, "the same as OpenCL C", {"asm", "json"}},
       {"asm", Switch{&f->assembly}, "compile it and show the instructions", {"json"}},
       {"json", Switch{&f->json}, "the record, schedule and loops as JSON"},
   };
   return {.name = "show",
-          .summary = "a record, its schedule, loops, C or instructions",
+          .summary = "a record, its schedule, loops, C, GPU text or instructions",
           .flags = together({flags_of(f->selection), own}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return show_command(*f, here); }};

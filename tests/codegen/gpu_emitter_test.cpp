@@ -255,6 +255,41 @@ TEST(OpenCl, RunsKernelsThatWereWrittenByHand) {
   expect_opencl_agrees(**device, kernels_written_by_hand());
 }
 
+TEST(Nvrtc, CompilesKernelsThatWereWrittenByHand) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_nvrtc_compiles(*nvrtc, kernels_written_by_hand());
+}
+
+TEST(Nvrtc, CompilesEachOperator) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  std::vector<GpuCase> cases;
+  for (const dsl::Operator& op : dsl::operators()) {
+    const auto shape = dsl::parse_shape(op.example, op.name);
+    ASSERT_TRUE(shape) << shape.error().message;
+    const auto workload = dsl::make_workload(op.name, *shape);
+    ASSERT_TRUE(workload) << workload.error().message;
+    const Program program = Schedule(workload->compute).program().value();
+    cases.push_back({std::string(op.name), program, {}, {}});
+  }
+  expect_nvrtc_compiles(*nvrtc, cases);
+}
+
+TEST(Nvrtc, KeepsAThreadsTileInRegisters) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const Program& program : {gemm(), implicit_gemm()}) {
+    const auto compiled = nvrtc->compile(text_of(program), "sm_90a");
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    // No array is on the stack. On sm_90 ptxas spills a few bytes rather than have fewer blocks.
+    EXPECT_EQ(compiled->functions[0].stack_bytes, compiled->functions[0].spill_store_bytes);
+    EXPECT_LE(compiled->functions[0].spill_store_bytes, 64);
+    EXPECT_EQ(compiled->functions[0].shared_bytes,
+              emit_gpu(program, "k", GpuDialect::Cuda)->kernels[0].shared_bytes);
+  }
+}
+
 /// Of one launch; "" where all is well.
 std::string twin_error(const std::string& text, const GpuKernel& kernel,
                        const std::vector<void*>& arguments, const TwinOptions& options = {}) {

@@ -176,6 +176,22 @@ void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> case
   expect_equal(cases, run_opencl(device, cases), "OpenCL");
 }
 
+void expect_nvrtc_compiles(const Nvrtc& nvrtc, std::span<const GpuCase> cases) {
+  const auto code = emit_gpu(named(cases), GpuDialect::Cuda);
+  ASSERT_TRUE(code) << code.error().message;
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_120"}) {
+    const auto compiled = nvrtc.compile(code->text, architecture);
+    ASSERT_TRUE(compiled) << compiled.error().message << "\n" << code->text;
+    EXPECT_EQ(compiled->functions.size(), code->kernels.size()) << architecture;
+  }
+}
+
+Result<Nvrtc> open_nvrtc() {
+  NvrtcOptions options;
+  if (const char* home = getenv("CUDA_HOME")) options.directories = {std::string(home) + "/lib64"};
+  return Nvrtc::open(options);
+}
+
 Result<std::shared_ptr<runtime::Device>> opencl_device() {
   // PoCL reads where its cache is when it is first used.
   struct Cache {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/host_twin.h"
+#include "codegen/nvrtc.h"
 #include "runtime/device.h"
 #include "tests/codegen/runs.h"
 
@@ -31,7 +32,13 @@ GpuCase gpu_case(std::string title, const Program& program, const Storage& input
 void expect_twins_agree(std::span<const GpuCase> cases);
 void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases);
 
+/// The text of all cases compiles for sm_80, sm_90a and sm_120.
+void expect_nvrtc_compiles(const Nvrtc& nvrtc, std::span<const GpuCase> cases);
+
 /// The device of these tests, or why there is none. PoCL's cache is a folder of this process.
 Result<std::shared_ptr<runtime::Device>> opencl_device();
+
+/// Looked for in $CUDA_HOME first.
+Result<Nvrtc> open_nvrtc();
 
 }  // namespace tw::codegen

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/codegen/gpu_runs.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
 
@@ -71,7 +72,41 @@ std::vector<std::pair<std::string, Expr>> operations(DType type) {
   return results;
 }
 
-TEST(Operations, EveryTypeAndOperation) {
+/// Each lane a thread.
+Block with_threads(const Block& body) {
+  Block result;
+  for (const Stmt& stmt : body) {
+    const auto* l = stmt.as<schedules::Loop>();
+    result.push_back(!l ? stmt
+                        : loop(l->variable, l->begin, l->end,
+                               l->kind == LoopKind::Vector ? LoopKind::Thread : l->kind,
+                               with_threads(*l->body)));
+  }
+  return result;
+}
+
+/// What a test expects, it expects of GPU texts, too: all at once, at its end.
+class Operations : public testing::Test {
+ protected:
+  void expect(const Program& program, const Storage& inputs, double relative = 0,
+              double absolute = 0) {
+    expect_agreement(program, inputs, relative, absolute);
+    Program on_gpu = program;
+    for (auto& phase : on_gpu.phases) phase.body = schedules::block(with_threads(*phase.body));
+    cases_.push_back(gpu_case("", on_gpu, inputs, relative));
+  }
+
+  void TearDown() override {
+    expect_twins_agree(cases_);
+    if (const auto device = opencl_device()) expect_opencl_agrees(**device, cases_);
+    if (const auto nvrtc = open_nvrtc()) expect_nvrtc_compiles(*nvrtc, cases_);
+  }
+
+ private:
+  std::vector<GpuCase> cases_;
+};
+
+TEST_F(Operations, EveryTypeAndOperation) {
   for (const DType type : all_types) {
     const double tolerance = type == Float32    ? 2e-6
                              : type == Float16  ? 1e-3
@@ -79,23 +114,23 @@ TEST(Operations, EveryTypeAndOperation) {
                                                 : 0;
     for (const bool vectorized : {false, true}) {
       const Program program = elementwise(type, operations(type), vectorized);
-      expect_agreement(program, real_inputs(program, 11), tolerance, tolerance / 10);
+      expect(program, real_inputs(program, 11), tolerance, tolerance / 10);
     }
   }
 }
 
-TEST(Operations, EveryConversion) {
+TEST_F(Operations, EveryConversion) {
   for (const DType from : all_types) {
     const Expr a = dsl::read("a", {var("i")}, from);
     std::vector<std::pair<std::string, Expr>> results;
     for (const DType to : all_types)
       results.push_back({fmt::format("to_{}", tw::to_string(to)), dsl::cast(to, a)});
     const Program program = elementwise(from, results, true);
-    expect_agreement(program, real_inputs(program, 12));
+    expect(program, real_inputs(program, 12));
   }
 }
 
-TEST(Operations, FloatsSaturateAsIntegers) {
+TEST_F(Operations, FloatsSaturateAsIntegers) {
   const Expr a = dsl::read("a", {var("i")}, Float32);
   std::vector<std::pair<std::string, Expr>> results;
   for (const DType to : {Int8, UInt8, Int32, Int64})
@@ -108,10 +143,10 @@ TEST(Operations, FloatsSaturateAsIntegers) {
                            -2147484000.0, 9.3e18,       -9.3e18,      2147483520.0};
   for (size_t i = 0; i < std::size(values); ++i)
     store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
-  expect_agreement(program, inputs);
+  expect(program, inputs);
 }
 
-TEST(Operations, IntegersWrap) {
+TEST_F(Operations, IntegersWrap) {
   for (const DType type : {Int8, UInt8, Int32, Int64}) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
     std::vector<std::pair<std::string, Expr>> results = {{"sum", a + b},
@@ -131,11 +166,11 @@ TEST(Operations, IntegersWrap) {
       store_int(type, inputs["a"].data(), i, values[i / 5]);
       store_int(type, inputs["b"].data(), i, values[i % 5]);
     }
-    expect_agreement(program, inputs);
+    expect(program, inputs);
   }
 }
 
-TEST(Operations, HalfPrecisionRoundsToNearestEven) {
+TEST_F(Operations, HalfPrecisionRoundsToNearestEven) {
   for (const DType half : {Float16, BFloat16}) {
     const Expr a = dsl::read("a", {var("i")}, Float32);
     const Program program = elementwise(Float32, {{"rounded", dsl::cast(half, a)}}, true);
@@ -155,11 +190,11 @@ TEST(Operations, HalfPrecisionRoundsToNearestEven) {
                              0.3333333};
     for (size_t i = 0; i < std::size(values); ++i)
       store_float(Float32, inputs["a"].data(), static_cast<int64_t>(i), values[i]);
-    expect_agreement(program, inputs, 0, half == BFloat16 ? 1e-40 : 0);
+    expect(program, inputs, 0, half == BFloat16 ? 1e-40 : 0);
   }
 }
 
-TEST(Operations, EveryCombination) {
+TEST_F(Operations, EveryCombination) {
   for (const DType type : {Float32, Float16, BFloat16, Int8, UInt8, Int32, Int64}) {
     Program program;
     program.arguments = {argument("a", type, {5, count}, false)};
@@ -175,11 +210,11 @@ TEST(Operations, EveryCombination) {
               {assign(name, {var("i")}, dsl::read("a", {var("k"), var("i")}, type), combine)})}));
     }
     program.phases = {{"combine", {}, schedules::block(std::move(body))}};
-    expect_agreement(program, integer_inputs(program, 15));
+    expect(program, integer_inputs(program, 15));
   }
 }
 
-TEST(Operations, FunctionsAreAccurateOverTheirRange) {
+TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
   constexpr int64_t points = 4001;
   const Expr x = f32("a", {var("i")});
   const Program program = single_phase(
@@ -197,7 +232,7 @@ TEST(Operations, FunctionsAreAccurateOverTheirRange) {
     const double t = static_cast<double>(i - points / 2) / (points / 2.0);
     store_float(Float32, inputs["a"].data(), i, 80 * t * t * t + 1e-6);  // dense around 0
   }
-  expect_agreement(program, inputs, 2e-6, 1e-37);
+  expect(program, inputs, 2e-6, 1e-37);
 }
 
 }  // namespace

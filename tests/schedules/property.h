@@ -22,11 +22,12 @@ struct Tally {
 };
 
 /// Takes the steps that leave a legal program behind.
-inline Schedule random_schedule(Random& random, const dsl::Compute& compute, Tally& tally) {
+inline Schedule random_schedule(Random& random, const dsl::Compute& compute, Tally& tally,
+                                Favour favour = Favour::Nothing) {
   Schedule schedule(compute);
-  const int64_t count = 2 + random.below(14);
+  const int64_t count = (favour == Favour::Threads ? 10 : 2) + random.below(14);
   for (int64_t i = 0; i < count; ++i) {
-    const Step step = StepMaker(random, schedule.nest())
+    const Step step = StepMaker(random, schedule.nest(), favour)
                           .make(static_cast<double>(i) / static_cast<double>(count));
     ++tally.steps;
     const Schedule next = schedule.then(step);

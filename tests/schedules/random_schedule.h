@@ -12,9 +12,13 @@
 
 namespace tw::schedules {
 
+/// What schedules should have much of.
+enum class Favour { Nothing, Threads };
+
 class StepMaker {
  public:
-  StepMaker(Random& random, const Nest& nest) : random_(random), nest_(nest) {}
+  StepMaker(Random& random, const Nest& nest, Favour favour = Favour::Nothing)
+      : random_(random), nest_(nest), favour_(favour) {}
 
   /// `progress` goes from 0 to 1: stages are arranged first, then loops split, then marked.
   Step make(double progress) {
@@ -41,6 +45,7 @@ class StepMaker {
     }
   }
   Step arranging() {
+    if (favour_ == Favour::Threads && random_.chance(0.4)) return placing();
     switch (random_.below(14)) {
       case 0:
       case 1:
@@ -65,7 +70,20 @@ class StepMaker {
         return cache_write();
     }
   }
+  /// Buffers between stages, which threads share.
+  Step placing() {
+    switch (random_.below(4)) {
+      case 0:
+        return cache_write();
+      case 1:
+        return compute_at();
+      default:
+        return cache_operand();
+    }
+  }
   Step marking() {
+    if (favour_ == Favour::Threads && random_.chance(0.7))
+      return random_.chance(0.8) ? bind() : parallel();
     switch (random_.below(11)) {
       case 8:
       case 9:
@@ -207,6 +225,7 @@ class StepMaker {
 
   Random& random_;
   const Nest& nest_;
+  const Favour favour_;
   const StageNest* current_ = nullptr;
 };
 

@@ -83,6 +83,10 @@ class Verbs(program.ProgramTest):
         compiler = shutil.which("gcc") or shutil.which("cc")
         subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", "-fsyntax-only", source], check=True)
 
+    def test_kernels_of_a_schedule_for_a_gpu(self):
+        self.assertIn('extern "C" __global__ void', self.succeed("show", *program.SMALL, "--cuda").out)
+        self.assertIn("__kernel", self.succeed("show", *program.SMALL, "--opencl").out)
+
     def test_completion_scripts(self):
         bash = self.succeed("completion", "bash").out
         subprocess.run(["bash", "-n"], input=bash, text=True, check=True)

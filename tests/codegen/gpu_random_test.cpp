@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random computes x random legal schedules with threads, shared memory and barriers, on small odd
+// shapes: the meaning of the compute, the interpreter of programs, the CUDA text on its host twin
+// and the OpenCL text on a device agree.
+
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "schedules/threads.h"
+#include "tests/codegen/gpu_runs.h"
+#include "tests/schedules/property.h"
+
+namespace tw::codegen {
+namespace {
+
+using schedules::Schedule;
+
+/// How much of what matters the cases have.
+struct Seen {
+  int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
+
+  void add(const Program& program) {
+    ++cases;
+    several_phases += program.phases.size() > 1;
+    bool any_threads = false, any_shared = false, any_barrier = false, any_partial = false;
+    for (const auto& phase : program.phases) {
+      const int64_t most = schedules::threads_of(*phase.body);
+      any_threads |= most > 1;
+      any_shared |= schedules::shared_bytes(*phase.body) > 0;
+      schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
+        any_barrier |= stmt.as<schedules::Barrier>() != nullptr;
+        const auto* loop = stmt.as<schedules::Loop>();
+        if (loop && loop->kind == schedules::LoopKind::Thread)
+          any_partial |= schedules::thread_nest(*loop).threads() < most;
+      });
+    }
+    threads += any_threads;
+    shared += any_shared;
+    barriers += any_barrier;
+    partial += any_partial;
+  }
+
+  std::string text() const {
+    return fmt::format(
+        "{} cases: {} with threads, {} with shared memory, {} with barriers, {} with nests of "
+        "fewer threads than the block, {} with several phases",
+        cases, threads, shared, barriers, partial, several_phases);
+  }
+};
+
+GpuCase make_case(uint64_t seed) {
+  Random random(seed);
+  const auto [compute, tolerance] = schedules::random_compute(random);
+  schedules::Tally tally;
+  const Schedule schedule =
+      schedules::random_schedule(random, compute, tally, schedules::Favour::Threads);
+  const Program program = schedule.program().value();
+  const std::string title =
+      fmt::format("seed {}\n{}\n{}", seed, dsl::to_text(compute), schedule.to_string());
+  const auto different = schedules::disagreement(compute, program, seed, tolerance);
+  EXPECT_FALSE(different) << title << "\n" << to_string(program) << "\n" << *different;
+  const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
+  Storage inputs;
+  for (const auto& argument : program.arguments)
+    if (!argument.is_output)
+      inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
+  return gpu_case(title, program, inputs, std::max(tolerance, 4e-6));
+}
+
+/// Compilers have fixed costs, and what fails is easier to find in a small text.
+constexpr int64_t batch = 20;
+
+template <typename Expect>
+void run(uint64_t first_seed, int64_t cases, Expect&& expect) {
+  Seen seen;
+  for (int64_t done = 0; done < cases && !testing::Test::HasFailure(); done += batch) {
+    std::vector<GpuCase> some;
+    for (int64_t i = done; i < std::min(done + batch, cases); ++i) {
+      some.push_back(make_case(first_seed + static_cast<uint64_t>(i)));
+      seen.add(some.back().program);
+    }
+    if (!testing::Test::HasFailure()) expect(some);
+  }
+  if (testing::Test::HasFailure()) return;
+  printf("%s\n", seen.text().c_str());
+  EXPECT_GE(seen.threads * 2, seen.cases);
+  EXPECT_GE(seen.shared * 10, seen.cases);
+  EXPECT_GE(seen.barriers * 10, seen.cases);
+  EXPECT_GE(seen.partial * 20, seen.cases);
+  EXPECT_GE(seen.several_phases * 10, seen.cases);
+}
+
+void run_twins(uint64_t first_seed, int64_t cases) {
+  run(first_seed, cases, [](const std::vector<GpuCase>& some) { expect_twins_agree(some); });
+}
+
+void run_opencl(uint64_t first_seed, int64_t cases) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  run(first_seed, cases,
+      [&](const std::vector<GpuCase>& some) { expect_opencl_agrees(**device, some); });
+}
+
+#ifndef TW_SLOW_TESTS
+TEST(GpuRandom, NvrtcCompilesSchedules) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  run(201, 60, [&](const std::vector<GpuCase>& some) { expect_nvrtc_compiles(*nvrtc, some); });
+}
+TEST(GpuRandom, SchedulesAgreeOnTheHostTwin) { run_twins(1, 60); }
+TEST(GpuRandom, SchedulesAgreeOnOpenCl) { run_opencl(101, 40); }
+#else
+/// TW_RANDOM_CASES=2000 for a night.
+int64_t many() {
+  const char* text = getenv("TW_RANDOM_CASES");
+  return text ? parse_int(text).value() : 240;
+}
+TEST(GpuRandom, ManySchedulesAgreeOnTheHostTwin) { run_twins(10000, many()); }
+TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
+#endif
+
+}  // namespace
+}  // namespace tw::codegen
