@@ -173,12 +173,26 @@ Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& t
   return results;
 }
 
+/// OpenCL C without the names of its kernels.
+std::string nameless(const Artifact& artifact) {
+  std::string text = artifact.object;
+  for (size_t i = 0; i < artifact.info.phases.size(); ++i) {
+    const std::string& symbol = artifact.info.phases[i].symbol;
+    const std::string number = fmt::format("p{}", i);
+    for (size_t at = text.find(symbol); at != std::string::npos;
+         at = text.find(symbol, at + number.size()))
+      text.replace(at, symbol.size(), number);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string code_hash(const Artifact& artifact) {
   const KernelInfo& info = artifact.info;
   std::string text = fmt::format("{} {}\n", info.target, info.scratch_bytes);
-  for (const PhaseInfo& phase : info.phases) text += fmt::format("phase {}\n", phase.tasks);
+  for (const PhaseInfo& phase : info.phases)
+    text += fmt::format("phase {} {} {}\n", phase.tasks, phase.threads, phase.shared_bytes);
   for (const runtime::ArgumentInfo& argument : info.arguments)
     text += fmt::format("argument {} {} {} {}\n", argument.name, argument.layout,
                         argument.storage_elements, argument.pack);
@@ -187,7 +201,8 @@ std::string code_hash(const Artifact& artifact) {
     for (const PhaseInfo& phase : phases) text += fmt::format("phase {}\n", phase.tasks);
   }
   for (const std::string& name : imports_of(artifact.object)) text.append(name).append("\n");
-  return sha256_hex(text + loaded_contents(artifact.object));
+  const bool is_text = info.target == "opencl";
+  return sha256_hex(text + (is_text ? nameless(artifact) : loaded_contents(artifact.object)));
 }
 
 std::string toolchain() { return "halide-21.0.0"; }

@@ -56,8 +56,7 @@ class Accelerator final : public Machine {
 
   Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
     TW_TRY(const auto device, opened());
-    TW_TRY(runtime::Artifact artifact,
-           runtime::read_artifact(path, runtime::Trust::Own, target_));
+    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path, runtime::Trust::Own, target_));
     auto kernel = runtime::DeviceKernel::load(std::move(artifact), device);
     if (!kernel && device->lost()) exit_with(FaultKind::Crash, kernel.error().message);
     if (!kernel) return tl::unexpected(kernel.error());

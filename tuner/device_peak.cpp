@@ -88,14 +88,15 @@ again:
   return {{.text = text}, 256, 16, 2.0 * chains * iterations};
 }
 
-/// The rate of a window long enough for the clock.
+/// The rate of the fastest of several windows, each long enough for the clock.
 Result<double> gflops(Device& device, const Launch& launch, double flops_per_launch) {
   constexpr double window_ns = 2e6;
+  constexpr int windows = 5;
   constexpr size_t most_launches = 256;
   std::vector<Launch> launches = {launch};
   for (;;) {
-    TW_TRY(const std::vector<double> samples, device.time_ns(launches));
-    const double ns = samples[0];
+    TW_TRY(const std::vector<double> samples, device.time_ns(launches, {.repeats = windows}));
+    const double ns = *std::min_element(samples.begin(), samples.end());
     if (ns >= window_ns || launches.size() >= most_launches)
       return ns > 0 ? flops_per_launch * static_cast<double>(launches.size()) / ns : 0;
     launches.resize(2 * launches.size(), launch);

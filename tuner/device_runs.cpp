@@ -112,8 +112,7 @@ Result<DeviceBuffers> DeviceBuffers::make(const std::shared_ptr<Device>& device,
   for (const runtime::ArgumentInfo& argument : kernel.info().arguments) {
     TW_TRY(dsl::Layout layout, layout_of(argument, workload));
     if (argument.is_output) {
-      TW_TRY(GuardedMemory memory,
-             GuardedMemory::make(*device, runtime::storage_bytes(argument)));
+      TW_TRY(GuardedMemory memory, GuardedMemory::make(*device, runtime::storage_bytes(argument)));
       buffers.arguments_.push_back({std::move(layout), std::move(memory), nullptr});
     } else {
       TW_TRY(auto input, kept.get(*device, inputs.at(argument.name), layout, argument.layout));
@@ -186,8 +185,7 @@ Outputs DeviceBuffers::outputs() const {
 Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,
                const dsl::Workload& workload, const Reference& reference, DeviceInputs& kept) {
   const auto ran = [&](const Fill& fill, Pass pass) -> Result<DeviceBuffers> {
-    TW_TRY(DeviceBuffers buffers,
-           DeviceBuffers::make(device, kernel, workload, fill.inputs, kept));
+    TW_TRY(DeviceBuffers buffers, DeviceBuffers::make(device, kernel, workload, fill.inputs, kept));
     TW_RETURN_IF_ERROR(buffers.poison(poison_of(pass)));
     TW_RETURN_IF_ERROR(device->launch(buffers.launches()));
     TW_RETURN_IF_ERROR(device->synchronize());
@@ -207,8 +205,7 @@ Timer timed_on(std::shared_ptr<Device> device, std::vector<Launch> call) {
     while (batch.size() < count) batch.insert(batch.end(), call.begin(), call.end());
     const auto ns = device->time_ns(std::span(batch).first(count), {.graph = count > 1});
     // It ran when it was verified: now the device is lost, or out of memory.
-    if (!ns)
-      exit_with(device->lost() ? FaultKind::Crash : FaultKind::Resource, ns.error().message);
+    if (!ns) exit_with(device->lost() ? FaultKind::Crash : FaultKind::Resource, ns.error().message);
     return static_cast<int64_t>(std::llround(ns->front()));
   };
 }

@@ -31,7 +31,9 @@ class GuardedMemory {
   runtime::DeviceAddress address() const { return buffer_.address(); }
   int64_t bytes() const { return buffer_.bytes() - guard_bytes; }
 
-  Status write(const std::vector<std::byte>& data) const { return buffer_.write(data.data(), bytes()); }
+  Status write(const std::vector<std::byte>& data) const {
+    return buffer_.write(data.data(), bytes());
+  }
   Result<std::vector<std::byte>> read() const;
   Status poison(Poison pattern) const;
   Status poison_guard(Poison pattern) const;

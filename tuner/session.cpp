@@ -176,7 +176,9 @@ Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
                : fail(built[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
                       fmt::format("[tune] the reference kernel cannot be built: {}",
                                   built[0].reason));
-  TW_TRY(progress_.untuned_ns, farm_.prepare(key_, reference_));
+  TW_TRY(reference_ns_, farm_.prepare(key_, reference_));
+  // On a device the default schedule is another one, which nobody measures.
+  if (!target_.is_gpu()) progress_.untuned_ns = reference_ns_;
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
   report();
   return {};
@@ -356,7 +358,7 @@ std::optional<Ended> Session::ended() const {
 }
 
 Outlook Session::outlook(int64_t under_way) const {
-  const double latency_ns = progress_.best_ns > 0 ? progress_.best_ns : progress_.untuned_ns;
+  const double latency_ns = progress_.best_ns > 0 ? progress_.best_ns : reference_ns_;
   return {gain_, weight_ * latency_ns,
           spent_s_ > 0 ? static_cast<double>(trials_) / spent_s_ : usual_trials_per_s,
           static_cast<double>(under_way)};

@@ -123,6 +123,7 @@ class Session {
   double flops_ = 0;
   double spent_s_ = 0;
   std::string reference_;                ///< its artifact
+  double reference_ns_ = 0;              ///< of one call of it
   bool recalled_ = false;                ///< what the database knows
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal

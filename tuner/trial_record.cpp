@@ -3,6 +3,7 @@
 
 #include "codegen/abi.h"
 #include "codegen/compile.h"
+#include "codegen/gpu_compile.h"
 #include "tuner/device.h"
 
 namespace tw::tuner {
@@ -14,7 +15,8 @@ db::Record trial_record(const dsl::Workload& workload, const Target& target, int
   record.op = workload.op;
   record.target = target.to_string();
   record.device = device_text(target);
-  record.toolchain = codegen::toolchain();
+  record.toolchain =
+      target.is_gpu() ? codegen::gpu_toolchain(target, {}).value_or("") : codegen::toolchain();
   record.codegen_abi = codegen::codegen_abi;
   record.threads = threads;
   record.schedule = schedule;

@@ -74,7 +74,7 @@ struct Progress {
   std::map<std::string, int64_t> trials;  ///< of this run, by status
   int64_t known_trials = 0;               ///< that the database had before
   double best_ns = 0;                     ///< 0: none yet
-  double untuned_ns = 0;                  ///< of the default schedule; 0: not measured yet
+  double untuned_ns = 0;                  ///< of the default schedule; 0: not measured
   double flops = 0;
   double peak_gflops = 0;  ///< of the machine on the kernel's threads
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"

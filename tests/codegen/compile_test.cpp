@@ -131,20 +131,26 @@ TEST(Compile, CodeHashesTellKernelsApartByWhatTheyDo) {
                    {serial("h", 3,
                            {assign("y", {var("n"), var("c"), var("h"), Expr(0)},
                                    f32("x", {var("n"), var("c"), var("h"), Expr(1)}))})});
-  const auto artifacts = compile(specs, host_target());
-  ASSERT_TRUE(artifacts) << artifacts.error().message;
-  std::vector<std::string> hashes;
-  for (const auto& artifact : *artifacts) {
-    ASSERT_TRUE(artifact) << artifact.error().message;
-    hashes.push_back(code_hash(*artifact));
+  for (const Target& target : {host_target(), *parse_target("opencl")}) {
+    SCOPED_TRACE(target.to_string());
+    const auto artifacts = compile(specs, target);
+    ASSERT_TRUE(artifacts) << artifacts.error().message;
+    std::vector<std::string> hashes;
+    for (const auto& artifact : *artifacts) {
+      ASSERT_TRUE(artifact) << artifact.error().message;
+      hashes.push_back(code_hash(*artifact));
+    }
+    EXPECT_NE((*artifacts)[0]->object, (*artifacts)[1]->object);
+    EXPECT_EQ(hashes[0], hashes[1]);
+    EXPECT_NE(hashes[0], hashes[2]);
+    EXPECT_NE(hashes[0], hashes[3]);
+    runtime::Artifact moved = *(*artifacts)[0];
+    moved.info.arguments[0].layout = "NCH2c";
+    EXPECT_NE(code_hash(moved), hashes[0]);
+    runtime::Artifact wider = *(*artifacts)[0];
+    wider.info.phases[0].threads *= 2;
+    EXPECT_EQ(code_hash(wider) != hashes[0], target.is_gpu());
   }
-  EXPECT_NE((*artifacts)[0]->object, (*artifacts)[1]->object);
-  EXPECT_EQ(hashes[0], hashes[1]);
-  EXPECT_NE(hashes[0], hashes[2]);
-  EXPECT_NE(hashes[0], hashes[3]);
-  runtime::Artifact moved = *(*artifacts)[0];
-  moved.info.arguments[0].layout = "NCH2c";
-  EXPECT_NE(code_hash(moved), hashes[0]);
 }
 
 TEST(Compile, AccumulatorsStayInRegisters) {

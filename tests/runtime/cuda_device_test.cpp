@@ -2,7 +2,6 @@
 // Device through CUDA's driver, for which tests/runtime/fake_cuda.h stands in.
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,17 +24,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr const char* ptx = ".version 9.0\n.target sm_80\n.address_size 64\n";
-
-/// No code, but the header that CUDA 13 or CUDA 12 gives to a cubin of this architecture.
-std::string cubin(int architecture, bool cuda13 = true) {
-  Elf64_Ehdr header = {};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_ABIVERSION] = cuda13 ? 8 : 7;
-  header.e_machine = EM_CUDA;
-  header.e_flags = static_cast<Elf64_Word>(cuda13 ? 0x6000004 | architecture << 8
-                                                  : architecture << 16 | 0x500 | architecture);
-  return {reinterpret_cast<const char*>(&header), sizeof header};
-}
 
 class CudaDevice : public testing::Test {
  protected:

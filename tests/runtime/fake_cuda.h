@@ -9,7 +9,10 @@
 // Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
 // threads; `fault_p0(scratch)`, which reads an illegal address.
 
+#include <elf.h>
+
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -46,5 +49,16 @@ struct FakeCuda {
 };
 
 using FakeCudaControl = FakeCuda*();  // fake_cuda
+
+/// No code, but the header that CUDA 13 or CUDA 12 gives to a cubin of this architecture.
+inline std::string cubin(int architecture, bool cuda13 = true) {
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_ABIVERSION] = cuda13 ? 8 : 7;
+  header.e_machine = EM_CUDA;
+  header.e_flags = static_cast<Elf64_Word>(cuda13 ? 0x6000004 | architecture << 8
+                                                  : architecture << 16 | 0x500 | architecture);
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
 
 }  // namespace tw::runtime

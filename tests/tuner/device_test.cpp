@@ -14,5 +14,21 @@ TEST(Device, Fault49_TheProcessorsThatMayBeUsedArePartOfTheFingerprint) {
   EXPECT_NE(device_text(few).find("; 1 cores;"), std::string::npos) << device_text(few);
 }
 
+TEST(Device, AGpuIsWhatItsDriverSays) {
+  runtime::DeviceFacts facts;
+  facts.name = "NVIDIA H200";
+  facts.multiprocessors = 132;
+  facts.l2_bytes = int64_t{50} << 20;
+  facts.memory_bytes = int64_t{143771} << 20;
+  const Target target = parse_target("cuda:sm_90a").value();
+  const Target machine = with_facts(target, facts);
+  EXPECT_EQ(device_text(machine), "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB");
+  EXPECT_EQ(machine.to_string(), target.to_string());
+  EXPECT_NE(device_text(target).find("unknown GPU; 132 "), std::string::npos);
+  // What a driver does not say stays as the architecture has it.
+  EXPECT_EQ(with_facts(target, {}).cores, target.cores);
+  EXPECT_EQ(with_facts(target, {}).l2_bytes, target.l2_bytes);
+}
+
 }  // namespace
 }  // namespace tw::tuner

@@ -31,6 +31,7 @@ TEST(Jobs, SurviveTheWay) {
   EXPECT_TRUE(measure.verify_only);
   EXPECT_EQ(round_trip(CompareJob{"a", "b", 5}).rounds, 5);
   EXPECT_EQ(round_trip(PeakJob{2}).threads, 2);
+  (void)round_trip(DescribeJob{});
 }
 
 TEST(Jobs, RepliesSurviveTheWay) {
@@ -42,6 +43,10 @@ TEST(Jobs, RepliesSurviveTheWay) {
   MeasureReply infinite{.verified_error = std::numeric_limits<double>::infinity()};
   ASSERT_TRUE(decode(encode(infinite), reply));
   EXPECT_EQ(reply.verified_error, infinite.verified_error);
+  DescribeReply described;
+  ASSERT_TRUE(decode(encode(DescribeReply{"", "GPU", 132, 1 << 20, int64_t{1} << 40}), described));
+  EXPECT_EQ(described.name, "GPU");
+  EXPECT_EQ(described.memory_bytes, int64_t{1} << 40);
   BuildReply built;
   ASSERT_TRUE(
       decode(encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}}), built));

@@ -4,6 +4,7 @@
 //
 //   planted_worker confined [scratch directory]   limits and fault reports as for a candidate
 //   planted_worker building <scratch directory>   the same, but programs may be started
+//   planted_worker driving <scratch directory>    as for a device, whose driver is in the process
 //   planted_worker free                           none of them
 
 #include <arpa/inet.h>
@@ -279,6 +280,7 @@ Status confine(int argc, char** argv) {
   limits.address_space_bytes = int64_t{1} << 30;
   limits.file_bytes = int64_t{8} << 20;
   limits.may_start_programs = argv[1] == std::string_view("building");
+  limits.runs_drivers = argv[1] == std::string_view("driving");
   if (argc > 2) limits.scratch_dir = scratch_directory = argv[2];
   TW_TRY(const Restrictions done, restrict_self(limits));
   for (const std::string& missing : done.missing) std::fprintf(stderr, "no %s\n", missing.c_str());

@@ -201,7 +201,7 @@ TEST(SampleUntil, Fault48_KeepsShortKernelsThatArePausedForATimeSlice) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     NoisyMachine machine(seed, 0.02, 0);
     Random random(seed);
-    const Run kernel = machine.kernel(0.2e6);
+    const tuner::Run kernel = machine.kernel(0.2e6);
     // A busy neighbour takes every second slice: of 20 ms after at most 3 of ours.
     const auto paused = [&] {
       kernel();

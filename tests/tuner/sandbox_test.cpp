@@ -189,5 +189,15 @@ TEST(Classify, OutputOfTheCandidateIsNoReport) {
   EXPECT_EQ(fault.detail, "SIGSEGV at 0x1");
 }
 
+TEST(Sandbox, DriversAreRefusedSocketsAndWriteWhereTheyMay) {
+  TemporaryDirectory directory;
+  Process worker = planted({"driving", directory.scratch});
+  EXPECT_EQ(text(ask(worker, "socket")), "reply: done");
+  EXPECT_EQ(text(ask(worker, "write_scratch")), "reply: done");
+  EXPECT_TRUE(std::filesystem::exists(directory.scratch / "planted_file"));
+  const Fault fault = fault_of(ask(worker, "exec"));
+  EXPECT_EQ(fault.kind, FaultKind::Resource) << fault.detail;
+}
+
 }  // namespace
 }  // namespace tw::tuner

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels on devices, through real workers: OpenCL C written by hand on whatever device the machine
+// has, which PoCL makes its processor, and a driver of our own in place of CUDA's.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "codegen/abi.h"
+#include "runtime/artifact.h"
+#include "runtime/device.h"
+#include "schedules/schedule.h"
+#include "tests/runtime/fake_cuda.h"
+#include "tests/tuner/tuning.h"
+#include "tuner/device.h"
+#include "tuner/farm.h"
+
+namespace tw::tuner {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename T>
+T value(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+/// A farm that measures kernels of one workload for a GPU target.
+class Bench {
+ public:
+  Bench(std::string_view target, std::string_view workload, double timeout_s)
+      : target_(value(parse_target(target))),
+        workload_(workload_of(workload)),
+        program_(value(schedules::Schedule(workload_.compute).program())),
+        farm_(value(Farm::start(target_, 1, 1, test_environment(), timeout_s))) {
+    const std::string plain = schedules::Schedule(workload_.compute).to_string();
+    (void)value(farm_.prepare(
+        workload_.key(),
+        value(farm_.build(workload_.key(), plain, {.packs = true, .reference = true}))));
+  }
+
+  Farm& farm() { return farm_; }
+
+  /// An artifact of that object, with one phase.
+  std::string artifact(const std::string& object, const runtime::PhaseInfo& phase,
+                       int64_t scratch_bytes = 0) {
+    runtime::Artifact artifact;
+    artifact.info.workload = workload_.key();
+    artifact.info.schedule = "tw1";
+    artifact.info.target = target_.to_string();
+    artifact.info.toolchain = "by hand";
+    artifact.info.codegen_abi = codegen::codegen_abi;
+    artifact.info.phases = {phase};
+    artifact.info.scratch_bytes = scratch_bytes;
+    for (const schedules::Argument& a : program_.arguments)
+      artifact.info.arguments.push_back(
+          {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
+    artifact.object = object;
+    const std::string path = folder_ / fmt::format("{}.twart", artifacts_++);
+    const Status written = runtime::write_artifact(path, artifact);
+    if (!written) throw std::runtime_error(written.error().message);
+    return path;
+  }
+
+  MeasureReply measure(const std::string& path) { return value(farm_.measure({path, 0, false})); }
+
+ private:
+  Folder folder_;
+  Target target_;
+  dsl::Workload workload_;
+  schedules::Program program_;
+  Farm farm_;
+  int artifacts_ = 0;
+};
+
+// c = a b, an element a thread. What bodies use: the sum `p` of element `i`.
+constexpr const char* dense = "dense m=24 n=20 k=16 f32 fast";
+std::string dense_source(std::string_view body) {
+  return fmt::format(R"(
+enum {{ M = 24, N = 20, K = 16 }};
+__kernel void dense_p0(__global const float* a, __global const float* b, __global float* c,
+                       __global float* scratch) {{
+  const int i = get_global_id(0);
+  float p = 0;
+  for (int k = 0; k < K; ++k) p += a[i / N * K + k] * b[k * N + i % N];
+  {}
+}})",
+                     body);
+}
+
+class OnOpenCl : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+    if (!available()) GTEST_SKIP() << "[SKIP] no OpenCL device";
+  }
+
+  // Asked in this process, so that a driver which fails in a worker's sandbox is no reason to skip.
+  static bool available() {
+    static const Folder cache;
+    ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
+    static const bool is = runtime::open_opencl_device().has_value();
+    return is;
+  }
+
+  Bench& bench(double timeout_s = 60) {
+    if (!bench_) bench_.emplace("opencl", dense, timeout_s);
+    return *bench_;
+  }
+  std::string artifact(std::string_view body, int64_t scratch_bytes = 0) {
+    return bench().artifact(dense_source(body), {"dense_p0", 24, 20}, scratch_bytes);
+  }
+  MeasureReply measure(std::string_view body, int64_t scratch_bytes = 0) {
+    return bench().measure(artifact(body, scratch_bytes));
+  }
+  void expect_right_one_passes() {
+    const MeasureReply right = measure("c[i] = p;");
+    EXPECT_EQ(right.status, "ok") << right.reason;
+  }
+
+  std::optional<Bench> bench_;
+};
+
+TEST_F(OnOpenCl, ARightKernelIsMeasured) {
+  const MeasureReply reply = measure("c[i] = p;");
+  EXPECT_EQ(reply.status, "ok") << reply.reason;
+  EXPECT_FALSE(reply.samples_ns.empty());
+  EXPECT_GT(reply.latency_ns, 0);
+  EXPECT_LE(reply.low_ns, reply.latency_ns);
+  EXPECT_LT(reply.verified_error, 1e-5);
+}
+
+TEST_F(OnOpenCl, ScratchMemoryIsTheKernels) {
+  const MeasureReply reply = measure("scratch[i] = p; c[i] = scratch[i];", 24 * 20 * 4);
+  EXPECT_EQ(reply.status, "ok") << reply.reason;
+}
+
+struct Broken {
+  const char* name;
+  const char* body;
+  const char* status;
+  const char* reason;
+};
+
+TEST_F(OnOpenCl, Fault37_BrokenKernelsAreRejected) {
+  constexpr Broken kernels[] = {
+      {"wrong", "c[i] = p + 1;", "wrong", "differs"},
+      {"incomplete", "if (i != 7) c[i] = p;", "wrong", "differs"},
+      {"past the output", "c[i] = p; if (i == 0) c[M * N] = 1;", "oob", "outside of"},
+      {"far past the output", "c[i] = p; c[M * N + 16 * i] = 1;", "oob", "outside of"},
+      {"past an input", "c[i] = p; ((__global float*)b)[K * N + i] = 1;", "oob", "outside of 'b'"},
+      {"past scratch", "c[i] = p; scratch[16] = 1;", "oob", "scratch"},
+      {"to an input", "c[i] = p; ((__global float*)a)[0] = -0.0f;", "mutates_input", "'a'"},
+      {"reads poison", "c[i] = p * (as_uint(c[i]) == 0x7f7f7f7f ? 1.000001f : 1);",
+       "nondeterministic", "two runs"},
+      {"reads past an input", "c[i] = p * (b[K * N] > 1 ? 1.000001f : 1);", "nondeterministic",
+       "two runs"},
+      {"no code", "c[i] = nonsense;", "compile_error", "nonsense"},
+  };
+  for (const Broken& kernel : kernels) {
+    SCOPED_TRACE(kernel.name);
+    const MeasureReply reply = measure(kernel.body, 64);
+    EXPECT_EQ(reply.status, kernel.status) << reply.reason;
+    EXPECT_THAT(reply.reason, HasSubstr(kernel.reason));
+    EXPECT_TRUE(reply.samples_ns.empty()) << "it was timed";
+    expect_right_one_passes();
+  }
+}
+
+TEST_F(OnOpenCl, Fault38_WhatIsWrongInLateCallsIsFound) {
+  // Right in the first calls on new memory, which hold poison in what it has not written.
+  const MeasureReply reply = measure(
+      "const int calls = as_uint(scratch[i]) >> 16 == 0x1234 ? as_uint(scratch[i]) & 0xffff : 0;"
+      "scratch[i] = as_float(0x12340000 | (calls + 1));"
+      "c[i] = calls < 3 ? p : 0;",
+      24 * 20 * 4);
+  EXPECT_EQ(reply.status, "wrong");
+  EXPECT_THAT(reply.reason, HasSubstr("after it was timed"));
+}
+
+TEST_F(OnOpenCl, Fault54_AnArtifactWithoutItsKernelIsRefused) {
+  const std::string path =
+      bench().artifact(dense_source("c[i] = p;"), {"another_p0", 24, 20});
+  const MeasureReply reply = bench().measure(path);
+  EXPECT_EQ(reply.status, "compile_error");
+  EXPECT_THAT(reply.reason, HasSubstr("another_p0"));
+}
+
+TEST_F(OnOpenCl, Fault34_ACrashIsSurvived) {
+  const MeasureReply reply = measure("c[i] = p; *(__global volatile int*)16 = 1;");
+  EXPECT_EQ(reply.status, "crash") << reply.reason;
+  expect_right_one_passes();
+}
+
+TEST_F(OnOpenCl, Fault35_AnEndlessKernelMeetsItsDeadline) {
+  bench(10);
+  expect_right_one_passes();
+  const MeasureReply reply = measure("c[i] = p; for (volatile int go = 1; go;) {}");
+  EXPECT_EQ(reply.status, "timeout") << reply.reason;
+  expect_right_one_passes();
+}
+
+TEST_F(OnOpenCl, TheFasterKernelWinsTheFinals) {
+  // What is read from memory is unknown to the compiler: it computes the sum again and again.
+  const auto repeated = [&](int times) {
+    return artifact(fmt::format("for (volatile int r = 0; r < {}; ++r)"
+                                "  for (int k = 0; k < K; ++k)"
+                                "    ((volatile __global float*)c)[i] = p;",
+                                times));
+  };
+  const std::string fast = repeated(50), slow = repeated(100);
+  const CompareReply reply = value(bench().farm().compare(fast, slow, 11));
+  ASSERT_EQ(reply.error, "");
+  EXPECT_GT(reply.ratio, 1.2);
+  EXPECT_EQ(reply.winner, static_cast<int64_t>(Winner::A));
+}
+
+TEST_F(OnOpenCl, TheDeviceIsDescribedAndItsPeakMeasured) {
+  const Target machine = value(bench().farm().machine());
+  EXPECT_EQ(machine.to_string(), "opencl");
+  EXPECT_THAT(device_text(machine), testing::AllOf(HasSubstr(machine.cpu + "; "),
+                                                   HasSubstr("multiprocessors; ")));
+  EXPECT_FALSE(machine.cpu.empty());
+  EXPECT_GT(machine.memory_bytes, 0);
+  EXPECT_GT(value(bench().farm().peak_gflops()), 0.01);
+}
+
+TEST_F(OnOpenCl, AWorkloadIsTuned) {
+  Folder folder;
+  auto store = open_store(folder / "t.db");
+  const Target target = value(bench().farm().machine());
+  const TuneOptions options{.trials = 6, .batch = 3, .timeout_s = 60};
+  const auto tuned =
+      tune(workload_of(dense), target, options, store, test_environment(), [](const Progress&) {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.target, "opencl");
+  EXPECT_EQ(tuned->best.device, device_text(target));
+  EXPECT_EQ(tuned->best.toolchain, "opencl");
+  EXPECT_GT(tuned->best.latency_ns, 0);
+  EXPECT_GT(tuned->best.peak_gflops, 0);
+  EXPECT_THAT(tuned->artifact.object, HasSubstr("__kernel"));
+  const auto known = value(best_known(store, workload_of(dense), target, options.threads));
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->schedule, tuned->best.schedule);
+}
+
+/// Workers find the driver of tests/runtime/fake_cuda.h, whose saxpy_p0 adds 2 x to y.
+class OnFakeCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+    std::filesystem::create_symlink(TW_FAKE_CUDA, folder_ / "libcuda.so.1");
+    ::setenv("LD_LIBRARY_PATH", folder_.path().c_str(), 1);
+  }
+  void TearDown() override { ::unsetenv("LD_LIBRARY_PATH"); }
+
+  Folder folder_;
+};
+
+TEST_F(OnFakeCuda, Fault67_ALostDeviceIsACrashAndTheNextWorkerOpensItAfresh) {
+  Bench bench("cuda:sm_90", "transpose rows=8 cols=8 f32 fast", 60);
+  EXPECT_FALSE(value(bench.farm().machine()).cpu.empty());
+  // The first writes to what poison left in its output, the second strays and loses the device.
+  const std::string wrong = bench.artifact(runtime::cubin(90), {"saxpy_p0", 1, 64}),
+                    stray = bench.artifact(runtime::cubin(90), {"saxpy_p0", 1000, 256});
+  EXPECT_EQ(bench.measure(wrong).status, "wrong");
+  const MeasureReply lost = bench.measure(stray);
+  EXPECT_EQ(lost.status, "crash");
+  EXPECT_THAT(lost.reason, HasSubstr("illegal memory access"));
+  EXPECT_EQ(bench.measure(wrong).status, "wrong");
+}
+
+TEST(OnNoDevice, Fault50_AMachineWithoutADriverIsTold) {
+  Folder empty;
+  std::ofstream(empty / "libcuda.so.1") << "no library";
+  ::setenv("LD_LIBRARY_PATH", empty.path().c_str(), 1);
+  auto farm = Farm::start(value(parse_target("cuda:sm_90")), 1, 1, test_environment(), 60);
+  ASSERT_TRUE(farm);
+  const auto machine = farm->machine();
+  ::unsetenv("LD_LIBRARY_PATH");
+  ASSERT_FALSE(machine);
+  EXPECT_EQ(machine.error().code, ErrorCode::Environment);
+  EXPECT_THAT(machine.error().message, HasSubstr("[cuda]"));
+}
+
+}  // namespace
+}  // namespace tw::tuner
