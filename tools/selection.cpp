@@ -151,7 +151,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
 std::string default_schedule(const dsl::Workload& workload, const Target& target) {
   const schedules::Space space = schedules::Space::derive(workload.compute, target);
   const schedules::Schedule first = space.schedule(space.default_point());
-  if (first.program()) return first.to_string();
+  if (first.program(schedules::limits_of(target))) return first.to_string();
   return schedules::Schedule(workload.compute).to_string();
 }
 

@@ -55,7 +55,7 @@ Status show_json(const Selection& s) {
   json["schedule"] = schedule_of(s);
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(s.workload.compute, schedule_of(s)));
-  TW_TRY(const schedules::Program program, schedule.program());
+  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
   json["program"] = schedules::to_string(program);
   return print_json("show", json);
 }
@@ -82,7 +82,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   const std::string text = schedule_of(s);
   if (flags.program || flags.c) {
     TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-    TW_TRY(const schedules::Program program, schedule.program());
+    TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
     std::string shown = schedules::to_string(program);
     if (flags.c) {
       TW_TRY(shown, codegen::emit_c(program, "kernel"));

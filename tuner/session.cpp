@@ -142,7 +142,7 @@ std::string Session::reference_schedule() const {
   const schedules::Schedule plain(workload_->compute);
   if (flops_ <= most_plain_flops) return plain.to_string();
   const schedules::Schedule tiled = space_.schedule(space_.default_point());
-  return (tiled.program() ? tiled : plain).to_string();
+  return (tiled.program(schedules::limits_of(target_)) ? tiled : plain).to_string();
 }
 
 Status Session::begin_reference() {

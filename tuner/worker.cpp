@@ -45,10 +45,10 @@ BuildOutcome rejected(std::string_view status, const Error& error) {
 }
 
 Result<codegen::KernelSpec> spec_of(const BuildJob& job, const dsl::Workload& workload,
-                                    const std::string& text) {
+                                    const Target& target, const std::string& text) {
   TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(workload.compute, text));
   codegen::KernelSpec spec;
-  TW_TRY(spec.program, schedule.program());
+  TW_TRY(spec.program, schedule.program(schedules::limits_of(target)));
   spec.workload = job.workload;
   spec.schedule = text;
   spec.packs = job.packs || keeps_arrays(workload);
@@ -72,7 +72,7 @@ Result<BuildReply> build_all(const BuildJob& job) {
   std::vector<codegen::KernelSpec> specs;
   std::vector<size_t> places;
   for (size_t i = 0; i < job.schedules.size(); ++i) {
-    auto spec = spec_of(job, workload, job.schedules[i]);
+    auto spec = spec_of(job, workload, target, job.schedules[i]);
     if (!spec) {
       reply.outcomes[i] = rejected("illegal", spec.error());
       continue;
