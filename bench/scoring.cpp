@@ -52,10 +52,9 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
     }
   });
   const double lower_s = seconds_of(clock, [&] {
+    const schedules::Limits limits = schedules::limits_searched(target);
     for (const schedules::Schedule& schedule : made)
-      if (auto program =
-              schedule.program({.unrolled_statements = schedules::most_statements_searched}))
-        programs.push_back(std::move(*program));
+      if (auto program = schedule.program(limits)) programs.push_back(std::move(*program));
   });
   const double features_s = seconds_of(clock, [&] {
     for (const schedules::Program& program : programs)

@@ -8,6 +8,7 @@
 
 #include "cost_model/draft.h"
 #include "cost_model/facts.h"
+#include "cost_model/gpu_draft.h"
 
 namespace tw::cost_model {
 namespace {
@@ -34,9 +35,32 @@ const PhaseFacts& phase_of(const KernelFacts& k, const BlockFacts& block) {
   TW_CHECK(false, "the hot block is one of the program's");
 }
 
+/// The phase of a GPU's program that takes longest; all zeros for a CPU's.
+struct LongestPhase {
+  GpuArchitecture architecture{};
+  GpuPhaseFacts facts;
+  GpuPhaseCost cost;
+};
+
+LongestPhase longest_phase(const KernelFacts& k) {
+  LongestPhase longest;
+  if (!k.gpu) return longest;
+  longest.architecture = k.gpu->architecture;
+  for (const GpuPhaseFacts& phase : k.gpu->phases) {
+    const GpuPhaseCost cost = gpu_phase_cost(phase, longest.architecture);
+    if (cost.total() <= longest.cost.total()) continue;
+    longest.facts = phase;
+    longest.cost = cost;
+  }
+  return longest;
+}
+
 std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFacts& p,
                        const DraftCost& d, const Target& t, double threads) {
   const Instructions& i = b.instructions;
+  const LongestPhase longest = longest_phase(k);
+  const auto& [a, g, c] = longest;
+  const WarpInstructions& gi = g.instructions;
   double iterations = 0, entries = 0, dynamic_entries = 0, all_tasks = 0;
   for (const PhaseFacts& phase : k.phases) {
     iterations += phase.serial_iterations;

@@ -539,6 +539,8 @@ class GpuPhaseWalk {
       sectors += times * s.sectors;
       loaded += times * (s.sectors - s.stored_sectors);
       facts_.shared_cycles += times * s.shared_cycles;
+      facts_.bytes_in_flight =
+          std::max(facts_.bytes_in_flight, s.warps * (s.sectors - s.stored_sectors) * sector_bytes);
     }
     facts_.sectors = sectors;
     facts_.requested_bytes = loaded * sector_bytes;

@@ -45,17 +45,17 @@ struct SectionFacts {
 };
 
 struct GpuPhaseFacts {
-  double blocks = 1;
-  double threads = 1;  ///< of a block, here and below
-  double warps = 1;
+  double blocks = 0;
+  double threads = 0;  ///< of a block, here and below
+  double warps = 0;
   double registers = 0;  ///< of a thread, an estimate: own buffers, operands, addresses
   double spills = 0;     ///< of these, more than a thread can have
   double shared_bytes = 0;
   double barriers = 0;
-  double resident = 1;   ///< blocks at once on a multiprocessor; 0: a block does not fit
+  double resident = 0;   ///< blocks at once on a multiprocessor; 0: a block does not fit
   double occupancy = 0;  ///< resident threads / threads that fit
   double waves = 0;      ///< blocks / blocks at once on all multiprocessors
-  double tail = 1;       ///< blocks of the busiest multiprocessor / of the average one
+  double tail = 0;       ///< blocks of the busiest multiprocessor / of the average one
   std::vector<SectionFacts> sections;
   WarpInstructions instructions;  ///< of the phase, here and below
   double useful_lanes = 0;        ///< active lanes of memory instructions / all lanes, 0 to 1
@@ -65,7 +65,8 @@ struct GpuPhaseFacts {
   double requested_bytes = 0;  ///< sectors of loads: what warps ask L1 for
   double l2_bytes = 0;         ///< between L1 and L2
   double dram_bytes = 0;
-  double unique_bytes = 0;  ///< different bytes: traffic where nothing is fetched twice
+  double bytes_in_flight = 0;  ///< that a block asks for before it waits, at most
+  double unique_bytes = 0;     ///< different bytes: traffic where nothing is fetched twice
 };
 
 struct GpuFacts {

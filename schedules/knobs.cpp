@@ -116,6 +116,13 @@ bool is_sensible_tile(const ComputePlan& compute, const StagePlan& plan, const K
 
 }  // namespace
 
+Limits limits_searched(const Target& target) {
+  Limits limits = limits_of(target);
+  limits.unrolled_statements =
+      target.is_gpu() ? most_gpu_statements_searched : most_statements_searched;
+  return limits;
+}
+
 void Knobs::add(const std::string& name, std::vector<int64_t> values) {
   if (values.empty()) values = {1};  // an extent of 0 leaves nothing to choose from
   places_[name] = knobs_.size();

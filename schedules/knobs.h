@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/target.h"
+#include "schedules/legality.h"
+
 namespace tw::schedules {
 
 struct ComputePlan;
@@ -17,6 +20,11 @@ struct ComputePlan;
 /// millisecond for each, and on Zen 4 tiles of up to 28 accumulators stay free of spills below
 /// about 400.
 inline constexpr int64_t most_statements_searched = 256;
+/// Of a GPU's: a tile of 128 sums four times, and what clears, fetches and writes it.
+inline constexpr int64_t most_gpu_statements_searched = 1024;
+
+/// Of the target, and no more statements than a search builds.
+Limits limits_searched(const Target& target);
 
 /// One decision: its name ("conv.tile.x") and the values it may take.
 struct Knob {

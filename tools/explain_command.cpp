@@ -43,7 +43,7 @@ struct Rival {
 Result<Analysis> analyse(const Selection& s, const tuner::Environment& environment) {
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(s.workload.compute, schedule_of(s)));
-  TW_TRY(const schedules::Program program, schedule.program());
+  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
   analysis.predicted_ns = cost_model::draft_cost(analysis.facts, s.threads).total_ns;

@@ -57,7 +57,7 @@ Status show_json(const Selection& s) {
   json["schedule"] = schedule_of(s);
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(s.workload.compute, schedule_of(s)));
-  TW_TRY(const schedules::Program program, schedule.program());
+  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
   json["program"] = schedules::to_string(program);
   return print_json("show", json);
 }
@@ -93,7 +93,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   const std::string text = schedule_of(s);
   if (flags.program || flags.c || flags.cuda || flags.opencl) {
     TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-    TW_TRY(const schedules::Program program, schedule.program());
+    TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
     TW_TRY(const std::string shown, text_of(program, flags));
     TW_RETURN_IF_ERROR(print(with_newline(shown)));
     return 0;

@@ -136,7 +136,7 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
                                             const Target& target, int threads) {
   const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
   if (!schedule) return std::nullopt;
-  const auto program = schedule->program();
+  const auto program = schedule->program(schedules::limits_of(target));
   if (!program) return std::nullopt;
   auto features = cost_model::extract_features(*program, target, threads);
   if (!features) return std::nullopt;

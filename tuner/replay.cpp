@@ -41,7 +41,7 @@ Result<Heading> parse_heading(const nlohmann::json& json) {
 Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
   const std::string text = fmt::format("{}\n{}", language, json.at("tw1").get<std::string>());
   TW_TRY(const auto schedule, schedules::parse_schedule(heading.workload.compute, text));
-  TW_TRY(const auto program, schedule.program());
+  TW_TRY(const auto program, schedule.program(schedules::limits_of(heading.target)));
   Sample sample;
   TW_TRY(sample.features, cost_model::extract_features(program, heading.target, heading.threads));
   const double ns = json.at("ns").get<double>();

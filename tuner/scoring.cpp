@@ -53,11 +53,11 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   for (Spelled& s : spelled)
     if (s.schedule && !texts.insert(s.text).second) s.schedule.reset();
 
+  const schedules::Limits limits = schedules::limits_searched(target);
   std::vector<std::optional<Candidate>> candidates(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
     if (!spelled[i].schedule) return;
-    const auto program =
-        spelled[i].schedule->program({.unrolled_statements = schedules::most_statements_searched});
+    const auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;
     const std::string meaning = short_hash(schedules::to_string(*program));

@@ -9,6 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "schedules/space.h"
+#include "tests/cost_model/gpu_programs.h"
 #include "tests/cost_model/programs.h"
 
 namespace tw::cost_model {
@@ -28,6 +30,34 @@ float value(const std::vector<float>& row, std::string_view name) {
     if (feature_table()[i].name == name) return row[i];
   ADD_FAILURE() << "no feature " << name;
   return 0;
+}
+
+bool is_of_gpus(const FeatureInfo& feature) { return feature.name.starts_with("gpu_"); }
+
+/// Of each kind of program that GPUs get.
+std::vector<std::vector<float>> rows_of_gpus() {
+  std::vector<std::vector<float>> rows;
+  for (const char* name : {"cuda:sm_90a", "cuda:sm_80", "opencl"}) {
+    const Target target = gpu(name);
+    rows.push_back(features_of(testing::copy(1 << 20), target));
+    rows.push_back(features_of(transposed_copy(8192), target));
+    rows.push_back(features_of(shared_walk(4), target));
+    for (const char* key : {"dense m=512 n=512 k=512 f32 fast", "softmax rows=64 cols=300 f32 fast",
+                            "conv2d n=1 c=8 h=14 w=14 k=8 r=3 s=3 stride=1 pad=1 dilation=1 "
+                            "groups=1 f32 fast"}) {
+      const auto workload = dsl::parse_workload(key);
+      const schedules::Space space = schedules::Space::derive(workload->compute, target);
+      Random random(3);
+      for (int i = 0; i < 4; ++i) {
+        const auto program =
+            space.schedule(space.sample(random)).program(schedules::limits_of(target));
+        if (program) rows.push_back(features_of(*program, target));
+      }
+    }
+  }
+  rows.push_back(features_of(gemm(4096, 4096, 4096, {128, 128, 4, 16, 16}), gpu()));
+  rows.push_back(features_of(own_array_walk(LoopKind::Serial), gpu()));
+  return rows;
 }
 
 TEST(Features, NamesAreUniqueAndDescribed) {
@@ -116,18 +146,51 @@ TEST(Features, NoneIsConstant) {
   shifted.phases[0].body =
       block(nest({{"k", 128, LoopKind::Serial}, {"v", 16, LoopKind::Vector}},
                  {Stmt{schedules::Assign{"c", {i, var("v")}, product, dsl::Combine::Sum}}}));
-  const std::vector<std::vector<float>> rows = {
+  std::vector<std::vector<float>> rows = {
       features_of(shifted, small, 1),
       features_of(mixed, other, 4),
       features_of(two_phases, other, 2),
       features_of(conv({})),
       features_of(conv({.pixels = 56, .vectors = 2, .depth = 8})),
       features_of(conv({.pixels = 1, .vectors = 1}))};
+  const std::vector<std::vector<float>> gpu_rows = rows_of_gpus();
+  rows.insert(rows.end(), gpu_rows.begin(), gpu_rows.end());
   for (size_t f = 0; f < feature_count(); ++f) {
     bool changes = false;
     for (const auto& row : rows) changes = changes || row[f] != rows[0][f];
     EXPECT_TRUE(changes) << feature_table()[f].name << " is always " << rows[0][f];
   }
+}
+
+TEST(Features, ThoseOfGpusAreZeroElsewhere) {
+  const std::vector<float> cpu = features_of(conv({}));
+  for (size_t f = 0; f < feature_count(); ++f)
+    if (is_of_gpus(feature_table()[f])) {
+      EXPECT_EQ(cpu[f], 0) << feature_table()[f].name;
+    }
+}
+
+TEST(Features, ThoseOfGpusChangeAmongGpus) {
+  const std::vector<std::vector<float>> rows = rows_of_gpus();
+  for (size_t f = 0; f < feature_count(); ++f) {
+    if (!is_of_gpus(feature_table()[f])) continue;
+    bool changes = false;
+    for (const auto& row : rows) {
+      EXPECT_TRUE(std::isfinite(row[f])) << feature_table()[f].name;
+      changes = changes || row[f] != rows[0][f];
+    }
+    EXPECT_TRUE(changes) << feature_table()[f].name << " is always " << rows[0][f];
+  }
+}
+
+TEST(Features, OfATiledProductOnAGpu) {
+  const std::vector<float> row = features_of(gemm(4096, 4096, 4096), gpu());
+  EXPECT_FLOAT_EQ(value(row, "gpu_blocks"), std::log2(1025.0F));
+  EXPECT_FLOAT_EQ(value(row, "gpu_threads"), std::log2(257.0F));
+  EXPECT_FLOAT_EQ(value(row, "gpu_busy"), 1);
+  EXPECT_FLOAT_EQ(value(row, "gpu_multiprocessors"), 132);
+  EXPECT_GT(value(row, "gpu_fma_share"), 0.7F);
+  EXPECT_GT(value(row, "gpu_l2_refetch"), 4);
 }
 
 TEST(Features, NoThreadsIsAnError) {

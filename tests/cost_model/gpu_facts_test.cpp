@@ -111,18 +111,10 @@ TEST(GpuFacts, ThreadsThatDoNothingAreLanesAllTheSame) {
 }
 
 TEST(GpuFacts, ArraysOfAThreadAtRunTimeIndicesAreMemory) {
-  const auto walk = [](LoopKind kind) {
-    Program program = copy(1 << 20);
-    const Expr i = var("b") * 256 + var("t");
-    const Block body =
-        nest({{"j", 8, kind}}, {assign("own", {var("j")}, read("in", {i}, Float32))});
-    const Stmt own{Allocate{{"own", Float32, {8}, Scope::Local}, block(body)}};
-    program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {own}));
-    return phase_of(program);
-  };
-  EXPECT_EQ(walk(LoopKind::Unrolled).instructions.local, 0);
-  EXPECT_EQ(walk(LoopKind::Serial).instructions.local, (1 << 20) / 32 * 8);
-  EXPECT_EQ(walk(LoopKind::Unrolled).registers - phase_of(copy(1 << 20)).registers, 8 - 2);
+  const GpuPhaseFacts unrolled = phase_of(own_array_walk(LoopKind::Unrolled));
+  EXPECT_EQ(unrolled.instructions.local, 0);
+  EXPECT_EQ(phase_of(own_array_walk(LoopKind::Serial)).instructions.local, (1 << 20) / 32 * 8);
+  EXPECT_EQ(unrolled.registers - phase_of(testing::copy(1 << 20)).registers, 8 - 2);
 }
 
 TEST(GpuFacts, DivisionsAreInstructions) {

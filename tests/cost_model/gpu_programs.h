@@ -90,6 +90,16 @@ inline Program copy(int64_t elements, int64_t together = 1) {
   return program;
 }
 
+/// Each thread fills an array of its own, by a loop of this kind.
+inline Program own_array_walk(LoopKind kind) {
+  Program program = copy(1 << 20);
+  const Expr i = var("b") * 256 + var("t");
+  const Block body = nest({{"j", 8, kind}}, {assign("own", {var("j")}, read("in", {i}, Float32))});
+  const Stmt own{Allocate{{"own", Float32, {8}, Scope::Local}, block(body)}};
+  program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {own}));
+  return program;
+}
+
 /// out[c, r] = in[r, c] of a square matrix, a warp writes a row and reads a column.
 inline Program transposed_copy(int64_t size) {
   Program program;

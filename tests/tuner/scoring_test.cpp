@@ -31,8 +31,7 @@ TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
   std::set<std::string> texts;
   for (size_t i = 0; i < points.size(); ++i) {
     const schedules::Schedule schedule = space.schedule(points[i]);
-    const auto program =
-        schedule.program({.unrolled_statements = schedules::most_statements_searched});
+    const auto program = schedule.program(schedules::limits_searched(target));
     const bool expected = program && texts.insert(schedules::to_string(*program)).second;
     ASSERT_EQ(candidates[i].has_value(), expected) << i;
     if (!expected) continue;
@@ -42,6 +41,25 @@ TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
   }
   EXPECT_GT(texts.size(), 5u);
   EXPECT_LT(texts.size(), points.size());  // some are too large
+}
+
+TEST(Scoring, BlocksOfGpusHaveTheLimitsOfTheirTarget) {
+  const Target gpu = parse_target("cuda:sm_90a").value();
+  const auto workload = workload_of("dense m=512 n=512 k=512 f32 fast");
+  const auto space = schedules::Space::derive(workload.compute, gpu);
+  const auto points = sampled(space, 60);
+  const auto candidates = candidates_of(space, points, gpu, {}, {});
+  int unrolled_further = 0, found = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!candidates[i]) continue;
+    ++found;
+    const auto schedule = schedules::parse_schedule(workload.compute, candidates[i]->schedule);
+    ASSERT_TRUE(schedule->program(schedules::limits_of(gpu)));
+    unrolled_further +=
+        !schedule->program({.unrolled_statements = schedules::most_statements_searched});
+  }
+  EXPECT_GT(found, 40);
+  EXPECT_GT(unrolled_further, 0);
 }
 
 TEST(Scoring, WhatWasSeenOrComesTwiceIsLeftOut) {
