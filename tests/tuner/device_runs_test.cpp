@@ -182,8 +182,7 @@ TEST_F(OnOpenCl, Fault38_WhatIsWrongInLateCallsIsFound) {
 }
 
 TEST_F(OnOpenCl, Fault54_AnArtifactWithoutItsKernelIsRefused) {
-  const std::string path =
-      bench().artifact(dense_source("c[i] = p;"), {"another_p0", 24, 20});
+  const std::string path = bench().artifact(dense_source("c[i] = p;"), {"another_p0", 24, 20});
   const MeasureReply reply = bench().measure(path);
   EXPECT_EQ(reply.status, "compile_error");
   EXPECT_THAT(reply.reason, HasSubstr("another_p0"));
@@ -206,10 +205,11 @@ TEST_F(OnOpenCl, Fault35_AnEndlessKernelMeetsItsDeadline) {
 TEST_F(OnOpenCl, TheFasterKernelWinsTheFinals) {
   // What is read from memory is unknown to the compiler: it computes the sum again and again.
   const auto repeated = [&](int times) {
-    return artifact(fmt::format("for (volatile int r = 0; r < {}; ++r)"
-                                "  for (int k = 0; k < K; ++k)"
-                                "    ((volatile __global float*)c)[i] = p;",
-                                times));
+    return artifact(
+        fmt::format("for (volatile int r = 0; r < {}; ++r)"
+                    "  for (int k = 0; k < K; ++k)"
+                    "    ((volatile __global float*)c)[i] = p;",
+                    times));
   };
   const std::string fast = repeated(50), slow = repeated(100);
   const CompareReply reply = value(bench().farm().compare(fast, slow, 11));
@@ -221,8 +221,8 @@ TEST_F(OnOpenCl, TheFasterKernelWinsTheFinals) {
 TEST_F(OnOpenCl, TheDeviceIsDescribedAndItsPeakMeasured) {
   const Target machine = value(bench().farm().machine());
   EXPECT_EQ(machine.to_string(), "opencl");
-  EXPECT_THAT(device_text(machine), testing::AllOf(HasSubstr(machine.cpu + "; "),
-                                                   HasSubstr("multiprocessors; ")));
+  EXPECT_THAT(device_text(machine),
+              testing::AllOf(HasSubstr(machine.cpu + "; "), HasSubstr("multiprocessors; ")));
   EXPECT_FALSE(machine.cpu.empty());
   EXPECT_GT(machine.memory_bytes, 0);
   EXPECT_GT(value(bench().farm().peak_gflops()), 0.01);
