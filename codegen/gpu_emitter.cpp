@@ -293,7 +293,7 @@ class KernelPrinter : public CPrinter {
 
   void print_loop(const Loop& loop, int indent) override {
     if (loop.kind == LoopKind::Vector && print_vectors(loop, indent)) return;
-    if (loop.kind != LoopKind::Serial) line(indent, "#pragma unroll");
+    line(indent, loop.kind == LoopKind::Serial ? "#pragma unroll 1" : "#pragma unroll");
     line(indent, for_head(loop) + " {");
     print_body(*loop.body, indent + 1);
     line(indent, "}");
@@ -346,8 +346,9 @@ class CudaPrinter final : public KernelPrinter {
       : KernelPrinter(program, phase, cuda_spelling) {}
 
  private:
+  /// With one block at once: without that number the compiler spills to have more of them.
   std::string head() const override {
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({})\n", threads());
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads());
   }
   std::string parameter(const schedules::Argument& argument) override {
     const Buffer& b = argument.buffer;

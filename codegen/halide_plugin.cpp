@@ -129,6 +129,38 @@ struct DropKept : hi::IRMutator {
   }
 };
 
+/// Accesses whose first lanes are outside of the buffer, and masked off, start at a variable:
+/// Halide 21 takes a constant for an offset into the buffer and asserts that it is not negative.
+struct NameNegativeStarts : hi::IRMutator {
+  using hi::IRMutator::visit;
+  HExpr visit(const hi::Load* load) override {
+    const auto* ramp = negative_start(load->index);
+    if (!ramp) return hi::IRMutator::visit(load);
+    return hi::Let::make(name, ramp->base,
+                         hi::Load::make(load->type, load->name, from_variable(*ramp), load->image,
+                                        load->param, mutate(load->predicate), load->alignment));
+  }
+  HStmt visit(const hi::Store* store) override {
+    const auto* ramp = negative_start(store->index);
+    if (!ramp) return hi::IRMutator::visit(store);
+    return hi::LetStmt::make(
+        name, ramp->base,
+        hi::Store::make(store->name, mutate(store->value), from_variable(*ramp), store->param,
+                        mutate(store->predicate), store->alignment));
+  }
+
+ private:
+  static constexpr const char* name = "start";
+
+  static const hi::Ramp* negative_start(const HExpr& index) {
+    const auto* ramp = index.as<hi::Ramp>();
+    return ramp && hi::is_negative_const(ramp->base) ? ramp : nullptr;
+  }
+  static HExpr from_variable(const hi::Ramp& ramp) {
+    return hi::Ramp::make(hi::Variable::make(ramp.base.type(), name), ramp.stride, ramp.lanes);
+  }
+};
+
 // ---- one phase ------------------------------------------------------------------------------
 
 struct Access {
@@ -710,7 +742,8 @@ HStmt run_passes(HStmt body) {
   body = hi::simplify(body);
   body = hi::flatten_nested_ramps(body);
   body = hi::find_intrinsics(body);
-  return hi::common_subexpression_elimination(DropKept().mutate(body), true);
+  body = hi::common_subexpression_elimination(DropKept().mutate(body), true);
+  return NameNegativeStarts().mutate(body);
 }
 
 hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase,

@@ -29,7 +29,7 @@ constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
 
 #define __device__
 #define __global__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(threads, blocks)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("tw_shared_arrays")))
 #define __syncthreads() tw_barrier(__LINE__)

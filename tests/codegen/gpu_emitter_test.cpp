@@ -171,6 +171,7 @@ TEST(GpuEmitter, OneThreadDoesWhatStandsOutsideOfNests) {
   const std::string text = text_of(program);
   EXPECT_THAT(text, HasSubstr(R"(  if (thread == 0) {
     s[0] = in[3];
+    #pragma unroll 1
     for (int k = 0; k < 8; ++k) {
       s[0] += in[k];
     }

@@ -20,7 +20,8 @@ TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
   const Target target = *parse_target("cuda:" + GetParam());
   int kernels = 0;
   for (const SuiteInfo& info : suites()) {
-    for (const SuiteItem& item : *suite(info.name)) {
+    const auto items = suite(info.name);
+    for (const SuiteItem& item : *items) {
       if (item.workload.is_empty()) continue;
       const auto space = schedules::Space::derive(item.workload.compute, target);
       const auto program =
@@ -32,14 +33,16 @@ TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
       ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
       ASSERT_EQ(code->functions.size(), program->phases.size()) << item.name;
       for (const codegen::CudaFunctionFacts& function : code->functions) {
-        EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0) << item.name;
+        EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
+            << item.name << ", " << function.registers << " registers\n"
+            << text->text;
         EXPECT_EQ(function.stack_bytes, 0) << item.name;
         EXPECT_GT(function.registers, 0) << item.name;
         ++kernels;
       }
     }
   }
-  EXPECT_GE(kernels, 80);
+  EXPECT_GE(kernels, 75);
 }
 
 INSTANTIATE_TEST_SUITE_P(Generations, GpuSuites, ::testing::Values("sm_80", "sm_90a", "sm_120"),

@@ -27,6 +27,7 @@ class ProgramTest(unittest.TestCase):
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("TILEWRIGHT_", "XDG_"))}
         self.environment["HOME"] = folder.name
+        self.environment["CUDA_VISIBLE_DEVICES"] = ""  # machines with a GPU say the same as others
         temporary = tempfile.TemporaryDirectory()  # what killed runs leave behind
         self.addCleanup(temporary.cleanup)
         os.chmod(temporary.name, 0o777)

@@ -12,11 +12,13 @@ void k_p0(__global const float* restrict a, __global const float* restrict b, __
   for (int m_1_1 = 0; m_1_1 < 2; ++m_1_1) {
     vstore4((float4)(0), 0, &c_acc[m_1_1 * 4]);
   }
+  #pragma unroll 1
   for (int k_0 = 0; k_0 < 4; ++k_0) {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (thread < 128) {
       const int a_c_k_1 = thread / 16;
       const int a_c_m_1_0 = thread % 16;
+      #pragma unroll 1
       for (int a_c_m_1_1 = 0; a_c_m_1_1 < 2; ++a_c_m_1_1) {
         a_c[(a_c_k_1 * 16 + a_c_m_1_0) * 2 + a_c_m_1_1] = a[(m_0 * 32 + a_c_m_1_0 * 2 + a_c_m_1_1) * 32 + k_0 * 8 + a_c_k_1];
       }
@@ -30,6 +32,7 @@ void k_p0(__global const float* restrict a, __global const float* restrict b, __
     {
       const int m_1_0 = thread / 16;
       const int n_1_0 = thread % 16;
+      #pragma unroll 1
       for (int k_1 = 0; k_1 < 8; ++k_1) {
         #pragma unroll
         for (int m_1_1 = 0; m_1_1 < 2; ++m_1_1) {

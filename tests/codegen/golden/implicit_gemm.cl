@@ -13,7 +13,9 @@ void k_p0(__global const float* restrict in, __global const float* restrict w, _
   for (int k_1_1 = 0; k_1_1 < 2; ++k_1_1) {
     vstore4((float4)(0), 0, &out_acc[k_1_1 * 4]);
   }
+  #pragma unroll 1
   for (int c_r_s_0 = 0; c_r_s_0 < 3; ++c_r_s_0) {
+    #pragma unroll 1
     for (int in_out_c_r_s_1 = 0; in_out_c_r_s_1 < 12; ++in_out_c_r_s_1) {
       barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
       {
@@ -28,7 +30,9 @@ void k_p0(__global const float* restrict in, __global const float* restrict w, _
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (thread < 12) {
       const int w_out_c_r_s_1 = thread;
+      #pragma unroll 1
       for (int w_out_k_1_0 = 0; w_out_k_1_0 < 4; ++w_out_k_1_0) {
+        #pragma unroll 1
         for (int w_out_k_1_1 = 0; w_out_k_1_1 < 2; ++w_out_k_1_1) {
           w_out[(w_out_c_r_s_1 * 4 + w_out_k_1_0) * 2 + w_out_k_1_1] = w[(((k_0 * 8 + w_out_k_1_0 * 2 + w_out_k_1_1) * 4 + (c_r_s_0 * 4 + w_out_c_r_s_1 / 3) / 3) * 3 + (c_r_s_0 * 4 + w_out_c_r_s_1 / 3) % 3) * 3 + w_out_c_r_s_1 % 3];
         }
@@ -38,6 +42,7 @@ void k_p0(__global const float* restrict in, __global const float* restrict w, _
     {
       const int k_1_0 = thread / 8;
       const int y_x_1_0 = thread % 8;
+      #pragma unroll 1
       for (int c_r_s_1 = 0; c_r_s_1 < 12; ++c_r_s_1) {
         #pragma unroll
         for (int k_1_1 = 0; k_1_1 < 2; ++k_1_1) {

@@ -1,5 +1,5 @@
 // out: 4 blocks x 32 threads
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, 1)
 k_p0(const float* __restrict__ in, const float* __restrict__ w, float* out, unsigned char* scratch) {
   __shared__ __align__(16) float in_out[384];
   __shared__ __align__(16) float w_out[96];
@@ -13,7 +13,9 @@ k_p0(const float* __restrict__ in, const float* __restrict__ w, float* out, unsi
   for (int k_1_1 = 0; k_1_1 < 2; ++k_1_1) {
     *(float4*)&out_acc[k_1_1 * 4] = float4{};
   }
+  #pragma unroll 1
   for (int c_r_s_0 = 0; c_r_s_0 < 3; ++c_r_s_0) {
+    #pragma unroll 1
     for (int in_out_c_r_s_1 = 0; in_out_c_r_s_1 < 12; ++in_out_c_r_s_1) {
       __syncthreads();
       {
@@ -28,7 +30,9 @@ k_p0(const float* __restrict__ in, const float* __restrict__ w, float* out, unsi
     __syncthreads();
     if (thread < 12) {
       const int w_out_c_r_s_1 = thread;
+      #pragma unroll 1
       for (int w_out_k_1_0 = 0; w_out_k_1_0 < 4; ++w_out_k_1_0) {
+        #pragma unroll 1
         for (int w_out_k_1_1 = 0; w_out_k_1_1 < 2; ++w_out_k_1_1) {
           w_out[(w_out_c_r_s_1 * 4 + w_out_k_1_0) * 2 + w_out_k_1_1] = w[(((k_0 * 8 + w_out_k_1_0 * 2 + w_out_k_1_1) * 4 + (c_r_s_0 * 4 + w_out_c_r_s_1 / 3) / 3) * 3 + (c_r_s_0 * 4 + w_out_c_r_s_1 / 3) % 3) * 3 + w_out_c_r_s_1 % 3];
         }
@@ -38,6 +42,7 @@ k_p0(const float* __restrict__ in, const float* __restrict__ w, float* out, unsi
     {
       const int k_1_0 = thread / 8;
       const int y_x_1_0 = thread % 8;
+      #pragma unroll 1
       for (int c_r_s_1 = 0; c_r_s_1 < 12; ++c_r_s_1) {
         #pragma unroll
         for (int k_1_1 = 0; k_1_1 < 2; ++k_1_1) {
