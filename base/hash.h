@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Content hashes: SHA-256 in lower-case hex. The same bytes give the same text on every machine, so
-// a hash may be stored, compared and merged. Thread-safe.
+// a hash may be stored, compared and merged. mix() is for hashes within a process. Thread-safe.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,12 @@ std::string sha256_hex(std::string_view bytes);
 
 /// The first 16 hex digits of sha256_hex: long enough to name an artifact, short enough to type.
 std::string short_hash(std::string_view bytes);
+
+/// A hash of what `seed` is of, and then `value`.
+inline size_t mix(size_t seed, size_t value) {
+  size_t h = (seed + 0x9e3779b97f4a7c15ull) ^ (value * 0xd6e8feb86659fd93ull);
+  h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93ull;
+  return h ^ (h >> 32);
+}
 
 }  // namespace tw

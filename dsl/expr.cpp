@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/hash.h"
 #include "base/integer.h"
 #include "base/pool_allocator.h"
 #include "base/text.h"
@@ -20,10 +21,6 @@ struct Overloaded : F... {
 };
 template <typename... F>
 Overloaded(F...) -> Overloaded<F...>;
-
-size_t mix(size_t seed, size_t value) {
-  return seed ^ (value + 0x9e3779b97f4a7c15ull + (seed << 6) + (seed >> 2));
-}
 
 size_t hash_of(const Const& c) {
   size_t h = mix(0, static_cast<size_t>(c.type));

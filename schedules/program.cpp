@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "base/integer.h"
 #include "base/pool_allocator.h"
 #include "base/text.h"
@@ -80,6 +81,44 @@ std::string print_argument(const Argument& argument) {
                      layout);
 }
 
+// ---- hashes ---------------------------------------------------------------------------------
+
+size_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
+
+size_t hash_of(const Buffer& buffer) {
+  size_t h = mix(hash_of(buffer.name), static_cast<size_t>(buffer.type));
+  h = mix(h, static_cast<size_t>(buffer.scope));
+  for (const int64_t extent : buffer.extents) h = mix(h, static_cast<size_t>(extent));
+  return h;
+}
+
+size_t hash_of(const Block& body);
+
+size_t hash_of(const Loop& loop) {
+  const size_t bounds = mix(loop.begin.hash(), loop.end.hash());
+  const size_t h = mix(mix(hash_of(loop.variable), bounds), static_cast<size_t>(loop.kind));
+  return mix(h, hash_of(*loop.body));
+}
+size_t hash_of(const If& branch) { return mix(branch.condition.hash(), hash_of(*branch.body)); }
+size_t hash_of(const Assign& assign) {
+  size_t h = mix(hash_of(assign.buffer), static_cast<size_t>(assign.combine));
+  for (const Expr& index : assign.indices) h = mix(h, index.hash());
+  return mix(h, assign.value.hash());
+}
+size_t hash_of(const Allocate& allocate) {
+  return mix(hash_of(allocate.buffer), hash_of(*allocate.body));
+}
+size_t hash_of(const Barrier&) { return 0; }
+
+size_t hash_of(const Block& body) {
+  size_t h = body.size();
+  for (const Stmt& stmt : body) {
+    h = mix(h, stmt.value.index());
+    h = mix(h, std::visit([](const auto& s) { return hash_of(s); }, stmt.value));
+  }
+  return h;
+}
+
 }  // namespace
 
 std::string_view to_string(Scope scope) {
@@ -145,6 +184,19 @@ std::string to_string(const Program& program) {
     print(*phase.body, 1, out);
   }
   return out;
+}
+
+size_t hash(const Program& program) {
+  size_t h = program.phases.size();
+  for (const Argument& argument : program.arguments)
+    h = mix(mix(h, hash_of(argument.buffer)), hash_of(argument.layout.to_string(argument.letters)));
+  for (const Buffer& buffer : program.scratch) h = mix(h, hash_of(buffer));
+  for (const Phase& phase : program.phases) {
+    for (const TaskAxis& axis : phase.axes)
+      h = mix(mix(h, hash_of(axis.variable)), static_cast<size_t>(axis.extent));
+    h = mix(h, hash_of(*phase.body));
+  }
+  return h;
 }
 
 void for_each(const Block& body, const std::function<void(const Stmt&)>& visit) {

@@ -137,6 +137,10 @@ struct Program {
 std::string to_string(const Program& program);
 std::string to_string(const Block& body, int indent);
 
+/// The same for programs that print alike, and for others hardly ever. Of one process: not to be
+/// stored.
+size_t hash(const Program& program);
+
 /// Calls `visit` on each statement, parents first.
 void for_each(const Block& body, const std::function<void(const Stmt&)>& visit);
 

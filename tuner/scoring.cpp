@@ -9,7 +9,6 @@
 #include <thread>
 #include <unordered_set>
 
-#include "base/hash.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/features.h"
 #include "tuner/search.h"
@@ -40,14 +39,14 @@ struct Spelled {
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target,
-                                                    const std::set<std::string>& seen,
+                                                    const Seen& seen,
                                                     const ScoringOptions& options) {
   std::vector<Spelled> spelled(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
     schedules::Schedule schedule = space.schedule(points[i]);
     if (schedule.error()) return;
     spelled[i].text = schedule.to_string();
-    if (!seen.contains(spelled[i].text)) spelled[i].schedule = std::move(schedule);
+    if (!seen.schedules.contains(spelled[i].text)) spelled[i].schedule = std::move(schedule);
   });
   std::unordered_set<std::string_view> texts;
   for (Spelled& s : spelled)
@@ -60,13 +59,13 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
     const auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;
-    const std::string meaning = short_hash(schedules::to_string(*program));
-    if (seen.contains(meaning)) return;
+    const size_t meaning = schedules::hash(*program);
+    if (seen.programs.contains(meaning)) return;
     auto features = cost_model::extract_features(*program, target, options.kernel_threads);
     if (features)
       candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features)};
   });
-  std::unordered_set<std::string_view> programs;
+  std::unordered_set<size_t> programs;
   for (std::optional<Candidate>& candidate : candidates)
     if (candidate && !programs.insert(candidate->program).second) candidate.reset();
   return candidates;

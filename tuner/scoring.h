@@ -19,8 +19,14 @@ namespace tw::tuner {
 struct Candidate {
   schedules::Point point;
   std::string schedule;  ///< tw1 text
-  std::string program;   ///< short_hash of the printed program that the schedule means
+  size_t program = 0;    ///< schedules::hash of what the schedule means
   std::vector<float> features;
+};
+
+/// What need not be scored again.
+struct Seen {
+  std::set<std::string> schedules;  ///< tw1 texts
+  std::set<size_t> programs;        ///< hashes
 };
 
 struct ScoringOptions {
@@ -29,13 +35,13 @@ struct ScoringOptions {
 };
 
 /// One entry a point: nothing where its schedule is illegal, larger than is worth building, or
-/// known: its text or its program among `seen`, or that of an earlier point (a factor beyond an
+/// known: its text or its program was seen, or that of an earlier point (a factor beyond an
 /// extent is the extent; loops of one iteration are none, whether unrolled or not). The same for
 /// any number of workers.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target,
-                                                    const std::set<std::string>& seen,
+                                                    const Seen& seen,
                                                     const ScoringOptions& options);
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the

@@ -222,9 +222,9 @@ std::vector<Candidate> Session::propose() {
   seeds_.clear();
   for (const schedules::Point& point : points) {
     const auto found = scored_.find(point);
-    if (found == scored_.end() || !seen_.insert(found->second.schedule).second) continue;
+    if (found == scored_.end() || !seen_.schedules.insert(found->second.schedule).second) continue;
     // Scored apart, two points of a batch may still mean the same.
-    if (seen_.insert(found->second.program).second) batch.push_back(found->second);
+    if (seen_.programs.insert(found->second.program).second) batch.push_back(found->second);
   }
   proposed_ += static_cast<int64_t>(batch.size());
   return batch;
@@ -339,7 +339,7 @@ void Session::learn_from_database() {
       recall(*shared_.store, {workload_, &space_, target_, options_.threads,
                               &shared_.learned_records, [this] { return shared_.interrupted(); }});
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
-  seen_.merge(known.tried);
+  seen_.schedules.merge(known.tried);
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
   history_ = std::move(known.parents);
   // One parent alone would only take the place of the default point: nothing is crossed with it.

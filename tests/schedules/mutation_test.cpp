@@ -193,6 +193,7 @@ TEST(Mutation, EveryMutantIsRejected) {
       for (const Mutant& mutant : mutants_of(*program.phases[p].body)) {
         Program changed = program;
         changed.phases[p].body = block(mutant.body);
+        EXPECT_NE(hash(changed), hash(program)) << to_string(changed);
         if (!check_legal(changed)) {
           ++illegal[mutant.kind];
         } else if (is_wrong(compute, changed)) {

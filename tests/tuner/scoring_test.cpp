@@ -68,10 +68,10 @@ TEST(Scoring, WhatWasSeenOrComesTwiceIsLeftOut) {
   auto points = once;
   points.insert(points.end(), once.begin(), once.end());
   const auto all = candidates_of(space, points, target, {}, {});
-  std::set<std::string> seen;
+  Seen seen;
   for (size_t i = 0; i < 20; ++i) {
     EXPECT_FALSE(all[20 + i]);
-    if (all[i]) seen.insert(all[i]->schedule);
+    if (all[i]) seen.schedules.insert(all[i]->schedule);
   }
   for (const auto& candidate : candidates_of(space, points, target, seen, {}))
     EXPECT_FALSE(candidate);
@@ -95,12 +95,12 @@ TEST(Scoring, WhatMeansTheSameProgramComesOnce) {
     programs.insert(schedules::to_string(*program));
   }
   EXPECT_LT(programs.size(), texts.size());
-  std::set<std::string> seen;
+  Seen seen;
   for (const auto& candidate : candidates_of(space, points, target, {}, {})) {
     if (!candidate) continue;
-    EXPECT_TRUE(seen.insert(candidate->program).second) << candidate->schedule;
+    EXPECT_TRUE(seen.programs.insert(candidate->program).second) << candidate->schedule;
   }
-  EXPECT_EQ(seen.size(), programs.size());
+  EXPECT_EQ(seen.programs.size(), programs.size());
   for (const auto& candidate : candidates_of(space, points, target, seen, {}))
     EXPECT_FALSE(candidate);
 }
