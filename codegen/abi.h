@@ -35,7 +35,7 @@ std::string phase_symbol(const std::string& prefix, size_t phase);
 /// stack.
 Status check_limits(const schedules::Program& program);
 
-/// buffer[indices] as one index into its elements, unsimplified.
+/// buffer[indices] as one index into its elements, unsimplified but for fused loops.
 schedules::Expr linear_index(const schedules::Buffer& buffer,
                              const std::vector<schedules::Expr>& indices);
 

@@ -143,5 +143,18 @@ TEST(ScratchLayout, BuffersAreAlignedAndInOrder) {
   EXPECT_EQ(layout.bytes, 256);
 }
 
+TEST(LinearIndex, OfALoopThatWasFusedIsTheLoop) {
+  const schedules::Buffer b{"b", Float32, {5, 14, 28}, schedules::Scope::Argument};
+  const Expr f = var("f");
+  const Expr fused = linear_index(b, {f / 28 / 14, f / 28 % 14, f % 28});
+  EXPECT_EQ(dsl::to_string(fused), "f");
+  const Expr rows = linear_index(b, {f / 14, f % 14, var("x")});
+  EXPECT_EQ(dsl::to_string(rows), "f * 28 + x");
+  // Other numbers, or of another variable.
+  EXPECT_EQ(dsl::to_string(linear_index(b, {f / 13, f % 14, 0})), "(f / 13 * 14 + f % 14) * 28");
+  EXPECT_EQ(dsl::to_string(linear_index(b, {f / 14, var("x") % 14, 0})),
+            "(f / 14 * 14 + x % 14) * 28");
+}
+
 }  // namespace
 }  // namespace tw::codegen
