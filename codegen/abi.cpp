@@ -47,6 +47,14 @@ Status check_limits(const schedules::Program& program) {
 
 namespace {
 
+/// The sum without parentheses.
+Expr plus(const Expr& sum, const Expr& term) {
+  const auto* b = term.as<dsl::Binary>();
+  if (b && b->op == dsl::BinaryOp::Add) return plus(plus(sum, b->a), b->b);
+  if (b && b->op == dsl::BinaryOp::Sub) return plus(sum, b->a) - b->b;
+  return sum + term;
+}
+
 /// x / n * n + x % n is x: how the loops of a fused one are numbered.
 Expr joined(const Expr& outer, int64_t n, const Expr& inner) {
   const auto* quotient = outer.as<dsl::Binary>();
@@ -55,7 +63,7 @@ Expr joined(const Expr& outer, int64_t n, const Expr& inner) {
       remainder->op == dsl::BinaryOp::Mod && dsl::is_int(quotient->b, n) &&
       dsl::is_int(remainder->b, n) && dsl::equal(quotient->a, remainder->a))
     return quotient->a;
-  return outer * Expr(n) + inner;
+  return plus(outer * Expr(n), inner);
 }
 
 }  // namespace

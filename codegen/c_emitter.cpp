@@ -33,7 +33,6 @@ constexpr CSpelling c11 = {.int8 = "int8_t",
                            .infinity = "INFINITY",
                            .float_suffix = "f",
                            .has_narrow_functions = false,
-                           .omits_zeros = false,
                            .is_reserved = is_reserved_in_c};
 
 /// One phase. Loop variables are declared by their loops; equal names get equal identifiers.

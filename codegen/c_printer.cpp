@@ -234,25 +234,16 @@ void CPrinter::print_assign(const Assign& assign, int indent) {
 }
 
 std::string CPrinter::element(const Buffer& b, const std::vector<Expr>& indices) {
-  const std::string& name = buffer_identifier(b.name);
   const auto found = dropped_.find(b.name);
-  const auto is_omitted = [&](const Text& t) { return spelling_.omits_zeros && t.text == "0"; };
-  Text linear{"0", atom_level};
-  bool is_first = true;
+  Buffer held = b;
+  held.extents.clear();
+  std::vector<Expr> kept;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (found != dropped_.end() && std::ranges::count(found->second, i) > 0) continue;
-    const Text index = print(indices[i]);
-    if (is_first || is_omitted(linear)) {
-      linear = index;
-    } else {
-      const std::string row = fmt::format("{} * {}", at_level(linear, mul_level), b.extents[i]);
-      linear = is_omitted(index)
-                   ? Text{row, mul_level}
-                   : Text{fmt::format("{} + {}", row, at_level(index, add_level)), add_level};
-    }
-    is_first = false;
+    held.extents.push_back(b.extents[i]);
+    kept.push_back(indices[i]);
   }
-  return fmt::format("{}[{}]", name, linear.text);
+  return fmt::format("{}[{}]", buffer_identifier(b.name), print(linear_index(held, kept)).text);
 }
 
 // ---- expressions ----------------------------------------------------------------------------

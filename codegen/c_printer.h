@@ -28,7 +28,6 @@ struct CSpelling {
   std::string_view float_suffix;  ///< of exp, sqrt, ... on float
   /// Whether tw_min and its like compute in 32 bits, and have _i64 twins; else all are of 64 bits.
   bool has_narrow_functions;
-  bool omits_zeros;  ///< "x[i * 4]" for "x[i * 4 + 0]"
   bool (*is_reserved)(std::string_view word);
 };
 

@@ -53,7 +53,6 @@ constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .infinity = "TW_INFINITY",
                                      .float_suffix = "f",
                                      .has_narrow_functions = true,
-                                     .omits_zeros = true,
                                      .is_reserved = is_reserved_on_gpu};
 constexpr CSpelling opencl_spelling = {.int8 = "char",
                                        .uint8 = "uchar",
@@ -70,7 +69,6 @@ constexpr CSpelling opencl_spelling = {.int8 = "char",
                                        .infinity = "INFINITY",
                                        .float_suffix = "",
                                        .has_narrow_functions = true,
-                                       .omits_zeros = true,
                                        .is_reserved = is_reserved_on_gpu};
 
 bool has_barrier(const Stmt& stmt) {
