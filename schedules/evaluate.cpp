@@ -274,6 +274,8 @@ class Evaluator {
     next_actor_ += most_threads;
   }
   Actor actor() const { return stretch_begin_ + thread_; }
+  /// Other than each of them.
+  Actor several_threads() const { return stretch_begin_ + most_threads - 1; }
 
   void run_assign(const Command& command) {
     const Assign& assign = std::get<Assign>(command.statement->value);
@@ -325,8 +327,13 @@ class Evaluator {
       return report(memory, fmt::format("element {} is read before it was written", at));
     if (!memory.is_shared || memory.is_input) return true;
     if (others(memory.writer[i])) return report(memory, conflict(at));
-    // One reader stands for all: keep another's, which conflicts with this one's later write.
-    if (!others(memory.reader[i])) memory.reader[i] = actor();
+    // One reader stands for all: another task's conflicts with every later write here.
+    Actor& reader = memory.reader[i];
+    if (!others(reader)) {
+      reader = actor();
+    } else if (reader >= stretch_begin_) {
+      reader = several_threads();
+    }
     return true;
   }
 

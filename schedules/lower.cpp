@@ -247,13 +247,14 @@ class Emitter {
   /// The guards that do not depend on reduction loops.
   static Expr spatial_guard(const StageNest& s) {
     std::vector<Expr> guards;
-    for (const Expr& g : s.guards) {
-      const bool reduces = std::any_of(s.loops.begin(), s.loops.end(), [&](const NestLoop& l) {
-        return l.reduction && dsl::uses_var(g, l.variable);
-      });
-      if (!reduces) guards.push_back(g);
-    }
+    for (const Expr& g : s.guards)
+      if (!uses_reduction(s, g)) guards.push_back(g);
     return conjunction(guards);
+  }
+  static bool uses_reduction(const StageNest& s, const Expr& guard) {
+    return std::any_of(s.loops.begin(), s.loops.end(), [&](const NestLoop& l) {
+      return l.reduction && dsl::uses_var(guard, l.variable);
+    });
   }
 
   static bool reduces_nothing(const StageNest& s) {
@@ -261,15 +262,31 @@ class Emitter {
                        [](const dsl::Axis& axis) { return axis.extent == 0; });
   }
 
-  /// Whether what is added up is neutral where the guards fail, and goes to an accumulator that has
-  /// room for it.
+  /// Whether all operands are held, which may be read whatever the guards say, and sums go to an
+  /// accumulator, which has room for those beyond the end.
   bool holds_operands(const StageNest& s) const {
-    bool all = s.cache.has_value();
+    bool all = s.cache.has_value(), any = false;
     for_each_read(s.stage.body, [&](const dsl::Read& r) {
       const StageNest* producer = nest_.find(r.tensor);
       all = all && producer && producer->holds_operand;
+      any = true;
     });
-    return all;
+    return all && any;
+  }
+
+  /// Of a reduction whose operands are held: the guards of its terms that no operand is neutral by.
+  Expr unabsorbed_guards(const StageNest& s) const {
+    const auto is_absorbed = [&](const Expr& guard) {
+      return std::any_of(nest_.stages.begin(), nest_.stages.end(), [&](const StageNest& other) {
+        return other.at && other.at->consumer == s.stage.name &&
+               std::any_of(other.absorbed.begin(), other.absorbed.end(),
+                           [&](const Expr& absorbed) { return dsl::equal(absorbed, guard); });
+      });
+    };
+    std::vector<Expr> guards;
+    for (const Expr& guard : s.guards)
+      if (uses_reduction(s, guard) && !is_absorbed(guard)) guards.push_back(guard);
+    return conjunction(guards);
   }
 
   /// Without anything to reduce no reduction loop runs, and what hangs on one would not happen.
@@ -354,10 +371,13 @@ class Emitter {
              set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
     append(always, loops(s, start, true, [&] {
              // Where sums begin with what is stored, there is none beyond the end.
-             const Expr taken = !holds_operands(s) ? conjunction(s.guards) &&
-                                                         over_loops(s, s.stage, term.condition)
-                                : blocks.any ? inside
-                                             : always;
+             Expr taken = over_loops(s, s.stage, term.condition);
+             if (holds_operands(s)) {
+               taken = unabsorbed_guards(s) && taken;
+               if (blocks.any) taken = inside && taken;
+             } else {
+               taken = conjunction(s.guards) && taken;
+             }
              const Expr value = over_loops(s, s.stage, term.value);
              return guard(taken, single({Assign{acc.buffer.name, acc.at, value, s.stage.combine}}));
            }));

@@ -584,11 +584,14 @@ Status run(Nest& nest, const CacheOperand& s) {
   for (size_t i = static_cast<size_t>(index) + 1; i < stage->loops.size(); ++i)
     inside.insert(stage->loops[i].variable);
   for (const NestLoop& loop : loops) inside.erase(loop.variable);
+  std::vector<Expr> absorbed;
   Expr exists = dsl::constant_int(Bool, 1);
   for (const Expr& guard : stage->guards) {
     const auto used = variables_of(guard);
-    if (std::none_of(used.begin(), used.end(), [&](const auto& v) { return inside.contains(v); }))
-      exists = exists && guard;
+    if (std::any_of(used.begin(), used.end(), [&](const auto& v) { return inside.contains(v); }))
+      continue;
+    exists = exists && guard;
+    absorbed.push_back(guard);
   }
   if (const dsl::Select* select = held.as<dsl::Select>();
       select && dsl::equal(select->b, neutral)) {
@@ -628,6 +631,7 @@ Status run(Nest& nest, const CacheOperand& s) {
   placed.box_offset.assign(extents.size(), Expr(0));
   placed.box_extent = extents;
   placed.holds_operand = true;
+  placed.absorbed = std::move(absorbed);
   return {};
 }
 

@@ -42,8 +42,9 @@ struct StageNest {
   std::vector<Expr> box_offset;  ///< of its buffer, an axis each, when placed
   std::vector<int64_t> box_extent;
   /// It holds an operand of its consumer, by the consumer's loops (cache_operand), and the neutral
-  /// element where the consumer's guards fail.
+  /// element where one of the absorbed guards of the consumer fails.
   bool holds_operand = false;
+  std::vector<Expr> absorbed;
 
   struct Cache {
     std::string loop;

@@ -196,6 +196,9 @@ ProductAxes product_axes(const Stage& stage) {
     (first == second ? axes.batch : first ? axes.rows : axes.columns).push_back(axis.name);
   }
   if (axes.rows.empty() || axes.columns.empty()) return {};
+  // A block of the reduction is a block of both operands.
+  for (const Axis& axis : stage.reduction)
+    if (!dsl::uses_var(product->a, axis.name) || !dsl::uses_var(product->b, axis.name)) return {};
   return axes;
 }
 

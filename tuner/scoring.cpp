@@ -38,8 +38,7 @@ struct Spelled {
 
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
-                                                    const Target& target,
-                                                    const Seen& seen,
+                                                    const Target& target, const Seen& seen,
                                                     const ScoringOptions& options) {
   std::vector<Spelled> spelled(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {

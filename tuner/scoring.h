@@ -40,8 +40,7 @@ struct ScoringOptions {
 /// any number of workers.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
-                                                    const Target& target,
-                                                    const Seen& seen,
+                                                    const Target& target, const Seen& seen,
                                                     const ScoringOptions& options);
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the

@@ -193,6 +193,18 @@ INSTANTIATE_TEST_SUITE_P(
              "epilogue out r; cache_write r j", ""},
         Case{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",
              "reorder r j i; cache_write r j", ""},
+        // A cached sum of what reads nothing, or whose held factors lack a guarded axis.
+        Case{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)", "cache_write c y", ""},
+        Case{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)", "split c k 3; cache_write c y",
+             ""},
+        Case{"input a: f32[6]; input b: f32[5]; c: f32[m=6, n=5] = sum(k=7) a[m] * b[n]",
+             "split c m 3; split c k 4; reorder c m.0 m.1 n k.0 k.1; cache_write c m.0; "
+             "cache_operand c 1 m.0 m.1; cache_operand c 2 m.0 n",
+             ""},
+        Case{"input a: f32[6, 7]; c: f32[m=6] = sum(k=7, r=5) a[m, k]",
+             "split c r 4; reorder c m k r.0 r.1; cache_write c m; cache_operand c 1 m k", ""},
+        Case{"input a: f32[6, 7]; c: f32[m=6] = sum(k=7) a[m, k] * select(k < 3, 1.0, 0.0)",
+             "cache_write c m; cache_operand c 1 m k", ""},
         // The epilogue reads a stage that is declared after its reduction.
         Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = a[i, 0] * 2.0; "
              "out: f32[i=4] = r[i] + t[i]",

@@ -5,7 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -25,7 +28,7 @@ class ComputeMaker {
   explicit ComputeMaker(Random& random) : random_(random) {}
 
   RandomCompute make() {
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
       case 0:
         return parsed(elementwise());
       case 1:
@@ -41,7 +44,9 @@ class ComputeMaker {
       case 6:
         return parsed(resampling());
       case 7:
+        return parsed(partial_product());
       case 8:
+      case 9:
         return conv();
       default:
         return named_operator();
@@ -201,6 +206,33 @@ class ComputeMaker {
       text += fmt::format("out: {} = max(r[{}], {}) * 2\n", kept.axes(wide), kept.at(),
                           any({"0", "1"}));
     return text;
+  }
+
+  /// Factors that lack some of the axes, or read nothing.
+  std::string partial_product() {
+    std::map<std::string, int64_t> extents;
+    for (const char* axis : {"i", "j", "k", "l"})
+      extents[axis] = std::clamp<int64_t>(extent(), 1, 7);
+    const auto [t, wide] = random_.pick(std::vector<std::pair<std::string, std::string>>{
+        {"f32", "f32"}, {"i32", "i32"}, {"i8", "i32"}});
+    std::string text;
+    const auto factor = [&](const std::string& name, const std::string& own) {
+      if (random_.chance(0.2))
+        return fmt::format("select({0} + k < {1}, {2}(1), {2}(0))", own, small() + 2, wide);
+      Shape s{{own}, {extents[own]}};
+      for (const char* axis : {"k", "l"})
+        if (random_.chance(0.6)) {
+          s.names.push_back(axis);
+          s.extents.push_back(extents[axis]);
+        }
+      text += fmt::format("input {}: {}\n", name, s.type(t));
+      return fmt::format("{}({}[{}])", wide, name, s.at());
+    };
+    std::string term = factor("a", "i");
+    if (random_.chance(0.8)) term += " * " + factor("b", "j");
+    const Shape kept{{"i", "j"}, {extents["i"], extents["j"]}};
+    const Shape reduced{{"k", "l"}, {extents["k"], extents["l"]}};
+    return text + fmt::format("r: {} = sum({}) {}\n", kept.axes(wide), reduced.bindings(), term);
   }
 
   /// Guards over several variables: triangles, windows and strides.

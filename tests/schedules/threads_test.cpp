@@ -119,6 +119,30 @@ TEST(Threads, BarriersSeparateWhatWouldMeet) {
   EXPECT_EQ(count_barriers(place_barriers(place_barriers(body))), 1);
 }
 
+TEST(Threads, OneOfSeveralReadersThatWritesMeetsTheOthers) {
+  Program program;
+  Argument out;
+  out.buffer = {"out", Float32, {2}, Scope::Argument};
+  out.shape = {2};
+  out.layout = dsl::Layout::row_major(1);
+  out.is_output = true;
+  program.arguments.push_back(out);
+  const auto run = [&](Block between) {
+    Block body = {threads("t", 2, {store("s", "t")}),
+                  {Barrier{}},
+                  threads("u", 2, {copy("out", "u", element("s", "0"))})};
+    body.insert(body.end(), between.begin(), between.end());
+    body.push_back(threads("v", 1, {store("s", "0")}));
+    program.phases = {{"p", {}, block({allocate("s", 2, Scope::Shared, body)})}};
+    Storage storage;
+    return evaluate(program, storage);
+  };
+  EXPECT_TRUE(run({{Barrier{}}}));
+  const Status racy = run({});
+  ASSERT_FALSE(racy);
+  EXPECT_NE(racy.error().message.find("without a barrier between"), std::string::npos);
+}
+
 TEST(Threads, ALoopMeetsItsNextIteration) {
   const Block body = {
       allocate("s", 8, Scope::Shared,
