@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -52,9 +54,17 @@ Status find_functions(void* library, const std::string& path, Functions& functio
   return {};
 }
 
+/// The directory is this user's or root's: what others put there would be run.
+bool is_trusted(const fs::path& directory) {
+  struct stat info = {};
+  return ::stat(directory.c_str(), &info) == 0 &&
+         (info.st_uid == 0 || info.st_uid == ::geteuid()) && (info.st_mode & S_IWOTH) == 0;
+}
+
 /// nvidia/cu13/lib in a virtual environment of this directory.
 void add_wheel(const fs::path& directory, std::vector<std::string>& places) {
   std::error_code error;
+  if (!is_trusted(directory / ".venv")) return;
   for (const auto& python : fs::directory_iterator(directory / ".venv" / "lib", error)) {
     const fs::path place = python.path() / "site-packages" / "nvidia" / "cu13" / "lib";
     if (fs::is_directory(place, error)) places.push_back(place.string());
@@ -157,7 +167,7 @@ class Compilation {
 Error failure(const Functions& functions, const std::string& text, const std::string& architecture,
               Code code, const Compilation& failed) {
   if (code != Code::Compilation)
-    return {ErrorCode::Environment,
+    return {ErrorCode::Unsupported,
             fmt::format("[nvrtc] {}: {}", functions.nvrtcGetErrorString(code),
                         first_lines(failed.log(), 6))};
   std::string errors = first_errors(failed.log());

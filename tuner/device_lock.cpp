@@ -33,8 +33,13 @@ Result<std::shared_ptr<const int>> open_file(const std::string& path) {
                           problem));
 }
 
-bool take_file(int fd, const Clock& clock, int64_t deadline_ns) {
+/// False: not before the deadline.
+Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int64_t deadline_ns) {
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return fail(ErrorCode::Environment,
+                  fmt::format("[device] the lock '{}': {}; set TMPDIR to a directory of this machine",
+                              path, std::strerror(errno)));
     if (clock() >= deadline_ns) return false;
     std::this_thread::sleep_for(between_looks);
   }
@@ -53,10 +58,14 @@ Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_vi
 
 Result<DeviceTurn> DeviceLock::take(const Clock& clock, int64_t deadline_ns) {
   // The head of the queue holds `queue_` while it waits for the device.
-  const bool queued = take_file(*queue_, clock, deadline_ns);
-  const bool taken = queued && take_file(*device_, clock, deadline_ns);
-  if (queued) ::flock(*queue_, LOCK_UN);
-  if (!taken)
+  TW_TRY(const bool queued, take_file(*queue_, path_ + ".queue", clock, deadline_ns));
+  Result<bool> taken = false;
+  if (queued) {
+    taken = take_file(*device_, path_ + ".lock", clock, deadline_ns);
+    ::flock(*queue_, LOCK_UN);
+  }
+  TW_RETURN_IF_ERROR(taken);
+  if (!*taken)
     return fail(ErrorCode::Environment,
                 fmt::format("[device] another tuner measures on it: wait until it is done, or end "
                             "who holds '{}.lock' (fuser tells)",
