@@ -59,8 +59,7 @@ class Nvrtc {
   /// Compiles C++17 without headers. With `ptx`, also gives PTX, which drivers compile for GPUs
   /// that are younger than the binary's; not for architectures that end in a letter.
   /// Unsupported: the architecture is not one of architectures(), or the compiler breaks down.
-  /// Invalid: the text does not
-  /// compile, with the first lines of what the compiler said.
+  /// Invalid: the text does not compile, with the first lines of what the compiler said.
   Result<CudaCode> compile(const std::string& text, const std::string& architecture,
                            bool ptx = false) const;
 

@@ -164,10 +164,14 @@ void Farm::give_up_building() {
     if (std::exchange(builder.building, 0) > 0) builder.process->kill();
 }
 
+int64_t Farm::build_deadline_ns() const {
+  return clock_() + to_ns(timeouts_per_build * timeout_s_);
+}
+
 std::vector<BuildOutcome> Farm::finish_build() {
   const bool preparing = patience_->gives_up_at_once;
   patience_->gives_up_at_once = preparing || !building_needed_;
-  const int64_t deadline_ns = clock_() + to_ns(timeouts_per_build * timeout_s_);
+  const int64_t deadline_ns = build_deadline_ns();
   std::vector<BuildOutcome> outcomes;
   for (Builder& builder : builders_) {
     if (builder.building == 0) continue;
@@ -196,7 +200,7 @@ std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
   };
   const Outcome outcome = builder.process->receive(deadline_ns);
   const Reply* reply = std::get_if<Reply>(&outcome);
-  if (std::holds_alternative<Died>(outcome) && count > 1) return build_alone(builder, deadline_ns);
+  if (std::holds_alternative<Died>(outcome) && count > 1) return build_alone(builder);
   if (!reply) return lost(fault_of(outcome).reason);
   BuildReply built;
   if (!decode(reply->bytes, built) || built.outcomes.size() != count) {
@@ -209,7 +213,7 @@ std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
 
 /// Of schedules that a builder died of, as when memory runs out: one by one, so that the culprit
 /// alone carries the blame.
-std::vector<BuildOutcome> Farm::build_alone(Builder& builder, int64_t deadline_ns) {
+std::vector<BuildOutcome> Farm::build_alone(Builder& builder) {
   const BuildJob all = builder.job;
   std::vector<BuildOutcome> outcomes;
   for (size_t i = 0; i < all.schedules.size(); ++i) {
@@ -219,7 +223,7 @@ std::vector<BuildOutcome> Farm::build_alone(Builder& builder, int64_t deadline_n
     if (const Status status = hand_over(builder, one); !status)
       outcomes.push_back({"", "compile_error", "the builder: " + status.error().message, true});
     else
-      outcomes.push_back(finish(builder, deadline_ns)[0]);
+      outcomes.push_back(finish(builder, build_deadline_ns())[0]);
   }
   return outcomes;
 }

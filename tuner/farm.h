@@ -86,7 +86,8 @@ class Farm {
   };
   Status hand_over(Builder& builder, const BuildJob& job);
   std::vector<BuildOutcome> finish(Builder& builder, int64_t deadline_ns);
-  std::vector<BuildOutcome> build_alone(Builder& builder, int64_t deadline_ns);
+  std::vector<BuildOutcome> build_alone(Builder& builder);
+  int64_t build_deadline_ns() const;
   void give_up_building();
   void busy(int64_t from_ns, int64_t to_ns);
   Result<std::string> ask_runner(const Job& job, double timeout_s, MeasureReply& fault);
