@@ -44,6 +44,7 @@ Json row_json(const Row& row) {
                {"error_ours", row.agreement.ours},
                {"error_peer", row.agreement.peer},
                {"apart", row.agreement.apart}});
+  if (!row.wrong_forms.empty()) json["peer_forms_wrong"] = row.wrong_forms;
   for (const auto& [form, ns] : row.forms) json["peer_forms_us"][form] = us(ns);
   if (!row.disturbed.empty()) json["disturbed"] = row.disturbed;
   return json;
@@ -116,6 +117,7 @@ Json as_json(const Heading& heading, const std::vector<Row>& rows) {
                  {"interface", heading.interface}}},
                {"rows", Json::array()},
                {"summary", Json::object()}};
+  if (heading.target.is_gpu()) json["options"]["graphs"] = heading.graphs;
   for (const Row& row : rows) json["rows"].push_back(row_json(row));
   for (const auto& [threads, s] : summarize(rows))
     json["summary"][std::to_string(threads)] = {{"geomean", s.geomean},
