@@ -2,8 +2,11 @@
 #include "bench/compare.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/observed.h"
+#include "tuner/device_lock.h"
+#include "tuner/scratch.h"
 
 namespace tw::bench {
 namespace {
@@ -65,9 +68,21 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
   return forms.empty() ? last : Status();
 }
 
+/// One of the user's programs measures on a GPU at a time: the others are tuners and this one.
+Result<tuner::DeviceTurn> device_turn(const tuner::Clock& clock) {
+  constexpr int64_t patience_ns = 60'000'000'000;
+  TW_TRY(const tuner::Scratch place, tuner::Scratch::make(tuner::temporary_places()));
+  const auto places = std::filesystem::path(place.path()).parent_path();
+  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(places.string(), "cuda"));
+  return lock.take(clock, clock() + patience_ns);
+}
+
 Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clock,
                           const std::function<Status()>& timing) {
-  if (options.gpu != nullptr) return observe_device(*options.gpu->device, timing);
+  if (options.gpu != nullptr) {
+    TW_TRY(const tuner::DeviceTurn turn, device_turn(clock));
+    return observe_device(*options.gpu->device, timing);
+  }
   return observe(options.tuning.threads, clock, timing);
 }
 
