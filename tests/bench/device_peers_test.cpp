@@ -167,7 +167,7 @@ TEST_F(OnFakeGpu, GraphsAndEmptyCachesGiveTheSameTimes) {
   for (const bool graphs : {false, true})
     for (const bool cold : {false, true}) {
       setup_.graphs = graphs;
-      setup_.evicting = cold ? value(make_evicting(*setup_.device)) : runtime::DeviceBuffer();
+      setup_.evicting = cold ? value(setup_.device->allocate(64)) : runtime::DeviceBuffer();
       driver().graphs = 0;
       Row row;
       const Status done = compare(item(dense), cublas_, 50, 0, row);
@@ -176,6 +176,10 @@ TEST_F(OnFakeGpu, GraphsAndEmptyCachesGiveTheSameTimes) {
       EXPECT_DOUBLE_EQ(row.versus.a_ns, 50'000);
       EXPECT_EQ(driver().graphs > 0, graphs);
     }
+}
+
+TEST_F(OnFakeGpu, WhatEmptiesTheCachesIsLargerThanThem) {
+  EXPECT_GT(value(make_evicting(*setup_.device)).bytes(), setup_.device->facts().l2_bytes);
 }
 
 TEST_F(OnFakeGpu, WhatALibraryLacksIsSaid) {
