@@ -26,7 +26,6 @@ struct Peer {
       make;
   /// It takes and returns row-major arrays, so what we pack is part of our time.
   bool row_major = false;
-  bool on_gpu = false;
 };
 
 Peer onednn_peer();

@@ -83,7 +83,10 @@ class CublasProduct final : public DeviceContender {
 
   ~CublasProduct() override {
     if (handle_ == nullptr) return;
-    (void)device().submit([this](void*) { return check(cublas_.cublasDestroy_v2(handle_), ""); });
+    (void)device().submit([this](void* queue) {
+      cublas_.cublasSetStream_v2(handle_, queue);  // that of a graph's recording is gone
+      return check(cublas_.cublasDestroy_v2(handle_), "cublasDestroy");
+    });
   }
 
   Status prepare(const dsl::Workload& workload, const dsl::Arrays& inputs) {
@@ -172,9 +175,9 @@ Result<Peer> cublas_peer(const std::vector<std::string>& directories) {
     cublas.cublasGetProperty(part, &version[static_cast<size_t>(part)]);
   return Peer{.name = "cublas",
               .version = fmt::format("{}.{}.{}", version[0], version[1], version[2]),
-              .make = [cublas](const std::string&,
-                               const Setup& setup) { return make_forms(cublas, setup); },
-              .on_gpu = true};
+              .make = [cublas](const std::string&, const Setup& setup) {
+                return make_forms(cublas, setup);
+              }};
 }
 
 }  // namespace tw::bench

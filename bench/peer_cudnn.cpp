@@ -122,7 +122,8 @@ class CudnnConvolution final : public DeviceContender {
         workspace_(std::move(workspace)) {}
 
   ~CudnnConvolution() override {
-    (void)device().submit([this](void*) -> Status {
+    (void)device().submit([this](void* queue) -> Status {
+      if (handle_ != nullptr) cudnn_.cudnnSetStream(handle_, queue);  // a recording's is gone
       if (source_ != nullptr) cudnn_.cudnnDestroyTensorDescriptor(source_);
       if (target_ != nullptr) cudnn_.cudnnDestroyTensorDescriptor(target_);
       if (filter_ != nullptr) cudnn_.cudnnDestroyFilterDescriptor(filter_);
@@ -263,8 +264,7 @@ Result<Peer> cudnn_peer(const std::vector<std::string>& directories) {
   return Peer{
       .name = "cudnn",
       .version = fmt::format("{}.{}.{}", version / major, version % major / 100, version % 100),
-      .make = [cudnn](const std::string&, const Setup& setup) { return make_forms(cudnn, setup); },
-      .on_gpu = true};
+      .make = [cudnn](const std::string&, const Setup& setup) { return make_forms(cudnn, setup); }};
 }
 
 }  // namespace tw::bench

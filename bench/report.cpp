@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,14 @@ std::string summary_line(int threads, const Summary& s) {
   return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
 }
 
+/// Of a GPU, whose peak does not depend on the row.
+std::string peak_line(const Target& gpu, const std::vector<Row>& rows) {
+  double peak = 0;
+  for (const Row& row : rows) peak = std::max(peak, row.peak_gflops);
+  if (peak == 0) return "";
+  return fmt::format("{}: {:.0f} GFLOP/s of f32 multiply-adds\n", gpu.cpu, peak);
+}
+
 }  // namespace
 
 std::map<int, Summary> summarize(const std::vector<Row>& rows) {
@@ -140,6 +149,7 @@ std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool 
   }
   std::string text = tools::as_text(table, color);
   for (const auto& [threads, s] : summarize(rows)) text += summary_line(threads, s);
+  if (heading.target.is_gpu()) text += peak_line(heading.target, rows);
   if (disturbed) text += "* something else ran meanwhile: take it again on a quiet machine\n";
   return text;
 }

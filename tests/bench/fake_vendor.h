@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
 
 #include "tests/runtime/fake_cuda.h"
@@ -19,7 +18,6 @@ struct FakeVendor {
   double microseconds = 100;  ///< that a call takes
   double error = 0;           ///< added to the first element of each result
   int live = 0;               ///< handles and descriptors
-  std::string last = {};      ///< what was asked for
 };
 using FakeVendorControl = FakeVendor*();
 
