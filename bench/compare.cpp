@@ -2,8 +2,11 @@
 #include "bench/compare.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/observed.h"
+#include "tuner/device_lock.h"
+#include "tuner/scratch.h"
 
 namespace tw::bench {
 namespace {
@@ -12,7 +15,11 @@ namespace {
 // machines report the sum over all groups.
 constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 
+// Calls of a batch on a GPU: a graph of more takes longer to make than it saves.
+constexpr int64_t most_device_calls = 4096;
+
 Rounds rounds_of(const CompareOptions& options) {
+  if (options.gpu != nullptr) return {.rounds = options.rounds, .most_calls = most_device_calls};
   Rounds rounds = rounds_for(options.rounds, options.tuning.threads);
   rounds.prepares = options.cache == CacheState::Network;
   return rounds;
@@ -32,34 +39,74 @@ Result<Contender*> choose_form(std::vector<std::unique_ptr<Contender>>& forms,
   return contenders[static_cast<size_t>(std::min_element(ns.begin(), ns.end()) - ns.begin())];
 }
 
+Result<Agreement> check_form(const Item& item, const dsl::Arrays& inputs, const dsl::Arrays& mine,
+                             Contender& form, const CompareOptions& options) {
+  TW_RETURN_IF_ERROR(form.run(0));
+  TW_TRY(const dsl::Arrays theirs, form.outputs());
+  return check_agreement(item.workload, inputs, mine, theirs, options.samples, options.seed);
+}
+
+/// Leaves those that are right.
 Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
-                   const std::vector<std::unique_ptr<Contender>>& forms,
-                   const CompareOptions& options, Row& row) {
+                   std::vector<std::unique_ptr<Contender>>& forms, const CompareOptions& options,
+                   Row& row) {
   TW_RETURN_IF_ERROR(ours.run(0));
   TW_TRY(const dsl::Arrays mine, ours.outputs());
-  for (const auto& form : forms) {
-    TW_RETURN_IF_ERROR(form->run(0));
-    TW_TRY(const dsl::Arrays theirs, form->outputs());
-    TW_TRY(const Agreement agreement,
-           check_agreement(item.workload, inputs, mine, theirs, options.samples, options.seed));
-    row.agreement.ours = std::max(row.agreement.ours, agreement.ours);
-    row.agreement.peer = std::max(row.agreement.peer, agreement.peer);
-    row.agreement.apart = std::max(row.agreement.apart, agreement.apart);
+  Status last;
+  std::erase_if(forms, [&](const std::unique_ptr<Contender>& form) {
+    const auto agreement = check_form(item, inputs, mine, *form, options);
+    if (!agreement) {
+      row.wrong_forms[form->description()] = agreement.error().message;
+      last = tl::unexpected<Error>(agreement.error());
+      return true;
+    }
+    row.agreement.ours = std::max(row.agreement.ours, agreement->ours);
+    row.agreement.peer = std::max(row.agreement.peer, agreement->peer);
+    row.agreement.apart = std::max(row.agreement.apart, agreement->apart);
+    return false;
+  });
+  return forms.empty() ? last : Status();
+}
+
+/// One of the user's programs measures on a GPU at a time: the others are tuners and this one.
+Result<tuner::DeviceTurn> device_turn(const tuner::Clock& clock) {
+  constexpr int64_t patience_ns = 60'000'000'000;
+  TW_TRY(const tuner::Scratch place, tuner::Scratch::make(tuner::temporary_places()));
+  const auto places = std::filesystem::path(place.path()).parent_path();
+  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(places.string(), "cuda"));
+  return lock.take(clock, clock() + patience_ns);
+}
+
+Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clock,
+                          const std::function<Status()>& timing) {
+  if (options.gpu != nullptr) {
+    TW_TRY(const tuner::DeviceTurn turn, device_turn(clock));
+    return observe_device(*options.gpu->device, timing);
   }
-  return {};
+  return observe(options.tuning.threads, clock, timing);
 }
 
 Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
                   const CompareOptions& options, const tuner::Clock& clock, Row& row) {
-  TW_TRY(const Observed observed, observe(options.tuning.threads, clock, [&]() -> Status {
+  TW_TRY(const Observed seen, observed(options, clock, [&]() -> Status {
            TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
            row.peer = peer->description();
            TW_TRY(row.versus, interleave(ours, *peer, rounds_of(options), clock));
            return {};
          }));
-  row.peak_gflops = observed.peak_gflops;
-  row.disturbed = observed.disturbed;
+  row.peak_gflops = seen.peak_gflops;
+  row.disturbed = seen.disturbed;
   return {};
+}
+
+Result<std::unique_ptr<Contender>> make_our_contender(const runtime::Artifact& artifact,
+                                                      const Setup& setup,
+                                                      const CompareOptions& options,
+                                                      std::shared_ptr<runtime::ThreadPool> pool) {
+  if (setup.gpu != nullptr) return make_ours_on_device(artifact, setup);
+  return make_ours(artifact, setup,
+                   options.peer.row_major ? Interface::Logical : Interface::Storage,
+                   std::move(pool));
 }
 
 Status compare_into(Row& row, const Item& item, const CompareOptions& options,
@@ -69,19 +116,27 @@ Status compare_into(Row& row, const Item& item, const CompareOptions& options,
                                         options.search, store, environment, on_progress));
   row.schedule = found.schedule;
   TW_TRY(const dsl::Arrays inputs, make_inputs(item.workload, options.seed));
-  const bool rotates = options.cache == CacheState::Cold;
-  const Setup setup{&item.workload, &inputs, options.tuning.threads, options.cache,
-                    rotates ? std::min(2 * options.target.l3_bytes, most_rotated_bytes) : 0};
-  TW_TRY(const auto ours,
-         make_ours(found.artifact, setup,
-                   options.peer.row_major ? Interface::Logical : Interface::Storage, pool));
-  row.layouts = ours->description();
+  const bool rotates = options.cache == CacheState::Cold && options.gpu == nullptr;
+  const Setup setup{&item.workload,
+                    &inputs,
+                    options.tuning.threads,
+                    options.cache,
+                    rotates ? std::min(2 * options.target.l3_bytes, most_rotated_bytes) : 0,
+                    options.gpu};
+  TW_TRY(const auto ours, make_our_contender(found.artifact, setup, options, std::move(pool)));
   TW_TRY(auto forms, options.peer.make(item.name, setup));
-  TW_RETURN_IF_ERROR(check_forms(item, inputs, *ours, forms, options, row));
-  return time_forms(*ours, forms, options, environment.clock, row);
+  return compare_contenders(item, inputs, *ours, std::move(forms), options, environment.clock, row);
 }
 
 }  // namespace
+
+Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
+                          std::vector<std::unique_ptr<Contender>> forms,
+                          const CompareOptions& options, const tuner::Clock& clock, Row& row) {
+  row.layouts = ours.description();
+  TW_RETURN_IF_ERROR(check_forms(item, inputs, ours, forms, options, row));
+  return time_forms(ours, forms, options, clock, row);
+}
 
 Result<Row> compare(const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,

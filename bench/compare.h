@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
+#include "bench/device_contender.h"
 #include "bench/ours.h"
 #include "bench/peer.h"
 #include "bench/report.h"
@@ -26,9 +27,16 @@ struct CompareOptions {
   tuner::TuneOptions tuning;  ///< its threads are those of the row
   int rounds = 10;
   CacheState cache = CacheState::Hot;
-  int samples = 300;  ///< of outputs, against f64
-  uint64_t seed = 1;  ///< of the data
+  const DeviceSetup* gpu = nullptr;  ///< of targets that are GPUs
+  int samples = 300;                 ///< of outputs, against f64
+  uint64_t seed = 1;                 ///< of the data
 };
+
+/// Checks ours and every form of the peer, then times ours against the fastest form. Forms that
+/// are wrong are left out and named; an error where none is left.
+Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
+                          std::vector<std::unique_ptr<Contender>> forms,
+                          const CompareOptions& options, const tuner::Clock& clock, Row& row);
 
 /// A failure is the row's `error`; only an interrupt is an error of its own.
 Result<Row> compare(const Item& item, const CompareOptions& options,

@@ -16,30 +16,17 @@ struct Turn {
   double min_ns = std::numeric_limits<double>::infinity();
 
   Result<int64_t> time(int64_t calls, const Rounds& options, const tuner::Clock& clock) {
-    if (options.prepares) return time_prepared(calls, clock);
-    const int64_t start = clock();
-    for (int64_t i = 0; i < calls; ++i) TW_RETURN_IF_ERROR(contender->run(next_call++));
-    return clock() - start;
-  }
-
-  Result<int64_t> time_prepared(int64_t calls, const tuner::Clock& clock) {
-    int64_t elapsed = 0;
-    for (int64_t i = 0; i < calls; ++i) {
-      contender->prepare_call();
-      const int64_t start = clock();
-      TW_RETURN_IF_ERROR(contender->run(next_call++));
-      elapsed += clock() - start;
-    }
-    return elapsed;
+    const int64_t first = next_call;
+    next_call += calls;
+    return contender->time_ns(first, calls, options.prepares, clock);
   }
 
   /// Chooses the batch: doubles until it is long enough, which also warms up.
   Status calibrate(const Rounds& options, const tuner::Clock& clock) {
-    constexpr int64_t most_calls = int64_t{1} << 22;
     TW_RETURN_IF_ERROR(contender->run(next_call++));
     for (;; batch *= 2) {
       TW_TRY(const int64_t elapsed, time(batch, options, clock));
-      if (elapsed >= options.min_batch_ns || batch >= most_calls) return {};
+      if (elapsed >= options.min_batch_ns || batch >= options.most_calls) return {};
     }
   }
 

@@ -6,7 +6,8 @@
 // one-sided (rare pre-emptions of 2-4 times), so what is compared are minima: between two copies of
 // one kernel, ratios of minima over 10 rounds repeat to 0.3-0.9 % (1 sd) on a 2-core Zen 4 where
 // ratios of medians repeat to 1-2.4 %. The interval around the median of the ratios says how steady
-// the rounds were. Times on the calling thread; keeps no state.
+// the rounds were. Times on the calling thread, or lets a GPU's contenders do so by their clock;
+// keeps no state.
 
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,7 @@ namespace tw::bench {
 struct Rounds {
   int rounds = 10;
   int64_t min_batch_ns = 2'000'000;
+  int64_t most_calls = int64_t{1} << 22;  ///< of a batch
   /// Each call is timed alone, after prepare_call() has brought the caches into their state.
   bool prepares = false;
   /// Called whenever the other contender's turn comes: lets the threads of the one before fall

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,7 @@
 #include "tools/interrupts.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/suites.h"
 
 namespace tw::bench {
 namespace {
@@ -53,14 +55,18 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
-      {"peer", Choice{&f.peer, {"onednn", "halide"}},
-       "what to compare with; halide for expressions"},
+      {"peer", Choice{&f.peer, {"onednn", "halide", "cublas", "cudnn"}},
+       "what to compare with: halide for expressions; of GPUs cublas for products, cudnn for "
+       "convolutions"},
+      {"target", Text{&f.target}, "host, or a GPU of this machine: cuda, cuda:sm_90a"},
+      {"batch", Text{&f.batch}, "images of a suite's convolutions: 1,32,128"},
+      {"dtype", Choice{&f.dtype, {"f32", "f16", "bf16"}}, "of a suite's arrays"},
+      {"graphs", Switch{&f.graphs}, "of GPUs: submit calls as CUDA graphs"},
       {"threads", Text{&f.threads}, "numbers of threads: 1,2"},
       {"rounds", Whole{&f.rounds, 1, 10'000}, "of ours, peer, peer, ours"},
       {"state", Choice{&f.state, {"hot", "cold", "network"}},
-       "cold: weights come from memory; network: so they do, and outputs go there, inputs were "
-       "just "
-       "written"},
+       "cold: weights come from memory, on GPUs all arrays; network: so do weights, and outputs go "
+       "there, inputs were just written"},
       {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
       {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
@@ -73,7 +79,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"plot", Path{&f.plot}, "of --search: draw the curves there, .svg or .png"},
       {"replay", Switch{&f.replay}, "of --search: on recorded trials, by default the own ones"},
       {"record", Path{&f.record}, "of --search: append random trials there, to be replayed"},
-      {"workloads", Path{&f.workloads}, "the folder of the tables"},
+      {"workloads", Path{&f.workloads}, "a folder of tables; default: the program's own"},
       {"output", Path{&f.output}, "write the results as JSON there too"},
       {"format", Choice{&f.format, {"table", "json"}}, "of standard output"}};
   return {.name = "bench",
@@ -83,21 +89,41 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
           .run = std::move(run)};
 }
 
-Result<std::vector<int>> thread_counts(const std::string& text, const Target& target) {
-  std::vector<int> counts;
+/// "1,2": each from 1 to `most`.
+Result<std::vector<int64_t>> counts_of(const char* flag, const std::string& text, int64_t most) {
+  std::vector<int64_t> counts;
   for (const std::string& part : split(text, ',')) {
     const auto count = parse_int(trim(part));
-    if (!count || *count < 1 || *count > target.cores)
-      return fail(
-          ErrorCode::Usage,
-          fmt::format("[bench] --threads '{}': expected numbers from 1 to {}", text, target.cores));
-    counts.push_back(static_cast<int>(*count));
+    if (!count || *count < 1 || *count > most)
+      return fail(ErrorCode::Usage, fmt::format("[bench] --{} '{}': expected numbers from 1 to {}",
+                                                flag, text, most));
+    counts.push_back(*count);
   }
   return counts;
 }
 
+/// A GPU's kernels run on one thread of the host's.
+Result<std::vector<int>> thread_counts(const std::string& text, const Target& target) {
+  TW_TRY(const std::vector<int64_t> counts,
+         counts_of("threads", text, target.is_gpu() ? 1 : target.cores));
+  return std::vector<int>(counts.begin(), counts.end());
+}
+
 const std::string& suite_of(const Flags& flags, const Mode& mode) {
   return flags.suite.empty() ? mode.suite : flags.suite;
+}
+
+/// One after the other for each --batch.
+Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item>& items) {
+  constexpr int64_t most_images = 4096;
+  TW_TRY(const std::vector<int64_t> batches, counts_of("batch", flags.batch, most_images));
+  TW_TRY(const DType dtype, parse_dtype(flags.dtype));
+  std::vector<Item> all;
+  for (const int64_t batch : batches) {
+    TW_TRY(std::vector<Item> some, variants(items, batch, dtype));
+    std::move(some.begin(), some.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
@@ -117,16 +143,22 @@ Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
   if (suite.empty())
     return fail(ErrorCode::Usage,
                 "[bench] what to run? --suite NAME, --expressions FILES or a mode: --help");
-  TW_TRY(items, load_suite(flags.workloads, suite));
-  return select(std::move(items),
-                flags.only.empty() && flags.suite.empty() ? mode.only : flags.only);
+  TW_TRY(const std::vector<Item> all,
+         flags.workloads.empty() ? tools::suite(suite) : load_suite(flags.workloads, suite));
+  TW_TRY(items, select(all, flags.only.empty() && flags.suite.empty() ? mode.only : flags.only));
+  return variants_of(flags, items);
+}
+
+std::string usual_peer(const Call& call) {
+  if (!call.gpu) return call.flags.expressions ? "halide" : "onednn";
+  return call.items[0].workload.op == "conv2d" ? "cudnn" : "cublas";
 }
 
 Result<CompareOptions> compare_options(const Call& call) {
   const Flags& flags = call.flags;
   CompareOptions options;
-  const std::string usual = flags.expressions ? "halide" : "onednn";
-  TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual : flags.peer));
+  TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual_peer(call) : flags.peer,
+                                 call.gpu != nullptr, call.here.cuda_directories));
   options.target = call.target;
   options.search = flags.tune == "no"     ? Search::No
                    : flags.tune == "more" ? Search::More
@@ -136,6 +168,17 @@ Result<CompareOptions> compare_options(const Call& call) {
   options.cache = parse_cache_state(flags.state).value_or(CacheState::Hot);
   options.seed = static_cast<uint64_t>(flags.seed);
   return options;
+}
+
+/// On a GPU all arrays come from memory, or none.
+Result<DeviceSetup> device_setup(const Call& call) {
+  DeviceSetup setup{.device = call.gpu, .graphs = call.flags.graphs};
+  if (call.flags.state == "network")
+    return fail(ErrorCode::Usage, "[bench] --state network: of GPUs expected hot or cold");
+  if (call.flags.state == "cold") {
+    TW_TRY(setup.evicting, make_evicting(*call.gpu));
+  }
+  return setup;
 }
 
 Result<std::vector<Row>> compare_all(const Call& call, CompareOptions options, db::Store& store) {
@@ -156,7 +199,12 @@ Result<std::vector<Row>> compare_all(const Call& call, CompareOptions options, d
 
 Result<int> run_comparison(const Call& call) {
   const Flags& flags = call.flags;
-  TW_TRY(const CompareOptions options, compare_options(call));
+  TW_TRY(CompareOptions options, compare_options(call));
+  DeviceSetup on_gpu;
+  if (call.gpu) {
+    TW_TRY(on_gpu, device_setup(call));
+    options.gpu = &on_gpu;
+  }
   TW_TRY(db::Store store, tools::open_database(flags.place, call.here, db::OpenMode::ReadWrite));
   TW_TRY(const std::vector<Row> rows, compare_all(call, options, store));
   const Heading heading{flags.expressions ? "expressions" : call.suite,
@@ -167,7 +215,8 @@ Result<int> run_comparison(const Call& call) {
                         call.target,
                         options.rounds,
                         options.cache,
-                        options.peer.row_major ? "row-major" : "storage"};
+                        options.peer.row_major ? "row-major" : "storage",
+                        flags.graphs};
   TW_RETURN_IF_ERROR(
       publish(call, as_json(heading, rows), as_table(heading, rows, call.here.color)));
   if (call.interrupted()) return static_cast<int>(ErrorCode::Interrupted);
@@ -203,33 +252,23 @@ Result<int> run_scoring(const Call& call) {
   return 0;
 }
 
+/// Flags of GPUs, which only comparisons know.
+std::vector<std::string> on_processors(std::vector<std::string> excludes) {
+  for (const char* flag : {"target", "batch", "dtype", "graphs"}) excludes.emplace_back(flag);
+  return excludes;
+}
+
 const std::vector<Mode>& modes() {
   static const std::vector<Mode> table = {
       {"", "", {}, "", "", run_comparison},
-      {"throughput",
-       "candidates a second that the tuner builds and measures",
-       {"peer"},
-       "resnet50_conv",
-       "r04",
-       run_throughput},
-      {"scoring",
-       "points a second from schedule to prediction; nothing is built",
-       {"peer", "tune", "state", "expressions"},
-       "resnet50_conv",
-       "",
-       run_scoring},
-      {"twins",
-       "whether a kernel is told from its copy, and from one slowed by 3 %",
-       {"peer", "tune", "state", "expressions"},
-       "resnet50_conv",
-       "",
-       run_twins},
-      {"search",
-       "how soon searches find fast kernels",
-       {"peer", "tune", "state", "expressions"},
-       "resnet50_conv",
-       "r04",
-       run_search},
+      {"throughput", "candidates a second that the tuner builds and measures",
+       on_processors({"peer"}), "resnet50_conv", "r04", run_throughput},
+      {"scoring", "points a second from schedule to prediction; nothing is built",
+       on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_scoring},
+      {"twins", "whether a kernel is told from its copy, and from one slowed by 3 %",
+       on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
+      {"search", "how soon searches find fast kernels",
+       on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
   };
   return table;
 }
@@ -241,19 +280,38 @@ const Mode& mode_of(const Chosen& chosen) {
   return modes().front();
 }
 
+/// This machine's processor, or a GPU that is here.
+Result<Target> target_of(const Flags& flags, const tools::Surroundings& here) {
+  if (flags.target == "host") return host_target();
+  TW_TRY(tools::ChosenTarget chosen, tools::chosen_target(flags.target, here));
+  if (chosen.target.architecture != Architecture::Cuda)
+    return fail(ErrorCode::Usage, fmt::format("[bench] --target {}: expected host, cuda or "
+                                              "cuda:sm_90a and the like",
+                                              flags.target));
+  if (chosen.missing.empty()) return chosen.target;
+  return fail(ErrorCode::Environment,
+              fmt::format("[bench] --target {}: {}", flags.target, join(chosen.missing, "; and ")));
+}
+
 Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surroundings& here) {
-  const Target target = host_target();
+  TW_TRY(const Target target, target_of(flags, here));
+  std::shared_ptr<runtime::Device> gpu;
+  if (target.is_gpu()) {
+    TW_TRY(gpu, runtime::open_cuda_device());
+  } else if (flags.graphs) {
+    return fail(ErrorCode::Usage, "[bench] --graphs: expected a GPU, --target cuda");
+  }
   TW_TRY(std::vector<int> threads, thread_counts(flags.threads, target));
   TW_TRY(std::vector<Item> items, chosen_items(flags, mode));
   tuner::Environment environment = tools::tuning_environment(flags.place, here);
   environment.interrupts = &tools::watch_interrupts();
   const std::string suite = flags.expressions ? "" : suite_of(flags, mode);
-  return mode.run({flags, here, target, suite, std::move(items), std::move(threads), environment});
+  return mode.run(
+      {flags, here, target, gpu, suite, std::move(items), std::move(threads), environment});
 }
 
 Result<int> run(const std::vector<std::string>& arguments, const tools::Surroundings& here) {
   Flags flags;
-  flags.workloads = TW_BENCH_WORKLOADS;
   Chosen chosen;
   const std::vector<tools::Verb> verbs = {verb_of(
       flags, chosen,

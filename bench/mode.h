@@ -4,6 +4,7 @@
 // mode's name asks for. A new one is a function and a row in modes() of main.cpp; flags of its own
 // are members of Flags and rows in verb_of() there. Not thread-safe.
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "bench/suite.h"
+#include "runtime/device.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
 #include "tuner/tune.h"
@@ -23,6 +25,9 @@ struct Flags {
   std::vector<std::string> files;
   std::string peer, threads = "1", tune = "missing", format = "table";
   std::string state = "hot";  ///< a CacheState
+  std::string target = "host";
+  std::string batch = "1", dtype = "f32";  ///< of a suite's workloads
+  bool graphs = false;
   int64_t rounds = 10, seed = 1;
   double budget_s = 60;
   tools::PlaceFlags place;
@@ -40,7 +45,8 @@ struct Call {
   const Flags& flags;
   const tools::Surroundings& here;
   Target target;
-  std::string suite;  ///< of the items; empty: they are expressions
+  std::shared_ptr<runtime::Device> gpu;  ///< of a GPU target
+  std::string suite;                     ///< of the items; empty: they are expressions
   std::vector<Item> items;
   std::vector<int> threads;  ///< numbers of threads, in the order asked for
   tuner::Environment environment;

@@ -7,6 +7,7 @@
 
 #include "bench/affinity.h"
 #include "tuner/contention.h"
+#include "tuner/device_peak.h"
 #include "tuner/peak.h"
 
 namespace tw::bench {
@@ -38,6 +39,13 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
   TW_TRY(const double peak_after, peak_gflops(threads, clock));
   const auto drifted = tuner::drift(peak_before, peak_after);
   return Observed{std::max(peak_before, peak_after), busy ? *busy : drifted.value_or("")};
+}
+
+Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing) {
+  TW_TRY(const double before, tuner::measure_f32_peak(device));
+  TW_RETURN_IF_ERROR(timing());
+  TW_TRY(const double after, tuner::measure_f32_peak(device));
+  return Observed{std::max(before, after), tuner::drift(before, after).value_or("")};
 }
 
 Rounds rounds_for(int rounds, int threads) {

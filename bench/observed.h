@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "bench/interleave.h"
+#include "runtime/device.h"
 #include "tuner/clock.h"
 
 namespace tw::bench {
@@ -19,6 +20,9 @@ struct Observed {
 /// Runs `timing` with this thread bound to its first core.
 Result<Observed> observe(int threads, const tuner::Clock& clock,
                          const std::function<Status()>& timing);
+
+/// The same on a GPU, whose clock counts what it ran of ours: only its own peak tells of a change.
+Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing);
 
 /// With a pause between contenders where there are threads that poll before they sleep.
 Rounds rounds_for(int rounds, int threads);

@@ -5,17 +5,10 @@
 
 #include <algorithm>
 
-#include "base/integer.h"
-#include "base/text.h"
 #include "bench/memory.h"
 #include "runtime/kernel.h"
 
 namespace tw::bench {
-
-int64_t copies_of(int64_t bytes, const Setup& setup) {
-  if (setup.rotated_bytes == 0 || bytes == 0) return 1;
-  return setup.rotated_bytes / round_up(bytes, Memory::page) + 2;
-}
 
 namespace {
 
@@ -82,12 +75,7 @@ class Ours : public Contender {
     return arrays;
   }
 
-  std::string description() const override {
-    std::vector<std::string> layouts;
-    for (const runtime::ArgumentInfo& argument : kernel_.info().arguments)
-      layouts.push_back(argument.layout.empty() ? "row-major" : argument.layout);
-    return join(layouts, " ");
-  }
+  std::string description() const override { return layouts_text(kernel_.info()); }
 
  private:
   Arrays arrays() const {

@@ -103,11 +103,7 @@ Result<Problem> problem_of(const dsl::Workload& workload) {
   if (!conv && workload.op != "dense" && workload.op != "batch_matmul")
     return fail(ErrorCode::Unsupported,
                 fmt::format("[onednn] '{}': expected conv2d, dense or batch_matmul", workload.op));
-  for (const char* epilogue : {"bias", "residual", "relu"})
-    if (const auto it = workload.attributes.find(epilogue);
-        it != workload.attributes.end() && it->second != 0)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[onednn] {}: is compared without it", epilogue));
+  TW_RETURN_IF_ERROR(check_no_epilogue("onednn", workload));
   if (workload.dtype != Float32)
     return fail(ErrorCode::Unsupported, "[onednn] is compared in f32 only");
   return conv ? conv_problem(workload) : product_problem(workload);

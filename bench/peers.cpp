@@ -4,19 +4,46 @@
 #include "bench/peer.h"
 
 namespace tw::bench {
+namespace {
 
-Result<Peer> find_peer(std::string_view name) {
-  if (name == "onednn") return onednn_peer();
-#ifdef TW_HALIDE_PEER
-  if (name == "halide") return halide_peer();
+tl::unexpected<Error> built_without(std::string_view name, std::string_view library,
+                                    std::string_view requirements) {
+  return fail(ErrorCode::Environment,
+              fmt::format("[bench] --peer {}: built without {}; install tools/{} into .venv and "
+                          "build again",
+                          name, library, requirements));
+}
+
+Result<Peer> find_on_processor(std::string_view name) {
+  if (name == "onednn") {
+#ifdef TW_ONEDNN_PEER
+    return onednn_peer();
 #else
-  if (name == "halide")
-    return fail(ErrorCode::Environment,
-                "[bench] --peer halide: built without Halide; install tools/requirements.txt into "
-                ".venv and build again");
+    return built_without(name, "oneDNN", "requirements-bench.txt");
 #endif
+  }
+  if (name == "halide") {
+#ifdef TW_HALIDE_PEER
+    return halide_peer();
+#else
+    return built_without(name, "Halide", "requirements.txt");
+#endif
+  }
   return fail(ErrorCode::Usage,
-              fmt::format("[bench] --peer '{}': expected onednn or halide", name));
+              fmt::format("[bench] --peer '{}': expected onednn or halide; cublas and cudnn run "
+                          "on GPUs, --target cuda",
+                          name));
+}
+
+}  // namespace
+
+Result<Peer> find_peer(std::string_view name, bool on_gpu,
+                       const std::vector<std::string>& directories) {
+  if (!on_gpu) return find_on_processor(name);
+  if (name == "cublas") return cublas_peer(directories);
+  if (name == "cudnn") return cudnn_peer(directories);
+  return fail(ErrorCode::Usage,
+              fmt::format("[bench] --peer '{}': of a GPU's expected cublas or cudnn", name));
 }
 
 }  // namespace tw::bench

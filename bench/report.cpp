@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,7 @@ Json row_json(const Row& row) {
                {"error_ours", row.agreement.ours},
                {"error_peer", row.agreement.peer},
                {"apart", row.agreement.apart}});
+  if (!row.wrong_forms.empty()) json["peer_forms_wrong"] = row.wrong_forms;
   for (const auto& [form, ns] : row.forms) json["peer_forms_us"][form] = us(ns);
   if (!row.disturbed.empty()) json["disturbed"] = row.disturbed;
   return json;
@@ -70,6 +72,14 @@ std::string summary_line(int threads, const Summary& s) {
   line += fmt::format("geometric mean {:.3f} of {} rows", s.geomean, s.rows);
   if (s.failed > 0) line += fmt::format(" ({} more failed)", s.failed);
   return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
+}
+
+/// Of a GPU, whose peak does not depend on the row.
+std::string peak_line(const Target& gpu, const std::vector<Row>& rows) {
+  double peak = 0;
+  for (const Row& row : rows) peak = std::max(peak, row.peak_gflops);
+  if (peak == 0) return "";
+  return fmt::format("{}: {:.0f} GFLOP/s of f32 multiply-adds\n", gpu.cpu, peak);
 }
 
 }  // namespace
@@ -116,6 +126,7 @@ Json as_json(const Heading& heading, const std::vector<Row>& rows) {
                  {"interface", heading.interface}}},
                {"rows", Json::array()},
                {"summary", Json::object()}};
+  if (heading.target.is_gpu()) json["options"]["graphs"] = heading.graphs;
   for (const Row& row : rows) json["rows"].push_back(row_json(row));
   for (const auto& [threads, s] : summarize(rows))
     json["summary"][std::to_string(threads)] = {{"geomean", s.geomean},
@@ -138,6 +149,7 @@ std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool 
   }
   std::string text = tools::as_text(table, color);
   for (const auto& [threads, s] : summarize(rows)) text += summary_line(threads, s);
+  if (heading.target.is_gpu()) text += peak_line(heading.target, rows);
   if (disturbed) text += "* something else ran meanwhile: take it again on a quiet machine\n";
   return text;
 }

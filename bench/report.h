@@ -31,7 +31,8 @@ struct Row {
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of its fastest form
   std::map<std::string, double> forms;  ///< ns of each form of the peer when they were tried
-  std::string disturbed;                ///< by what the timing was; empty: it was not
+  std::map<std::string, std::string> wrong_forms;  ///< left out of the comparison, and why
+  std::string disturbed;                           ///< by what the timing was; empty: it was not
 
   double gflops() const { return versus.a_ns > 0 ? flops / versus.a_ns : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
@@ -44,6 +45,7 @@ struct Heading {
   int rounds = 0;
   CacheState cache = CacheState::Hot;  ///< in which both were timed
   std::string interface;               ///< "storage" or "row-major"
+  bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };
 
 /// Over the rows that were timed with that many threads.

@@ -24,7 +24,8 @@ class Field {
 
   /// oneDNN, with whose outputs all others are compared.
   Status prepare() {
-    TW_TRY(contenders_, onednn_peer().make(task_->item->name, setup_));
+    TW_TRY(const Peer onednn, find_peer("onednn", false, {}));
+    TW_TRY(contenders_, onednn.make(task_->item->name, setup_));
     forms_ = contenders_.size();
     TW_RETURN_IF_ERROR(contenders_.front()->run(0));
     TW_TRY(reference_, contenders_.front()->outputs());

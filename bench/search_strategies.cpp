@@ -67,7 +67,7 @@ Result<Searched> run_ours(std::string_view name, const SearchTask& task,
 
 /// Has no trials: what it takes is scheduling and compiling.
 Result<Searched> run_adams(std::string_view, const SearchTask& task, const tuner::OnProgress&) {
-  TW_TRY(const Peer halide, find_peer("halide"));
+  TW_TRY(const Peer halide, find_peer("halide", false, {}));
   const tuner::Clock& clock = task.environment->clock;
   const int64_t start = clock();
   TW_TRY(auto forms,
@@ -172,7 +172,7 @@ std::string without_known(const SearchTask& task) {
 }
 
 std::string without_halide(const SearchTask&) {
-  const auto peer = find_peer("halide");
+  const auto peer = find_peer("halide", false, {});
   return peer ? "" : peer.error().message;
 }
 

@@ -55,6 +55,27 @@ Result<Item> load_expression(const std::string& path) {
   return Item{std::filesystem::path(path).stem().string(), std::move(workload), 1};
 }
 
+Result<std::vector<Item>> variants(const std::vector<Item>& items, int64_t batch, DType dtype) {
+  std::vector<Item> changed;
+  for (Item item : items) {
+    dsl::Workload& w = item.workload;
+    if (batch != 1 && w.op != "conv2d")
+      return fail(
+          ErrorCode::Usage,
+          fmt::format("[bench] --batch {}: {} is no convolution, expected 1", batch, item.name));
+    if (batch != 1 || dtype != w.dtype) {
+      dsl::Attributes attributes = w.attributes;
+      if (batch != 1) {
+        attributes["n"] = batch;
+        item.name += fmt::format("_n{}", batch);
+      }
+      TW_TRY(w, dsl::make_workload(w.op, attributes, dtype, w.accuracy));
+    }
+    changed.push_back(std::move(item));
+  }
+  return changed;
+}
+
 Result<std::vector<Item>> select(std::vector<Item> items, std::string_view names) {
   if (trim(names).empty()) return items;
   std::set<std::string> wanted;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 
@@ -29,6 +30,17 @@ int spills_of(const CudaCode& code) {
   return static_cast<int>(bytes / 4);
 }
 
+/// The compiler has an order of its own.
+std::vector<CudaFunctionFacts> in_order_of(const std::vector<runtime::PhaseInfo>& phases,
+                                           const std::vector<CudaFunctionFacts>& functions) {
+  std::vector<CudaFunctionFacts> ordered;
+  for (const runtime::PhaseInfo& phase : phases) {
+    const auto found = std::ranges::find(functions, phase.symbol, &CudaFunctionFacts::name);
+    ordered.push_back(found == functions.end() ? CudaFunctionFacts{} : *found);
+  }
+  return ordered;
+}
+
 }  // namespace
 
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
@@ -47,6 +59,7 @@ Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std
   TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu));
   compiled.spills = spills_of(cuda);
   compiled.object = std::move(cuda.code.binary);
+  compiled.functions = in_order_of(compiled.phases, cuda.functions);
   return compiled;
 }
 

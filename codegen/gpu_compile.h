@@ -20,6 +20,7 @@ struct GpuCompiled {
   int spills = 0;      ///< 4-byte stores and loads of registers that were too few
   /// Of the launch of each phase; symbols are phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;
+  std::vector<CudaFunctionFacts> functions;  ///< of each phase, as ptxas says; empty: OpenCL
 };
 
 /// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the

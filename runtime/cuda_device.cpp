@@ -389,28 +389,36 @@ class CudaDevice final : public Device {
     return enqueue_on(launches, stream.value_or(queue_));
   }
 
+  Status enqueue(const DeviceWork& work) override {
+    const Current current(*this);
+    return work(queue_);
+  }
+
   Status wait() override {
     const Current current(*this);
     return check(cuda_.cuStreamSynchronize(queue_), "finish launches");
   }
 
-  // Captured on a stream of its own, so that nothing else gets into the graph.
-  Result<std::shared_ptr<void>> make_graph(std::span<const Launch> launches) {
+  // Captured on a stream of its own, so that nothing else gets into the graph. It is brought to the
+  // device at once: the first launch would do it in its own time.
+  Result<std::shared_ptr<void>> make_graph(const DeviceWork& work) {
     Handle recorder = nullptr, recorded = nullptr, graph = nullptr;
     TW_RETURN_IF_ERROR(
         check(cuda_.cuStreamCreate(&recorder, cuda::stream_non_blocking), "make a stream"));
     const auto recorder_owner = own(recorder, cuda_.cuStreamDestroy_v2);
     TW_RETURN_IF_ERROR(
         check(cuda_.cuStreamBeginCapture_v2(recorder, cuda::capture_relaxed), "record a graph"));
-    const Status launched = enqueue_on(launches, recorder);
+    const Status submitted = work(recorder);
     const int ended = cuda_.cuStreamEndCapture(recorder, &recorded);
     const auto recorded_owner =
         recorded != nullptr ? own(recorded, cuda_.cuGraphDestroy) : std::shared_ptr<void>();
-    TW_RETURN_IF_ERROR(launched);
+    TW_RETURN_IF_ERROR(submitted);
     TW_RETURN_IF_ERROR(check(ended, "record a graph"));
     TW_RETURN_IF_ERROR(
         check(cuda_.cuGraphInstantiateWithFlags(&graph, recorded, 0), "make a graph"));
-    return own(graph, cuda_.cuGraphExecDestroy);
+    auto owner = own(graph, cuda_.cuGraphExecDestroy);
+    TW_RETURN_IF_ERROR(check(cuda_.cuGraphUpload(graph, queue_), "load a graph"));
+    return owner;
   }
 
   Result<std::shared_ptr<void>> record_event() {
@@ -421,21 +429,35 @@ class CudaDevice final : public Device {
     return owner;
   }
 
+  /// What comes ahead of a sample.
+  Status prepare(const TimingOptions& options) {
+    TW_RETURN_IF_ERROR(enqueue_on(options.before, queue_));
+    if (options.evicting == nullptr || options.evicting->bytes() == 0) return {};
+    return check(cuda_.cuMemsetD8Async(at(options.evicting->address(), 0), 0,
+                                       static_cast<size_t>(options.evicting->bytes()), queue_),
+                 "empty the caches");
+  }
+
   Result<std::vector<double>> sample(std::span<const Launch> launches,
+                                     const TimingOptions& options) override {
+    return sample([&](Handle queue) { return enqueue_on(launches, queue); }, options);
+  }
+
+  Result<std::vector<double>> sample(const DeviceWork& work,
                                      const TimingOptions& options) override {
     const Current current(*this);
     std::shared_ptr<void> graph;
     if (options.graph) {
-      TW_TRY(graph, make_graph(launches));
+      TW_TRY(graph, make_graph(work));
     }
     std::vector<std::shared_ptr<void>> starts, ends;
     for (int i = 0; i < options.repeats; ++i) {
-      TW_RETURN_IF_ERROR(enqueue_on(options.before, queue_));
+      TW_RETURN_IF_ERROR(prepare(options));
       TW_TRY(starts.emplace_back(), record_event());
       if (graph)
         TW_RETURN_IF_ERROR(check(cuda_.cuGraphLaunch(graph.get(), queue_), "launch a graph"));
       else
-        TW_RETURN_IF_ERROR(enqueue_on(launches, queue_));
+        TW_RETURN_IF_ERROR(work(queue_));
       TW_TRY(ends.emplace_back(), record_event());
     }
     TW_RETURN_IF_ERROR(wait());

@@ -103,6 +103,7 @@ inline constexpr int capture_relaxed = 2;
   X(cuStreamBeginCapture_v2, Handle, int)                                                         \
   X(cuStreamEndCapture, Handle, Handle*)                                                          \
   X(cuGraphInstantiateWithFlags, Handle*, Handle, unsigned long long)                             \
+  X(cuGraphUpload, Handle, Handle)                                                                \
   X(cuGraphLaunch, Handle, Handle)                                                                \
   X(cuGraphExecDestroy, Handle)                                                                   \
   X(cuGraphDestroy, Handle)                                                                       \

@@ -109,6 +109,11 @@ Status Device::launch(std::span<const Launch> launches, DeviceStream stream) {
   return enqueue(launches, stream);
 }
 
+Status Device::submit(const DeviceWork& work) {
+  TW_RETURN_IF_ERROR(check_not_lost());
+  return enqueue(work);
+}
+
 Status Device::synchronize() {
   TW_RETURN_IF_ERROR(check_not_lost());
   return wait();
@@ -120,6 +125,13 @@ Result<std::vector<double>> Device::time_ns(std::span<const Launch> launches,
   TW_RETURN_IF_ERROR(check(launches));
   TW_RETURN_IF_ERROR(check(options.before));
   return sample(launches, options);
+}
+
+Result<std::vector<double>> Device::time_work_ns(const DeviceWork& work,
+                                                 const TimingOptions& options) {
+  TW_RETURN_IF_ERROR(check_not_lost());
+  TW_RETURN_IF_ERROR(check(options.before));
+  return sample(work, options);
 }
 
 Status Device::check(std::span<const Launch> launches) const {

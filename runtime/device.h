@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -142,9 +143,16 @@ struct Launch {
   std::vector<DeviceAddress> arguments = {};
 };
 
+/// What another library does on a device: it is called with a queue of the kind that DeviceStream
+/// is, of CUDA with the primary context current, and puts its work there. May be called more than
+/// once, and while a graph is recorded.
+using DeviceWork = std::function<Status(void* queue)>;
+
 struct TimingOptions {
   int repeats = 1;
   std::span<const Launch> before = {};  ///< launched ahead of each sample and not counted
+  /// Overwritten ahead of each sample and not counted: memory larger than L2 empties it.
+  const DeviceBuffer* evicting = nullptr;
   /// Submit each sample as one CUDA graph: for kernels shorter than their launch.
   bool graph = false;
 };
@@ -166,12 +174,17 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<DeviceModule> load(const DeviceCode& code);
   /// Returns before the launches have run.
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
+  /// Work of another library's, on the device's own queue.
+  Status submit(const DeviceWork& work);
   /// Returns when all work on the device's own queue is done.
   Status synchronize();
   /// `repeats` samples: nanoseconds by the device's clock from the start of the first launch to the
   /// end of the last. Repeat short launches in the list: CUDA's clock ticks every 500 ns.
   Result<std::vector<double>> time_ns(std::span<const Launch> launches,
                                       const TimingOptions& options = {});
+  /// The same of another library's work. Unsupported on OpenCL, which times launch by launch.
+  Result<std::vector<double>> time_work_ns(const DeviceWork& work,
+                                           const TimingOptions& options = {});
 
  protected:
   Device() = default;
@@ -201,6 +214,9 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual Status enqueue(std::span<const Launch> launches, DeviceStream stream) = 0;
   virtual Status wait() = 0;
   virtual Result<std::vector<double>> sample(std::span<const Launch> launches,
+                                             const TimingOptions& options) = 0;
+  virtual Status enqueue(const DeviceWork& work) = 0;
+  virtual Result<std::vector<double>> sample(const DeviceWork& work,
                                              const TimingOptions& options) = 0;
 
   Status check_not_lost() const;

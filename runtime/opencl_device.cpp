@@ -296,6 +296,8 @@ class OpenClDevice final : public Device {
     return check(cl_.clFlush(queue), "start launches");
   }
 
+  Status enqueue(const DeviceWork& work) override { return work(queue_); }
+
   Status wait() override { return check(cl_.clFinish(queue_), "finish launches"); }
 
   Result<std::vector<double>> sample(std::span<const Launch> launches,
@@ -303,10 +305,18 @@ class OpenClDevice final : public Device {
     std::vector<double> samples;
     for (int i = 0; i < options.repeats; ++i) {
       TW_RETURN_IF_ERROR(enqueue(options.before, {}));
+      if (options.evicting != nullptr) TW_RETURN_IF_ERROR(options.evicting->fill(0));
       TW_TRY(const double sample_ns, time_once(launches));
       samples.push_back(sample_ns);
     }
     return samples;
+  }
+
+  Result<std::vector<double>> sample(const DeviceWork&, const TimingOptions&) override {
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[opencl] work of other libraries on {} cannot be timed: its events "
+                            "are their own",
+                            facts_.name));
   }
 
   Result<double> time_once(std::span<const Launch> launches) {

@@ -14,13 +14,14 @@
 namespace tw::tools {
 namespace {
 
-/// Beside this program where both are installed, in the folder of its own in a build tree.
+/// Beside this program where both are installed, in the folder of its own in a build tree; that of
+/// GPUs alone where there is no other.
 std::string benchmark_program(const Surroundings& here) {
   const auto folder = std::filesystem::path(here.program).parent_path();
   std::error_code ignored;
-  for (const auto& path :
-       {folder / "tilewright-bench", folder.parent_path() / "bench" / "tilewright-bench"})
-    if (std::filesystem::exists(path, ignored)) return path.string();
+  for (const char* name : {"tilewright-bench", "tilewright-gpu-bench"})
+    for (const auto& path : {folder / name, folder.parent_path() / "bench" / name})
+      if (std::filesystem::exists(path, ignored)) return path.string();
   return "";
 }
 

@@ -14,9 +14,11 @@
 #include "codegen/inspect.h"
 #include "cost_model/draft.h"
 #include "schedules/schedule.h"
+#include "tools/gpu_explanation.h"
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
+#include "tuner/device.h"
 
 namespace tw::tools {
 namespace {
@@ -32,6 +34,7 @@ struct Analysis {
   double predicted_ns = 0;
   std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
+  std::optional<GpuExplanation> gpu;  ///< of a GPU's kernel
 };
 
 /// The fastest other schedule of the same workload, and the steps that only one of the two has.
@@ -39,6 +42,15 @@ struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
 };
+
+/// Of registers, in the instructions.
+Result<int> count_spills(const Selection& s, const tuner::Environment& environment) {
+  TW_TRY(
+      const runtime::Artifact artifact,
+      tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false, environment));
+  TW_TRY(const std::string assembly, codegen::disassemble(artifact.object, s.target));
+  return codegen::count_spills(assembly, s.target.architecture);
+}
 
 Result<Analysis> analyse(const Selection& s, const tuner::Environment& environment) {
   TW_TRY(const schedules::Schedule schedule,
@@ -48,11 +60,13 @@ Result<Analysis> analyse(const Selection& s, const tuner::Environment& environme
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
   analysis.predicted_ns = cost_model::draft_cost(analysis.facts, s.threads).total_ns;
   analysis.resources = cost_model::resource_times(analysis.facts, s.threads);
-  TW_TRY(
-      const runtime::Artifact artifact,
-      tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false, environment));
-  TW_TRY(const std::string assembly, codegen::disassemble(artifact.object, s.target));
-  analysis.spills = codegen::count_spills(assembly, s.target.architecture);
+  if (analysis.facts.gpu) {
+    analysis.gpu = explain_gpu(program, *analysis.facts.gpu, s.target,
+                               {.directories = environment.cuda_directories});
+    analysis.spills = static_cast<int>(analysis.gpu->spilled_bytes() / 4);
+    return analysis;
+  }
+  TW_TRY(analysis.spills, count_spills(s, environment));
   return analysis;
 }
 
@@ -96,31 +110,35 @@ double balance(const cost_model::KernelFacts& facts, int threads) {
 
 double bytes_from_memory(const cost_model::KernelFacts& facts) {
   double bytes = 0;
+  if (facts.gpu) {
+    for (const cost_model::GpuPhaseFacts& phase : facts.gpu->phases) bytes += phase.dram_bytes;
+    return bytes;
+  }
   for (const cost_model::PhaseFacts& phase : facts.phases) bytes += phase.traffic[2];
   return bytes;
 }
 
-Facts summary(const Selection& s, const Analysis& a) {
-  Facts facts = {{"workload", s.workload.key()}, {"threads", std::to_string(s.threads)}};
-  if (!s.record) facts.emplace_back("known", "nothing: this is the default schedule");
-  if (s.record) {
-    const db::Record& r = *s.record;
-    facts.emplace_back(
-        "measured", fmt::format("{}, {:.1f} GFLOP/s, {:.1f} % of the peak", show_time(r.latency_ns),
-                                gflops(r.flops, r.latency_ns), 100 * db::efficiency(r)));
+/// "0.87 of what was measured"; empty where nothing was.
+std::string against_measured(const Selection& s, const Analysis& a) {
+  if (!s.record || s.record->latency_ns <= 0) return "";
+  return fmt::format(", {:.2f} of what was measured", a.predicted_ns / s.record->latency_ns);
+}
+
+void add_what_runs_on(const Selection& s, Facts& facts) {
+  if (!s.target.is_gpu()) {
+    facts.emplace_back("threads", std::to_string(s.threads));
+    return;
   }
-  facts.emplace_back("draft model", fmt::format("{}, limited by {}", show_time(a.predicted_ns),
-                                                a.resources.front().resource));
-  const double memory = bytes_from_memory(a.facts);
-  facts.emplace_back("intensity",
-                     fmt::format("{:.1f} FLOP a byte from memory, {:.1f} a byte loaded",
-                                 share(a.facts.useful_flops, memory),
-                                 share(a.facts.useful_flops, a.facts.loaded_bytes)));
-  facts.emplace_back("work", fmt::format("{:.1f} % of the operations are useful, {:.1f} % of the "
-                                         "lanes are used, {:.1f} % lie in partial tiles",
-                                         100 * share(a.facts.useful_flops, a.facts.flops),
-                                         100 * share(a.facts.flops, a.facts.lane_flops),
-                                         100 * share(a.facts.partial_flops, a.facts.flops)));
+  facts.emplace_back("target", s.target.to_string());
+  if (!s.target.cpu.empty()) facts.emplace_back("device", tuner::device_text(s.target));
+}
+
+void add_what_is_particular(const Selection& s, const Analysis& a, Facts& facts) {
+  if (a.gpu) {
+    const Facts gpu = as_facts(*a.gpu);
+    facts.insert(facts.end(), gpu.begin(), gpu.end());
+    return;
+  }
   if (const auto* hot = a.facts.hot_block())
     facts.emplace_back("hot block",
                        fmt::format("{:.0f} statements, {:.0f} accumulators, {:.0f} "
@@ -129,6 +147,41 @@ Facts summary(const Selection& s, const Analysis& a) {
   facts.emplace_back("spills", fmt::format("{} in the generated code", a.spills));
   facts.emplace_back("balance", fmt::format("{:.1f} % of an even split over the threads",
                                             100 * balance(a.facts, s.threads)));
+}
+
+/// Lanes of a GPU's warps are among what is particular of it.
+std::string work_text(const Analysis& a) {
+  std::string text = fmt::format("{:.1f} % of the operations are useful, ",
+                                 100 * share(a.facts.useful_flops, a.facts.flops));
+  if (!a.gpu)
+    text += fmt::format("{:.1f} % of the lanes are used, ",
+                        100 * share(a.facts.flops, a.facts.lane_flops));
+  return text + fmt::format("{:.1f} % lie in partial tiles",
+                            100 * share(a.facts.partial_flops, a.facts.flops));
+}
+
+Facts summary(const Selection& s, const Analysis& a) {
+  Facts facts = {{"workload", s.workload.key()}};
+  add_what_runs_on(s, facts);
+  if (!s.record) facts.emplace_back("known", "nothing: this is the default schedule");
+  if (s.record) {
+    const db::Record& r = *s.record;
+    facts.emplace_back(
+        "measured", fmt::format("{}, {:.1f} GFLOP/s, {:.1f} % of the peak", show_time(r.latency_ns),
+                                gflops(r.flops, r.latency_ns), 100 * db::efficiency(r)));
+  }
+  facts.emplace_back("draft model",
+                     fmt::format("{}{}, limited by {}", show_time(a.predicted_ns),
+                                 against_measured(s, a), a.resources.front().resource));
+  const double memory = bytes_from_memory(a.facts);
+  facts.emplace_back("intensity",
+                     fmt::format("{}, {:.1f} a byte loaded",
+                                 memory > 0 ? fmt::format("{:.1f} FLOP a byte from memory",
+                                                          share(a.facts.useful_flops, memory))
+                                            : "FLOP: nothing comes from memory",
+                                 share(a.facts.useful_flops, a.facts.loaded_bytes)));
+  facts.emplace_back("work", work_text(a));
+  add_what_is_particular(s, a, facts);
   return facts;
 }
 
@@ -153,14 +206,20 @@ std::string describe(const Rival& rival, const db::Record& record) {
 
 Status explain_as_json(const Selection& s, const Analysis& a, const std::optional<Rival>& rival) {
   nlohmann::json json = {{"workload", s.workload.key()},
+                         {"target", s.target.to_string()},
                          {"threads", s.threads},
                          {"predicted_ns", a.predicted_ns},
+                         {"limited_by", a.resources.front().resource},
                          {"spills", a.spills},
                          {"useful_share", share(a.facts.useful_flops, a.facts.flops)},
-                         {"lane_share", share(a.facts.flops, a.facts.lane_flops)},
                          {"partial_share", share(a.facts.partial_flops, a.facts.flops)},
-                         {"balance", balance(a.facts, s.threads)},
                          {"memory_bytes", bytes_from_memory(a.facts)}};
+  if (a.gpu) {
+    json["gpu"] = as_json(*a.gpu);
+  } else {
+    json["lane_share"] = share(a.facts.flops, a.facts.lane_flops);
+    json["balance"] = balance(a.facts, s.threads);
+  }
   for (const auto& [resource, ns] : a.resources)
     json["resources"].push_back({{"resource", resource}, {"ns", ns}});
   if (s.record) json["record"] = as_json(*s.record);

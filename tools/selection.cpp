@@ -14,6 +14,7 @@
 #include "tools/interrupts.h"
 #include "tools/quote.h"
 #include "tools/report.h"
+#include "tuner/device.h"
 
 namespace tw::tools {
 
@@ -81,6 +82,7 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
   tuner::Environment environment;
   environment.worker = {here.program, "worker"};
   environment.code_generator = flags.code_generator;
+  environment.cuda_directories = here.cuda_directories;
   environment.clock = here.clock;
   environment.now_ms = here.now_ms;
   environment.host = here.host;
@@ -120,6 +122,16 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
                                 found[0].hash.substr(0, 16), found[1].hash.substr(0, 16), prefix));
 }
 
+namespace {
+
+/// A GPU's kernel is judged by the device that it was measured on, which may be elsewhere.
+void take_device_of_record(Selection& selection) {
+  if (selection.record && selection.target.is_gpu())
+    selection.target = tuner::described_by(selection.target, selection.record->device);
+}
+
+}  // namespace
+
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
   Selection selection;
   if (!flags.hash.empty()) {
@@ -134,6 +146,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     selection.runs_here = chosen.missing.empty();
     selection.threads = static_cast<int>(record.threads);
     selection.record = std::move(record);
+    take_device_of_record(selection);
     return selection;
   }
   TW_TRY(selection.workload, chosen_workload(flags.workload));
@@ -145,6 +158,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   if (!store) return selection;
   TW_TRY(selection.record,
          tuner::best_known(*store, selection.workload, selection.target, selection.threads));
+  take_device_of_record(selection);
   return selection;
 }
 

@@ -56,11 +56,16 @@ class Accelerator final : public Machine {
 
   Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
     TW_TRY(const auto device, opened());
-    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path, runtime::Trust::Own, target_));
-    auto kernel = runtime::DeviceKernel::load(std::move(artifact), device);
-    if (!kernel && device->lost()) exit_with(FaultKind::Crash, kernel.error().message);
-    if (!kernel) return tl::unexpected(kernel.error());
-    return std::make_unique<DeviceSubject>(device, std::move(*kernel), task, kept_);
+    TW_TRY(runtime::DeviceKernel kernel, loaded(path, device));
+    return std::make_unique<DeviceSubject>(device, std::move(kernel), task, kept_);
+  }
+
+  Result<PlainCall> plain_call(const std::string& path, const dsl::Workload& workload) override {
+    TW_TRY(const auto device, opened());
+    TW_TRY(const runtime::DeviceKernel kernel, loaded(path, device));
+    return [device, kernel, &workload](const dsl::Arrays& inputs) {
+      return call_once(device, kernel, workload, inputs);
+    };
   }
 
   void forget_inputs() override { kept_.clear(); }
@@ -83,6 +88,14 @@ class Accelerator final : public Machine {
   }
 
  private:
+  Result<runtime::DeviceKernel> loaded(const std::string& path,
+                                       const std::shared_ptr<Device>& device) const {
+    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path, runtime::Trust::Own, target_));
+    auto kernel = runtime::DeviceKernel::load(std::move(artifact), device);
+    if (!kernel && device->lost()) exit_with(FaultKind::Crash, kernel.error().message);
+    return kernel;
+  }
+
   Result<std::shared_ptr<Device>> opened() {
     if (!device_) {
       TW_TRY(device_, target_.architecture == Architecture::Cuda ? runtime::open_cuda_device()

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
+#include "base/text.h"
+
 namespace tw::tuner {
 
 std::string device_text(const Target& target) {
@@ -21,6 +25,24 @@ Target with_facts(Target target, const runtime::DeviceFacts& facts) {
   if (facts.multiprocessors > 0) target.cores = facts.multiprocessors;
   if (facts.l2_bytes > 0) target.l2_bytes = facts.l2_bytes;
   target.memory_bytes = facts.memory_bytes;
+  return target;
+}
+
+// "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB"
+Target described_by(Target target, std::string_view device) {
+  const std::vector<std::string> parts = split(device, ';');
+  if (parts.size() != 4) return target;
+  const std::vector<std::string> cores = words(parts[1]), memory = words(parts[2]),
+                                 l2 = words(parts[3]);
+  if (cores.size() != 2 || cores[1] != "multiprocessors" || memory.size() != 2 || l2.size() != 3)
+    return target;
+  const auto count = parse_int(cores[0]), mebibytes = parse_int(memory[0]),
+             kibibytes = parse_int(l2[1]);
+  if (!count || !mebibytes || !kibibytes) return target;
+  target.cpu = parts[0];
+  target.cores = static_cast<int>(*count);
+  target.memory_bytes = *mebibytes << 20;
+  target.l2_bytes = *kibibytes << 10;
   return target;
 }
 

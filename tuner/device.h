@@ -4,6 +4,7 @@
 // fact.
 
 #include <string>
+#include <string_view>
 
 #include "base/target.h"
 #include "runtime/device.h"
@@ -16,5 +17,8 @@ std::string device_text(const Target& target);
 
 /// The target of a GPU as the device at hand is one. Its identity and what kernels may use stay.
 Target with_facts(Target target, const runtime::DeviceFacts& facts);
+
+/// The target of a GPU as a record's device text has it; unchanged where the text is of no GPU.
+Target described_by(Target target, std::string_view device);
 
 }  // namespace tw::tuner

@@ -198,6 +198,17 @@ Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel
   });
 }
 
+Result<dsl::Arrays> call_once(const std::shared_ptr<Device>& device, const DeviceKernel& kernel,
+                              const dsl::Workload& workload, const dsl::Arrays& inputs) {
+  DeviceInputs own;
+  TW_TRY(DeviceBuffers buffers, DeviceBuffers::make(device, kernel, workload, inputs, own));
+  TW_RETURN_IF_ERROR(buffers.poison(Poison::First));
+  TW_RETURN_IF_ERROR(device->launch(buffers.launches()));
+  auto outputs = buffers.outputs();
+  if (outputs) return std::move(*outputs);
+  return fail(ErrorCode::Invalid, fmt::format("[device] {}", outputs.error().reason));
+}
+
 Timer timed_on(std::shared_ptr<Device> device, std::vector<Launch> call) {
   return [device = std::move(device), call = std::move(call),
           batch = std::vector<Launch>()](int64_t calls) mutable {

@@ -108,6 +108,11 @@ class DeviceBuffers {
 Verdict verify(const std::shared_ptr<runtime::Device>& device, const runtime::DeviceKernel& kernel,
                const dsl::Workload& workload, const Reference& reference, DeviceInputs& kept);
 
+/// One call; what it does wrong in memory is an error. Does not return when the device is lost.
+Result<dsl::Arrays> call_once(const std::shared_ptr<runtime::Device>& device,
+                              const runtime::DeviceKernel& kernel, const dsl::Workload& workload,
+                              const dsl::Arrays& inputs);
+
 /// Calls of these launches by the device's clock. A batch goes to the device in one piece, so that
 /// calls shorter than their launch are timed too.
 Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Launch> call);

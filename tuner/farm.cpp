@@ -83,6 +83,7 @@ Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
   farm.seed_ = seed;
   farm.timeout_s_ = timeout_s;
   farm.code_generator_ = environment.code_generator;
+  farm.cuda_directories_ = environment.cuda_directories;
   farm.patience_ = std::make_shared<Patience>();
   farm.patience_->interrupts = environment.interrupts;
   farm.clock_ = environment.clock;
@@ -134,10 +135,15 @@ Status Farm::begin_build(const std::string& workload, const std::vector<std::str
     const size_t left = schedules.size() - next, idle = builders_.size() - i;
     const size_t count = (left + idle - 1) / idle;
     const auto first = schedules.begin() + static_cast<ptrdiff_t>(next);
-    const BuildJob job{
-        workload,         (use.reference ? host_target() : target_).to_string(), code_generator_,
-        scratch_->path(), {first, first + static_cast<ptrdiff_t>(count)},        next_artifact_,
-        use.packs};
+    const BuildJob job{.workload = workload,
+                       .target = (use.reference ? host_target() : target_).to_string(),
+                       .code_generator = code_generator_,
+                       .directory = scratch_->path(),
+                       .schedules = {first, first + static_cast<ptrdiff_t>(count)},
+                       .first = next_artifact_,
+                       .packs = use.packs,
+                       .cuda_directories = cuda_directories_,
+                       .otherwise = use.reference && target_.is_gpu() ? target_.to_string() : ""};
     if (const Status status = hand_over(builder, job); !status) {
       give_up_building();
       return status;
@@ -184,9 +190,15 @@ std::vector<BuildOutcome> Farm::finish_build() {
 
 Result<std::string> Farm::build(const std::string& workload, const std::string& schedule,
                                 const BuildUse& use) {
+  TW_TRY(const BuildOutcome built, build_one(workload, schedule, use));
+  return built.path;
+}
+
+Result<BuildOutcome> Farm::build_one(const std::string& workload, const std::string& schedule,
+                                     const BuildUse& use) {
   TW_RETURN_IF_ERROR(begin_build(workload, {schedule}, use));
   const BuildOutcome built = finish_build()[0];
-  if (!built.path.empty()) return built.path;
+  if (!built.path.empty()) return built;
   return fail(built.status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
               fmt::format("{}: {}", built.status, built.reason));
 }
@@ -207,6 +219,8 @@ std::vector<BuildOutcome> Farm::finish(Builder& builder, int64_t deadline_ns) {
     builder.process->kill();
     return lost("an answer to something else");
   }
+  if (builder.job.target == target_.to_string() && !built.toolchain.empty())
+    toolchain_ = built.toolchain;
   busy(build_started_ns_, std::min(clock_(), build_started_ns_ + to_ns(built.seconds)));
   return std::move(built.outcomes);
 }
@@ -228,7 +242,14 @@ std::vector<BuildOutcome> Farm::build_alone(Builder& builder) {
   return outcomes;
 }
 
-Result<double> Farm::prepare(const std::string& workload, const std::string& reference,
+Result<ReferenceKernel> Farm::build_reference(const std::string& workload,
+                                              const std::string& schedule) {
+  TW_TRY(const BuildOutcome built,
+         build_one(workload, schedule, {.packs = true, .reference = true}));
+  return ReferenceKernel(built.path, built.otherwise);
+}
+
+Result<double> Farm::prepare(const std::string& workload, const ReferenceKernel& reference,
                              bool needed) {
   if (workload == workload_ && reference == reference_) return reference_ns_;
   workload_ = workload;
@@ -246,9 +267,10 @@ Status Farm::load_reference() {
   if (workload_.empty()) return {};
   MeasureReply fault;
   // The reference runs untuned, on several fills: give it room.
-  TW_TRY(const std::string bytes,
-         ask_runner(Job(PrepareJob{workload_, reference_, threads_, seed_}), 30 + 10 * timeout_s_,
-                    fault));
+  TW_TRY(
+      const std::string bytes,
+      ask_runner(Job(PrepareJob{workload_, reference_.path, threads_, seed_, reference_.on_device}),
+                 30 + 10 * timeout_s_, fault));
   // Too large or too slow for this machine is no mistake of ours.
   if (fault.status == "resource" || fault.status == "timeout")
     return fail(ErrorCode::Environment,
@@ -271,9 +293,9 @@ Result<DeviceTurn> Farm::wait_for_device() {
 }
 
 Result<std::string> Farm::ask_runner(const Job& job, double timeout_s, MeasureReply& fault) {
-  // A reference is prepared on the processor.
+  // Most references are prepared on the processor.
   DeviceTurn turn;
-  if (!std::holds_alternative<PrepareJob>(job)) {
+  if (const auto* prepares = std::get_if<PrepareJob>(&job); !prepares || prepares->on_device) {
     TW_TRY(turn, wait_for_device());
   }
   const int64_t started = clock_();

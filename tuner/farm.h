@@ -31,8 +31,19 @@ namespace tw::tuner {
 struct BuildUse {
   bool packs = false;   ///< with packing kernels, where trials go without
   bool needed = false;  ///< for a result: goes on a while after an interrupt
-  /// What the others are compared with: it runs on the processor, whatever they run on.
+  /// What the others are compared with: it runs on the processor, whatever they run on, or, where
+  /// the compiler for that is not installed, is the default schedule on the device.
   bool reference = false;
+};
+
+/// What the others are compared with, built: a kernel of the processor, or of the device itself
+/// where no kernel of the processor can be built.
+struct ReferenceKernel {
+  ReferenceKernel(std::string artifact = {}, bool runs_on_device = false)
+      : path(std::move(artifact)), on_device(runs_on_device) {}
+  std::string path;
+  bool on_device;
+  friend bool operator==(const ReferenceKernel&, const ReferenceKernel&) = default;
 };
 
 /// Of a run that was stopped before there was anything to keep.
@@ -58,11 +69,14 @@ class Farm {
   Result<std::string> build(const std::string& workload, const std::string& schedule,
                             const BuildUse& use);
 
+  /// The reference kernel of a workload, of this schedule for the processor.
+  Result<ReferenceKernel> build_reference(const std::string& workload, const std::string& schedule);
+
   /// Readies the runner for a workload, whose reference kernel was built at `reference`, and says
   /// how long one call of it takes, ns. Costs nothing where the runner is ready for it, and little
   /// where it has been. Interrupted when the user stops it, for a result (`needed`) after a while:
   /// a large reference takes its time.
-  Result<double> prepare(const std::string& workload, const std::string& reference,
+  Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
                          bool needed = false);
   /// A candidate's fault is an answer, not an error.
   Result<MeasureReply> measure(const MeasureJob& job);
@@ -74,6 +88,10 @@ class Farm {
   /// minutes on some machines.
   Result<double> peak_gflops();
 
+  /// What compiles kernels for the target, by the latest word of a builder, as records say it:
+  /// "nvrtc-13.0". Empty before the first word, and where there is no compiler.
+  const std::string& toolchain() const { return toolchain_; }
+
   /// Seconds in which a worker was busy, overlap counted once; builders by their own account.
   double working_s() const { return working_s_; }
 
@@ -84,6 +102,8 @@ class Farm {
     size_t building = 0;  ///< schedules that it has at present
     BuildJob job = {};    ///< the latest
   };
+  Result<BuildOutcome> build_one(const std::string& workload, const std::string& schedule,
+                                 const BuildUse& use);
   Status hand_over(Builder& builder, const BuildJob& job);
   std::vector<BuildOutcome> finish(Builder& builder, int64_t deadline_ns);
   std::vector<BuildOutcome> build_alone(Builder& builder);
@@ -97,11 +117,13 @@ class Farm {
   Result<double> measure_peak();
 
   Target target_;
-  std::string workload_, reference_;  ///< that the runner is ready for
+  std::string workload_;       ///< that the runner is ready for
+  ReferenceKernel reference_;  ///< the same
   int threads_ = 1;
   uint64_t seed_ = 1;
   double timeout_s_ = 10;
-  std::string code_generator_;
+  std::string code_generator_, toolchain_;
+  std::vector<std::string> cuda_directories_;
   Clock clock_;
   /// Shared with the clock by which workers are waited for.
   struct Patience;

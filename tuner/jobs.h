@@ -20,16 +20,22 @@ struct BuildJob {
   std::vector<std::string> schedules;
   int64_t first = 0;
   bool packs = false;  ///< with packing kernels, also where trials go without (keeps_arrays)
+  std::vector<std::string> cuda_directories = {};  ///< codegen::NvrtcOptions::directories
+  /// Another target: where the compiler for `target` is not installed, its default schedule is
+  /// built in place of the first. Empty: none.
+  std::string otherwise = {};
 };
 /// One a schedule, in order: a path, or why there is none.
 struct BuildOutcome {
   std::string path = {}, status = {}, reason = {};
   bool installation = false;  ///< the compiler or linker is at fault, as far as can be told
   std::string code = {};      ///< codegen::code_hash of what lies at `path`
+  bool otherwise = false;     ///< which is for the job's other target
 };
 struct BuildReply {
   std::vector<BuildOutcome> outcomes;
-  double seconds = 0;  ///< that it took
+  double seconds = 0;          ///< that it took
+  std::string toolchain = {};  ///< that compiled, as records say it; empty: there is none
 };
 
 /// From now on measure kernels of this workload against the reference kernel at `reference`.
@@ -37,6 +43,7 @@ struct PrepareJob {
   std::string workload, reference;
   int64_t threads = 1;
   uint64_t seed = 1;
+  bool on_device = false;  ///< the reference is a kernel of the device, not of the processor
   friend bool operator==(const PrepareJob&, const PrepareJob&) = default;
 };
 struct PrepareReply {

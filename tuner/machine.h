@@ -39,6 +39,8 @@ class Machine {
   virtual ~Machine() = default;
   /// The task must outlive the subject.
   virtual Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) = 0;
+  /// Calls of an artifact for this machine, on logical arrays.
+  virtual Result<PlainCall> plain_call(const std::string& path, const dsl::Workload& workload) = 0;
   /// Before a task goes.
   virtual void forget_inputs() = 0;
   virtual Sampling fitted(Sampling options) const = 0;

@@ -69,6 +69,12 @@ class Processor final : public Machine {
     return std::make_unique<CpuSubject>(std::move(kernel), task, threads_, packed_, clock_);
   }
 
+  Result<PlainCall> plain_call(const std::string& path, const dsl::Workload&) override {
+    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path));
+    TW_TRY(runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
+    return tuner::plain_call(std::move(kernel), threads_.pool());
+  }
+
   void forget_inputs() override { packed_.clear(); }
 
   Sampling fitted(Sampling options) const override { return options; }

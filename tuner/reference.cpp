@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace tw::tuner {
 namespace {
@@ -49,7 +50,7 @@ void fill_real(dsl::Array& array, Random& random) {
   for (int64_t i = 0; i < array.size(); ++i) array.set_int(i, least + random.below(256));
 }
 
-Result<dsl::Arrays> run_plain(const runtime::Kernel& kernel, const dsl::Arrays& inputs,
+Result<dsl::Arrays> call_once(const runtime::Kernel& kernel, const dsl::Arrays& inputs,
                               runtime::ThreadPool& pool) {
   dsl::Arrays outputs;
   std::vector<runtime::Buffer> buffers;
@@ -144,8 +145,14 @@ double relative_error(const dsl::Array& got, const dsl::Array& expected) {
                           [&](int64_t i) { return expected.get_float(i); }, expected.size());
 }
 
-Result<Reference> make_reference(const dsl::Workload& workload, const runtime::Kernel& plain,
-                                 uint64_t seed, runtime::ThreadPool& pool, const Clock& clock) {
+PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool) {
+  return [kernel = std::move(kernel), &pool](const dsl::Arrays& inputs) {
+    return call_once(kernel, inputs, pool);
+  };
+}
+
+Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall& plain,
+                                 uint64_t seed, const Clock& clock) {
   Random random(seed);
   Reference reference;
   reference.exact = is_exact(workload.compute);
@@ -160,7 +167,7 @@ Result<Reference> make_reference(const dsl::Workload& workload, const runtime::K
   }
   for (Fill* fill : {&reference.integers, &reference.normal}) {
     const int64_t started = clock();
-    TW_TRY(fill->outputs, run_plain(plain, fill->inputs, pool));
+    TW_TRY(fill->outputs, plain(fill->inputs));
     reference.plain_ns = static_cast<double>(clock() - started);
     TW_TRY(const double error, check_samples(workload, *fill, random));
     reference.error = std::max(reference.error, error);

@@ -3,13 +3,15 @@
 // What a kernel of a workload must compute: inputs of two fills and the outputs that belong to
 // them.
 //
-// The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled,
-// and that kernel is itself checked against the interpreter, in double, on sampled elements.
+// The outputs come from a plain schedule (loops as declared, no tiles, no reordering), compiled for
+// the processor, or, where that cannot be, from the default schedule on the device that is
+// measured; that kernel is itself checked against the interpreter, in double, on sampled elements.
 // Integer fills make every correct order of an exact operator agree bit by bit; N(0, 1) fills
 // measure the error (bytes take all their values there, and operators without floats must stay
 // exact).
 
 #include <cstdint>
+#include <functional>
 
 #include "base/result.h"
 #include "dsl/interpret.h"
@@ -35,9 +37,15 @@ struct Reference {
 /// The tolerance that an accuracy class and an output type mean.
 double tolerance_of(const dsl::Workload& workload);
 
+/// One call of a kernel on logical arrays: its outputs.
+using PlainCall = std::function<Result<dsl::Arrays>(const dsl::Arrays& inputs)>;
+
+/// Of a kernel of the processor, on one thread. The pool must outlive the result.
+PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool);
+
 /// Runs the plain kernel on both fills. Invalid when it disagrees with the interpreter.
-Result<Reference> make_reference(const dsl::Workload& workload, const runtime::Kernel& plain,
-                                 uint64_t seed, runtime::ThreadPool& pool, const Clock& clock);
+Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall& plain,
+                                 uint64_t seed, const Clock& clock);
 
 /// max |a - b| / max |b| over an output; infinite where one is NaN and the other is not.
 double relative_error(const dsl::Array& got, const dsl::Array& expected);

@@ -169,8 +169,8 @@ Status Session::begin_reference() {
 }
 
 Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
-  reference_ = built[0].path;
-  if (reference_.empty())
+  reference_ = ReferenceKernel(built[0].path, built[0].otherwise);
+  if (reference_.path.empty())
     return shared_.interrupted()
                ? interrupted_at_start()
                : fail(built[0].status == "illegal" ? ErrorCode::Invalid : ErrorCode::Environment,
@@ -279,8 +279,8 @@ Status Session::check_installation(const BuildOutcome& built) {
 }
 
 Result<db::Record> Session::record(const Candidate& c, const MeasureReply& reply) {
-  db::Record record =
-      trial_record(*workload_, target_, options_.threads, c.schedule, reply, progress_.peak_gflops);
+  db::Record record = trial_record(*workload_, target_, options_.threads, farm_.toolchain(),
+                                   c.schedule, reply, progress_.peak_gflops);
   record.program_version = environment_.program_version;
   record.host = environment_.host;
   record.session = environment_.session;
@@ -446,7 +446,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   Tuned tuned;
   tuned.next_minute_gain = trials_ > 0 ? gain_of(minute_s) : 0;
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
-  if (!reference_.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
+  if (!reference_.path.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found());
   TW_TRY(tuned.best, confirm_winner());

@@ -122,7 +122,7 @@ class Session {
   Random random_;
   double flops_ = 0;
   double spent_s_ = 0;
-  std::string reference_;                ///< its artifact
+  ReferenceKernel reference_;
   double reference_ns_ = 0;              ///< of one call of it
   bool recalled_ = false;                ///< what the database knows
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run

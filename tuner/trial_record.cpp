@@ -2,21 +2,19 @@
 #include "tuner/trial_record.h"
 
 #include "codegen/abi.h"
-#include "codegen/compile.h"
-#include "codegen/gpu_compile.h"
 #include "tuner/device.h"
 
 namespace tw::tuner {
 
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
-                        std::string_view schedule, const MeasureReply& reply, double peak_gflops) {
+                        std::string_view toolchain, std::string_view schedule,
+                        const MeasureReply& reply, double peak_gflops) {
   db::Record record;
   record.workload = workload.key();
   record.op = workload.op;
   record.target = target.to_string();
   record.device = device_text(target);
-  record.toolchain =
-      target.is_gpu() ? codegen::gpu_toolchain(target, {}).value_or("") : codegen::toolchain();
+  record.toolchain = toolchain;
   record.codegen_abi = codegen::codegen_abi;
   record.threads = threads;
   record.schedule = schedule;

@@ -11,8 +11,10 @@
 
 namespace tw::tuner {
 
-/// What was run, where, and what came of it. The caller adds provenance and seals it.
+/// What was run, where, and what came of it: `toolchain` is what the builder named
+/// (BuildReply). The caller adds provenance and seals it.
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
-                        std::string_view schedule, const MeasureReply& reply, double peak_gflops);
+                        std::string_view toolchain, std::string_view schedule,
+                        const MeasureReply& reply, double peak_gflops);
 
 }  // namespace tw::tuner

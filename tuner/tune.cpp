@@ -139,8 +139,7 @@ Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view sche
   if (!built) return fail(built.error().code, "[compile] " + built.error().message);
   if (!verify) return Built{std::move(farm), *built};
   const auto reference =
-      farm.build(workload.key(), schedules::Schedule(workload.compute).to_string(),
-                 {.packs = true, .reference = true});
+      farm.build_reference(workload.key(), schedules::Schedule(workload.compute).to_string());
   if (!reference)
     return fail(ErrorCode::Environment,
                 "[tune] the reference kernel cannot be built: " + reference.error().message);
@@ -171,7 +170,8 @@ Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_v
     return fail(ErrorCode::Invalid, fmt::format("[replay] {}: {}", reply.status, reply.reason));
   TW_TRY(const double peak, built.farm.peak_gflops());
   TW_TRY(const Target machine, built.farm.machine());
-  db::Record record = trial_record(workload, machine, threads, schedule, reply, peak);
+  db::Record record =
+      trial_record(workload, machine, threads, built.farm.toolchain(), schedule, reply, peak);
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
 }

@@ -58,6 +58,8 @@ struct TuneOptions {
 struct Environment {
   std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
   std::string code_generator;       ///< path of the plug-in that generates CPU code
+  /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
+  std::vector<std::string> cuda_directories = {};
   Clock clock;                      ///< monotonic, ns
   std::function<int64_t()> now_ms;  ///< wall clock: provenance only
   std::string host;                 ///< hash of the host's name: provenance only

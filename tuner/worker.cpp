@@ -12,9 +12,10 @@
 #include <optional>
 
 #include "codegen/compile.h"
+#include "codegen/gpu_compile.h"
 #include "runtime/artifact.h"
-#include "runtime/kernel.h"
 #include "schedules/schedule.h"
+#include "schedules/space.h"
 #include "tuner/farm.h"
 #include "tuner/frame.h"
 #include "tuner/machine.h"
@@ -86,6 +87,9 @@ Result<BuildReply> build_all(const BuildJob& job) {
   }
   codegen::CompileOptions options;
   if (!job.code_generator.empty()) options.cpu.plugin_directories = {job.code_generator};
+  options.nvrtc.directories = job.cuda_directories;
+  reply.toolchain = target.is_gpu() ? codegen::gpu_toolchain(target, options.nvrtc).value_or("")
+                                    : codegen::toolchain();
   const auto artifacts = codegen::compile(specs, target, options);
   for (size_t k = 0; k < specs.size(); ++k)
     reply.outcomes[places[k]] =
@@ -96,9 +100,35 @@ Result<BuildReply> build_all(const BuildJob& job) {
   return reply;
 }
 
+Result<BuildReply> build_default(BuildJob job) {
+  TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
+  TW_TRY(const Target target, parse_target(job.otherwise));
+  const auto space = schedules::Space::derive(workload.compute, target);
+  job.target = job.otherwise;
+  job.schedules = {space.schedule(space.default_point()).to_string()};
+  return build_all(job);
+}
+
+/// For the other target, where the compiler for the first is not installed.
+void build_otherwise(const BuildJob& job, BuildReply& reply) {
+  BuildOutcome& first = reply.outcomes.front();
+  if (job.otherwise.empty() || !first.installation) return;
+  const auto other = build_default(job);
+  if (other && !other->outcomes[0].path.empty()) {
+    first = other->outcomes[0];
+    first.otherwise = true;
+  } else {
+    first.reason += "; nor for the device: ";
+    first.reason += other ? other->outcomes[0].reason : other.error().message;
+  }
+}
+
 BuildReply build(const BuildJob& job) {
   auto reply = build_all(job);
-  if (reply) return std::move(*reply);
+  if (reply) {
+    build_otherwise(job, *reply);
+    return std::move(*reply);
+  }
   return {std::vector<BuildOutcome>(job.schedules.size(), rejected("illegal", reply.error()))};
 }
 
@@ -136,12 +166,14 @@ class Runner {
     PrepareJob job;
     Task task;
   };
-  /// The reference is a kernel of the processor, whatever the others are for.
+  /// The reference is a kernel of the processor where there can be one, whatever the others are
+  /// for.
   Result<Prepared> prepared(const PrepareJob& job) {
     TW_TRY(dsl::Workload workload, dsl::parse_workload(job.workload));
-    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(job.reference));
-    TW_TRY(const runtime::Kernel plain, runtime::Kernel::load(std::move(artifact)));
-    TW_TRY(Reference reference, make_reference(workload, plain, job.seed, threads_.pool(), clock_));
+    const std::unique_ptr<Machine> host = processor(threads_, clock_);
+    TW_TRY(const PlainCall plain,
+           (job.on_device ? *machine_ : *host).plain_call(job.reference, workload));
+    TW_TRY(Reference reference, make_reference(workload, plain, job.seed, clock_));
     return Prepared{job, {std::move(workload), std::move(reference)}};
   }
 

@@ -66,6 +66,21 @@ TEST(Report, JsonHoldsTheFigures) {
   EXPECT_EQ(json.at("summary").at("1").at("failed"), 1);
 }
 
+TEST(Report, OfAGpuItsPeakAndWhatIsWrongAreSaid) {
+  Heading h = heading();
+  h.target = parse_target("cuda:sm_90a").value();
+  h.target.cpu = "NVIDIA H200";
+  h.graphs = true;
+  std::vector<Row> all = rows();
+  all[0].wrong_forms["algorithm 6 NCHW"] = "[bench] 'out' differs";
+  EXPECT_THAT(as_table(h, all, false), HasSubstr("NVIDIA H200: 4 GFLOP/s"));
+  const auto json = as_json(h, all);
+  EXPECT_EQ(json.at("options").at("graphs"), true);
+  EXPECT_EQ(json.at("rows").at(0).at("peer_forms_wrong").at("algorithm 6 NCHW"),
+            "[bench] 'out' differs");
+  EXPECT_FALSE(as_json(heading(), rows()).at("options").contains("graphs"));
+}
+
 TEST(Report, TableMarksDisturbedRows) {
   std::vector<Row> all = rows();
   EXPECT_THAT(as_table(heading(), all, false), testing::Not(HasSubstr("*")));

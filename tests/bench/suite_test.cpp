@@ -44,6 +44,24 @@ TEST(Suite, UnknownNamesAreUsageErrorsThatListWhatThereIs) {
   EXPECT_THAT(none.error().message, HasSubstr("'sq3'"));
 }
 
+TEST(Suite, VariantsHaveAnotherBatchOrType) {
+  const auto convs = load_suite(TW_BENCH_WORKLOADS, "resnet50_conv").value();
+  const auto same = variants(convs, 1, Float32).value();
+  ASSERT_EQ(same.size(), convs.size());
+  EXPECT_EQ(same[3].name, convs[3].name);
+  EXPECT_EQ(same[3].workload.key(), convs[3].workload.key());
+  const auto many = variants(convs, 32, BFloat16).value();
+  EXPECT_EQ(many[3].name, "r04_n32");
+  EXPECT_EQ(many[3].count, convs[3].count);
+  EXPECT_EQ(many[3].workload.attributes.at("n"), 32);
+  EXPECT_EQ(many[3].workload.dtype, BFloat16);
+  const auto products = load_suite(TW_BENCH_WORKLOADS, "gemm").value();
+  EXPECT_EQ(variants(products, 1, BFloat16).value()[0].workload.dtype, BFloat16);
+  const auto refused = variants(products, 32, Float32);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Usage);
+}
+
 TEST(Suite, ExpressionsAreNamedAfterTheirFiles) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TW_BENCH_EXPRESSIONS)) {

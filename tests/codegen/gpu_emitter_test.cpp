@@ -256,6 +256,14 @@ TEST(OpenCl, RunsKernelsThatWereWrittenByHand) {
   expect_opencl_agrees(**device, kernels_written_by_hand());
 }
 
+TEST(Cuda, RunsKernelsThatWereWrittenByHand) {
+  const auto device = runtime::open_cuda_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_cuda_agrees(**device, *nvrtc, kernels_written_by_hand());
+}
+
 TEST(Nvrtc, CompilesKernelsThatWereWrittenByHand) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;

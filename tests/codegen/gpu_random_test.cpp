@@ -103,6 +103,15 @@ void run_opencl(uint64_t first_seed, int64_t cases) {
       [&](const std::vector<GpuCase>& some) { expect_opencl_agrees(**device, some); });
 }
 
+void run_cuda(uint64_t first_seed, int64_t cases) {
+  const auto device = runtime::open_cuda_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  run(first_seed, cases,
+      [&](const std::vector<GpuCase>& some) { expect_cuda_agrees(**device, *nvrtc, some); });
+}
+
 #ifndef TW_SLOW_TESTS
 TEST(GpuRandom, NvrtcCompilesSchedules) {
   const auto nvrtc = open_nvrtc();
@@ -111,6 +120,7 @@ TEST(GpuRandom, NvrtcCompilesSchedules) {
 }
 TEST(GpuRandom, SchedulesAgreeOnTheHostTwin) { run_twins(1, 60); }
 TEST(GpuRandom, SchedulesAgreeOnOpenCl) { run_opencl(101, 40); }
+TEST(GpuRandom, SchedulesAgreeOnCuda) { run_cuda(301, 60); }
 #else
 /// TW_RANDOM_CASES=2000 for a night.
 int64_t many() {
@@ -119,6 +129,7 @@ int64_t many() {
 }
 TEST(GpuRandom, ManySchedulesAgreeOnTheHostTwin) { run_twins(10000, many()); }
 TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
+TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }
 #endif
 
 }  // namespace

@@ -70,8 +70,8 @@ Result<Storage> launch_twin(const HostTwin& twin, std::span<const GpuKernel> ker
   return outputs;
 }
 
-Result<Storage> launch_opencl(runtime::Device& device, const runtime::DeviceModule& module,
-                              std::span<const GpuKernel> kernels, const GpuCase& c) {
+Result<Storage> launch_on(runtime::Device& device, const runtime::DeviceModule& module,
+                          std::span<const GpuKernel> kernels, const GpuCase& c) {
   std::vector<runtime::DeviceBuffer> buffers;
   std::vector<runtime::DeviceAddress> addresses;
   for (const Argument& argument : c.program.arguments) {
@@ -136,16 +136,32 @@ GpuCase gpu_case(std::string title, const Program& program, const Storage& input
   return c;
 }
 
-Result<std::vector<Storage>> run_opencl(runtime::Device& device, std::span<const GpuCase> cases) {
-  TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::OpenCl));
-  TW_TRY(const auto module, device.load({.text = code.text}));
+Result<std::vector<Storage>> run_on(runtime::Device& device, const GpuCode& code,
+                                    const runtime::DeviceCode& loaded,
+                                    std::span<const GpuCase> cases) {
+  TW_TRY(const auto module, device.load(loaded));
   std::vector<Storage> results;
   TW_RETURN_IF_ERROR(for_each_case(cases, code, [&](const GpuCase& c, auto kernels) -> Status {
-    TW_TRY(Storage outputs, launch_opencl(device, module, kernels, c));
+    TW_TRY(Storage outputs, launch_on(device, module, kernels, c));
     results.push_back(std::move(outputs));
     return {};
   }));
   return results;
+}
+
+Result<std::vector<Storage>> run_opencl(runtime::Device& device, std::span<const GpuCase> cases) {
+  TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::OpenCl));
+  return run_on(device, code, {.text = code.text}, cases);
+}
+
+Result<std::vector<Storage>> run_cuda(runtime::Device& device, const Nvrtc& nvrtc,
+                                      std::span<const GpuCase> cases) {
+  TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::Cuda));
+  // With what this chip alone has, where it has such.
+  const std::string plain = device.facts().architecture, own = plain + "a";
+  const bool has_own = std::ranges::count(nvrtc.architectures(), own) > 0;
+  TW_TRY(const CudaCode compiled, nvrtc.compile(code.text, has_own ? own : plain));
+  return run_on(device, code, compiled.code, cases);
 }
 
 void expect_twins_agree(std::span<const GpuCase> cases) {
@@ -174,6 +190,11 @@ void expect_twins_agree(std::span<const GpuCase> cases) {
 
 void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases) {
   expect_equal(cases, run_opencl(device, cases), "OpenCL");
+}
+
+void expect_cuda_agrees(runtime::Device& device, const Nvrtc& nvrtc,
+                        std::span<const GpuCase> cases) {
+  expect_equal(cases, run_cuda(device, nvrtc, cases), "CUDA");
 }
 
 void expect_nvrtc_compiles(const Nvrtc& nvrtc, std::span<const GpuCase> cases) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ways to run Programs as GPU text without a GPU: CUDA C++ on its host twin between guard pages,
-// and OpenCL C on whatever device the machine has. Many programs share a text, as compilers have
-// fixed costs.
+// Ways to run Programs as GPU text: without a GPU, CUDA C++ on its host twin between guard pages
+// and OpenCL C on whatever device the machine has; and CUDA C++ on a GPU. Many programs share a
+// text, as compilers have fixed costs.
 
 #include <memory>
 #include <span>
@@ -31,6 +31,8 @@ GpuCase gpu_case(std::string title, const Program& program, const Storage& input
 /// Forwards, backwards and shuffled, threads compute what is expected.
 void expect_twins_agree(std::span<const GpuCase> cases);
 void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases);
+void expect_cuda_agrees(runtime::Device& device, const Nvrtc& nvrtc,
+                        std::span<const GpuCase> cases);
 
 /// The text of all cases compiles for sm_80, sm_90a and sm_120.
 void expect_nvrtc_compiles(const Nvrtc& nvrtc, std::span<const GpuCase> cases);

@@ -22,6 +22,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::SizeIs;
 
 constexpr const char* ptx = ".version 9.0\n.target sm_80\n.address_size 64\n";
 
@@ -99,6 +100,40 @@ TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
   EXPECT_EQ(fake_->launches.size(), 2);
   EXPECT_EQ(fake_->live, 0);
   EXPECT_EQ(fake_->current, 0);
+}
+
+TEST_F(CudaDevice, TimesWorkOfOtherLibraries) {
+  auto device = open().value();
+  const auto put = reinterpret_cast<FakeCudaSubmit*>(
+      dlsym(dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fake_cuda_submit"));
+  int ran = 0;
+  const DeviceWork work = [&](void* queue) -> Status {
+    EXPECT_NE(queue, nullptr);
+    EXPECT_EQ(fake_->current, 1);
+    put(queue, 7, [&ran] { ++ran; });
+    return {};
+  };
+  ASSERT_TRUE(device->submit(work));
+  EXPECT_EQ(ran, 1);
+  DeviceBuffer evicting = buffer_of(*device, {1.0F, 2.0F});
+  EXPECT_THAT(device->time_work_ns(work, {.repeats = 3, .evicting = &evicting}).value(),
+              AllOf(SizeIs(3), Each(DoubleNear(7000, 1))));
+  EXPECT_EQ(ran, 4);
+  std::vector<float> left(2);
+  ASSERT_TRUE(evicting.read(left.data(), 8));
+  EXPECT_THAT(left, Each(0.0F));
+  EXPECT_THAT(device->time_work_ns(work, {.repeats = 2, .graph = true}).value(),
+              AllOf(SizeIs(2), Each(DoubleNear(7000, 1))));
+  EXPECT_EQ(ran, 6);
+  EXPECT_EQ(fake_->graphs, 1);
+  const auto refused =
+      device->time_work_ns([](void*) { return fail(ErrorCode::Unsupported, "[it] cannot"); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "[it] cannot");
+  EXPECT_FALSE(device->lost());
+  evicting = {};
+  device.reset();
+  EXPECT_EQ(fake_->live, 0);
 }
 
 TEST_F(CudaDevice, LaunchesGoToTheCallersStreamWhereOneIsGiven) {

@@ -7,12 +7,15 @@
 // dynamic shared memory above 48 KiB that was not allowed.
 //
 // Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
-// threads; `fault_p0(scratch)`, which reads an illegal address.
+// threads; `fault_p0(scratch)`, which reads an illegal address; and what a test adds. Libraries
+// that stand in for NVIDIA's put their work on a stream by fake_cuda_submit.
 
 #include <elf.h>
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +25,12 @@ struct FakeLaunch {
   std::string function;
   unsigned blocks = 0, threads = 0, shared_bytes = 0;
   void* stream = nullptr;
+};
+
+/// A kernel of a test's: what it does with the pointers that it is given.
+struct FakeKernel {
+  int arguments = 0;
+  std::function<void(void* const* arguments)> run;
 };
 
 /// One a process, `fake_cuda()` of the library. Not thread-safe.
@@ -46,9 +55,13 @@ struct FakeCuda {
   std::string loaded = {};  ///< the first 4 bytes of the last module
   int graphs = 0;
   double clock_us = 0;
+  std::map<std::string, FakeKernel> kernels = {};  ///< of a test, by name
 };
 
 using FakeCudaControl = FakeCuda*();  // fake_cuda
+/// fake_cuda_submit: runs at once what takes so many microseconds, or with the graph that the
+/// stream records.
+using FakeCudaSubmit = void(void* stream, double microseconds, std::function<void()> work);
 
 /// No code, but the header that CUDA 13 or CUDA 12 gives to a cubin of this architecture.
 inline std::string cubin(int architecture, bool cuda13 = true) {

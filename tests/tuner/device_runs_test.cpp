@@ -98,14 +98,6 @@ class OnOpenCl : public testing::Test {
     if (!available()) GTEST_SKIP() << "[SKIP] no OpenCL device";
   }
 
-  // Asked in this process, so that a driver which fails in a worker's sandbox is no reason to skip.
-  static bool available() {
-    static const Folder cache;
-    ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
-    static const bool is = runtime::open_opencl_device().has_value();
-    return is;
-  }
-
   Bench& bench(double timeout_s = 60) {
     if (!bench_) bench_.emplace("opencl", dense, timeout_s);
     return *bench_;
@@ -122,6 +114,15 @@ class OnOpenCl : public testing::Test {
   }
 
   std::optional<Bench> bench_;
+
+ public:
+  // Asked in this process, so that a driver which fails in a worker's sandbox is no reason to skip.
+  static bool available() {
+    static const Folder cache;
+    ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
+    static const bool is = runtime::open_opencl_device().has_value();
+    return is;
+  }
 };
 
 TEST_F(OnOpenCl, ARightKernelIsMeasured) {
@@ -245,6 +246,49 @@ TEST_F(OnOpenCl, AWorkloadIsTuned) {
   const auto known = value(best_known(store, workload_of(dense), target, options.threads));
   ASSERT_TRUE(known);
   EXPECT_EQ(known->schedule, tuned->best.schedule);
+}
+
+TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
+  if (!OnOpenCl::available()) GTEST_SKIP() << "[SKIP] no OpenCL device";
+  Folder folder;
+  auto store = open_store(folder / "t.db");
+  Environment environment = test_environment();
+  environment.code_generator = folder.path();  // there is none
+  const Target target =
+      with_facts(value(parse_target("opencl")), value(runtime::open_opencl_device())->facts());
+  const TuneOptions options{.trials = 4, .batch = 2, .timeout_s = 60};
+  const auto tuned =
+      tune(workload_of(dense), target, options, store, environment, [](const Progress&) {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_GT(tuned->best.latency_ns, 0);
+  const auto again =
+      measure_schedule(workload_of(dense), tuned->best.schedule, target, 1, environment);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->toolchain, "opencl");
+  // What is wrong is wrong by that reference too.
+  Farm farm = value(Farm::start(target, 1, 1, environment, 60));
+  const auto plain = schedules::Schedule(workload_of(dense).compute).to_string();
+  const ReferenceKernel reference = value(farm.build_reference(workload_of(dense).key(), plain));
+  EXPECT_TRUE(reference.on_device);
+  (void)value(farm.prepare(workload_of(dense).key(), reference));
+  EXPECT_EQ(value(farm.measure({reference.path, 0, true})).status, "ok");
+}
+
+/// A compiler of ours in place of NVRTC's, which says that it is of CUDA 13.9.
+TEST(OnNoDevice, TheToolchainIsThatOfTheBuildersCompiler) {
+  Folder folder;
+  std::filesystem::create_symlink(TW_FAKE_NVRTC, folder / "libnvrtc.so.13");
+  Environment environment = test_environment();
+  environment.cuda_directories = {folder.path()};
+  Farm farm = value(Farm::start(value(parse_target("cuda:sm_90a")), 1, 1, environment, 60));
+  EXPECT_EQ(farm.toolchain(), "");
+  const dsl::Workload workload = workload_of(dense);
+  const std::string path =
+      value(farm.build(workload.key(), schedules::Schedule(workload.compute).to_string(), {}));
+  EXPECT_EQ(farm.toolchain(), "nvrtc-13.9");
+  const auto artifact =
+      value(runtime::read_artifact(path, runtime::Trust::Own, value(parse_target("cuda:sm_90a"))));
+  EXPECT_EQ(artifact.info.toolchain, "nvrtc-13.9");
 }
 
 /// Workers find the driver of tests/runtime/fake_cuda.h, whose saxpy_p0 adds 2 x to y.

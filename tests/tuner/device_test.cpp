@@ -30,5 +30,16 @@ TEST(Device, AGpuIsWhatItsDriverSays) {
   EXPECT_EQ(with_facts(target, {}).l2_bytes, target.l2_bytes);
 }
 
+TEST(Device, AGpuIsWhatARecordSaysOfIt) {
+  const Target target = parse_target("cuda:sm_90a").value();
+  const std::string text = "NVIDIA H200; 66 multiprocessors; 143771 MiB; L2 51200 KiB";
+  const Target described = described_by(target, text);
+  EXPECT_EQ(device_text(described), text);
+  EXPECT_EQ(described.to_string(), target.to_string());
+  for (const char* other : {"", "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB", "a; b; c; d",
+                            "GPU; x multiprocessors; 1 MiB; L2 1 KiB"})
+    EXPECT_EQ(device_text(described_by(target, other)), device_text(target)) << other;
+}
+
 }  // namespace
 }  // namespace tw::tuner

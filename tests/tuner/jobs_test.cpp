@@ -18,11 +18,20 @@ T round_trip(const T& job) {
 }
 
 TEST(Jobs, SurviveTheWay) {
-  const BuildJob build = round_trip(BuildJob{
-      "dense m=1", "x86-64", "/plugins", "/tmp/x", {"tw1", "tw1\nsplit c m 4", ""}, 17, true});
+  const BuildJob build = round_trip(BuildJob{"dense m=1",
+                                             "x86-64",
+                                             "/plugins",
+                                             "/tmp/x",
+                                             {"tw1", "tw1\nsplit c m 4", ""},
+                                             17,
+                                             true,
+                                             {"/cuda/lib64"},
+                                             "opencl"});
   EXPECT_EQ(build.schedules, (std::vector<std::string>{"tw1", "tw1\nsplit c m 4", ""}));
   EXPECT_EQ(build.first, 17);
   EXPECT_TRUE(build.packs);
+  EXPECT_EQ(build.otherwise, "opencl");
+  EXPECT_EQ(build.cuda_directories, (std::vector<std::string>{"/cuda/lib64"}));
   EXPECT_EQ(round_trip(PrepareJob{"w", "/r", 3, 18446744073709551615u}).seed,
             18446744073709551615u);
   const MeasureJob measure = round_trip(MeasureJob{"/p q", 1.5, true});
@@ -48,10 +57,12 @@ TEST(Jobs, RepliesSurviveTheWay) {
   EXPECT_EQ(described.name, "GPU");
   EXPECT_EQ(described.memory_bytes, int64_t{1} << 40);
   BuildReply built;
-  ASSERT_TRUE(
-      decode(encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}}), built));
+  ASSERT_TRUE(decode(
+      encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}, 1, "nvrtc-13.0"}),
+      built));
   EXPECT_EQ(built.outcomes.size(), 2u);
   EXPECT_TRUE(built.outcomes[1].installation);
+  EXPECT_EQ(built.toolchain, "nvrtc-13.0");
 }
 
 TEST(Jobs, WordsOfAWorkerThatAreNoneAreRefused) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How many blocks of threads a multiprocessor holds at once, and which of its resources says so.
+// Plain values.
+
+#include <string_view>
+
+#include "cost_model/gpu_architecture.h"
+
+namespace tw::cost_model {
+
+/// Blocks as each resource alone would have it.
+struct Residency {
+  double by_threads = 0;
+  double by_registers = 0;
+  double by_shared_memory = 0;
+  double by_slots = 0;  ///< for blocks, however small they are
+
+  /// Whole ones at once; 0: a block does not fit.
+  double blocks() const;
+  /// "threads", "registers", "shared memory" or "slots for blocks".
+  std::string_view limit() const;
+};
+
+/// Of blocks whose threads have so many registers each, shared bytes being of a block. Requires:
+/// threads >= 1.
+Residency residency(double threads, double registers, double shared_bytes,
+                    const GpuArchitecture& gpu);
+
+}  // namespace tw::cost_model
