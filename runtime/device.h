@@ -44,6 +44,7 @@ struct DeviceFacts {
   int driver_version = 0;    ///< the newest CUDA that the driver knows, 1000 * major + 10 * minor
   int multiprocessors = 0;
   int warp_size = 1;  ///< threads that run in lockstep
+  bool is_processor = false;  ///< of this machine, by its OpenCL
   int max_threads_per_block = 0;
   int max_threads_per_multiprocessor = 0;
   int registers_per_multiprocessor = 0;  ///< of 32 bits
@@ -153,7 +154,8 @@ struct TimingOptions {
   std::span<const Launch> before = {};  ///< launched ahead of each sample and not counted
   /// Overwritten ahead of each sample and not counted: memory larger than L2 empties it.
   const DeviceBuffer* evicting = nullptr;
-  /// Submit each sample as one CUDA graph: for kernels shorter than their launch.
+  /// Submit each sample as one CUDA graph: for kernels shorter than their launch. It is run once
+  /// more, and not counted. OpenCL, which has none, counts launches without what is between them.
   bool graph = false;
 };
 

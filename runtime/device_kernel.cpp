@@ -3,9 +3,21 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <utility>
 
 namespace tw::runtime {
+namespace {
+
+/// 13000 of "nvrtc-13.0", as DeviceCode counts; 0 of anything else.
+int toolkit_of(const std::string& toolchain) {
+  int major = 0, minor = 0;
+  return std::sscanf(toolchain.c_str(), "nvrtc-%d.%d", &major, &minor) == 2
+             ? 1000 * major + 10 * minor
+             : 0;
+}
+
+}  // namespace
 
 Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr<Device>& device) {
   TW_RETURN_IF_ERROR(check_info(artifact.info));
@@ -17,6 +29,7 @@ Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr
   if (target.architecture == Architecture::Cuda) {
     code.architecture = target.gpu;
     code.binary = std::move(artifact.object);
+    code.toolkit = toolkit_of(artifact.info.toolchain);
   } else {
     code.text = std::move(artifact.object);
   }

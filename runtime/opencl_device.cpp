@@ -127,6 +127,7 @@ DeviceFacts facts_of(const OpenCl& cl, cl_device_id device) {
   DeviceFacts facts;
   facts.name = query_text(cl, device, CL_DEVICE_NAME);
   facts.architecture = "opencl";
+  facts.is_processor = (query<cl_device_type>(cl, device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
   facts.multiprocessors = static_cast<int>(query<cl_uint>(cl, device, CL_DEVICE_MAX_COMPUTE_UNITS));
   const cl_uint warp = query<cl_uint>(cl, device, CL_DEVICE_WARP_SIZE_NV);
   const cl_uint wavefront = query<cl_uint>(cl, device, CL_DEVICE_WAVEFRONT_WIDTH_AMD);
@@ -319,6 +320,7 @@ class OpenClDevice final : public Device {
                             facts_.name));
   }
 
+  /// What the launches take by themselves: between them the device may wait for the host.
   Result<double> time_once(std::span<const Launch> launches) {
     std::vector<std::shared_ptr<void>> events;
     for (const Launch& launch : launches) {
@@ -327,10 +329,13 @@ class OpenClDevice final : public Device {
       if (event != nullptr) events.push_back(own(event, cl_.clReleaseEvent));
     }
     TW_RETURN_IF_ERROR(wait());
-    if (events.empty()) return 0.0;
-    TW_TRY(const cl_ulong start, profile(events.front().get(), CL_PROFILING_COMMAND_START));
-    TW_TRY(const cl_ulong end, profile(events.back().get(), CL_PROFILING_COMMAND_END));
-    return static_cast<double>(end - start);
+    double sum_ns = 0;
+    for (const std::shared_ptr<void>& event : events) {
+      TW_TRY(const cl_ulong start, profile(event.get(), CL_PROFILING_COMMAND_START));
+      TW_TRY(const cl_ulong end, profile(event.get(), CL_PROFILING_COMMAND_END));
+      sum_ns += static_cast<double>(end - start);
+    }
+    return sum_ns;
   }
 
   Result<cl_ulong> profile(void* event, cl_profiling_info what) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "base/hash.h"
 #include "base/integer.h"
 
 namespace tw::schedules {
@@ -20,6 +21,11 @@ namespace {
 // proof.
 constexpr int most_rules = 6;
 constexpr int search_steps = 400;
+
+// What a search costs before witnesses are asked whether it can succeed, and how many there are:
+// of 128, some have the one row and the one tap that are beyond an edge.
+constexpr int steps_before_witnesses = 4;
+constexpr size_t witness_count = 128;
 
 std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
   if (!a) return b;
@@ -327,6 +333,8 @@ void Bounds::restore(Mark mark) {
       --atoms_[static_cast<size_t>(term.atom)].facts;
     facts_.pop_back();
   }
+  witnessed_ = {std::min(witnessed_.variables, mark.variables),
+                std::min(witnessed_.facts, mark.facts)};
 }
 
 // ---- questions ------------------------------------------------------------------------------
@@ -390,6 +398,7 @@ std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) c
     int steps = search_steps;
   };
   Side low{linear(affine), {}}, minus_high{low.value.negated(), {}};
+  bool asked = false;
   for (int rules = 0; rules <= most_rules; ++rules) {
     for (Side* side : {&low, &minus_high}) {
       if (rules > 0 && side->steps <= 0) continue;
@@ -401,6 +410,11 @@ std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) c
     const int64_t least = floor_div(*low.bound, divisor);
     if (least == floor_div(-*minus_high.bound, divisor)) return least;
     if (rules == 0 && only_ranges_apply(low.value)) break;
+    if (!asked && search_steps - low.steps >= steps_before_witnesses) {
+      asked = true;
+      const Bound a = least_witnessed(low.value), b = least_witnessed(minus_high.value);
+      if (a && b && floor_div(*a, divisor) != floor_div(-*b, divisor)) break;
+    }
   }
   return std::nullopt;
 }
@@ -410,11 +424,17 @@ std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) c
 Bounds::Bound Bounds::search_below(const Linear& linear, Bound enough) const {
   if (linear.terms.empty()) return linear.constant;
   steps_ = search_steps;
-  Bound result;
+  Bound result, witnessed;
+  bool asked = false;
   for (int rules = 0; rules <= most_rules && (rules == 0 || steps_ > 0); ++rules) {
     result = best(result, bound_below(linear, rules, enough));
     if (enough && result && *result >= *enough) break;
     if (rules == 0 && only_ranges_apply(linear)) break;
+    if (!asked && search_steps - steps_ >= steps_before_witnesses) {
+      witnessed = least_witnessed(linear);
+      asked = true;
+    }
+    if (witnessed && (enough ? *witnessed < *enough : result && *result >= *witnessed)) break;
   }
   return result;
 }
@@ -583,6 +603,70 @@ Bounds::Bound Bounds::rounded_bound(const Linear::Term& term, const Linear& rest
     result = best(result, bound_below(replaced, rules, enough));
   }
   return result;
+}
+
+// ---- witnesses ------------------------------------------------------------------------------
+
+Bounds::Bound Bounds::least_witnessed(const Linear& linear) const {
+  update_witnesses();
+  Bound least;
+  for (const Witness& witness : witnesses_) {
+    if (witness.broken) continue;
+    const Bound value = value_at(linear, witness);
+    if (value && (!least || *value < *least)) least = value;
+  }
+  return least;
+}
+
+void Bounds::update_witnesses() const {
+  witnesses_.resize(witness_count);
+  for (size_t w = 0; w < witness_count; ++w) {
+    Witness& witness = witnesses_[w];
+    witness.values.resize(witnessed_.variables);
+    for (size_t i = witnessed_.variables; i < variables_.size(); ++i)
+      witness.values.push_back(chosen_value(w, variables_[i], i));
+    if (witness.broken && *witness.broken >= witnessed_.facts) witness.broken.reset();
+    for (size_t i = witnessed_.facts; i < facts_.size() && !witness.broken; ++i) {
+      const Bound value = value_at(facts_[i].at_least_zero, witness);
+      if (!value || *value < 0) witness.broken = i;
+    }
+  }
+  witnessed_ = mark();
+}
+
+/// The first has the least values, the second the greatest, others any of them.
+int64_t Bounds::chosen_value(size_t witness, const Variable& variable, size_t position) const {
+  const int64_t low = variable.low.value_or(variable.high.value_or(0));
+  const int64_t high = variable.high.value_or(low);
+  const size_t any = mix(witness, position);
+  if (witness == 0 || low >= high || (witness > 1 && any % 4 == 0)) return low;
+  if (witness == 1 || any % 4 == 1) return high;
+  return low + static_cast<int64_t>(any / 4 % static_cast<size_t>(high - low + 1));
+}
+
+Bounds::Bound Bounds::value_at(const Linear& linear, const Witness& witness) const {
+  int64_t sum = linear.constant;
+  for (const Linear::Term& term : linear.terms) {
+    const Bound value = value_at(term.atom, witness);
+    if (!value) return std::nullopt;
+    sum += term.coefficient * *value;
+  }
+  return sum;
+}
+
+Bounds::Bound Bounds::value_at(int id, const Witness& witness) const {
+  const Atom& atom = atoms_[static_cast<size_t>(id)];
+  if (atom.kind == AtomKind::Variable)
+    return atom.position < 0 ? Bound()
+                             : Bound(witness.values[static_cast<size_t>(atom.position)]);
+  if (atom.kind == AtomKind::Other || atom.kind == AtomKind::Choice) return std::nullopt;
+  const Bound a = value_at(atom.a, witness);
+  if (!a) return std::nullopt;
+  if (atom.kind == AtomKind::FloorDivision) return floor_div(*a, atom.divisor);
+  if (atom.kind == AtomKind::Remainder) return *a - floor_div(*a, atom.divisor) * atom.divisor;
+  const Bound b = value_at(atom.b, witness);
+  if (!b) return std::nullopt;
+  return atom.kind == AtomKind::Min ? std::min(*a, *b) : std::max(*a, *b);
 }
 
 }  // namespace tw::schedules

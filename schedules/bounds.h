@@ -7,6 +7,9 @@
 // (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. What it cannot
 // prove is treated as false.
 //
+// Where a proof is not found soon, the values of a few assignments of the variables say whether
+// there can be one.
+//
 // A search lowers thousands of schedules, and each asks hundreds of questions: atoms are numbered
 // when they are first seen, and the elimination works on numbers alone. A value; not thread-safe,
 // not even for const calls.
@@ -94,6 +97,12 @@ class Bounds {
     Linear linear;
     int64_t divisor;
   };
+  /// Values of the variables in scope, by position; no bound is better than a value here, unless
+  /// a fact fails.
+  struct Witness {
+    std::vector<int64_t> values;
+    std::optional<size_t> broken;  ///< the first fact that fails
+  };
   using Bound = std::optional<int64_t>;
 
   int number(const Expr& atom) const;
@@ -129,12 +138,21 @@ class Bounds {
   Bound rounded_bound(const Linear::Term& term, const Linear& rest, int rules, Bound enough) const;
   Bound atom_bound(int atom, bool below, int rules) const;
 
+  /// The least value among the witnesses that keep all facts; nullopt where none tells.
+  Bound least_witnessed(const Linear& linear) const;
+  void update_witnesses() const;
+  int64_t chosen_value(size_t witness, const Variable& variable, size_t position) const;
+  Bound value_at(const Linear& linear, const Witness& witness) const;
+  Bound value_at(int atom, const Witness& witness) const;
+
   std::vector<Variable> variables_;
   std::vector<Fact> facts_;
   mutable std::deque<Atom> atoms_;
   mutable std::vector<NumberedVariable> numbered_variables_;
   mutable std::vector<int> slots_;  ///< numbers by the hash of their atoms, -1 where there is none
   mutable int steps_ = 0;           ///< left of the present search
+  mutable std::vector<Witness> witnesses_;
+  mutable Mark witnessed_ = {0, 0};  ///< of the present scope, what the witnesses know
 };
 
 }  // namespace tw::schedules

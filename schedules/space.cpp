@@ -53,6 +53,7 @@ Space Space::derive(const dsl::Compute& compute, const Target& target) {
   return Space(std::make_shared<const State>(State{std::move(plan), std::move(knobs)}));
 }
 
+const Target& Space::target() const { return state_->plan.target; }
 const std::vector<Knob>& Space::knobs() const { return state_->knobs.all(); }
 
 double Space::size() const {

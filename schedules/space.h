@@ -34,6 +34,7 @@ class Space {
  public:
   static Space derive(const dsl::Compute& compute, const Target& target);
 
+  const Target& target() const;
   const std::vector<Knob>& knobs() const;
   /// The number of points, constraints not counted.
   double size() const;

@@ -23,6 +23,8 @@ Result<Target> target_of(const DeviceFacts& facts) {
 Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOptions& nvrtc) {
   const auto device = runtime::open_cuda_device();
   const bool any = text == "cuda";
+  if (any && !device && device.error().code == ErrorCode::TryLater)
+    return tl::unexpected(device.error());
   TW_TRY(Target target, !any     ? parse_target(text)
                         : device ? target_of((*device)->facts())
                                  : parse_target("cuda:sm_90a"));

@@ -153,6 +153,11 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
     return fail(
         ErrorCode::Unsupported,
         fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
+  if (s.target.is_gpu())
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[run] runs kernels of processors, not of {}: `tune` checks and times "
+                            "those of GPUs",
+                            s.target.to_string()));
   if (!s.record) note("nothing is known about the workload: this is the default schedule");
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
   TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));

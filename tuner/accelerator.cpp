@@ -52,7 +52,7 @@ class DeviceSubject final : public Subject {
 
 class Accelerator final : public Machine {
  public:
-  explicit Accelerator(Target target) : target_(std::move(target)) {}
+  Accelerator(Target target, const Clock& clock) : target_(std::move(target)), clock_(clock) {}
 
   Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
     TW_TRY(const auto device, opened());
@@ -72,8 +72,11 @@ class Accelerator final : public Machine {
 
   Sampling fitted(Sampling options) const override { return fit_to_device(options); }
 
-  /// The device's clock counts what it ran of ours, whatever the processor does meanwhile.
-  Samples undisturbed(const std::function<Samples()>& take) const override { return take(); }
+  /// A GPU's clock counts what it ran of ours, whatever the processor does meanwhile.
+  Samples undisturbed(const std::function<Samples()>& take) const override {
+    const bool is_processor = device_ && device_->facts().is_processor;
+    return is_processor ? quieter_of_two(take, true, clock_) : take();
+  }
 
   Result<double> f32_peak_gflops() override {
     TW_TRY(const auto device, opened());
@@ -104,15 +107,16 @@ class Accelerator final : public Machine {
     return device_;
   }
 
-  Target target_;
+  const Target target_;
+  const Clock& clock_;
   std::shared_ptr<Device> device_;
   DeviceInputs kept_;
 };
 
 }  // namespace
 
-std::unique_ptr<Machine> accelerator(const Target& target) {
-  return std::make_unique<Accelerator>(target);
+std::unique_ptr<Machine> accelerator(const Target& target, const Clock& clock) {
+  return std::make_unique<Accelerator>(target, clock);
 }
 
 }  // namespace tw::tuner

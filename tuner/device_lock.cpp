@@ -66,7 +66,7 @@ Result<DeviceTurn> DeviceLock::take(const Clock& clock, int64_t deadline_ns) {
   }
   TW_RETURN_IF_ERROR(taken);
   if (!*taken)
-    return fail(ErrorCode::Environment,
+    return fail(ErrorCode::TryLater,
                 fmt::format("[device] another tuner measures on it: wait until it is done, or end "
                             "who holds '{}.lock' (fuser tells)",
                             path_));

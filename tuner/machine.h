@@ -65,10 +65,15 @@ struct Threads {
   }
 };
 
+/// Samples again when something else had the processor meanwhile. `whole_process`: what is timed
+/// runs on other threads too.
+Samples quieter_of_two(const std::function<Samples()>& take, bool whole_process,
+                       const Clock& clock);
+
 /// Borrows the threads.
 std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock);
 
 /// The first device that the driver of the target lists, opened when it is first needed and kept.
-std::unique_ptr<Machine> accelerator(const Target& target);
+std::unique_ptr<Machine> accelerator(const Target& target, const Clock& clock);
 
 }  // namespace tw::tuner

@@ -79,18 +79,8 @@ class Processor final : public Machine {
 
   Sampling fitted(Sampling options) const override { return options; }
 
-  /// Samples again when something else had the processor meanwhile; the quieter of two counts.
   Samples undisturbed(const std::function<Samples()>& take) const override {
-    const CounterSources sources{.whole_process = threads_.count > 1};
-    std::optional<Samples> best;
-    const auto measure = [&] {
-      Samples samples = take();
-      if (!best || samples.estimate.latency_ns < best->estimate.latency_ns)
-        best = std::move(samples);
-      return best->state != SampleState::Dropped;
-    };
-    (void)measure_undisturbed([&] { return read_counters(sources); }, clock_, measure, 2);
-    return std::move(*best);
+    return quieter_of_two(take, threads_.count > 1, clock_);
   }
 
   Result<double> f32_peak_gflops() override {
@@ -109,6 +99,20 @@ class Processor final : public Machine {
 };
 
 }  // namespace
+
+Samples quieter_of_two(const std::function<Samples()>& take, bool whole_process,
+                       const Clock& clock) {
+  const CounterSources sources{.whole_process = whole_process};
+  std::optional<Samples> best;
+  const auto measure = [&] {
+    Samples samples = take();
+    if (!best || samples.estimate.latency_ns < best->estimate.latency_ns)
+      best = std::move(samples);
+    return best->state != SampleState::Dropped;
+  };
+  (void)measure_undisturbed([&] { return read_counters(sources); }, clock, measure, 2);
+  return std::move(*best);
+}
 
 std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock) {
   return std::make_unique<Processor>(threads, clock);

@@ -54,7 +54,7 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   const schedules::Limits limits = schedules::limits_searched(target);
   std::vector<std::optional<Candidate>> candidates(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
-    if (!spelled[i].schedule) return;
+    if (!spelled[i].schedule || (options.stops && options.stops())) return;
     const auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;

@@ -3,6 +3,7 @@
 // From points of a space to candidates that the cost model can order: schedule, text, program,
 // features. The costly half of a search; nothing is built here. Thread-safe.
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,6 +33,8 @@ struct Seen {
 struct ScoringOptions {
   int kernel_threads = 1;  ///< that the candidates are to run on
   int workers = 1;         ///< threads to use here
+  /// Asked before each point: where it says so, the rest are left out. Thread-safe; none: never.
+  std::function<bool()> stops = nullptr;
 };
 
 /// One entry a point: nothing where its schedule is illegal, larger than is worth building, or

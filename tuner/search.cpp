@@ -16,8 +16,9 @@ using schedules::Space;
 namespace {
 
 // Scoring a point costs about 0.1 ms, building and measuring one about fifty, and half of the
-// points or more are found too large while they are lowered.
-constexpr size_t pool_per_pick = 32;
+// points or more are found too large while they are lowered. Points for GPUs are all legal, and
+// cost some milliseconds.
+constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 8;
 // Where chance chooses, the pool only has to hold enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
@@ -84,7 +85,9 @@ class Evolution : public Search {
     std::vector<Point> pool;
     if (history.empty()) pool.push_back(space.default_point());
     // The first pool is larger: nothing has been measured yet that could stand in for it.
-    const size_t size = count * pool_per_pick_ * (history.empty() ? 3 : 1);
+    const size_t per_pick =
+        space.target().is_gpu() ? std::min(gpu_pool_per_pick, pool_per_pick_) : pool_per_pick_;
+    const size_t size = count * per_pick * (history.empty() ? 3 : 1);
     while (pool.size() < size) {
       if (ranked.size() < 2 || random.chance(0.25)) {
         pool.push_back(space.sample(random));

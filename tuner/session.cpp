@@ -25,6 +25,9 @@ constexpr size_t most_finalists = 4;
 // To measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
 constexpr double minute_s = 60;
+// Of the time that is left, what one proposal may take; it takes milliseconds, but for the largest
+// kernels of GPUs.
+constexpr double scoring_share = 0.25, least_scoring_s = 0.5;
 // Before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
 // A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
@@ -191,9 +194,12 @@ Status Session::refresh_peak() {
 
 std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
   std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
+  const auto stops = [this] {
+    return shared_.interrupted() || shared_.elapsed_s() > scoring_ends_s_;
+  };
   // One thread: builders and the runner work meanwhile.
   auto candidates = candidates_of(space_, points, target_, seen_,
-                                  {.kernel_threads = options_.threads, .workers = 1});
+                                  {.kernel_threads = options_.threads, .workers = 1, .stops = stops});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -209,6 +215,8 @@ std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
 
 std::vector<Candidate> Session::propose() {
   scored_.clear();
+  scoring_ends_s_ =
+      shared_.elapsed_s() + std::max(least_scoring_s, scoring_share * shared_.left_s());
   learn_from_database();
   if (shared_.interrupted()) return {};
   auto count = static_cast<size_t>(options_.batch);

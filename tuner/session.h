@@ -129,6 +129,7 @@ class Session {
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal
+  double scoring_ends_s_ = 0;                      ///< since the start: when it is time to choose
   Seen seen_;                                      ///< texts proposed or known, programs proposed
   std::vector<Finalist> finalists_;                ///< fastest first, a few
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code

@@ -150,7 +150,7 @@ class Runner {
  public:
   /// Measures on the processor, or on a device of the target.
   explicit Runner(const std::optional<Target>& target)
-      : machine_(target ? accelerator(*target) : processor(threads_, clock_)) {}
+      : machine_(target ? accelerator(*target, clock_) : processor(threads_, clock_)) {}
 
   std::string answer(const Job& job) {
     if (const auto* j = std::get_if<PrepareJob>(&job)) return encode(prepare(*j));
@@ -212,7 +212,11 @@ class Runner {
   MeasureReply measure(const MeasureJob& job) {
     if (prepared_.empty()) return {"crash", "[worker] measure before prepare"};
     const auto subject = machine_->load(job.path, prepared_.front().task);
-    if (!subject) return {"compile_error", subject.error().message};
+    if (!subject) {
+      // Memory that is not there says nothing of the schedule.
+      const bool lacks = subject.error().code == ErrorCode::Environment;
+      return {lacks ? "resource" : "compile_error", subject.error().message};
+    }
     const Verdict verdict = (*subject)->verify();
     MeasureReply reply;
     reply.status = db::to_string(verdict.status);
