@@ -68,12 +68,10 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
   return forms.empty() ? last : Status();
 }
 
-/// One of the user's programs measures on a GPU at a time: the others are tuners and this one.
+/// One program measures on a GPU at a time: the others are tuners and this one.
 Result<tuner::DeviceTurn> device_turn(const tuner::Clock& clock) {
   constexpr int64_t patience_ns = 60'000'000'000;
-  TW_TRY(const tuner::Scratch place, tuner::Scratch::make(tuner::temporary_places()));
-  const auto places = std::filesystem::path(place.path()).parent_path();
-  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(places.string(), "cuda"));
+  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(tuner::places_of_all, "cuda"));
   return lock.take(clock, clock() + patience_ns);
 }
 

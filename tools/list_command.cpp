@@ -71,7 +71,10 @@ std::vector<Named> targets() {
           {"x86-64-v3", "AVX2 and FMA"},
           {"x86-64-v4", "AVX-512"},
           {"x86-64-linux-FEATURE-...", "x86-64 with the features that are named"},
-          {"arm-64-linux-FEATURE-...", "64-bit ARM, to be compiled for and measured elsewhere"}};
+          {"arm-64-linux-FEATURE-...", "64-bit ARM, to be compiled for and measured elsewhere"},
+          {"cuda", "the GPU of this machine"},
+          {"cuda:sm_80", "NVIDIA GPUs of this architecture, from sm_75 on; sm_90a"},
+          {"opencl", "the first device of OpenCL"}};
 }
 
 std::vector<Named> search_list() {

@@ -141,6 +141,10 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
     TW_TRY(selection.workload, dsl::parse_workload(record.workload));
+    if (flags.target.target != "host" && flags.target.target != record.target)
+      return fail(ErrorCode::Usage,
+                  fmt::format("[record] --target {} contradicts the record, which is for {}",
+                              flags.target.target, record.target));
     TW_TRY(const ChosenTarget chosen, chosen_target(record.target, here));
     selection.target = chosen.target;
     selection.runs_here = chosen.missing.empty();

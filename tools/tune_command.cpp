@@ -197,7 +197,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   }
   if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
   if (flags.compile_only) return compile_only(flags, here, jobs, target);
-  if (!target.missing.empty())
+  if (!target.missing.empty() && flags.effort != "none")
     return fail(
         target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "

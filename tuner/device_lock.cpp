@@ -17,20 +17,25 @@ namespace {
 
 constexpr std::chrono::milliseconds between_looks{1};
 
+// To read, which is enough to lock, and what a file of another user may be opened for. A link that
+// somebody left in a shared directory must not lead us elsewhere.
+constexpr int how_opened = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
+
 Result<std::shared_ptr<const int>> open_file(const std::string& path) {
-  // A link that somebody left in a shared directory must not lead us elsewhere.
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  struct stat info = {};
-  const bool ours = fd >= 0 && ::fstat(fd, &info) == 0 && info.st_uid == ::geteuid();
-  const std::string problem = fd < 0 ? std::strerror(errno) : "it is another user's";
+  int fd = ::open(path.c_str(), how_opened);
+  // Another tuner may make it first.
+  if (fd < 0 && errno == ENOENT) fd = ::open(path.c_str(), how_opened | O_CREAT | O_EXCL, 0644);
+  if (fd < 0 && errno == EEXIST) fd = ::open(path.c_str(), how_opened);
+  const int problem = errno;
   std::shared_ptr<const int> file(new int(fd), [](const int* open) {
     if (*open >= 0) ::close(*open);
     delete open;
   });
-  if (ours) return file;
+  struct stat info = {};
+  if (fd >= 0 && ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return file;
   return fail(ErrorCode::Environment,
-              fmt::format("[device] the lock '{}': {}; set TMPDIR to a directory of your own", path,
-                          problem));
+              fmt::format("[device] the lock '{}': {}", path,
+                          fd < 0 ? std::strerror(problem) : "it is no file"));
 }
 
 /// False: not before the deadline.
@@ -38,7 +43,7 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int6
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return fail(ErrorCode::Environment,
-                  fmt::format("[device] the lock '{}': {}; set TMPDIR to a directory of this machine",
+                  fmt::format("[device] the lock '{}': {}",
                               path, std::strerror(errno)));
     if (clock() >= deadline_ns) return false;
     std::this_thread::sleep_for(between_looks);
@@ -50,7 +55,7 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int6
 
 Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_view device) {
   DeviceLock lock;
-  lock.path_ = fmt::format("{}/tilewright-{}-{}", directory, ::geteuid(), device);
+  lock.path_ = fmt::format("{}/tilewright-{}", directory, device);
   TW_TRY(lock.device_, open_file(lock.path_ + ".lock"));
   TW_TRY(lock.queue_, open_file(lock.path_ + ".queue"));
   return lock;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One user of a device at a time: two tuners on one machine that measured at once would measure
-// each other. A lock is two files in a directory that tuners share, the user's one for temporary
-// files; Linux releases what a killed process held.
+// each other, whoever started them. A lock is two files in a directory that all users share; Linux
+// releases what a killed process held.
 //
-//   TW_TRY(DeviceLock lock, DeviceLock::open(directory, "cuda"));
+//   TW_TRY(DeviceLock lock, DeviceLock::open(places_of_all, "cuda"));
 //   TW_TRY(const DeviceTurn turn, lock.take(clock, clock() + patience_ns));
 //   ... measure; the turn ends with its value
 //
@@ -20,16 +20,19 @@
 
 namespace tw::tuner {
 
+/// Where the tuners of a machine find each other's locks.
+inline constexpr const char* places_of_all = "/tmp";
+
 /// The device is ours until this value goes.
 using DeviceTurn = std::shared_ptr<const int>;
 
 class DeviceLock {
  public:
-  /// Makes the files where they are not there yet. Environment when it cannot, or when they are
-  /// another user's.
+  /// Makes the files where they are not there yet. Environment when it cannot, or when there is
+  /// something else in their place.
   static Result<DeviceLock> open(const std::string& directory, std::string_view device);
 
-  /// Environment, saying who to look for, when the deadline passes first.
+  /// TryLater, saying who to look for, when the deadline passes first.
   Result<DeviceTurn> take(const Clock& clock, int64_t deadline_ns);
 
  private:
