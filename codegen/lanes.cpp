@@ -125,6 +125,13 @@ std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_
 
 }  // namespace
 
+Expr lane_number() { return dsl::var(lane); }
+
+std::optional<std::vector<Expr>> first_of_lanes(const VectorBuffer& buffer,
+                                                const std::vector<Expr>& indices, int64_t lanes) {
+  return LaneIndex(lanes, "").first(buffer, indices);
+}
+
 std::optional<Vectors> find_vectors(
     const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
   const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
