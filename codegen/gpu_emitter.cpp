@@ -387,7 +387,9 @@ class CudaPrinter final : public KernelPrinter {
 
   static std::string vector_type(DType type, int64_t lanes) {
     if (size_bytes(type) == 4) return fmt::format("{}{}", type == Float32 ? "float" : "int", lanes);
-    return lanes == 2 ? "unsigned" : fmt::format("uint{}", lanes / 2);
+    const int64_t bytes = lanes * size_bytes(type);
+    if (bytes == 2) return "unsigned short";
+    return bytes == 4 ? "unsigned" : fmt::format("uint{}", bytes / 4);
   }
   std::string copied(DType type, int64_t lanes, const std::string& to,
                      const std::string& from) const override {

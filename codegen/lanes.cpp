@@ -141,7 +141,7 @@ std::optional<Vectors> find_vectors(
   if (read ? buffer(read->tensor).buffer.type != type : !is_zero(assign->value))
     return std::nullopt;
   const int64_t bytes = size_bytes(type);
-  if (bytes != 4 && bytes != 2) return std::nullopt;
+  if (bytes > 4) return std::nullopt;
   for (int64_t lanes = 16 / bytes; lanes > 1; lanes /= 2)
     if (auto vectors = with_lanes(*assign, loop, lanes, buffer)) return vectors;
   return std::nullopt;

@@ -319,11 +319,13 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
   EXPECT_THAT(text_of(copies(Float32, 8, 4, 2)), HasSubstr("*(float2*)&out[t * 8 + v + 2] ="));
   EXPECT_THAT(text_of(copies(Float16, 8, 8)), HasSubstr("*(uint4*)&out[t * 8] ="));
   EXPECT_THAT(text_of(copies(BFloat16, 4, 4)), HasSubstr("*(uint2*)&out[t * 4] ="));
+  EXPECT_THAT(text_of(copies(Int8, 16, 16)), HasSubstr("*(uint4*)&out[t * 16] ="));
+  EXPECT_THAT(text_of(copies(Int8, 4, 4)), HasSubstr("*(unsigned*)&out[t * 4] ="));
   EXPECT_THAT(text_of(copies(Float32, 16, 8)), HasSubstr("v < 8; v += 4"));
   EXPECT_THAT(text_of(copies(Float32, 8, 4), GpuDialect::OpenCl),
               HasSubstr("vstore4(vload4(0, &in[t * 8]), 0, &out[t * 8]);"));
   for (const Program& program :
-       {copies(Float32, 5, 4), copies(Float32, 8, 4, 1), copies(Float32, 8, 3), copies(Int8, 8, 4)})
+       {copies(Float32, 5, 4), copies(Float32, 8, 4, 1), copies(Float32, 8, 3), copies(Int8, 8, 3)})
     EXPECT_THAT(text_of(program), Not(testing::AnyOf(HasSubstr("2*)"), HasSubstr("4*)"))));
   std::vector<GpuCase> cases;
   for (const DType type : {Float32, Int32, Float16, BFloat16, Int8, Int64})
@@ -333,6 +335,11 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
           const Program program = copies(type, stride, lanes, offset);
           cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
         }
+  for (const int64_t lanes : {8, 16})
+    for (const int64_t offset : {0, 2, 8}) {
+      const Program program = copies(Int8, 16, lanes, offset);
+      cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+    }
   expect_twins_agree(cases);
 }
 
