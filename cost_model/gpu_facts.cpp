@@ -271,20 +271,25 @@ class GpuPhaseWalk {
     levels_.push_back(
         make_level(levels_, element, 0, schedules::lane_elements(tile), LoopKind::Vector));
     points_ = sample_warps(levels_);
-    double operands = 0;
-    for (const auto& [buffer, indices] :
-         {std::pair(by_row, row_indices(nest, dsl::var(nest.part->variable), dsl::var(element))),
-          std::pair(by_column, column_indices(nest, dsl::var(element)))}) {
-      operands += add_access(s, *buffer, indices, false, {}, share);
-      if (tile.input_error == 0) continue;
-      const Access access = make_access(*buffer, indices, levels_);
-      const double elements = distinct_elements(
-          access, levels_, [&](size_t level) { return is_straight(levels_[level]); });
-      s.instructions.arithmetic += split_instructions * elements * share;
-    }
+    const Expr i = dsl::var(element);
+    const double operands =
+        add_factor(s, tile, *by_row, row_indices(nest, dsl::var(nest.part->variable), i), share) +
+        add_factor(s, tile, *by_column, column_indices(nest, i), share);
     s.operands = std::max(s.operands, std::min(operands, most_operands));
     levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
     return {};
+  }
+
+  /// What lanes load for tiles and make of it; returns the registers that hold it.
+  double add_factor(SectionFacts& s, const schedules::TensorTile& tile, const Buffer& buffer,
+                    const std::vector<Expr>& indices, double share) {
+    const double registers = add_access(s, buffer, indices, false, {}, share);
+    if (tile.input_error == 0) return registers;
+    const double elements =
+        distinct_elements(make_access(buffer, indices, levels_), levels_,
+                          [&](size_t level) { return is_straight(levels_[level]); });
+    s.instructions.arithmetic += split_instructions * elements * share;
+    return tile.instructions > 1 ? 2 * registers : registers;  // big and small
   }
 
   Result<const Buffer*> find(const std::string& name, size_t rank) const {

@@ -54,7 +54,7 @@ TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   for (const SuiteInfo& info : suites()) {
     const auto items = suite(info.name);
     for (const SuiteItem& item : *items)
-      for (const DType type : {Float32, BFloat16}) {
+      for (const DType type : {Float32, BFloat16, Int8}) {
         if (item.workload.is_empty() || item.workload.op == "expr") continue;
         const auto workload = dsl::make_workload(item.workload.op, item.workload.attributes, type);
         if (!workload) continue;  // argmax and others have one type
