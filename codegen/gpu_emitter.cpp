@@ -126,10 +126,13 @@ class KernelPrinter : public CPrinter {
   virtual std::string copied(DType type, int64_t lanes, const std::string& to,
                              const std::string& from) const = 0;
   virtual std::string zeroed(DType type, int64_t lanes, const std::string& to) const = 0;
+  /// Prints a vector loop that reads at once what it stores one by one; false: it is a loop.
+  virtual bool print_scatter(const Loop&, int) { return false; }
   /// Prints a tile of the nest; false: it is loops like others.
   virtual bool print_tile(const TensorNest&, int) { return false; }
 
   int64_t threads() const { return threads_; }
+  void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
 
   VectorBuffer vector_buffer(const std::string& name) const {
     const auto found = dropped_.find(name);
@@ -305,7 +308,9 @@ class KernelPrinter : public CPrinter {
   // ---- loops and vectors --------------------------------------------------------------------
 
   void print_loop(const Loop& loop, int indent) override {
-    if (loop.kind == LoopKind::Vector && print_vectors(loop, indent)) return;
+    if (loop.kind == LoopKind::Vector &&
+        (print_vectors(loop, indent) || print_scatter(loop, indent)))
+      return;
     if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
     // Of a tensor tile without an instruction: what indexes the sums, so that they are registers.
     const bool is_unrolled = loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part)
@@ -397,6 +402,31 @@ class CudaPrinter final : public KernelPrinter {
   }
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
     return fmt::format("*({0}*)&{1} = {0}{{}};", vector_type(type, lanes), to);
+  }
+
+  bool print_scatter(const Loop& loop, int indent) override {
+    const auto from =
+        find_scatter(loop, [&](const std::string& name) { return vector_buffer(name); });
+    if (!from) return false;
+    const Assign& assign = *loop.body->front().as<Assign>();
+    const std::string& source = assign.value.as<dsl::Read>()->tensor;
+    const DType type = buffer(source).type;
+    const int64_t lanes = *dsl::as_int(loop.end), bytes = size_bytes(type);
+    access_as_vectors(source);
+    line(indent, "{");
+    line(indent + 1, fmt::format("const {0} tw_v = *(const {0}*)&{1};", vector_type(type, lanes),
+                                 element(buffer(source), *from)));
+    for (int64_t i = 0; i < lanes; ++i) {
+      std::vector<Expr> to;
+      for (const Expr& index : assign.indices)
+        to.push_back(dsl::substitute(index, {{loop.variable, Expr(i)}}));
+      std::string value = fmt::format("tw_v.{}", "xyzw"[i * bytes / 4]);
+      if (const int64_t shift = i * bytes % 4 * 8; shift > 0) value += fmt::format(" >> {}", shift);
+      if (bytes < 4) value = fmt::format("({})({})", storage_type(type), value);
+      line(indent + 1, fmt::format("{} = {};", element(buffer(assign.buffer), to), value));
+    }
+    line(indent, "}");
+    return true;
   }
 
   /// A call of the instruction, with what this lane has of the tile:

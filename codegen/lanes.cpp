@@ -132,6 +132,24 @@ std::optional<std::vector<Expr>> first_of_lanes(const VectorBuffer& buffer,
   return LaneIndex(lanes, "").first(buffer, indices);
 }
 
+std::optional<std::vector<Expr>> find_scatter(
+    const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
+  const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
+  const auto* read = assign ? assign->value.as<dsl::Read>() : nullptr;
+  if (!read || read->tensor == assign->buffer || assign->combine != schedules::Combine::None ||
+      !dsl::is_int(loop.begin, 0))
+    return std::nullopt;
+  const DType type = buffer(read->tensor).buffer.type;
+  const int64_t lanes = *dsl::as_int(loop.end), bytes = lanes * size_bytes(type);
+  if (buffer(assign->buffer).buffer.type != type || size_bytes(type) > 4 ||
+      (bytes != 8 && bytes != 16))
+    return std::nullopt;
+  std::vector<Expr> of_lane;
+  for (const Expr& i : read->indices)
+    of_lane.push_back(dsl::substitute(i, {{loop.variable, dsl::var(lane)}}));
+  return first_of_lanes(buffer(read->tensor), of_lane, lanes);
+}
+
 std::optional<Vectors> find_vectors(
     const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
   const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;

@@ -40,4 +40,11 @@ std::optional<Vectors> find_vectors(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
 
+/// `vector v in 0..8: to[v, i] = from[i, v]`: 8 or 16 bytes that are read at once from an aligned
+/// address, and stored one by one. The indices of what is read; nullopt where the loop is something
+/// else.
+std::optional<std::vector<schedules::Expr>> find_scatter(
+    const schedules::Loop& loop,
+    const std::function<VectorBuffer(const std::string& name)>& buffer);
+
 }  // namespace tw::codegen

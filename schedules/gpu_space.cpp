@@ -98,9 +98,10 @@ const TensorTile* tile_of(const StagePlan& plan, const Stage& stage, const Targe
 
 // ---- knobs ----------------------------------------------------------------------------------
 
-void add_tensor(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
+/// Whether there are any.
+bool add_tensor(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
   const auto tiles = tiles_for(plan, stage, target);
-  if (tiles.empty()) return;
+  if (tiles.empty()) return false;
   const std::string p = plan.name + ".";
   std::vector<int64_t> choices = {0};  // none, or the number of the tile
   for (size_t i = 1; i <= tiles.size(); ++i) choices.push_back(static_cast<int64_t>(i));
@@ -108,17 +109,20 @@ void add_tensor(const StagePlan& plan, const Stage& stage, const Target& target,
   knobs.add(p + "warps.rows", {1, 2, 4});
   knobs.add(p + "warps.columns", {1, 2, 4});
   knobs.add(p + "tiles", {1, 2, 4});  // along the reduction, in a block of it
+  return true;
 }
 
 void add_product(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
-  add_tensor(plan, stage, target, knobs);
+  const bool has_tiles = add_tensor(plan, stage, target, knobs);
   const std::string p = plan.name + ".";
   for (const auto& [name, axes] :
        {std::pair("rows", plan.product.rows), std::pair("columns", plan.product.columns)}) {
     knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, 128));
     knobs.add(p + "tile." + name, {1, 2, 4, 8});   // of a thread
     knobs.add(p + "together." + name, {1, 2, 4});  // of it, next to each other
-    knobs.add(p + "copy." + name, {0, 1});         // the reduction's neighbours next to each other
+    // The reduction's neighbours next to each other; for tensor tiles also several across at once.
+    knobs.add(p + "copy." + name,
+              has_tiles ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0, 1});
   }
   const int64_t length = extent_of(stage, names_of(stage.reduction));
   knobs.add(p + "kblock", powers(length, 4, 32));
@@ -420,7 +424,8 @@ class TensorProduct {
   }
 
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
-  /// eight rows side by side, of which warps write four elements each.
+  /// eight rows side by side, of which warps write four elements each. Or a thread reads several of
+  /// these rows at once.
   void copy(const std::string& name, const std::string& stage, const Loops& outside,
             const Loops& row) {
     if (stage.empty()) return;
@@ -434,6 +439,13 @@ class TensorProduct {
       loops = concat({steps_, outside, {depth}, row});
     }
     c_.schedule.add(Reorder{stage, concat({loops, vector})});
+    if (c_.value(plan_, "copy." + name) == 2) {
+      loops = concat({steps_, outside, {depth}});
+      std::string eight = fuse_all(c_, stage, row);
+      if (const int64_t lanes = 16 / size_bytes(tile_.operand); lanes < lane_rows)
+        loops.push_back(split_off(c_, stage, eight, lanes));
+      vector = {eight};
+    }
     std::string thread = fuse_all(c_, stage, loops);
     const std::string turns = split_off(c_, stage, thread, threads_ * lane_rows * lane_columns);
     c_.schedule.add(Reorder{stage, {thread, turns}});
@@ -604,7 +616,7 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
   const int64_t kblock = value("kblock"), unroll = value("unroll");
   for (const std::string name : {"rows", "columns"}) {
     const int64_t block = value("block." + name), tile = value("tile." + name);
-    if (tile > block || value("together." + name) > tile) return false;
+    if (tile > block || value("together." + name) > tile || value("copy." + name) > 1) return false;
     threads *= block / tile;
     sums *= tile;
     shared += block * kblock * size_bytes(compute.stage(plan).type);
@@ -705,8 +717,10 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
         prefer(p + "unroll", 4, 0.25);
         const std::vector<Expr> factors = operands_of(plan.stage(stage));
         for (const auto& [name, factor] : {std::pair("rows", 0), std::pair("columns", 1)})
-          score -= knobs.value(point, p + "copy." + name) !=
-                   reduces_along_memory(plan.stage(stage), factors[static_cast<size_t>(factor)]);
+          score -=
+              knobs.value(point, p + "copy." + name) !=
+              (reduces_along_memory(plan.stage(stage), factors[static_cast<size_t>(factor)]) ? 1
+                                                                                             : 2);
         score += far_better;
         continue;
       }

@@ -20,7 +20,7 @@ struct Space::State {
 
 namespace {
 
-constexpr int guesses = 400, gpu_guesses = 1000;  // with more knobs, of which many do not count
+constexpr int guesses = 400, gpu_guesses = 3000;  // with more knobs, of which many do not count
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {

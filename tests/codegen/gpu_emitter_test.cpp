@@ -343,6 +343,40 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
   expect_twins_agree(cases);
 }
 
+/// out[v, t] = in[t, v + offset] for v < lanes, by threads t.
+Program transposing_copy(DType type, int64_t lanes, int64_t offset = 0) {
+  const Expr t = var("t"), v = var("v");
+  return single_phase(
+      {argument("in", type, {4, 16}, false), argument("out", type, {lanes, 4}, true)}, {},
+      {threads(
+          "t", 4,
+          {vector("v", lanes, {assign("out", {v, t}, dsl::read("in", {t, v + offset}, type))})})});
+}
+
+TEST(GpuEmitter, CopiesThatAreDenseWhereTheyReadAreScattered) {
+  EXPECT_THAT(text_of(transposing_copy(Float32, 4)), HasSubstr(R"(
+      const float4 tw_v = *(const float4*)&in[t * 16];
+      out[t] = tw_v.x;
+      out[1 * 4 + t] = tw_v.y;
+      out[2 * 4 + t] = tw_v.z;
+      out[3 * 4 + t] = tw_v.w;
+)"));
+  EXPECT_THAT(text_of(transposing_copy(BFloat16, 8)),
+              HasSubstr("out[3 * 4 + t] = (unsigned short)(tw_v.y >> 16);"));
+  EXPECT_THAT(text_of(transposing_copy(Int8, 8, 8)), HasSubstr("*(const uint2*)&in[t * 16 + 8];"));
+  for (const Program& program :
+       {transposing_copy(Float32, 4, 1), transposing_copy(Float32, 3), transposing_copy(Int8, 4)})
+    EXPECT_THAT(text_of(program), Not(HasSubstr("tw_v")));
+  std::vector<GpuCase> cases;
+  for (const DType type : {Float32, Int32, Float16, BFloat16, Int8, Int64})
+    for (const int64_t lanes : {2, 4, 8})
+      for (const int64_t offset : {0, 1, 8}) {
+        const Program program = transposing_copy(type, lanes, offset);
+        cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+      }
+  expect_twins_agree(cases);
+}
+
 TEST(GpuEmitter, NamesNeverCollide) {
   const Expr t = var("thread"), b = var("block");
   const Program program = single_phase(
