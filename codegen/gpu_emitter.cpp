@@ -15,6 +15,7 @@
 #include "codegen/c_printer.h"
 #include "codegen/gpu_prelude.h"
 #include "codegen/lanes.h"
+#include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
 namespace tw::codegen {
@@ -33,7 +34,10 @@ using schedules::Phase;
 using schedules::Program;
 using schedules::Scope;
 using schedules::Stmt;
+using schedules::TensorNest;
+using schedules::TensorTile;
 using schedules::ThreadNest;
+using schedules::tile_part;
 
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
 constexpr int64_t shared_alignment = 16;           // of the widest vector access
@@ -120,8 +124,18 @@ class KernelPrinter : public CPrinter {
   virtual std::string copied(DType type, int64_t lanes, const std::string& to,
                              const std::string& from) const = 0;
   virtual std::string zeroed(DType type, int64_t lanes, const std::string& to) const = 0;
+  /// Prints a vector loop that reads at once what it stores one by one; false: it is a loop.
+  virtual bool print_scatter(const Loop&, int) { return false; }
+  /// Prints a tile of the nest; false: it is loops like others.
+  virtual bool print_tile(const TensorNest&, int) { return false; }
 
   int64_t threads() const { return threads_; }
+  void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
+
+  VectorBuffer vector_buffer(const std::string& name) const {
+    const auto found = dropped_.find(name);
+    return {buffer(name), found == dropped_.end() ? std::vector<size_t>{} : found->second};
+  }
 
  private:
   static std::string counted(int64_t n, std::string_view what) {
@@ -275,6 +289,7 @@ class KernelPrinter : public CPrinter {
     }
     const Block& body = *nest.loops.back()->body;
     const std::string before = body_;
+    nest_ = &nest;
     print(body, indent);  // to see which variables it uses
     const std::vector<std::string> numbers = numbered_by("thread", variables);
     const bool is_partial = nest.threads() < threads_;
@@ -284,14 +299,21 @@ class KernelPrinter : public CPrinter {
     line(indent, is_partial ? fmt::format("if (thread < {}) {{", nest.threads()) : "{");
     for (const std::string& number : numbers) line(indent + 1, number);
     print(body, indent + 1);
+    nest_ = nullptr;
     line(indent, "}");
   }
 
   // ---- loops and vectors --------------------------------------------------------------------
 
   void print_loop(const Loop& loop, int indent) override {
-    if (loop.kind == LoopKind::Vector && print_vectors(loop, indent)) return;
-    line(indent, loop.kind == LoopKind::Serial ? "#pragma unroll 1" : "#pragma unroll");
+    if (loop.kind == LoopKind::Vector &&
+        (print_vectors(loop, indent) || print_scatter(loop, indent)))
+      return;
+    if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
+    // Of a tensor tile without an instruction: what indexes the sums, so that they are registers.
+    const bool is_unrolled = loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part)
+                                                           : loop.kind != LoopKind::Serial;
+    line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
     line(indent, for_head(loop) + " {");
     print_body(*loop.body, indent + 1);
     line(indent, "}");
@@ -299,10 +321,8 @@ class KernelPrinter : public CPrinter {
 
   /// A dense copy, or zeros, with 16 bytes at a time or fewer; false where it is something else.
   bool print_vectors(const Loop& loop, int indent) {
-    const auto vectors = find_vectors(loop, [&](const std::string& name) -> VectorBuffer {
-      const auto found = dropped_.find(name);
-      return {buffer(name), found == dropped_.end() ? std::vector<size_t>{} : found->second};
-    });
+    const auto vectors =
+        find_vectors(loop, [&](const std::string& name) { return vector_buffer(name); });
     if (!vectors) return false;
     const Assign& assign = *loop.body->front().as<Assign>();
     const Buffer& b = buffer(assign.buffer);
@@ -332,6 +352,7 @@ class KernelPrinter : public CPrinter {
   }
 
   const int64_t threads_;
+  const ThreadNest* nest_ = nullptr;  // that is being printed
   bool is_together_ = true, uses_thread_ = false;
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
@@ -369,7 +390,9 @@ class CudaPrinter final : public KernelPrinter {
 
   static std::string vector_type(DType type, int64_t lanes) {
     if (size_bytes(type) == 4) return fmt::format("{}{}", type == Float32 ? "float" : "int", lanes);
-    return lanes == 2 ? "unsigned" : fmt::format("uint{}", lanes / 2);
+    const int64_t bytes = lanes * size_bytes(type);
+    if (bytes == 2) return "unsigned short";
+    return bytes == 4 ? "unsigned" : fmt::format("uint{}", bytes / 4);
   }
   std::string copied(DType type, int64_t lanes, const std::string& to,
                      const std::string& from) const override {
@@ -377,6 +400,91 @@ class CudaPrinter final : public KernelPrinter {
   }
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
     return fmt::format("*({0}*)&{1} = {0}{{}};", vector_type(type, lanes), to);
+  }
+
+  bool print_scatter(const Loop& loop, int indent) override {
+    const auto from =
+        find_scatter(loop, [&](const std::string& name) { return vector_buffer(name); });
+    if (!from) return false;
+    const Assign& assign = *loop.body->front().as<Assign>();
+    const std::string& source = assign.value.as<dsl::Read>()->tensor;
+    const DType type = buffer(source).type;
+    const int64_t lanes = *dsl::as_int(loop.end), bytes = size_bytes(type);
+    access_as_vectors(source);
+    line(indent, "{");
+    line(indent + 1, fmt::format("const {0} tw_v = *(const {0}*)&{1};", vector_type(type, lanes),
+                                 element(buffer(source), *from)));
+    for (int64_t i = 0; i < lanes; ++i) {
+      std::vector<Expr> to;
+      for (const Expr& index : assign.indices)
+        to.push_back(dsl::substitute(index, {{loop.variable, Expr(i)}}));
+      std::string value = fmt::format("tw_v.{}", "xyzw"[i * bytes / 4]);
+      if (const int64_t shift = i * bytes % 4 * 8; shift > 0) value += fmt::format(" >> {}", shift);
+      if (bytes < 4) value = fmt::format("({})({})", storage_type(type), value);
+      line(indent + 1, fmt::format("{} = {};", element(buffer(assign.buffer), to), value));
+    }
+    line(indent, "}");
+    return true;
+  }
+
+  /// A call of the instruction, with what this lane has of the tile:
+  ///   const float2 tw_a0 = *(const float2*)&a[...], tw_a1 = ..., tw_b = ...;
+  ///   tw_mma_m16n8k8_tf32(acc[0], acc[1], acc[2], acc[3], tw_a0.x, tw_a1.x, tw_a0.y, ...);
+  bool print_tile(const TensorNest& nest, int indent) override {
+    const TensorTile& tile = *nest.tile;
+    const Expr i = lane_number();
+    line(indent, "{");
+    declare_factors("tw_a0", tile, *nest.by_row, row_indices(nest, Expr(0), i), indent + 1);
+    declare_factors("tw_a1", tile, *nest.by_row, row_indices(nest, Expr(1), i), indent + 1);
+    declare_factors("tw_b", tile, *nest.by_column, column_indices(nest, i), indent + 1);
+    std::string sums;
+    for (int64_t part = 0; part < tile_part; ++part)
+      for (int64_t column = 0; column < tile_part; ++column) {
+        std::vector<Expr> at;
+        for (const Expr& index : nest.sum->indices)
+          at.push_back(dsl::substitute(
+              index, {{nest.part->variable, Expr(part)}, {nest.column->variable, Expr(column)}}));
+        sums += element(buffer(nest.sum->buffer), at) + ", ";
+      }
+    line(indent + 1, fmt::format("tw_{}({}tw_a0.x, tw_a1.x, tw_a0.y, tw_a1.y, tw_b.x, tw_b.y);",
+                                 tile.name, sums));
+    line(indent, "}");
+    return true;
+  }
+
+  /// Two registers of 32 bits. `indices` are of one element, by its number.
+  void declare_factors(std::string_view name, const TensorTile& tile, const dsl::Read& factor,
+                       const std::vector<Expr>& indices, int indent) {
+    const int64_t count = schedules::lane_elements(tile);
+    const std::string type = tile.operand == Float32 ? "float2" : "uint2";
+    std::string value;
+    if (const auto first = first_of_lanes(vector_buffer(factor.tensor), indices, count)) {
+      value = fmt::format("*(const {}*)&{}", type, element(buffer(factor.tensor), *first));
+    } else {
+      std::vector<std::string> halves;
+      for (int64_t half = 0; half < count; half += count / 2)
+        halves.push_back(packed(tile, factor, indices, half, half + count / 2));
+      value = fmt::format("{{{}}}", fmt::join(halves, ", "));
+    }
+    line(indent, fmt::format("const {} {} = {};", type, name, value));
+  }
+
+  /// Elements in one register, the first in the lowest bits.
+  std::string packed(const TensorTile& tile, const dsl::Read& factor,
+                     const std::vector<Expr>& indices, int64_t begin, int64_t end) {
+    std::string text;
+    for (int64_t i = begin; i < end; ++i) {
+      std::vector<Expr> at;
+      for (const Expr& index : indices)
+        at.push_back(dsl::substitute(index, {{lane_number().as<dsl::Var>()->name, Expr(i)}}));
+      const std::string one = element(buffer(factor.tensor), at);
+      const int bits = size_bytes(tile.operand) * 8;
+      if (bits == 32) return one;
+      text += fmt::format("{}(unsigned)({}){}", i == begin ? "" : " | ",
+                          bits == 16 ? "unsigned short" : "unsigned char", one);
+      if (i > begin) text += fmt::format(" << {}", (i - begin) * bits);
+    }
+    return text;
   }
 };
 

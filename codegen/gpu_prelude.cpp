@@ -17,7 +17,8 @@ struct Function {
   std::string_view text;
 };
 
-// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. None calls another.
+// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. None calls another but
+// those of tensor tiles.
 constexpr Function shared_functions[] = {
     {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
   return a / b - (a % b < 0);
@@ -104,6 +105,94 @@ constexpr Function cuda_functions[] = {
 )"},
 };
 
+// Tensor tiles that are more than one instruction, in the words of those that follow.
+constexpr Function tile_functions[] = {
+    {"tw_mma_m16n8k8_tf32(", R"(INLINE void tw_mma_m16n8k8_tf32(
+    float& c0, float& c1, float& c2, float& c3,
+    float a0, float a1, float a2, float a3, float b0, float b1) {
+  tw_mma_tf32(c0, c1, c2, c3, tw_to_tf32(a0), tw_to_tf32(a1), tw_to_tf32(a2), tw_to_tf32(a3),
+              tw_to_tf32(b0), tw_to_tf32(b1));
+}
+)"},
+    {"tw_mma_m16n8k8_3xtf32(", R"(INLINE void tw_mma_m16n8k8_3xtf32(
+    float& c0, float& c1, float& c2, float& c3,
+    float a0, float a1, float a2, float a3, float b0, float b1) {
+  const unsigned big_a0 = tw_big(a0), big_a1 = tw_big(a1);
+  const unsigned big_a2 = tw_big(a2), big_a3 = tw_big(a3);
+  const unsigned big_b0 = tw_big(b0), big_b1 = tw_big(b1);
+  tw_mma_tf32(c0, c1, c2, c3, tw_small(a0), tw_small(a1), tw_small(a2), tw_small(a3),
+              big_b0, big_b1);
+  tw_mma_tf32(c0, c1, c2, c3, big_a0, big_a1, big_a2, big_a3, tw_small(b0), tw_small(b1));
+  tw_mma_tf32(c0, c1, c2, c3, big_a0, big_a1, big_a2, big_a3, big_b0, big_b1);
+}
+)"},
+};
+
+// A tf32 is an f32 whose last 13 bits are zeros. In plain arithmetic, which compilers do once for
+// all tiles that share a factor, and not by cvt.rna.tf32 in assembler, which they repeat. NaN stays
+// NaN: its first bit is in the big part.
+constexpr Function tile_parts[] = {
+    {"tw_to_tf32(", R"(INLINE unsigned tw_to_tf32(float value) {
+  const unsigned bits = FLOAT_BITS(value);
+  return value != value ? bits : (bits + 0x1000u) & 0xffffe000u;
+}
+)"},
+    {"tw_big(", R"(INLINE unsigned tw_big(float value) {
+  return FLOAT_BITS(value) & 0xffffe000u;
+}
+)"},
+    {"tw_small(", R"(INLINE unsigned tw_small(float value) {
+  const float rest = value - BITS_FLOAT(FLOAT_BITS(value) & 0xffffe000u);
+  return (FLOAT_BITS(rest) + 0x1000u) & 0xffffe000u;
+}
+)"},
+};
+
+// Not volatile: a factor that tiles share is then loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16
+// loads instead of 48). No assembler is moved into a branch that only some lanes take.
+constexpr Function tile_instructions[] = {
+    {"tw_mma_tf32(", R"(INLINE void tw_mma_tf32(
+    float& c0, float& c1, float& c2, float& c3,
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+)"},
+    {"tw_mma_m16n8k16_f16(", R"(INLINE void tw_mma_m16n8k16_f16(
+    float& c0, float& c1, float& c2, float& c3,
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+)"},
+    {"tw_mma_m16n8k16_bf16(", R"(INLINE void tw_mma_m16n8k16_bf16(
+    float& c0, float& c1, float& c2, float& c3,
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+)"},
+    {"tw_mma_m16n8k32_s8(", R"(INLINE void tw_mma_m16n8k32_s8(
+    int& c0, int& c1, int& c2, int& c3,
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+)"},
+};
+
 constexpr Function opencl_functions[] = {
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   return vload_half(0, (const half*)&bits);
@@ -123,6 +212,8 @@ constexpr std::string_view words[] = {"INFINITY",     "NAN",
                                       "as_uint",      "asin",
                                       "barrier",      "block",
                                       "blockDim",     "blockIdx",
+                                      "char16",       "char2",
+                                      "char4",        "char8",
                                       "clamp",        "complex",
                                       "constant",     "cos",
                                       "double2",      "double4",
@@ -143,14 +234,17 @@ constexpr std::string_view words[] = {"INFINITY",     "NAN",
                                       "scratch",      "size_t",
                                       "sqrt",         "tanh",
                                       "thread",       "threadIdx",
-                                      "uchar",        "uint",
+                                      "uchar",        "uchar16",
+                                      "uchar2",       "uchar4",
+                                      "uchar8",       "uint",
                                       "uint2",        "uint4",
                                       "ulong",        "uniform",
                                       "unix",         "ushort",
                                       "ushort2",      "ushort4",
                                       "ushort8",      "vec_step",
-                                      "vload2",       "vload4",
-                                      "vload8",       "vload_half",
+                                      "vload16",      "vload2",
+                                      "vload4",       "vload8",
+                                      "vload_half",   "vstore16",
                                       "vstore2",      "vstore4",
                                       "vstore8",      "vstore_half_rte",
                                       "warpSize",     "write_only",
@@ -201,8 +295,11 @@ std::string functions_for(std::string_view body, std::span<const Function> funct
 }  // namespace
 
 std::string cuda_functions_for(std::string_view body) {
-  const std::string own = functions_for(body, cuda_functions, cuda_words);
-  std::string text = functions_for(body, shared_functions, cuda_words);
+  const std::string tiles = functions_for(body, tile_functions, cuda_words);
+  const std::string own = functions_for(body, cuda_functions, cuda_words) +
+                          functions_for(tiles + std::string(body), tile_instructions, cuda_words);
+  std::string text = functions_for(body, shared_functions, cuda_words) +
+                     functions_for(tiles, tile_parts, cuda_words) + tiles;
   if (!own.empty()) text.insert(0, fmt::format("#ifndef TW_HOST_TWIN\n{}#endif\n", own));
   return text.empty() ? text : text + "\n";
 }

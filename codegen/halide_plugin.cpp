@@ -258,8 +258,9 @@ class PhaseTranslator {
 
   HStmt translate_loop(const Loop& loop) {
     HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
-    // Threads of a task run one after the other.
-    const LoopKind kind = loop.kind == LoopKind::Thread ? LoopKind::Serial : loop.kind;
+    // Threads of a task run one after the other, and tensor tiles as the loops that they are.
+    const bool is_plain = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Tensor;
+    const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();
     const auto whole = whole_vector(loop);

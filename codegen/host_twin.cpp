@@ -47,6 +47,7 @@ extern "C" {
 struct tw_index { unsigned x; };
 tw_index blockIdx, threadIdx;
 void (*tw_barrier)(int line);
+void (*tw_warp_barrier)(int line);
 unsigned char* tw_shared;
 extern unsigned char __start_tw_shared_arrays[] __attribute__((weak));
 extern unsigned char __stop_tw_shared_arrays[] __attribute__((weak));
@@ -74,6 +75,43 @@ template <typename... A>
 static void tw_call(void (*kernel)(A...), void* const* arguments) {
   tw_call(kernel, arguments, tw_numbers<__integer_pack((int)sizeof...(A))...>());
 }
+
+)";
+
+// Instructions of tensor tiles: a lane hands its factors to all of its warp, and takes what the
+// hardware's layout says (PTX ISA, "Matrix Fragments for mma.m16n8k8" and those after it).
+constexpr std::string_view tensor_prelude = R"(
+static unsigned tw_factors[1024][6];  // of each thread: a0 to a3, b0 and b1
+static inline void tw_add(float& sum, float term) { sum += term; }
+static inline void tw_add(int& sum, int term) { sum = (int)((unsigned)sum + (unsigned)term); }
+
+// `packed` elements in a register; `element` takes one from it.
+template <int packed, typename Sum, typename Element>
+static void tw_mma(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1, unsigned a2,
+                   unsigned a3, unsigned b0, unsigned b1, Element element) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
+  const unsigned own[6] = {a0, a1, a2, a3, b0, b1};
+  memcpy(tw_factors[threadIdx.x], own, sizeof own);
+  tw_warp_barrier(1);
+  Sum* const sums[4] = {&c0, &c1, &c2, &c3};
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (unsigned k = 0; k < 8 * packed; ++k) {
+      const unsigned of_four = k / packed % 4, half = k / (4 * packed);
+      const unsigned a = tw_factors[warp + row % 8 * 4 + of_four][row / 8 + half * 2];
+      const unsigned b = tw_factors[warp + column * 4 + of_four][4 + half];
+      tw_add(*sums[i], element(a, k % packed) * element(b, k % packed));
+    }
+  }
+  tw_warp_barrier(2);
+}
+
+#define TW_MMA(name, Sum, packed, element)                                                        static inline void name(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,                                   unsigned a2, unsigned a3, unsigned b0, unsigned b1) {                     tw_mma<packed>(c0, c1, c2, c3, a0, a1, a2, a3, b0, b1,                                                         [](unsigned bits, unsigned i) { return element; });                            }
+// What is below a tf32 in the register, the hardware does not see.
+TW_MMA(tw_mma_tf32, float, 1, __uint_as_float(bits & ~0x1fffu))
+TW_MMA(tw_mma_m16n8k16_f16, float, 2, tw_from_f16((unsigned short)(bits >> 16 * i)))
+TW_MMA(tw_mma_m16n8k16_bf16, float, 2, __uint_as_float(bits >> 16 * i << 16))
+TW_MMA(tw_mma_m16n8k32_s8, int, 4, (int)(signed char)(bits >> 8 * i))
 
 )";
 
@@ -105,37 +143,51 @@ class Block {
     for (size_t i = 0; i < fibers_.size(); ++i) start(i);
     running_ = this;
     for (bool all_done = false; !all_done;) {
-      for (const size_t thread : order()) resume(thread);
+      for (const size_t thread : order())
+        if (fibers_[thread].may_run) resume(thread);
+      TW_TRY(const bool some_go_on, release_warps());
+      if (some_go_on) continue;
       TW_RETURN_IF_ERROR(check_arrivals());
       all_done = fibers_[0].line == done;
+      for (Fiber& fiber : fibers_) fiber.may_run = true;
     }
     return {};
   }
 
   /// What __syncthreads() calls.
-  static void arrive(int line) {
-    Block& block = *running_;
-    Fiber& fiber = block.fibers_[block.current_];
-    fiber.line = line;
-    swapcontext(&fiber.context, &block.scheduler_);
-  }
+  static void arrive(int line) { wait(line, false); }
+  /// What an instruction of a warp calls.
+  static void arrive_in_warp(int line) { wait(line, true); }
 
  private:
   static constexpr int done = -1;
+  static constexpr size_t warp = 32;
   struct Fiber {
     ucontext_t context;
-    int line = 0;  ///< of the barrier where it waits
+    int line = 0;             ///< of the barrier where it waits
+    bool is_of_warp = false;  ///< that barrier
+    bool may_run = true;
   };
+
+  static void wait(int line, bool is_of_warp) {
+    Block& block = *running_;
+    Fiber& fiber = block.fibers_[block.current_];
+    fiber.line = line;
+    fiber.is_of_warp = is_of_warp;
+    swapcontext(&fiber.context, &block.scheduler_);
+  }
 
   static void enter() {
     Block& block = *running_;
     block.call_(block.arguments_);
     block.fibers_[block.current_].line = done;
+    block.fibers_[block.current_].is_of_warp = false;
     // Returns to the scheduler, by uc_link.
   }
 
   void start(size_t thread) {
     ucontext_t& context = fibers_[thread].context;
+    fibers_[thread].may_run = true;
     getcontext(&context);
     context.uc_stack.ss_sp = stacks_ + thread * stack_bytes_;
     context.uc_stack.ss_size = stack_bytes_;
@@ -145,8 +197,35 @@ class Block {
 
   void resume(size_t thread) {
     current_ = thread;
+    fibers_[thread].may_run = false;
     *thread_number_ = static_cast<unsigned>(thread);
     swapcontext(&scheduler_, &fibers_[thread].context);
+  }
+
+  /// Lets the warps go on all of whose lanes wait for each other; whether there are any. A barrier
+  /// of a warp that some of its lanes do not reach is an error.
+  Result<bool> release_warps() {
+    bool any = false;
+    for (size_t first = 0; first < fibers_.size(); first += warp) {
+      const auto begin = fibers_.begin() + static_cast<ptrdiff_t>(first);
+      const auto end = begin + static_cast<ptrdiff_t>(std::min(warp, fibers_.size() - first));
+      if (std::none_of(begin, end, [](const Fiber& fiber) { return fiber.is_of_warp; })) continue;
+      if (end - begin != static_cast<ptrdiff_t>(warp) ||
+          std::any_of(begin, end, [&](const Fiber& fiber) {
+            return !fiber.is_of_warp || fiber.line != begin->line;
+          }))
+        return fail(
+            ErrorCode::Invalid,
+            fmt::format("[host twin] an instruction of a warp that not all lanes of threads "
+                        "{} to {} reach",
+                        first, first + warp - 1));
+      for (auto fiber = begin; fiber != end; ++fiber) {
+        fiber->may_run = true;
+        fiber->is_of_warp = false;
+      }
+      any = true;
+    }
+    return any;
   }
 
   Status check_arrivals() const {
@@ -231,7 +310,9 @@ struct HostTwin::Module {
 };
 
 std::string_view host_twin_prelude() {
-  static const std::string text = std::string(prelude) + c_functions_for("tw_from_f16( tw_to_f16(");
+  static const std::string text = std::string(prelude) +
+                                  c_functions_for("tw_from_f16( tw_to_f16(") +
+                                  std::string(tensor_prelude);
   return text;
 }
 
@@ -265,6 +346,7 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   TW_TRY(Index* const block_index, module_->find<Index>("blockIdx"));
   TW_TRY(Index* const thread_index, module_->find<Index>("threadIdx"));
   TW_TRY(auto* const barrier, module_->find<void (*)(int)>("tw_barrier"));
+  TW_TRY(auto* const warp_barrier, module_->find<void (*)(int)>("tw_warp_barrier"));
   TW_TRY(auto* const dynamic, module_->find<unsigned char*>("tw_shared"));
   TW_TRY(auto* const begin, module_->find<unsigned char*()>("tw_shared_begin"));
   TW_TRY(auto* const end, module_->find<unsigned char*()>("tw_shared_end"));
@@ -272,6 +354,7 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   DynamicShared shared(kernel.dynamic_shared_bytes);
   *dynamic = shared.data();
   *barrier = Block::arrive;
+  *warp_barrier = Block::arrive_in_warp;
   Block block(call, arguments.data(), kernel.threads, &thread_index->x);
   Order blocks(static_cast<size_t>(kernel.blocks), options);
   Order threads(static_cast<size_t>(kernel.threads), options);

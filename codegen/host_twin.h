@@ -8,8 +8,10 @@
 //     TW_RETURN_IF_ERROR(twin.launch(code.kernels[0], pointers, {.order = ThreadOrder::Backward}));
 //
 // Each thread of a block is a fiber that runs up to the next barrier before another has its turn,
-// so that a barrier that is missing shows in one order or another. Shared memory holds a pattern
-// when a block begins. Not thread-safe: launches of one twin share their blocks' memory.
+// so that a barrier that is missing shows in one order or another. Instructions of a warp are
+// barriers of its 32 threads, which exchange what the hardware's layout of tensor tiles says that
+// each has. Shared memory holds a pattern when a block begins. Not thread-safe: launches of one
+// twin share their blocks' memory.
 
 #include <cstdint>
 #include <memory>
@@ -37,8 +39,9 @@ class HostTwin {
   static Result<HostTwin> compile(const std::string& text, const std::vector<std::string>& kernels);
 
   /// Runs the kernel to its end; `arguments` are all of its pointers, scratch last. Invalid: some
-  /// threads reach a barrier that others do not, or a block writes past the shared memory of the
-  /// launch. Unaligned vectors and indices outside of arrays end the process with a message.
+  /// threads reach a barrier, or an instruction of their warp, that others do not, or a block
+  /// writes past the shared memory of the launch. Unaligned vectors and indices outside of arrays
+  /// end the process with a message.
   Status launch(const GpuKernel& kernel, const std::vector<void*>& arguments,
                 const TwinOptions& options = {}) const;
 

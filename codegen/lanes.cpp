@@ -125,6 +125,31 @@ std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_
 
 }  // namespace
 
+Expr lane_number() { return dsl::var(lane); }
+
+std::optional<std::vector<Expr>> first_of_lanes(const VectorBuffer& buffer,
+                                                const std::vector<Expr>& indices, int64_t lanes) {
+  return LaneIndex(lanes, "").first(buffer, indices);
+}
+
+std::optional<std::vector<Expr>> find_scatter(
+    const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
+  const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
+  const auto* read = assign ? assign->value.as<dsl::Read>() : nullptr;
+  if (!read || read->tensor == assign->buffer || assign->combine != schedules::Combine::None ||
+      !dsl::is_int(loop.begin, 0))
+    return std::nullopt;
+  const DType type = buffer(read->tensor).buffer.type;
+  const int64_t lanes = *dsl::as_int(loop.end), bytes = lanes * size_bytes(type);
+  if (buffer(assign->buffer).buffer.type != type || size_bytes(type) > 4 ||
+      (bytes != 8 && bytes != 16))
+    return std::nullopt;
+  std::vector<Expr> of_lane;
+  for (const Expr& i : read->indices)
+    of_lane.push_back(dsl::substitute(i, {{loop.variable, dsl::var(lane)}}));
+  return first_of_lanes(buffer(read->tensor), of_lane, lanes);
+}
+
 std::optional<Vectors> find_vectors(
     const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
   const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
@@ -134,7 +159,7 @@ std::optional<Vectors> find_vectors(
   if (read ? buffer(read->tensor).buffer.type != type : !is_zero(assign->value))
     return std::nullopt;
   const int64_t bytes = size_bytes(type);
-  if (bytes != 4 && bytes != 2) return std::nullopt;
+  if (bytes > 4) return std::nullopt;
   for (int64_t lanes = 16 / bytes; lanes > 1; lanes /= 2)
     if (auto vectors = with_lanes(*assign, loop, lanes, buffer)) return vectors;
   return std::nullopt;

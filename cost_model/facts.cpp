@@ -113,7 +113,7 @@ class PhaseWalk {
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
     const int outer_node = node_;
     const double outer_weight = weight_;
-    const bool serial = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Thread;
+    const bool serial = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
     if (serial) {
       open_node(levels_.back().trips, levels_.back().has_literal_bounds, false);
       weight_ = 1;

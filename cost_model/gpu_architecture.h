@@ -17,9 +17,10 @@ inline constexpr int shared_banks = 32;     ///< of 4 bytes each, one access a c
 struct GpuArchitecture {
   std::string_view name;
   int multiprocessors;
-  double clock_ghz;  ///< under load
-  double fma_lanes;  ///< f32 multiply-adds a cycle and multiprocessor
-  int threads;       ///< resident on a multiprocessor, here and below
+  double clock_ghz;   ///< under load
+  double fma_lanes;   ///< f32 multiply-adds a cycle and multiprocessor
+  double tensor_fma;  ///< those of 16-bit floats, by tensor tiles; of tf32 half, of bytes twice
+  int threads;        ///< resident on a multiprocessor, here and below
   int blocks;
   int64_t registers;     ///< of 32 bits
   int64_t shared_bytes;  ///< of which a block takes 1 KiB for itself

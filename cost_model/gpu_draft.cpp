@@ -17,8 +17,8 @@ constexpr double call_cycles = 4, call_instructions = 8;
 // L1 and shared memory hand out 128 bytes a cycle; one multiprocessor takes 64 from L2.
 constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_cycle = 64;
 // Cycles from Ampere and Hopper under micro-benchmarks (arXiv 2402.13499, 2208.11174): a
-// multiply-add 4, shared memory 25 to 30, L1 35, L2 about 260, DRAM about 600.
-constexpr double fma_latency = 4, shared_latency = 28, l1_latency = 35;
+// multiply-add 4, a tensor tile 33, shared memory 25 to 30, L1 35, L2 about 260, DRAM about 600.
+constexpr double fma_latency = 4, tensor_latency = 33, shared_latency = 28, l1_latency = 35;
 constexpr double l2_latency = 225, dram_latency = 350;  // more than the one before
 // A barrier after all have arrived; a block's start and end.
 constexpr double barrier_cycles = 25, block_cycles = 150;
@@ -52,6 +52,8 @@ Pipes pipes(const SectionFacts& s, double spills, const GpuArchitecture& gpu) {
   Pipes p;
   p.arithmetic = (i.fma + i.arithmetic) * warp_lanes / gpu.fma_lanes +
                  i.integer * warp_lanes / integer_lanes + i.calls * call_cycles;
+  // Beside the lanes.
+  p.arithmetic = std::max(p.arithmetic, s.tensor_fma / std::max(1.0, gpu.tensor_fma));
   p.issue = (i.total() + i.calls * call_instructions + spilled) / schedulers;
   p.memory =
       s.shared_cycles + std::max(i.global(), s.sectors / l1_sectors_per_cycle) + i.local + spilled;
@@ -72,7 +74,7 @@ double global_latency(const GpuPhaseFacts& phase) {
 double alone(const SectionFacts& s, const Pipes& p, double memory_latency) {
   // Warps stay in the part of the multiprocessor that they began in.
   const double parts = std::min(schedulers, s.warps) / schedulers;
-  const double chain = s.chain * fma_latency;
+  const double chain = std::max(s.chain * fma_latency, s.tensor_chain * tensor_latency);
   const double ahead = s.trips > 1 ? std::min(s.trips, turns_in_flight) : 1;
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? shared_latency : 0;

@@ -11,7 +11,7 @@ namespace tw::cost_model {
 
 /// Of one phase, in ns. All but the launch overlap.
 struct GpuPhaseCost {
-  double arithmetic = 0;  ///< lanes that multiply and add, and those of integers
+  double arithmetic = 0;  ///< lanes that multiply and add, and those of integers; tensor cores
   double issue = 0;       ///< instructions, whatever they are
   double shared = 0;      ///< shared memory and L1, which are one memory
   double latency = 0;     ///< of blocks that run one after another: memory, sums, barriers

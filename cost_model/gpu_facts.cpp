@@ -15,6 +15,7 @@
 #include "cost_model/iteration_space.h"
 #include "cost_model/lanes.h"
 #include "cost_model/operations.h"
+#include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
 namespace tw::cost_model {
@@ -44,6 +45,8 @@ constexpr double shared_granule = 128;
 constexpr int64_t widest_access = 16;
 // Divisions by constants: a shift or mask, or a multiplication of 64 bits with what is around it.
 constexpr double shift_instructions = 1, division_instructions = 8;
+// An f32 rounded to tf32, or split into two of them.
+constexpr double split_instructions = 4;
 // Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
 constexpr double condition_instructions = 2, loop_instructions = 1;
 
@@ -167,6 +170,8 @@ class GpuPhaseWalk {
   }
 
   Status visit_loop(const Loop& loop) {
+    if (loop.tile) return visit_tile(loop);
+    if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
     const double trips = levels_.back().trips, outer_executions = executions_;
     const Loop* outer = innermost_;
@@ -238,6 +243,53 @@ class GpuPhaseWalk {
     if (assign.combine != dsl::Combine::None)
       add_chain(s, make_access(*target, assign.indices, levels_));
     return {};
+  }
+
+  /// What a warp executes for a tile: loads of what its lanes have of the factors, and the
+  /// instructions.
+  Status visit_tile(const Loop& loop) {
+    if (!in_nest_) return fail(ErrorCode::Internal, "[extract features] a tensor tile of no warp");
+    TW_TRY(const schedules::TensorNest nest, schedules::tensor_nest(loop, nest_));
+    TW_TRY(const Buffer* by_row, find(nest.by_row->tensor, nest.by_row->indices.size()));
+    TW_TRY(const Buffer* by_column, find(nest.by_column->tensor, nest.by_column->indices.size()));
+    TW_TRY(const Buffer* sums, find(nest.sum->buffer, nest.sum->indices.size()));
+    const schedules::TensorTile& tile = *nest.tile;
+    SectionFacts& s = section();
+    const double share = s.executions > 0 ? executions_ / s.executions : 0;
+    const double instructions = copies() * tile.instructions * share;
+    const double fma = static_cast<double>(schedules::tile_rows * schedules::tile_columns) *
+                       static_cast<double>(tile.depth);
+    s.instructions.tensor += instructions;
+    s.tensor_fma += instructions * fma * size_bytes(tile.operand) / size_bytes(Float16);
+    const size_t outside = levels_.size();
+    for (const Loop* part : {nest.part, nest.column})
+      levels_.push_back(
+          make_level(levels_, part->variable, part->begin, part->end, LoopKind::Unrolled));
+    add_chain(s, make_access(*sums, nest.sum->indices, levels_));
+    s.tensor_chain = std::max(s.tensor_chain, s.chain * tile.instructions);
+    const std::string element = "%element";  // no variable of a program is named so
+    levels_.push_back(
+        make_level(levels_, element, 0, schedules::lane_elements(tile), LoopKind::Vector));
+    points_ = sample_warps(levels_);
+    const Expr i = dsl::var(element);
+    const double operands =
+        add_factor(s, tile, *by_row, row_indices(nest, dsl::var(nest.part->variable), i), share) +
+        add_factor(s, tile, *by_column, column_indices(nest, i), share);
+    s.operands = std::max(s.operands, std::min(operands, most_operands));
+    levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
+    return {};
+  }
+
+  /// What lanes load for tiles and make of it; returns the registers that hold it.
+  double add_factor(SectionFacts& s, const schedules::TensorTile& tile, const Buffer& buffer,
+                    const std::vector<Expr>& indices, double share) {
+    const double registers = add_access(s, buffer, indices, false, {}, share);
+    if (tile.input_error == 0) return registers;
+    const double elements =
+        distinct_elements(make_access(buffer, indices, levels_), levels_,
+                          [&](size_t level) { return is_straight(levels_[level]); });
+    s.instructions.arithmetic += split_instructions * elements * share;
+    return tile.instructions > 1 ? 2 * registers : registers;  // big and small
   }
 
   Result<const Buffer*> find(const std::string& name, size_t rank) const {
@@ -408,8 +460,10 @@ class GpuPhaseWalk {
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns) {
     const Access access = make_access(buffer, indices, levels_);
-    const double elements = distinct_elements(
-        access, levels_, [&](size_t level) { return is_straight(levels_[level]); });
+    // Of indices that wrap around, only the hull is known.
+    const double elements = std::min(
+        copies(), distinct_elements(access, levels_,
+                                    [&](size_t level) { return is_straight(levels_[level]); }));
     if (is_own(buffer.scope)) {
       if (is_in_memory(buffer, indices)) s.instructions.local += elements * turns;
       return 0;
@@ -640,9 +694,10 @@ class GpuPhaseWalk {
   std::vector<Expr> conditions_;                        // around, those that differ by thread
   const Loop* innermost_ = nullptr;                     // serial or thread loop
   bool in_nest_ = false;
-  double executions_ = 1;      // by one block
-  bool has_waited_ = false;    // since the last barrier, for global loads
-  double barrier_copies_ = 1;  // of it, in unrolled loops
+  schedules::ThreadNest nest_;  // around, in a nest
+  double executions_ = 1;       // by one block
+  bool has_waited_ = false;     // since the last barrier, for global loads
+  double barrier_copies_ = 1;   // of it, in unrolled loops
   std::vector<WarpPoint> points_;
   std::map<const Loop*, size_t> section_of_;  // by its innermost loop
 
@@ -656,6 +711,7 @@ class GpuPhaseWalk {
 
 void WarpInstructions::add(const WarpInstructions& other, double times) {
   fma += times * other.fma;
+  tensor += times * other.tensor;
   arithmetic += times * other.arithmetic;
   calls += times * other.calls;
   integer += times * other.integer;

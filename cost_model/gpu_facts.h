@@ -16,6 +16,7 @@ namespace tw::cost_model {
 
 struct WarpInstructions {
   double fma = 0;         ///< multiply and add in one
+  double tensor = 0;      ///< of tensor tiles
   double arithmetic = 0;  ///< other arithmetic on elements
   double calls = 0;       ///< exp, tanh, ...
   double integer = 0;     ///< indices, conditions, loop counters
@@ -24,7 +25,9 @@ struct WarpInstructions {
   double local = 0;   ///< of a thread's own buffer at an index that is no constant
 
   double global() const { return global_loads + global_stores; }
-  double total() const { return fma + arithmetic + calls + integer + global() + shared + local; }
+  double total() const {
+    return fma + tensor + arithmetic + calls + integer + global() + shared + local;
+  }
   void add(const WarpInstructions& other, double times);
 };
 
@@ -39,6 +42,8 @@ struct SectionFacts {
   double shared_cycles = 0;  ///< of the banks
   double accumulators = 1;   ///< independent sums
   double chain = 0;          ///< updates of one of them, one after another
+  double tensor_chain = 0;   ///< of these, by tensor tiles
+  double tensor_fma = 0;     ///< multiply-adds of a warp by tensor tiles, as of 16-bit floats
   double operands = 0;       ///< registers for values on their way
   double trips = 1;          ///< of the innermost serial loop, where each thread has its own
   double waits = 0;          ///< for global loads that none since a barrier has asked for

@@ -8,6 +8,7 @@
 
 #include "base/integer.h"
 #include "schedules/nest.h"
+#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 
@@ -23,6 +24,8 @@ constexpr int64_t most_sums = 128;
 // Statements of a product's innermost loop: beyond, compiling takes longer than they save.
 constexpr int64_t most_products = 512;
 constexpr int64_t least_threads = 32, warp = 32;
+// Registers of a block, and those of a thread that hold neither sums nor factors.
+constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 
 Loops concat(std::initializer_list<Loops> parts) {
   Loops all;
@@ -52,16 +55,74 @@ std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most) {
   return values;
 }
 
+bool is_product(const StagePlan& plan) { return !plan.product.rows.empty(); }
+
+// ---- tensor tiles ---------------------------------------------------------------------------
+
+/// Whether the dimension that is contiguous in the output is the product's rows.
+bool rows_are_last(const StagePlan& plan, const Stage& stage) {
+  const auto& rows = plan.product.rows;
+  return std::find(rows.begin(), rows.end(), stage.axes.back().name) != rows.end();
+}
+
+/// Tiles that compute what the stage means as exactly as its type does, where it is not too small
+/// for them.
+std::vector<const TensorTile*> tiles_for(const StagePlan& plan, const Stage& stage,
+                                         const Target& target) {
+  std::vector<const TensorTile*> tiles;
+  if (!is_product(plan)) return tiles;
+  const bool rows_last = rows_are_last(plan, stage);
+  const int64_t rows = extent_of(stage, rows_last ? plan.product.columns : plan.product.rows);
+  const int64_t columns = extent_of(stage, rows_last ? plan.product.rows : plan.product.columns);
+  const int64_t length = extent_of(stage, names_of(stage.reduction));
+  const std::vector<Expr> factors = operands_of(stage);
+  for (const TensorTile& tile : tensor_tiles()) {
+    // The last bits of an f32.
+    const bool is_exact = tile.input_error <= 0x1p-20;
+    const bool fits = stage.type == tile.accumulator &&
+                      std::all_of(factors.begin(), factors.end(), [&](const Expr& factor) {
+                        return unwidened(factor).type() == tile.operand;
+                      });
+    if (is_exact && fits && gpu_architecture(target) >= tile.least_architecture &&
+        rows >= tile_rows && columns >= tile_columns && length >= tile.depth)
+      tiles.push_back(&tile);
+  }
+  return tiles;
+}
+
+/// The tile that the knob says; null for none.
+const TensorTile* tile_of(const StagePlan& plan, const Stage& stage, const Target& target,
+                          int64_t knob) {
+  return knob == 0 ? nullptr : tiles_for(plan, stage, target)[static_cast<size_t>(knob) - 1];
+}
+
 // ---- knobs ----------------------------------------------------------------------------------
 
-void add_product(const StagePlan& plan, const Stage& stage, Knobs& knobs) {
+/// Whether there are any.
+bool add_tensor(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
+  const auto tiles = tiles_for(plan, stage, target);
+  if (tiles.empty()) return false;
+  const std::string p = plan.name + ".";
+  std::vector<int64_t> choices = {0};  // none, or the number of the tile
+  for (size_t i = 1; i <= tiles.size(); ++i) choices.push_back(static_cast<int64_t>(i));
+  knobs.add(p + "tensor", choices);
+  knobs.add(p + "warps.rows", {1, 2, 4});
+  knobs.add(p + "warps.columns", {1, 2, 4});
+  knobs.add(p + "tiles", {1, 2, 4});  // along the reduction, in a block of it
+  return true;
+}
+
+void add_product(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
+  const bool has_tiles = add_tensor(plan, stage, target, knobs);
   const std::string p = plan.name + ".";
   for (const auto& [name, axes] :
        {std::pair("rows", plan.product.rows), std::pair("columns", plan.product.columns)}) {
     knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, 128));
     knobs.add(p + "tile." + name, {1, 2, 4, 8});   // of a thread
     knobs.add(p + "together." + name, {1, 2, 4});  // of it, next to each other
-    knobs.add(p + "copy." + name, {0, 1});         // the reduction's neighbours next to each other
+    // The reduction's neighbours next to each other; for tensor tiles also several across at once.
+    knobs.add(p + "copy." + name,
+              has_tiles ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0, 1});
   }
   const int64_t length = extent_of(stage, names_of(stage.reduction));
   knobs.add(p + "kblock", powers(length, 4, 32));
@@ -127,8 +188,7 @@ class Product {
     const Dimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
     const Loops reduction = split_reduction();
     // The threads whose results are next to each other are next to each other.
-    const bool rows_last =
-        std::find(axes.rows.begin(), axes.rows.end(), stage_.axes.back().name) != axes.rows.end();
+    const bool rows_last = rows_are_last(plan_, stage_);
     const Dimension& outer = rows_last ? columns : rows;
     const Dimension& inner = rows_last ? rows : columns;
     const Loops blocks = concat({axes.batch, {outer.block, inner.block}});
@@ -245,6 +305,168 @@ class Product {
   std::string unrolled_;  // of it, or none
 };
 
+/// What one dimension of a block's tile becomes where warps compute it by tensor tiles: a warp has
+/// neighbouring tiles, and in each of them a lane two rows eight apart, or two columns that are
+/// neighbours.
+struct TiledDimension {
+  std::string block;   ///< outside of the block's tile
+  Loops warps, tiles;  ///< a loop or none each
+  std::string lane;    ///< of 8 in a column, or of 4 in a row
+  std::string part;    ///< of a lane: the loop of 2
+
+  Loops outside() const { return concat({warps, tiles}); }
+};
+
+class TensorProduct {
+ public:
+  TensorProduct(Construction& c, const StagePlan& plan, const TensorTile& tile)
+      : c_(c), plan_(plan), stage_(c.plan().stage(plan)), tile_(tile) {}
+
+  void construct() {
+    const ProductAxes& axes = plan_.product;
+    c_.schedule.add(
+        Reorder{plan_.name, concat({axes.batch, axes.rows, axes.columns, all_reduction()})});
+    // Of a tile's columns a lane has neighbours: they are what is contiguous in the output.
+    const bool rows_last = rows_are_last(plan_, stage_);
+    const std::string names[] = {"rows", "columns"};
+    const Loops* const of_names[] = {&axes.rows, &axes.columns};
+    const size_t outer_at = rows_last ? 1 : 0, inner_at = 1 - outer_at;
+    const TiledDimension outer = rows(names[outer_at], *of_names[outer_at]);
+    const TiledDimension inner = columns(names[inner_at], *of_names[inner_at]);
+    split_reduction();
+    const Loops blocks = concat({axes.batch, {outer.block, inner.block}});
+    const Loops threads = concat({outer.warps, inner.warps, {outer.lane, inner.lane}});
+    c_.schedule.add(Reorder{plan_.name, concat({blocks,
+                                                outside_,
+                                                threads,
+                                                steps_,
+                                                outer.tiles,
+                                                inner.tiles,
+                                                {outer.part, inner.part, depth_}})});
+    c_.schedule.add(CacheWrite{plan_.name, inner.block});
+    // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
+    const Loops outer_row = {outer.part, outer.lane}, inner_row = {inner.lane, inner.part};
+    const std::string first =
+        cache(outer_at, concat({steps_, outer.outside(), outer_row, {depth_}}));
+    const std::string second =
+        cache(inner_at, concat({steps_, inner.outside(), inner_row, {depth_}}));
+    for (const std::string& loop : blocks) c_.schedule.add(Parallel{plan_.name, loop});
+    for (const std::string& loop : threads) c_.schedule.add(Bind{plan_.name, loop});
+    for (const std::string& loop : concat({unrolled_, outer.tiles, inner.tiles}))
+      c_.schedule.add(Unroll{plan_.name, loop});
+    c_.schedule.add(Tensorize{plan_.name, outer.part, std::string(tile_.name)});
+    copy(names[outer_at], first, concat({outer.outside(), {outer.part}}), {outer.lane});
+    copy(names[inner_at], second, inner.outside(), inner_row);
+  }
+
+ private:
+  Loops all_reduction() const {
+    Loops loops = names_of(stage_.reduction);
+    std::erase(loops, plan_.main_reduction);
+    if (!plan_.main_reduction.empty()) loops.push_back(plan_.main_reduction);
+    return loops;
+  }
+
+  TiledDimension tile(const std::string& name, const Loops& axes, int64_t extent,
+                      std::string& loop) {
+    const int64_t block = c_.value(plan_, "block." + name);
+    const int64_t warps = c_.value(plan_, "warps." + name);
+    threads_ *= warps;
+    loop = fuse_all(c_, plan_.name, axes);
+    TiledDimension d;
+    d.block = split_off(c_, plan_.name, loop, block);
+    if (warps > 1) d.warps = {split_off(c_, plan_.name, loop, block / warps)};
+    if (block / warps > extent) d.tiles = {split_off(c_, plan_.name, loop, extent)};
+    return d;
+  }
+
+  TiledDimension rows(const std::string& name, const Loops& axes) {
+    std::string loop;
+    TiledDimension d = tile(name, axes, tile_rows, loop);
+    d.part = split_off(c_, plan_.name, loop, lane_rows);
+    d.lane = loop;
+    return d;
+  }
+
+  TiledDimension columns(const std::string& name, const Loops& axes) {
+    std::string loop;
+    TiledDimension d = tile(name, axes, tile_columns, loop);
+    d.lane = split_off(c_, plan_.name, loop, tile_part);
+    d.part = loop;
+    return d;
+  }
+
+  void split_reduction() {
+    const int64_t tiles = c_.value(plan_, "tiles");
+    Loops loops = all_reduction();
+    std::string loop = loops.back();
+    loops.pop_back();
+    if (c_.value(plan_, "fused") == 1) {
+      loop = fuse_all(c_, plan_.name, concat({loops, {loop}}));
+      loops.clear();
+    }
+    loops.push_back(split_off(c_, plan_.name, loop, tiles * tile_.depth));
+    outside_ = loops;
+    if (tiles > 1) steps_ = {split_off(c_, plan_.name, loop, tile_.depth)};
+    if (c_.value(plan_, "unroll") > 1) unrolled_ = steps_;
+    depth_ = loop;
+  }
+
+  /// The name of the new stage.
+  std::string cache(size_t operand, const Loops& loops) {
+    c_.schedule.add(
+        CacheOperand{plan_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
+    if (c_.schedule.error()) return {};
+    const auto& stages = c_.schedule.nest().stages;
+    const auto at = std::find_if(stages.begin(), stages.end(),
+                                 [&](const StageNest& s) { return s.stage.name == plan_.name; });
+    return std::prev(at)->stage.name;
+  }
+
+  /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
+  /// eight rows side by side, of which warps write four elements each. Or a thread reads several of
+  /// these rows at once.
+  void copy(const std::string& name, const std::string& stage, const Loops& outside,
+            const Loops& row) {
+    if (stage.empty()) return;
+    std::string depth = depth_;
+    Loops loops, vector;
+    if (c_.value(plan_, "copy." + name) == 1) {
+      const std::string outer = split_off(c_, stage, depth, 16 / size_bytes(tile_.operand));
+      loops = concat({outside, row, steps_, {outer}});
+      vector = {depth};
+    } else {
+      loops = concat({steps_, outside, {depth}, row});
+    }
+    c_.schedule.add(Reorder{stage, concat({loops, vector})});
+    if (c_.value(plan_, "copy." + name) == 2) {
+      loops = concat({steps_, outside, {depth}});
+      std::string eight = fuse_all(c_, stage, row);
+      if (const int64_t lanes = 16 / size_bytes(tile_.operand); lanes < lane_rows)
+        loops.push_back(split_off(c_, stage, eight, lanes));
+      vector = {eight};
+    }
+    std::string thread = fuse_all(c_, stage, loops);
+    const std::string turns = split_off(c_, stage, thread, threads_ * lane_rows * lane_columns);
+    c_.schedule.add(Reorder{stage, {thread, turns}});
+    c_.schedule.add(Bind{stage, thread});
+    for (const std::string& lanes : vector) c_.schedule.add(Vectorize{stage, lanes});
+    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
+    const int at = nest ? nest->find_loop(turns) : -1;
+    if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
+      c_.schedule.add(Unroll{stage, turns});
+  }
+
+  Construction& c_;
+  const StagePlan& plan_;
+  const Stage& stage_;
+  const TensorTile& tile_;
+  int64_t threads_ = 1;    // warps
+  Loops outside_, steps_;  // of the reduction: around its blocks and over them; tiles of a block
+  Loops unrolled_;         // of these
+  std::string depth_;      // of a tile
+};
+
 /// Where the producers of a root stage may go.
 struct Site {
   std::string loop;     ///< none: nowhere
@@ -332,12 +554,15 @@ bool reads_stay_inside(const ComputePlan& plan, const StagePlan& stage,
   });
 }
 
-bool is_product(const StagePlan& plan) { return !plan.product.rows.empty(); }
-
 Site construct_root(Construction& c, const StagePlan& plan) {
   if (c.plan().stage(plan).axes.empty()) return {};  // a single number: one thread
   if (is_product(plan)) {
-    Product(c, plan).construct();
+    const int64_t tensor = c.value(plan, "tensor");
+    if (const auto* tile = tile_of(plan, c.plan().stage(plan), c.plan().target, tensor)) {
+      TensorProduct(c, plan, *tile).construct();
+    } else {
+      Product(c, plan).construct();
+    }
     return {};
   }
   if (plan.role == Role::Lanes) return construct_lanes(c, plan);
@@ -346,16 +571,52 @@ Site construct_root(Construction& c, const StagePlan& plan) {
 
 // ---- constraints ----------------------------------------------------------------------------
 
+bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& plan,
+                                const TensorTile& tile, const Knobs& knobs, const Point& point) {
+  const auto value = [&](const std::string& name) {
+    return knobs.value(point, plan.name + "." + name, 1);
+  };
+  const Stage& stage = compute.stage(plan);
+  const std::string& split =
+      plan.main_reduction.empty() ? stage.reduction.back().name : plan.main_reduction;
+  const bool fused = knobs.value(point, plan.name + ".fused") == 1;
+  const int64_t length = extent_of(stage, fused ? names_of(stage.reduction) : Loops{split});
+  if (round_up(length, value("tiles") * tile.depth) > 2 * length) return false;  // mostly padding
+  const bool rows_last = rows_are_last(plan, stage);
+  int64_t threads = warp, tiles = 1, shared = 0, factors = 0;
+  for (const std::string name : {"rows", "columns"}) {
+    const bool are_rows = (name == "columns") == rows_last;
+    const int64_t block = value("block." + name), warps = value("warps." + name);
+    const int64_t extent = are_rows ? tile_rows : tile_columns;
+    if (block % (warps * extent) != 0) return false;
+    threads *= warps;
+    tiles *= block / warps / extent;
+    // Two registers for each eight rows or columns, and as many for what splitting leaves.
+    factors += block / warps / 8 * 2 * (tile.instructions > 1 ? 2 : 1);
+    shared += block * value("tiles") * tile.depth * size_bytes(tile.operand);
+  }
+  const int64_t sums = tiles * tile_part * tile_part;
+  const int64_t registers =
+      std::min<int64_t>(compute.target.block.registers_per_thread, most_block_registers / threads);
+  return threads <= compute.target.block.threads && sums <= most_sums &&
+         sums + factors + own_registers <= registers &&
+         tiles * value("tiles") * tile.instructions <= most_products &&
+         shared <= compute.target.block.shared_bytes;
+}
+
 bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
                          const Point& point) {
   const auto value = [&](const std::string& name) {
     return knobs.value(point, plan.name + "." + name, 1);
   };
+  const int64_t tensor = knobs.value(point, plan.name + ".tensor", 0);
+  if (const auto* tile = tile_of(plan, compute.stage(plan), compute.target, tensor))
+    return is_sensible_tensor_product(compute, plan, *tile, knobs, point);
   int64_t threads = 1, sums = 1, shared = 0;
   const int64_t kblock = value("kblock"), unroll = value("unroll");
   for (const std::string name : {"rows", "columns"}) {
     const int64_t block = value("block." + name), tile = value("tile." + name);
-    if (tile > block || value("together." + name) > tile) return false;
+    if (tile > block || value("together." + name) > tile || value("copy." + name) > 1) return false;
     threads *= block / tile;
     sums *= tile;
     shared += block * kblock * size_bytes(compute.stage(plan).type);
@@ -363,6 +624,33 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
   return threads >= least_threads && threads <= compute.target.block.threads && sums <= most_sums &&
          unroll <= kblock && sums * unroll <= most_products &&
          shared <= compute.target.block.shared_bytes;
+}
+
+// ---- plainness ------------------------------------------------------------------------------
+
+// More than all else that plainness says of a stage.
+constexpr double far_better = 100;
+
+/// Three instructions of tf32 for one product beat f32 lanes on the large chips alone: others have
+/// a quarter of the tensor cores, and as many lanes.
+bool is_worth_it(const TensorTile& tile, const Target& target) {
+  const int architecture = gpu_architecture(target);
+  return tile.instructions == 1 || architecture == 80 || architecture == 90 || architecture == 100;
+}
+
+/// Whether neighbours in memory are terms of one sum.
+bool reduces_along_memory(const Stage& stage, const Expr& factor) {
+  const auto uses_any = [](const Expr& index, const std::vector<Axis>& axes) {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](const Axis& axis) { return dsl::uses_var(index, axis.name); });
+  };
+  bool along = false;
+  for_each_read(factor, [&](const dsl::Read& read) {
+    if (read.indices.empty()) return;
+    const Expr& last = read.indices.back();
+    along |= uses_any(last, stage.reduction) && !uses_any(last, stage.axes);
+  });
+  return along;
 }
 
 }  // namespace
@@ -375,7 +663,7 @@ Knobs gpu_knobs_of(const ComputePlan& plan) {
     if (stage.placeable) knobs.add(stage.name + ".place", {0, 1});
     if (definition.axes.empty()) continue;
     if (is_product(stage)) {
-      add_product(stage, definition, knobs);
+      add_product(stage, definition, plan.target, knobs);
     } else if (stage.role == Role::Lanes) {
       add_lanes(stage, definition, plan.target, knobs);
     } else {
@@ -417,6 +705,27 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
   };
   for (const StagePlan& stage : plan.stages) {
     const std::string p = stage.name + ".";
+    if (is_product(stage)) {
+      const int64_t tensor = knobs.value(point, p + "tensor", 0);
+      const TensorTile* tile = tile_of(stage, plan.stage(stage), plan.target, tensor);
+      if (tile && is_worth_it(*tile, plan.target)) {
+        for (const std::string name : {"rows", "columns"}) {
+          prefer(p + "block." + name, 64, 1);
+          prefer(p + "warps." + name, 2, 1);
+        }
+        prefer(p + "tiles", 2, 0.5);
+        prefer(p + "unroll", 4, 0.25);
+        const std::vector<Expr> factors = operands_of(plan.stage(stage));
+        for (const auto& [name, factor] : {std::pair("rows", 0), std::pair("columns", 1)})
+          score -=
+              knobs.value(point, p + "copy." + name) !=
+              (reduces_along_memory(plan.stage(stage), factors[static_cast<size_t>(factor)]) ? 1
+                                                                                             : 2);
+        score += far_better;
+        continue;
+      }
+      if (tile) score -= far_better;
+    }
     for (const std::string name : {"rows", "columns"}) {
       prefer(p + "block." + name, 64, 1);
       prefer(p + "tile." + name, 4, 2);

@@ -84,8 +84,8 @@ class Replacement {
       BlockPtr body = in(loop->body);
       if (begin.same_node(loop->begin) && end.same_node(loop->end) && body == loop->body)
         return std::nullopt;
-      return Stmt{
-          Loop{loop->variable, std::move(begin), std::move(end), loop->kind, std::move(body)}};
+      return Stmt{Loop{loop->variable, std::move(begin), std::move(end), loop->kind,
+                       std::move(body), loop->tile}};
     }
     if (const If* branch = stmt.as<If>()) {
       Expr condition = in(branch->condition);
@@ -145,7 +145,8 @@ Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
   if (!only)
-    return single({Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body))}});
+    return single(
+        {Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body)), loop.tile}});
   Constraints inside, outside;
   const Constraints all = split_condition(only->condition);
   for (const Affine& affine : all.affine)
@@ -154,9 +155,8 @@ Block hoist_loop(const Loop& loop) {
     (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
   Block kept = loop.kind == LoopKind::Thread ? guarded_in_threads(conjunction(inside), *only->body)
                                              : guarded(conjunction(inside), *only->body);
-  return guarded(
-      conjunction(outside),
-      single({Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(kept))}}));
+  return guarded(conjunction(outside), single({Loop{loop.variable, loop.begin, loop.end, loop.kind,
+                                                    block(std::move(kept)), loop.tile}}));
 }
 
 Block hoist_allocate(const Allocate& allocate) {
@@ -420,7 +420,8 @@ Block Resolver::peel(const Loop& loop, const Steady& steady) {
   for (int64_t i = begin; i < low; ++i)
     append(resolve(*substitute_in(loop.body, loop.variable, Expr(i))), result);
   if (low < high)
-    append(resolve_loop(Loop{loop.variable, Expr(low), Expr(high), loop.kind, loop.body}, false),
+    append(resolve_loop(Loop{loop.variable, Expr(low), Expr(high), loop.kind, loop.body, loop.tile},
+                        false),
            result);
   for (int64_t i = high; i < end; ++i)
     append(resolve(*substitute_in(loop.body, loop.variable, Expr(i))), result);

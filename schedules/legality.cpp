@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <string_view>
 
 #include "schedules/bounds.h"
+#include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
 namespace tw::schedules {
@@ -118,9 +120,15 @@ class Checker {
 
 }  // namespace
 
+int gpu_architecture(const Target& target) {
+  const size_t digits = target.gpu.find_first_of("0123456789");
+  return digits == std::string::npos ? 0 : std::atoi(target.gpu.c_str() + digits);
+}
+
 Limits limits_of(const Target& target) {
   Limits limits;
   if (!target.is_gpu()) return limits;
+  limits.gpu_architecture = gpu_architecture(target);
   limits.threads = target.block.threads;
   limits.shared_bytes = target.block.shared_bytes;
   return limits;
@@ -155,6 +163,7 @@ Status check_legal(const Program& program, const Limits& limits) {
   Checker checker(program);
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
+    TW_RETURN_IF_ERROR(check_tensor_tiles(phase, limits));
     if (unrolled_statements(*phase.body) > limits.unrolled_statements)
       return too_large(phase.name, limits);
     if (has_threads(*phase.body)) {

@@ -14,7 +14,11 @@ struct Limits {
   int64_t threads = 1024;              ///< of one task
   int64_t shared_bytes = 48 << 10;     ///< between the threads of a task
   int64_t thread_bytes = 4 << 10;      ///< of one thread, in registers or on its stack
+  int gpu_architecture = 0;            ///< 80: sm_80; 0: tensor tiles run as loops, any does
 };
+
+/// 90 of "sm_90a"; 0 of a target that has no such name.
+int gpu_architecture(const Target& target);
 
 /// Those of a target: blocks of GPUs have theirs.
 Limits limits_of(const Target& target);

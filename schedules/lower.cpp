@@ -126,7 +126,16 @@ class Emitter {
   }
 
   static Block loop(const NestLoop& l, Block body) {
-    return single({Loop{l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body))}});
+    return single(
+        {Loop{l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body)), l.tile}});
+  }
+
+  /// Beside the sum, where a tensor tile's sums are cleared and written: a lane's neighbours are a
+  /// vector.
+  static NestLoop beside_sum(NestLoop l) {
+    if (l.kind == LoopKind::Tensor) l.kind = l.tile ? LoopKind::Unrolled : LoopKind::Vector;
+    l.tile = nullptr;
+    return l;
   }
 
   Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
@@ -178,8 +187,8 @@ class Emitter {
     if (i == s.loops.size()) return leaf();
     if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
     Block inner = loops(s, i + 1, with_reduction, leaf);
-    if (with_reduction) inner = with_placed(s, s.loops[i], std::move(inner));
-    return loop(s.loops[i], std::move(inner));
+    if (!with_reduction) return loop(beside_sum(s.loops[i]), std::move(inner));
+    return loop(s.loops[i], with_placed(s, s.loops[i], std::move(inner)));
   }
 
   /// The stage's expression over loop variables, reads of placed stages made relative to their
@@ -419,7 +428,8 @@ class Finisher {
       if (const Loop* l = stmt.as<Loop>()) {
         const Expr begin = simplify(l->begin, bounds_), end = simplify(l->end, bounds_);
         bounds_.push_loop(l->variable, begin, end);
-        result.push_back({Loop{l->variable, begin, end, l->kind, block(finish(*l->body))}});
+        result.push_back(
+            {Loop{l->variable, begin, end, l->kind, block(finish(*l->body)), l->tile}});
       } else if (const If* branch = stmt.as<If>()) {
         const Expr condition = rewrite_condition(branch->condition);
         bounds_.push_condition(condition);

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/integer.h"
 #include "base/text.h"
 #include "schedules/box.h"
+#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 
@@ -505,20 +507,6 @@ Status run(Nest& nest, const CacheRead& s) {
   return run(nest, ComputeAt{copy.name, s.stage, s.loop});
 }
 
-/// What a reduction's term is made of: the factors of a product, or the term itself.
-std::vector<Expr> operands_of(const Stage& stage) {
-  const dsl::Binary* product = stage.body.as<dsl::Binary>();
-  if (stage.combine == Combine::Sum && product && product->op == dsl::BinaryOp::Mul)
-    return {product->a, product->b};
-  return {stage.body};
-}
-
-/// An operand before it is widened: what is worth holding.
-Expr unwidened(const Expr& operand) {
-  const dsl::Cast* cast = operand.as<dsl::Cast>();
-  return cast && size_bytes(cast->a.type()) < size_bytes(cast->type) ? cast->a : operand;
-}
-
 std::set<std::string> variables_of(const Expr& expr) {
   std::set<std::string> names;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -635,6 +623,45 @@ Status run(Nest& nest, const CacheOperand& s) {
   return {};
 }
 
+Status run(Nest& nest, const Tensorize& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  const TensorTile* tile = find_tensor_tile(s.tile);
+  if (!tile) {
+    std::vector<std::string> names;
+    for (const TensorTile& row : tensor_tiles()) names.emplace_back(row.name);
+    return illegal(s.name,
+                   fmt::format("there is no tile '{}': they are {}", s.tile, join(names, ", ")));
+  }
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  const auto first = static_cast<size_t>(index);
+  if (first + 3 != stage->loops.size())
+    return illegal(s.name, fmt::format("'{}' is to be the third loop from within", s.loop));
+  const std::array<int64_t, 3> extents = {tile_part, tile_part, tile->depth};
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const NestLoop& loop = stage->loops[first + i];
+    if (loop.extent != extents[i] || loop.reduction != (i == 2))
+      return illegal(s.name, fmt::format("'{}' is loops of {} and {}, and of {} that reduces, not "
+                                         "'{}' of {}",
+                                         tile->name, tile_part, tile_part, tile->depth, loop.name,
+                                         loop.extent));
+    if (loop.kind != LoopKind::Serial || loop.parallel)
+      return illegal(
+          s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or parallel", loop.name));
+  }
+  const std::vector<Expr> factors = operands_of(stage->stage);
+  const bool fits = factors.size() == 2 && stage->stage.type == tile->accumulator &&
+                    std::all_of(factors.begin(), factors.end(), [&](const Expr& factor) {
+                      return unwidened(factor).type() == tile->operand;
+                    });
+  if (!fits)
+    return illegal(s.name, fmt::format("'{}' sums products of {} in {}, which '{}' does not",
+                                       tile->name, tw::to_string(tile->operand),
+                                       tw::to_string(tile->accumulator), s.stage));
+  for (size_t i = 0; i < extents.size(); ++i) stage->loops[first + i].kind = LoopKind::Tensor;
+  stage->loops[first].tile = tile;
+  return {};
+}
+
 Status run(Nest& nest, const Rfactor& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   if (!has_fresh_loops(nest, *stage))
@@ -732,6 +759,18 @@ Status apply(Nest& nest, const Step& step) {
       step);
   if (const StageNest* s = nest.find(stage)) error.message += "\n  " + describe(*s);
   return tl::unexpected<Error>(std::move(error));
+}
+
+std::vector<Expr> operands_of(const Stage& stage) {
+  const dsl::Binary* product = stage.body.as<dsl::Binary>();
+  if (stage.combine == Combine::Sum && product && product->op == dsl::BinaryOp::Mul)
+    return {product->a, product->b};
+  return {stage.body};
+}
+
+Expr unwidened(const Expr& operand) {
+  const dsl::Cast* cast = operand.as<dsl::Cast>();
+  return cast && size_bytes(cast->a.type()) < size_bytes(cast->type) ? cast->a : operand;
 }
 
 std::string describe(const StageNest& stage) {

@@ -25,6 +25,7 @@ struct NestLoop {
   bool parallel = false;
   bool reduction = false;
   bool overlaps = false;  ///< of a split with a shifted tail: iterations may share elements
+  const TensorTile* tile = nullptr;  ///< of the outermost of a tile
 };
 
 /// One stage. `axis` expressions are over the variables of its loops and, when the stage is placed
@@ -79,6 +80,11 @@ void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>
 
 /// Whether the stage, or the epilogue that is written where it is, reads the tensor.
 bool reads(const StageNest& stage, const std::string& tensor);
+
+/// What a reduction's term is made of: the factors of a product, or the term itself.
+std::vector<Expr> operands_of(const dsl::Stage& stage);
+/// An operand before it is widened: what is worth holding.
+Expr unwidened(const Expr& operand);
 
 /// "for k.0 in 0..4 / for x in 0..56 ...": the loops of a stage on one line.
 std::string describe(const StageNest& stage);

@@ -7,6 +7,7 @@
 #include "base/integer.h"
 #include "base/pool_allocator.h"
 #include "base/text.h"
+#include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
 namespace {
@@ -20,8 +21,9 @@ std::string shape_text(const std::vector<int64_t>& extents) {
 }
 
 std::string print_loop_head(const Loop& loop) {
-  return fmt::format("{} {} in {}..{}", to_string(loop.kind), loop.variable,
-                     dsl::to_string(loop.begin), dsl::to_string(loop.end));
+  return fmt::format("{} {} in {}..{}{}{}", to_string(loop.kind), loop.variable,
+                     dsl::to_string(loop.begin), dsl::to_string(loop.end), loop.tile ? " " : "",
+                     loop.tile ? loop.tile->name : "");
 }
 
 std::string print_assign(const Assign& assign) {
@@ -127,7 +129,7 @@ std::string_view to_string(Scope scope) {
 }
 
 std::string_view to_string(LoopKind kind) {
-  constexpr std::string_view words[] = {"for", "unroll", "vector", "thread"};
+  constexpr std::string_view words[] = {"for", "unroll", "vector", "thread", "tensor"};
   return words[static_cast<int>(kind)];
 }
 
@@ -214,7 +216,7 @@ Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>&
   for (const Stmt& stmt : body) {
     if (const Loop* loop = stmt.as<Loop>()) {
       result.push_back({Loop{loop->variable, f(loop->begin), f(loop->end), loop->kind,
-                             block(map_expressions(*loop->body, f))}});
+                             block(map_expressions(*loop->body, f)), loop->tile}});
     } else if (const If* branch = stmt.as<If>()) {
       result.push_back({If{f(branch->condition), block(map_expressions(*branch->body, f))}});
     } else if (const Assign* assign = stmt.as<Assign>()) {

@@ -64,20 +64,23 @@ struct Argument {
   bool constant = false;  ///< may be packed ahead of the call
 };
 
-enum class LoopKind { Serial, Unrolled, Vector, Thread };
+enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor };
 std::string_view to_string(LoopKind kind);
 
 struct Stmt;
+struct TensorTile;
 using Block = std::vector<Stmt, PoolAllocator<Stmt>>;
 using BlockPtr = std::shared_ptr<const Block>;
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
-/// Unrolled, Vector and Thread loops have literal bounds, Thread loops from 0.
+/// All but Serial loops have literal bounds, Thread loops from 0. Three Tensor loops inside each
+/// other are a tile that the threads of a warp compute together (tensor_tiles.h).
 struct Loop {
   std::string variable;
   Expr begin, end;
   LoopKind kind = LoopKind::Serial;
   BlockPtr body;
+  const TensorTile* tile = nullptr;  ///< of the outermost of a tile
 };
 struct If {
   Expr condition;

@@ -74,6 +74,9 @@ Schedule Schedule::cache_operand(std::string stage, int64_t operand, std::string
                                  std::vector<std::string> loops) const {
   return then(CacheOperand{std::move(stage), operand, std::move(loop), std::move(loops)});
 }
+Schedule Schedule::tensorize(std::string stage, std::string loop, std::string tile) const {
+  return then(Tensorize{std::move(stage), std::move(loop), std::move(tile)});
+}
 Schedule Schedule::rfactor(std::string stage, std::string axis, int64_t factor) const {
   return then(Rfactor{std::move(stage), std::move(axis), factor});
 }

@@ -56,6 +56,7 @@ class Schedule {
   Schedule cache_read(std::string tensor, std::string stage, std::string loop) const;
   Schedule cache_operand(std::string stage, int64_t operand, std::string loop,
                          std::vector<std::string> loops) const;
+  Schedule tensorize(std::string stage, std::string loop, std::string tile) const;
   Schedule rfactor(std::string stage, std::string axis, int64_t factor) const;
   Schedule set_layout(std::string tensor, std::string layout) const;
 

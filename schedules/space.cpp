@@ -20,7 +20,7 @@ struct Space::State {
 
 namespace {
 
-constexpr int guesses = 400;
+constexpr int guesses = 400, gpu_guesses = 3000;  // with more knobs, of which many do not count
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
@@ -66,7 +66,7 @@ Point Space::default_point() const {
   Random random(1);
   Point best(knobs().size(), 0);
   double best_score = std::numeric_limits<double>::lowest();
-  for (int i = 0; i < guesses; ++i) {
+  for (int i = 0; i < (state_->plan.target.is_gpu() ? gpu_guesses : guesses); ++i) {
     const Point point = sample(random);
     const double score = plainness(state_->plan, state_->knobs, point);
     if (score <= best_score) continue;

@@ -179,6 +179,18 @@ struct CacheOperand {
     f(loops);
   }
 };
+/// `loop` and the two inside of it, which are innermost, are a tensor tile (tensor_tiles.h): two of
+/// a lane's rows, two of its columns, and what is summed.
+struct Tensorize {
+  static constexpr std::string_view name = "tensorize";
+  std::string stage, loop, tile;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+    f(tile);
+  }
+};
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces every factor-th element into
 /// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes
 /// before any other step on the stage.
@@ -207,7 +219,7 @@ struct SetLayout {
 
 using Step =
     std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt, Inline,
-                 Epilogue, CacheWrite, CacheRead, CacheOperand, Rfactor, SetLayout>;
+                 Epilogue, CacheWrite, CacheRead, CacheOperand, Tensorize, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

@@ -112,7 +112,8 @@ class BarrierPlacer {
     const Loop& loop = *stmt.as<Loop>();
     (void)run(*loop.body);
     since_.add(entered);
-    Stmt result{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(run(*loop.body))}};
+    Stmt result{
+        Loop{loop.variable, loop.begin, loop.end, loop.kind, block(run(*loop.body)), loop.tile}};
     since_.add(entered);
     return result;
   }

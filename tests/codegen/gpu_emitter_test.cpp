@@ -9,9 +9,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "codegen/gpu_prelude.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/schedule.h"
+#include "schedules/tensor_tiles.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/codegen/kernels.h"
 #include "tests/schedules/agreement.h"
@@ -92,6 +94,55 @@ bind w@out c*r*s.1
 )");
 }
 
+/// Two warps, each of 2 x 2 tiles. `order` of a lane's neighbours in shared memory: along k, or
+/// across.
+Program tensor_gemm(const schedules::TensorTile& tile, bool along = true) {
+  const DType type = tile.operand, sum = tile.accumulator;
+  const std::string widen = type == sum ? "" : std::string(to_string(sum));
+  const auto compute =
+      dsl::parse_compute(fmt::format("input a: {0}[64, 96]\nweight b: {0}[96, 48]\n"
+                                     "c: {1}[m=64, n=48] = sum(k=96) {2}(a[m, k]) * {2}(b[k, n])",
+                                     to_string(type), to_string(sum), widen));
+  const std::string k = "k.1.0 ", depth = " k.1.1";
+  const auto ordered = [&](const std::string& loops) {
+    return along ? k + loops + depth : k + "k.1.1 " + loops;
+  };
+  return program_of(*compute, fmt::format(R"(tw1
+split c m 64
+split c m.1 32
+split c m.1.1 16
+split c m.1.1.1 8
+split c n 16
+split c n.1 8
+split c n.1.1 2
+split c k {0}
+split c k.1 {1}
+reorder c m.0 n.0 k.0 m.1.0 m.1.1.1.1 n.1.1.0 k.1.0 m.1.1.0 n.1.0 m.1.1.1.0 n.1.1.1 k.1.1
+cache_write c n.0
+cache_operand c 1 k.0 {2}
+cache_operand c 2 k.0 {3}
+parallel c m.0
+parallel c n.0
+bind c m.1.0
+bind c m.1.1.1.1
+bind c n.1.1.0
+unroll c k.1.0
+unroll c m.1.1.0
+unroll c n.1.0
+tensorize c m.1.1.1.0 {4}
+reorder a@c m.1.0 m.1.1.1.1 m.1.1.0 m.1.1.1.0 k.1.0 k.1.1
+bind a@c m.1.0
+bind a@c m.1.1.1.1
+reorder b@c n.1.1.0 n.1.1.1 n.1.0 k.1.0 k.1.1
+bind b@c n.1.1.0
+bind b@c n.1.1.1
+)",
+                                          2 * tile.depth, tile.depth,
+                                          ordered("m.1.0 m.1.1.0 m.1.1.1.0 m.1.1.1.1"),
+                                          ordered("n.1.0 n.1.1.0 n.1.1.1"), tile.name)
+                                  .c_str());
+}
+
 std::string text_of(const Program& program, GpuDialect dialect = GpuDialect::Cuda) {
   const auto code = emit_gpu(program, "k", dialect);
   return code ? code->text : code.error().message;
@@ -110,8 +161,65 @@ void expect_golden(const std::string& name, const std::string& actual) {
 TEST(GpuEmitter, GoldenTexts) {
   expect_golden("gemm.cu", text_of(gemm()));
   expect_golden("gemm.cl", text_of(gemm(), GpuDialect::OpenCl));
+  expect_golden("gemm_mma.cu",
+                text_of(tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"))));
   expect_golden("implicit_gemm.cu", text_of(implicit_gemm()));
   expect_golden("implicit_gemm.cl", text_of(implicit_gemm(), GpuDialect::OpenCl));
+}
+
+/// Of all tiles, with factors that are neighbours in memory, and others.
+std::vector<GpuCase> tensor_tiles() {
+  std::vector<GpuCase> cases;
+  for (const schedules::TensorTile& tile : schedules::tensor_tiles())
+    for (const bool along : {true, false}) {
+      const Program program = tensor_gemm(tile, along);
+      cases.push_back(gpu_case(std::string(tile.name), program, integer_inputs(program, 1), 4e-6));
+    }
+  return cases;
+}
+
+TEST(GpuEmitter, TensorTilesAreCalls) {
+  for (const schedules::TensorTile& tile : schedules::tensor_tiles()) {
+    const std::string type = tile.operand == Float32 ? "float2" : "uint2";
+    const std::string text = text_of(tensor_gemm(tile)), across = text_of(tensor_gemm(tile, false));
+    for (const std::string& each : {text, across})
+      EXPECT_THAT(each, HasSubstr(fmt::format("tw_{}(c_acc[", tile.name)));
+    EXPECT_THAT(text, HasSubstr(fmt::format("const {0} tw_b = *(const {0}*)&b_c[", type)));
+    EXPECT_THAT(across, HasSubstr(fmt::format("const {} tw_b = {{", type)));
+    EXPECT_THAT(text_of(tensor_gemm(tile), GpuDialect::OpenCl), Not(HasSubstr("tw_mma")));
+  }
+}
+
+TEST(HostTwin, RunsTensorTiles) { expect_twins_agree(tensor_tiles()); }
+
+// What the accuracy class `fast` allows of the largest result, which is above 1 here, of every one.
+TEST(HostTwin, SplitTf32IsFastF32) {
+  const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"));
+  Random random(5);
+  Storage inputs;
+  for (const auto& argument : program.arguments) {
+    if (argument.is_output) continue;
+    std::vector<float> values(static_cast<size_t>(argument.buffer.elements()));
+    for (float& value : values) value = static_cast<float>(random.unit() * 2 - 1);
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    inputs[argument.buffer.name].assign(bytes, bytes + values.size() * sizeof(float));
+  }
+  const std::vector<GpuCase> cases = {gpu_case("", program, inputs, 2e-5)};
+  expect_twins_agree(cases);
+}
+
+TEST(OpenCl, RunsTensorTilesAsLoops) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k16_bf16"));
+  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
+  expect_opencl_agrees(**device, cases);
+}
+
+TEST(Nvrtc, CompilesTensorTiles) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_nvrtc_compiles(*nvrtc, tensor_tiles());
 }
 
 TEST(GpuEmitter, SaysHowToLaunch) {
@@ -211,11 +319,13 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
   EXPECT_THAT(text_of(copies(Float32, 8, 4, 2)), HasSubstr("*(float2*)&out[t * 8 + v + 2] ="));
   EXPECT_THAT(text_of(copies(Float16, 8, 8)), HasSubstr("*(uint4*)&out[t * 8] ="));
   EXPECT_THAT(text_of(copies(BFloat16, 4, 4)), HasSubstr("*(uint2*)&out[t * 4] ="));
+  EXPECT_THAT(text_of(copies(Int8, 16, 16)), HasSubstr("*(uint4*)&out[t * 16] ="));
+  EXPECT_THAT(text_of(copies(Int8, 4, 4)), HasSubstr("*(unsigned*)&out[t * 4] ="));
   EXPECT_THAT(text_of(copies(Float32, 16, 8)), HasSubstr("v < 8; v += 4"));
   EXPECT_THAT(text_of(copies(Float32, 8, 4), GpuDialect::OpenCl),
               HasSubstr("vstore4(vload4(0, &in[t * 8]), 0, &out[t * 8]);"));
   for (const Program& program :
-       {copies(Float32, 5, 4), copies(Float32, 8, 4, 1), copies(Float32, 8, 3), copies(Int8, 8, 4)})
+       {copies(Float32, 5, 4), copies(Float32, 8, 4, 1), copies(Float32, 8, 3), copies(Int8, 8, 3)})
     EXPECT_THAT(text_of(program), Not(testing::AnyOf(HasSubstr("2*)"), HasSubstr("4*)"))));
   std::vector<GpuCase> cases;
   for (const DType type : {Float32, Int32, Float16, BFloat16, Int8, Int64})
@@ -225,6 +335,45 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
           const Program program = copies(type, stride, lanes, offset);
           cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
         }
+  for (const int64_t lanes : {8, 16})
+    for (const int64_t offset : {0, 2, 8}) {
+      const Program program = copies(Int8, 16, lanes, offset);
+      cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+    }
+  expect_twins_agree(cases);
+}
+
+/// out[v, t] = in[t, v + offset] for v < lanes, by threads t.
+Program transposing_copy(DType type, int64_t lanes, int64_t offset = 0) {
+  const Expr t = var("t"), v = var("v");
+  return single_phase(
+      {argument("in", type, {4, 16}, false), argument("out", type, {lanes, 4}, true)}, {},
+      {threads(
+          "t", 4,
+          {vector("v", lanes, {assign("out", {v, t}, dsl::read("in", {t, v + offset}, type))})})});
+}
+
+TEST(GpuEmitter, CopiesThatAreDenseWhereTheyReadAreScattered) {
+  EXPECT_THAT(text_of(transposing_copy(Float32, 4)), HasSubstr(R"(
+      const float4 tw_v = *(const float4*)&in[t * 16];
+      out[t] = tw_v.x;
+      out[1 * 4 + t] = tw_v.y;
+      out[2 * 4 + t] = tw_v.z;
+      out[3 * 4 + t] = tw_v.w;
+)"));
+  EXPECT_THAT(text_of(transposing_copy(BFloat16, 8)),
+              HasSubstr("out[3 * 4 + t] = (unsigned short)(tw_v.y >> 16);"));
+  EXPECT_THAT(text_of(transposing_copy(Int8, 8, 8)), HasSubstr("*(const uint2*)&in[t * 16 + 8];"));
+  for (const Program& program :
+       {transposing_copy(Float32, 4, 1), transposing_copy(Float32, 3), transposing_copy(Int8, 4)})
+    EXPECT_THAT(text_of(program), Not(HasSubstr("tw_v")));
+  std::vector<GpuCase> cases;
+  for (const DType type : {Float32, Int32, Float16, BFloat16, Int8, Int64})
+    for (const int64_t lanes : {2, 4, 8})
+      for (const int64_t offset : {0, 1, 8}) {
+        const Program program = transposing_copy(type, lanes, offset);
+        cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
+      }
   expect_twins_agree(cases);
 }
 
@@ -338,6 +487,40 @@ TEST(HostTwin, ThreadsThatPartAtABarrierAreAnError) {
 )",
                          kernel, {nullptr}),
               HasSubstr("thread 0 waits in line 2, thread 3 waits in line 4"));
+}
+
+TEST(HostTwin, ALaneThatIsMissingFromAnInstructionOfItsWarpIsAnError) {
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 64};
+  const std::string text = R"(extern "C" __global__ void k(float* out, unsigned char* scratch) {
+  float c[4] = {};
+  if (threadIdx.x != 40) tw_mma_tf32(c[0], c[1], c[2], c[3], 0, 0, 0, 0, 0, 0);
+  out[threadIdx.x] = c[0];
+}
+)";
+  std::vector<float> out(64);
+  EXPECT_THAT(twin_error(text, kernel, {out.data(), nullptr}),
+              HasSubstr("an instruction of a warp that not all lanes of threads 32 to 63 reach"));
+}
+
+TEST(HostTwin, TensorTilesRoundToTf32) {
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 32};
+  const std::string text = R"(extern "C" __global__ void k(float* out, unsigned char* scratch) {
+  const float third = 1.0f / 3.0f;
+  float one[4] = {}, three[4] = {};
+  tw_mma_m16n8k8_tf32(one[0], one[1], one[2], one[3], third, third, third, third, third, third);
+  tw_mma_m16n8k8_3xtf32(three[0], three[1], three[2], three[3], third, third, third, third, third,
+                        third);
+  out[threadIdx.x] = one[threadIdx.x % 4];
+  out[32 + threadIdx.x] = three[threadIdx.x % 4];
+}
+)";
+  std::vector<float> out(64);
+  EXPECT_EQ(twin_error(cuda_functions_for(text) + text, kernel, {out.data(), nullptr}), "");
+  for (size_t i = 0; i < 32; ++i) {
+    EXPECT_GT(std::abs(out[i] - 8.0 / 9), 1e-5);
+    EXPECT_LT(std::abs(out[i] - 8.0 / 9), 1e-3);
+    EXPECT_LT(std::abs(out[i + 32] - 8.0 / 9), 3e-7);
+  }
 }
 
 TEST(HostTwin, WritesPastDynamicSharedMemoryAreAnError) {

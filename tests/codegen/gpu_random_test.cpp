@@ -11,6 +11,7 @@
 #include "schedules/threads.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/property.h"
+#include "tests/schedules/random_tensor_product.h"
 
 namespace tw::codegen {
 namespace {
@@ -20,11 +21,13 @@ using schedules::Schedule;
 /// How much of what matters the cases have.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
+  int64_t tiles = 0;
 
   void add(const Program& program) {
     ++cases;
     several_phases += program.phases.size() > 1;
     bool any_threads = false, any_shared = false, any_barrier = false, any_partial = false;
+    bool any_tile = false;
     for (const auto& phase : program.phases) {
       const int64_t most = schedules::threads_of(*phase.body);
       any_threads |= most > 1;
@@ -32,6 +35,7 @@ struct Seen {
       schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
         any_barrier |= stmt.as<schedules::Barrier>() != nullptr;
         const auto* loop = stmt.as<schedules::Loop>();
+        any_tile |= loop && loop->tile;
         if (loop && loop->kind == schedules::LoopKind::Thread)
           any_partial |= schedules::thread_nest(*loop).threads() < most;
       });
@@ -40,22 +44,38 @@ struct Seen {
     shared += any_shared;
     barriers += any_barrier;
     partial += any_partial;
+    tiles += any_tile;
   }
 
   std::string text() const {
     return fmt::format(
         "{} cases: {} with threads, {} with shared memory, {} with barriers, {} with nests of "
-        "fewer threads than the block, {} with several phases",
-        cases, threads, shared, barriers, partial, several_phases);
+        "fewer threads than the block, {} with several phases, {} with tensor tiles",
+        cases, threads, shared, barriers, partial, several_phases, tiles);
   }
 };
 
-GpuCase make_case(uint64_t seed) {
+struct Drawn {
+  dsl::Compute compute;
+  double tolerance;
+  Schedule schedule;
+};
+
+/// One of five is a product by tensor tiles.
+Drawn draw(uint64_t seed) {
   Random random(seed);
+  if (seed % 5 == 0) {
+    const auto [workload, schedule] = schedules::random_tensor_product(random);
+    return {workload.compute, 0, schedule};
+  }
   const auto [compute, tolerance] = schedules::random_compute(random);
   schedules::Tally tally;
-  const Schedule schedule =
-      schedules::random_schedule(random, compute, tally, schedules::Favour::Threads);
+  return {compute, tolerance,
+          schedules::random_schedule(random, compute, tally, schedules::Favour::Threads)};
+}
+
+GpuCase make_case(uint64_t seed) {
+  const auto [compute, tolerance, schedule] = draw(seed);
   const Program program = schedule.program().value();
   const std::string title =
       fmt::format("seed {}\n{}\n{}", seed, dsl::to_text(compute), schedule.to_string());
@@ -90,6 +110,7 @@ void run(uint64_t first_seed, int64_t cases, Expect&& expect) {
   EXPECT_GE(seen.barriers * 10, seen.cases);
   EXPECT_GE(seen.partial * 20, seen.cases);
   EXPECT_GE(seen.several_phases * 10, seen.cases);
+  EXPECT_GE(seen.tiles * 10, seen.cases);
 }
 
 void run_twins(uint64_t first_seed, int64_t cases) {

@@ -68,6 +68,25 @@ TEST(GpuFacts, Tile) {
   EXPECT_GT(p.dram_bytes, p.unique_bytes);
 }
 
+TEST(GpuFacts, TensorTiles) {
+  const double products = 1024.0 * 1024 * 1024;
+  const GpuPhaseFacts p = phase_of(first_program("dense m=1024 n=1024 k=1024 bf16 fast"));
+  EXPECT_EQ(p.instructions.tensor, products / (16 * 8 * 16));
+  EXPECT_EQ(p.instructions.fma, 0);
+  EXPECT_EQ(p.spills, 0);
+  const GpuPhaseFacts three = phase_of(first_program("dense m=1024 n=1024 k=1024 f32 fast"));
+  EXPECT_EQ(three.instructions.tensor, 3 * products / (16 * 8 * 8));
+  EXPECT_GT(three.instructions.arithmetic, p.instructions.arithmetic);
+  // Factors of 8 bytes a lane are neighbours: each bank twice.
+  for (const GpuPhaseFacts& facts : {p, three}) {
+    const auto section =
+        std::max_element(facts.sections.begin(), facts.sections.end(),
+                         [](const auto& a, const auto& b) { return a.tensor_fma < b.tensor_fma; });
+    EXPECT_EQ(section->shared_cycles, 2 * section->instructions.shared);
+    EXPECT_GT(section->tensor_chain, 0);
+  }
+}
+
 TEST(GpuFacts, Copies) {
   const GpuPhaseFacts p = phase_of(copy(64 << 20)), wide = phase_of(copy(64 << 20, 4));
   EXPECT_EQ(p.instructions.global(), 2.0 * (64 << 20) / 32);

@@ -13,6 +13,7 @@
 #include "dsl/workload.h"
 #include "schedules/legality.h"
 #include "schedules/schedule.h"
+#include "schedules/space.h"
 #include "tests/cost_model/programs.h"
 
 namespace tw::cost_model::testing {
@@ -33,6 +34,14 @@ inline Program scheduled(const std::string& workload, const std::string& steps,
 
 inline std::string dense(int64_t m, int64_t n, int64_t k) {
   return fmt::format("dense m={} n={} k={} f32 fast", m, n, k);
+}
+
+/// What a search begins with.
+inline Program first_program(const std::string& workload, const Target& target = gpu()) {
+  const auto parsed = dsl::parse_workload(workload);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  const auto space = schedules::Space::derive(parsed->compute, target);
+  return space.schedule(space.default_point()).program(schedules::limits_of(target)).value();
 }
 
 /// Blocks of `rows` x `columns` x `depth` through shared memory, tiles of `tile_rows` x

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "schedules/legality.h"
 #include "schedules/threads.h"
 #include "tests/schedules/agreement.h"
@@ -86,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, GpuSpace, ::testing::Values("cuda:sm_90a", "op
 TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
   const auto workload =
       dsl::make_workload("dense", *dsl::parse_shape("m=512 n=512 k=512", "dense"));
-  const Target target = *parse_target("cuda:sm_90a");
+  const Target target = *parse_target("cuda:sm_75");
   const Space space = Space::derive(workload->compute, target);
   const Point point = space.default_point();
   const auto value = [&](const std::string& knob) {
@@ -105,6 +107,54 @@ TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
   EXPECT_EQ(threads_of(body) * sums, rows * columns);
   EXPECT_EQ(thread_bytes(body), sums * 4);
   EXPECT_EQ(shared_bytes(body), value("kblock") * (rows + columns) * 4);
+}
+
+/// What a search begins with, or the knob that there is none of.
+std::string first_tile(std::string_view op, std::string_view shape, DType type,
+                       const std::string& target) {
+  const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
+  EXPECT_TRUE(workload) << workload.error().message;
+  const Space space = Space::derive(workload->compute, *parse_target(target));
+  const auto is_tensor = [](const Knob& knob) { return knob.name.ends_with(".tensor"); };
+  if (std::ranges::none_of(space.knobs(), is_tensor)) return "no knob";
+  const std::string text = space.schedule(space.default_point()).to_string();
+  const size_t at = text.find(" mma_");
+  return at == std::string::npos ? "none" : text.substr(at + 1, text.find('\n', at) - at - 1);
+}
+
+TEST(GpuSpaceOfProducts, BeginWithTensorTilesWhereTheyAreFaster) {
+  const auto dense = [](DType type, const std::string& target) {
+    return first_tile("dense", "m=128 n=128 k=128", type, target);
+  };
+  EXPECT_EQ(dense(Float32, "cuda:sm_80"), "mma_m16n8k8_3xtf32");
+  EXPECT_EQ(dense(Float32, "cuda:sm_90a"), "mma_m16n8k8_3xtf32");
+  EXPECT_EQ(dense(Float32, "cuda:sm_120"), "none");
+  EXPECT_EQ(dense(BFloat16, "cuda:sm_120"), "mma_m16n8k16_bf16");
+  EXPECT_EQ(dense(Float16, "cuda:sm_86"), "mma_m16n8k16_f16");
+  EXPECT_EQ(dense(Int8, "cuda:sm_80"), "mma_m16n8k32_s8");
+  EXPECT_EQ(dense(BFloat16, "cuda:sm_75"), "no knob");
+  EXPECT_EQ(dense(BFloat16, "opencl"), "no knob");
+  EXPECT_EQ(first_tile("dense", "m=8 n=128 k=128", BFloat16, "cuda:sm_80"), "no knob");
+  EXPECT_EQ(
+      first_tile("conv2d", "n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 groups=32", BFloat16, "cuda:sm_80"),
+      "no knob");
+  EXPECT_EQ(first_tile("conv2d", "n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1", BFloat16, "cuda:sm_80"),
+            "mma_m16n8k16_bf16");
+}
+
+TEST(GpuSpaceOfProducts, NarrowOperandsStayNarrowInSharedMemory) {
+  const auto workload =
+      dsl::make_workload("dense", *dsl::parse_shape("m=256 n=256 k=256", "dense"), BFloat16);
+  const Target target = *parse_target("cuda:sm_80");
+  const Space space = Space::derive(workload->compute, target);
+  const Program program = space.schedule(space.default_point()).program(limits_of(target)).value();
+  int shared = 0;
+  for (const Buffer& buffer : local_buffers(*program.phases[0].body))
+    if (buffer.scope == Scope::Shared) {
+      ++shared;
+      EXPECT_EQ(buffer.type, BFloat16) << buffer.name;
+    }
+  EXPECT_EQ(shared, 2);
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ std::vector<Mutant> mutants_of(const Block& body);
 std::vector<Mutant> of_loop(const Loop& loop) {
   std::vector<Mutant> result;
   const auto add = [&](const std::string& kind, const Expr& begin, const Expr& end) {
-    result.push_back({kind, {Stmt{Loop{loop.variable, begin, end, loop.kind, loop.body}}}});
+    result.push_back(
+        {kind, {Stmt{Loop{loop.variable, begin, end, loop.kind, loop.body, loop.tile}}}});
   };
   add("trimmed end", loop.begin, loop.end - Expr(1));
   add("trimmed begin", loop.begin + Expr(1), loop.end);
@@ -75,12 +76,12 @@ std::vector<Mutant> of_loop(const Loop& loop) {
     if (has_lanes)
       result.push_back(
           {"wrong lane",
-           {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(lanes)}}}});
+           {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(lanes), loop.tile}}}});
   }
   for (Mutant& inner : mutants_of(*loop.body))
     result.push_back({inner.kind,
                       {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind,
-                                 block(std::move(inner.body))}}}});
+                                 block(std::move(inner.body)), loop.tile}}}});
   return result;
 }
 

@@ -25,6 +25,7 @@ const std::vector<std::string>& lines() {
                                                  "cache_write conv x.0 local",
                                                  "cache_read in conv c",
                                                  "cache_operand conv 2 c.0 c.1 k.1",
+                                                 "tensorize conv h mma_m16n8k8_3xtf32",
                                                  "rfactor out j 8",
                                                  "set_layout w OIHW16i32o"};
   return table;

@@ -62,7 +62,7 @@ Block without(const Block& body, int& n) {
   for (const Stmt& stmt : body) {
     if (const Loop* loop = stmt.as<Loop>()) {
       result.push_back({Loop{loop->variable, loop->begin, loop->end, loop->kind,
-                             block(without(*loop->body, n))}});
+                             block(without(*loop->body, n)), loop->tile}});
     } else if (const Allocate* a = stmt.as<Allocate>()) {
       result.push_back({Allocate{a->buffer, block(without(*a->body, n))}});
     } else if (!stmt.as<Barrier>() || n-- != 0) {

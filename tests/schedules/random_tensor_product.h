@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Random products by tensor tiles: points of the search space on sizes that blocks do not divide.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/integer.h"
+#include "base/random.h"
+#include "dsl/workload.h"
+#include "schedules/space.h"
+
+namespace tw::schedules {
+
+inline int64_t value_of(const Space& space, const Point& point, const std::string& knob) {
+  for (size_t i = 0; i < point.size(); ++i)
+    if (space.knobs()[i].name.ends_with(knob))
+      return space.knobs()[i].values[static_cast<size_t>(point[i])];
+  return 0;
+}
+
+/// A point whose product is computed by tensor tiles. Requires: there are some.
+inline Point tensor_point(const Space& space, Random& random) {
+  for (;;) {
+    Point point = space.sample(random);
+    if (value_of(space, point, ".tensor") != 0) return point;
+  }
+}
+
+struct TensorProductCase {
+  dsl::Workload workload;
+  Schedule schedule;
+};
+
+inline TensorProductCase random_tensor_product(Random& random) {
+  const DType type = random.pick(std::vector<DType>{Float32, Float32, Float16, BFloat16, Int8});
+  const int64_t depth = type == Float32 ? 8 : type == Int8 ? 32 : 16;
+  const auto size = [&](int64_t least, int64_t more) {
+    return random.chance(0.4) ? (least + more) / 8 * 8 : least + random.below(more);
+  };
+  const int64_t m = size(16, 40), n = size(16, 40), k = size(depth, 40);
+  const int64_t channels = ceil_div(depth, 9) + random.below(4), pixels = 5 + random.below(4);
+  const std::string op = random.pick(std::vector<std::string>{"dense", "batch_matmul", "conv2d"});
+  const dsl::Attributes attributes =
+      op == "dense" ? dsl::Attributes{{"m", m}, {"n", n}, {"k", k}}
+      : op == "batch_matmul"
+          ? dsl::Attributes{{"b", 2}, {"m", m}, {"n", n}, {"k", k}}
+          : dsl::Attributes{{"n", 1}, {"c", channels}, {"h", pixels}, {"w", pixels},
+                            {"k", n}, {"r", 3},        {"s", 3},      {"pad", 1}};
+  const auto workload = dsl::make_workload(op, attributes, type);
+  EXPECT_TRUE(workload) << workload.error().message;
+  const Space space = Space::derive(workload->compute, *parse_target("cuda:sm_80"));
+  for (;;) {
+    const Schedule schedule = space.schedule(tensor_point(space, random));
+    if (schedule.program()) return {*workload, schedule};  // within the limits of any target
+  }
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/tensor_tiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "dsl/parse.h"
+#include "schedules/legality.h"
+#include "tests/schedules/agreement.h"
+#include "tests/schedules/random_tensor_product.h"
+
+namespace tw::schedules {
+namespace {
+
+using testing::HasSubstr;
+
+dsl::Compute product(DType type, int64_t m = 35, int64_t n = 21, int64_t k = 40) {
+  const DType sum = type == Int8 ? Int32 : Float32;
+  const std::string widen = type == sum ? "" : std::string(tw::to_string(sum));
+  const auto operand = [&](const std::string& read) {
+    return widen.empty() ? read : fmt::format("{}({})", widen, read);
+  };
+  const auto compute = dsl::parse_compute(fmt::format(
+      "input a: {0}[{1}, {3}]\nweight b: {0}[{3}, {2}]\n"
+      "c: {4}[m={1}, n={2}] = sum(k={3}) {5} * {6}",
+      tw::to_string(type), m, n, k, tw::to_string(sum), operand("a[m, k]"), operand("b[k, n]")));
+  EXPECT_TRUE(compute) << compute.error().message;
+  return compute.value();
+}
+
+/// A warp a block, a tile or two of it, and the operands in shared memory.
+Schedule tiled(const TensorTile& tile) {
+  return Schedule(product(tile.operand))
+      .split("c", "m", 16)
+      .split("c", "m.1", 8)
+      .split("c", "n", 8)
+      .split("c", "n.1", 2)
+      .split("c", "k", tile.depth)
+      .reorder("c", {"m.0", "n.0", "k.0", "m.1.1", "n.1.0", "m.1.0", "n.1.1", "k.1"})
+      .cache_write("c", "n.0")
+      .cache_operand("c", 1, "k.0", {"m.1.0", "m.1.1", "k.1"})
+      .cache_operand("c", 2, "k.0", {"n.1.0", "n.1.1", "k.1"})
+      .parallel("c", "m.0")
+      .parallel("c", "n.0")
+      .bind("c", "m.1.1")
+      .bind("c", "n.1.0")
+      .bind("a@c", "m.1.0")
+      .bind("b@c", "n.1.0")
+      .tensorize("c", "m.1.0", std::string(tile.name));
+}
+
+const TensorTile& tf32() { return *find_tensor_tile("mma_m16n8k8_3xtf32"); }
+
+TEST(TensorTiles, AreFoundByTheirNames) {
+  EXPECT_EQ(tensor_tiles().size(), 5u);
+  for (const TensorTile& tile : tensor_tiles()) {
+    EXPECT_EQ(find_tensor_tile(tile.name), &tile);
+    EXPECT_NE(tile.name.find(fmt::format("m{}n{}k{}_", tile_rows, tile_columns, tile.depth)),
+              std::string_view::npos);
+    // A lane has 8 bytes of what a tile needs of a row or column.
+    EXPECT_EQ(lane_elements(tile) * size_bytes(tile.operand), 8);
+  }
+  EXPECT_EQ(find_tensor_tile("mma_m16n8k8"), nullptr);
+}
+
+TEST(TensorTiles, ComputeWhatTheirLoopsMean) {
+  for (const TensorTile& tile : tensor_tiles()) {
+    const Schedule schedule = tiled(tile);
+    const auto program = schedule.program();
+    ASSERT_TRUE(program) << program.error().message;
+    EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << tile.name;
+    EXPECT_THAT(to_string(*program),
+                HasSubstr(fmt::format("tensor m.1.0 in 0..2 {}\n", tile.name)));
+    const auto parsed = parse_schedule(schedule.compute(), schedule.to_string());
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(to_string(parsed->program().value()), to_string(*program));
+  }
+}
+
+TEST(TensorTiles, PointsOfSpacesComputeWhatTheComputeMeans) {
+  Random random(3);
+  for (int i = 0; i < 24; ++i) {
+    const auto [workload, schedule] = random_tensor_product(random);
+    const auto program = schedule.program(limits_of(*parse_target("cuda:sm_80")));
+    ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
+    EXPECT_EQ(disagreement(workload.compute, *program, 3), std::nullopt) << schedule.to_string();
+  }
+}
+
+// ---- what is refused -----------------------------------------------------------------------
+
+/// The first line of why there is no such schedule, or program.
+std::string refusal(const Schedule& schedule, const Limits& limits = {}) {
+  const auto program = schedule.program(limits);
+  return program ? "legal" : program.error().message.substr(0, program.error().message.find('\n'));
+}
+
+TEST(TensorTiles, StepsSayWhatDoesNotFit) {
+  const auto with = [](int64_t rows, int64_t columns, int64_t depth, const std::string& loop,
+                       const std::string& tile, DType type = Float32) {
+    return refusal(Schedule(product(type))
+                       .split("c", "m", rows)
+                       .split("c", "n", columns)
+                       .split("c", "k", depth)
+                       .reorder("c", {"m.0", "n.0", "k.0", "m.1", "n.1", "k.1"})
+                       .tensorize("c", loop, tile));
+  };
+  EXPECT_EQ(with(2, 2, 8, "m.1", "mma_m16n8k8"),
+            "[tensorize] there is no tile 'mma_m16n8k8': they are mma_m16n8k8_tf32, "
+            "mma_m16n8k8_3xtf32, mma_m16n8k16_f16, mma_m16n8k16_bf16, mma_m16n8k32_s8");
+  EXPECT_EQ(with(2, 2, 8, "n.1", "mma_m16n8k8_tf32"),
+            "[tensorize] 'n.1' is to be the third loop from within");
+  EXPECT_EQ(with(4, 2, 8, "m.1", "mma_m16n8k8_tf32"),
+            "[tensorize] 'mma_m16n8k8_tf32' is loops of 2 and 2, and of 8 that reduces, not 'm.1' "
+            "of 4");
+  EXPECT_EQ(with(2, 2, 4, "m.1", "mma_m16n8k8_tf32"),
+            "[tensorize] 'mma_m16n8k8_tf32' is loops of 2 and 2, and of 8 that reduces, not 'k.1' "
+            "of 4");
+  EXPECT_EQ(with(2, 2, 16, "m.1", "mma_m16n8k16_bf16"),
+            "[tensorize] 'mma_m16n8k16_bf16' sums products of bf16 in f32, which 'c' does not");
+  EXPECT_EQ(with(2, 2, 8, "m.1", "mma_m16n8k8_tf32", BFloat16),
+            "[tensorize] 'mma_m16n8k8_tf32' sums products of f32 in f32, which 'c' does not");
+  EXPECT_EQ(refusal(tiled(tf32()).unroll("c", "m.1.0")),
+            "[unroll] loop 'm.1.0' is already vectorized or parallel");
+  EXPECT_EQ(refusal(tiled(tf32()).tensorize("c", "m.1.0", "mma_m16n8k8_tf32")),
+            "[tensorize] loop 'm.1.0' is unrolled, vectorized, bound or parallel");
+}
+
+/// As tiled(), but for what `change` does to the steps: it may drop some.
+template <typename F>
+std::string refusal_without(F&& drops) {
+  Schedule schedule(product(Float32));
+  const Schedule whole = tiled(tf32());
+  for (const Step& step : whole.steps())
+    if (!drops(to_string(step))) schedule = schedule.then(step);
+  return refusal(schedule);
+}
+
+TEST(TensorTiles, AreComputedByWarps) {
+  EXPECT_EQ(refusal_without([](const std::string& step) { return step.starts_with("bind"); }),
+            "[tensorize] mma_m16n8k8_3xtf32 is computed by threads: bind loops around it");
+  EXPECT_EQ(refusal_without([](const std::string& step) { return step == "bind c n.1.0"; }),
+            "[tensorize] mma_m16n8k8_3xtf32 is computed by a warp: the innermost threads are 8 by "
+            "4");
+}
+
+TEST(TensorTiles, SumWithoutAConditionIntoWhatIsAThreadsOwn) {
+  const auto is_cache = [](const std::string& step) {
+    return step.starts_with("cache_operand") || step.starts_with("bind a@c") ||
+           step.starts_with("bind b@c");
+  };
+  EXPECT_THAT(refusal_without(is_cache), HasSubstr("[tensorize] mma_m16n8k8_3xtf32 is "));
+  EXPECT_THAT(
+      refusal_without([](const std::string& step) { return step.starts_with("cache_write"); }),
+      HasSubstr("[tensorize] "));
+}
+
+TEST(TensorTiles, NeedANewEnoughTarget) {
+  EXPECT_EQ(refusal(tiled(tf32()), limits_of(*parse_target("cuda:sm_75"))),
+            "[tensorize] mma_m16n8k8_3xtf32 is of sm_80 and newer, the target is sm_75");
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a", "cuda:sm_120", "opencl", "x86-64-v3"})
+    EXPECT_EQ(refusal(tiled(tf32()), limits_of(*parse_target(target))), "legal") << target;
+}
+
+Stmt loop(const std::string& variable, int64_t extent, LoopKind kind, Block body,
+          const TensorTile* tile = nullptr) {
+  return {Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body)), tile}};
+}
+
+Expr at(const std::string& text) { return dsl::parse_expr(text).value(); }
+Expr element(const std::string& buffer, const std::string& row, const std::string& k) {
+  return dsl::read(buffer, {at(row), at(k)}, Float32);
+}
+
+/// acc[r, c, h, e] += a[h * 8 + r, k] * b[c * 2 + e, k], but for what is given.
+struct Parts {
+  Expr a = element("a", "h * 8 + r", "k"), b = element("b", "c * 2 + e", "k");
+  std::string sums = "acc";
+  std::vector<Expr> sums_at = {at("r"), at("c"), at("h"), at("e")};
+  Combine combine = Combine::Sum;
+  Expr condition = dsl::constant_int(Bool, 1);
+  Scope acc = Scope::Register;
+  Block beside = {};  ///< in the same nest
+  int64_t rows = 8;   ///< of lanes
+};
+
+std::string verdict(const Parts& p) {
+  const Stmt tile = loop(
+      "h", 2, LoopKind::Tensor,
+      {loop("e", 2, LoopKind::Tensor,
+            {loop("k", 8, LoopKind::Tensor, {{Assign{p.sums, p.sums_at, p.a * p.b, p.combine}}})})},
+      &tf32());
+  Block body = p.beside;
+  body.push_back(dsl::is_int(p.condition, 1) ? tile : Stmt{If{p.condition, block({tile})}});
+  const Block nest = {
+      loop("r", p.rows, LoopKind::Thread, {loop("c", 4, LoopKind::Thread, std::move(body))})};
+  const Block all = {{Allocate{{"acc", Float32, {8, 4, 2, 2}, p.acc}, block(nest)}}};
+  const Status status = check_tensor_tiles({"p", {}, block(all)}, {});
+  return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+}
+
+TEST(TensorTiles, ProgramsSayWhatIsWrong) {
+  const std::string name = "[tensorize] mma_m16n8k8_3xtf32 ";
+  EXPECT_EQ(verdict({}), "legal");
+  EXPECT_EQ(verdict({.a = element("a", "c * 2 + e", "k"), .b = element("b", "h * 8 + r", "k")}),
+            "legal");
+  const std::string apart =
+      "[tensorize] one factor of mma_m16n8k8_3xtf32 depends on 'h' and 'r' and the other on 'c' "
+      "and 'e', neither on both";
+  EXPECT_EQ(verdict({.a = element("a", "h * 8 + r + c", "k")}), apart);
+  EXPECT_EQ(verdict({.a = element("a", "h * 8 + r + e", "k")}), apart);
+  EXPECT_EQ(verdict({.b = element("b", "c * 2 + e + r", "k")}), apart);
+  EXPECT_EQ(verdict({.b = element("b", "c * 2 + e + h", "k")}), apart);
+  EXPECT_EQ(verdict({.a = element("a", "h * 8 + r", "k") + dsl::constant(Float32, 1)}),
+            "[tensorize] the factors of mma_m16n8k8_3xtf32 are elements of memory, of f32 summed "
+            "as f32");
+  EXPECT_EQ(verdict({.combine = Combine::Max}),
+            name + "is one sum of products, without a condition");
+  EXPECT_EQ(verdict({.sums_at = {at("r"), at("c"), at("h"), at("k / 4")}}),
+            name + "sums over 'k', which indexes the result");
+  EXPECT_EQ(verdict({.rows = 16}),
+            name + "is computed by a warp: the innermost threads are 8 by 4");
+  EXPECT_EQ(verdict({.acc = Scope::Shared}),
+            "[tensorize] 'acc' takes the sums of mma_m16n8k8_3xtf32, which are a thread's own: "
+            "cache_write");
+  EXPECT_EQ(verdict({.condition = at("r < 4")}),
+            name + "is computed by all lanes of a warp, but r < 4 decides which");
+  const Expr own = dsl::read("acc", {at("r"), at("0"), at("h"), at("0")}, Float32);
+  EXPECT_EQ(verdict({.a = own}),
+            "[tensorize] a factor of mma_m16n8k8_3xtf32 is read from 'acc', which each thread has "
+            "for itself");
+  const Stmt write{Assign{"a", {at("r"), at("c")}, dsl::constant(Float32, 1), Combine::None}};
+  EXPECT_EQ(verdict({.beside = {write}}),
+            "[tensorize] a factor of mma_m16n8k8_3xtf32 is read from 'a', which the same threads "
+            "write");
+}
+
+TEST(TensorTiles, AreWhole) {
+  const auto with = [](Block inside) {
+    const Block nest = {loop("r", 8, LoopKind::Thread, {loop("c", 4, LoopKind::Thread, inside)})};
+    const Status status = check_tensor_tiles({"p", {}, block(nest)}, {});
+    return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+  };
+  const Stmt sum{Assign{"acc", {at("0")}, element("a", "h", "k"), Combine::Sum}};
+  EXPECT_EQ(with({loop("h", 2, LoopKind::Tensor, {sum})}),
+            "[tensorize] a loop of a tensor tile stands outside of one");
+  EXPECT_EQ(with({loop("h", 2, LoopKind::Tensor, {sum}, &tf32())}),
+            "[tensorize] mma_m16n8k8_3xtf32 is loops of 2, 2 and 8 inside each other");
+  EXPECT_EQ(
+      with({loop("h", 2, LoopKind::Tensor,
+                 {loop("e", 2, LoopKind::Tensor, {loop("k", 8, LoopKind::Tensor, {sum, sum})})},
+                 &tf32())}),
+      "[tensorize] mma_m16n8k8_3xtf32 is one sum of products, without a condition");
+}
+
+}  // namespace
+}  // namespace tw::schedules
