@@ -5,7 +5,8 @@
 //   - A reduction of a product whose operands have axes of their own is a matrix product, rows by
 //     columns (a convolution: pixels by channels). A block computes a tile of it, each thread a
 //     tile of that in registers; blocks of the reduction pass through shared memory, where all
-//     threads put them together (cache_operand; implicit GEMM).
+//     threads put them together (cache_operand; implicit GEMM), several blocks ahead of what is
+//     computed (pipeline).
 //   - Other reductions, and stages without one, give each thread a few neighbouring elements.
 //   - A reduction along the contiguous axis is split over the threads of a block first (rfactor).
 //

@@ -44,6 +44,13 @@ struct StageNest {
   /// It holds an operand of its consumer, by the consumer's loops (cache_operand), and the neutral
   /// element where the consumer's guards fail.
   bool holds_operand = false;
+  int64_t depth = 1;  ///< iterations of the loop that it is computed at in its buffer (pipeline)
+  /// The dimensions from this one on are one that is longer by so many elements.
+  struct Padding {
+    size_t dimension;
+    int64_t elements;
+  };
+  std::optional<Padding> padding;
 
   struct Cache {
     std::string loop;
