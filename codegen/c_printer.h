@@ -58,7 +58,7 @@ class CPrinter {
   // ---- what they share ----------------------------------------------------------------------
   void print(const Block& block, int indent);
   /// `otherwise` is the branch on the negation that follows, or null.
-  void print_if(const schedules::If& branch, const schedules::If* otherwise, int indent);
+  virtual void print_if(const schedules::If& branch, const schedules::If* otherwise, int indent);
   virtual void print_body(const Block& block, int indent) { print(block, indent); }
   void line(int indent, const std::string& text);
 

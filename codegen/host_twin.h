@@ -9,7 +9,8 @@
 //
 // Each thread of a block is a fiber that runs up to the next barrier before another has its turn,
 // so that a barrier that is missing shows in one order or another. Shared memory holds a pattern
-// when a block begins. Not thread-safe: launches of one twin share their blocks' memory.
+// when a block begins, and where an asynchronous copy is on its way: it arrives when its thread
+// waits for it, no sooner. Not thread-safe: launches of one twin share their blocks' memory.
 
 #include <cstdint>
 #include <memory>
