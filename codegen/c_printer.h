@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/ranges.h"
@@ -87,6 +88,8 @@ class CPrinter {
   std::set<std::string> used_variables_;
   /// Of buffers: dimensions that they do not have in memory.
   schedules::NumberedDimensions dropped_;
+  /// Expressions that a variable of the text holds here, and its name.
+  std::vector<std::pair<Expr, std::string>> held_;
   std::string body_;
 
  private:

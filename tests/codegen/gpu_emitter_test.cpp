@@ -335,6 +335,13 @@ TEST(GpuEmitter, CopiesOf4BytesAndMoreAreAsynchronous) {
                                          HasSubstr("tw_wait"))));
 }
 
+TEST(GpuEmitter, SlotsAreCounted) {
+  for (const int depth : {2, 3})
+    EXPECT_THAT(text_of(pipelined_gemm(depth)), HasSubstr("a_c[(slot_of_k_0 * 8 + k_1) * 36"));
+  // As many slots as iterations: the loop counts them.
+  EXPECT_THAT(text_of(pipelined_gemm(4)), HasSubstr("a_c[(k_0 * 8 + k_1) * 36"));
+}
+
 TEST(GpuEmitter, TablesAreReadOnlyWhereTheConditionHolds) {
   const Expr i = var("i");
   const auto copy = [&](const Expr& value) {

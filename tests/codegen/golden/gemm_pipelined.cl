@@ -24,7 +24,7 @@ void k_p0(__global const float* restrict a, __global const float* restrict b, __
     }
   }
   #pragma unroll 1
-  for (int k_0 = 0; k_0 < 4; ++k_0) {
+  for (int k_0 = 0, slot_of_k_0 = 0; k_0 < 4; ++k_0, slot_of_k_0 = slot_of_k_0 == 2 ? 0 : slot_of_k_0 + 1) {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (k_0 + 2 < 4) {
       {
@@ -53,7 +53,7 @@ void k_p0(__global const float* restrict a, __global const float* restrict b, __
         for (int m_1_1 = 0; m_1_1 < 2; ++m_1_1) {
           #pragma unroll
           for (int n_1_1 = 0; n_1_1 < 4; ++n_1_1) {
-            c_acc[m_1_1 * 4 + n_1_1] += a_c[(k_0 % 3 * 8 + k_1) * 36 + m_1_0 * 2 + m_1_1] * b_c[((k_0 % 3 * 8 + k_1) * 16 + n_1_0) * 4 + n_1_1];
+            c_acc[m_1_1 * 4 + n_1_1] += a_c[(slot_of_k_0 * 8 + k_1) * 36 + m_1_0 * 2 + m_1_1] * b_c[((slot_of_k_0 * 8 + k_1) * 16 + n_1_0) * 4 + n_1_1];
           }
         }
       }

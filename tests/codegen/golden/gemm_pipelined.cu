@@ -73,7 +73,7 @@ k_p0(const float* __restrict__ a, const float* __restrict__ b, float* c, unsigne
     tw_commit();
   }
   #pragma unroll 1
-  for (int k_0 = 0; k_0 < 4; ++k_0) {
+  for (int k_0 = 0, slot_of_k_0 = 0; k_0 < 4; ++k_0, slot_of_k_0 = slot_of_k_0 == 2 ? 0 : slot_of_k_0 + 1) {
     tw_wait<1>();
     __syncthreads();
     if (k_0 + 2 < 4) {
@@ -96,7 +96,7 @@ k_p0(const float* __restrict__ a, const float* __restrict__ b, float* c, unsigne
         for (int m_1_1 = 0; m_1_1 < 2; ++m_1_1) {
           #pragma unroll
           for (int n_1_1 = 0; n_1_1 < 4; ++n_1_1) {
-            c_acc[m_1_1 * 4 + n_1_1] += a_c[(k_0 % 3 * 8 + k_1) * 36 + m_1_0 * 2 + m_1_1] * b_c[((k_0 % 3 * 8 + k_1) * 16 + n_1_0) * 4 + n_1_1];
+            c_acc[m_1_1 * 4 + n_1_1] += a_c[(slot_of_k_0 * 8 + k_1) * 36 + m_1_0 * 2 + m_1_1] * b_c[((slot_of_k_0 * 8 + k_1) * 16 + n_1_0) * 4 + n_1_1];
           }
         }
       }
