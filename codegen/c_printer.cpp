@@ -286,6 +286,8 @@ CPrinter::Text CPrinter::literal(const dsl::Const& c) const {
 }
 
 CPrinter::Text CPrinter::print(const Expr& expr) {
+  for (const auto& [held, name] : held_)
+    if (dsl::equal(held, expr)) return {name, atom_level};
   if (const auto* c = expr.as<dsl::Const>()) return literal(*c);
   if (const auto* v = expr.as<dsl::Var>()) {
     used_variables_.insert(v->name);

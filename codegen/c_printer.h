@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/ranges.h"
@@ -57,7 +58,7 @@ class CPrinter {
   // ---- what they share ----------------------------------------------------------------------
   void print(const Block& block, int indent);
   /// `otherwise` is the branch on the negation that follows, or null.
-  void print_if(const schedules::If& branch, const schedules::If* otherwise, int indent);
+  virtual void print_if(const schedules::If& branch, const schedules::If* otherwise, int indent);
   virtual void print_body(const Block& block, int indent) { print(block, indent); }
   void line(int indent, const std::string& text);
 
@@ -86,6 +87,8 @@ class CPrinter {
   std::set<std::string> used_variables_;
   /// Of buffers: dimensions that they do not have in memory.
   schedules::NumberedDimensions dropped_;
+  /// Expressions that a variable of the text holds here, and its name.
+  std::vector<std::pair<Expr, std::string>> held_;
   std::string body_;
 
  private:

@@ -26,6 +26,7 @@ using schedules::Assign;
 using schedules::Barrier;
 using schedules::Block;
 using schedules::Buffer;
+using schedules::Commit;
 using schedules::Expr;
 using schedules::If;
 using schedules::Loop;
@@ -38,6 +39,7 @@ using schedules::TensorNest;
 using schedules::TensorTile;
 using schedules::ThreadNest;
 using schedules::tile_part;
+using schedules::Wait;
 
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
 constexpr int64_t shared_alignment = 16;           // of the widest vector access
@@ -75,15 +77,17 @@ constexpr CSpelling opencl_spelling = {.int8 = "char",
                                        .has_narrow_functions = true,
                                        .is_reserved = is_reserved_on_gpu};
 
-bool has_barrier(const Stmt& stmt) {
+bool orders_threads(const Stmt& stmt) {
   bool found = false;
-  schedules::for_each(Block{stmt}, [&](const Stmt& s) { found |= s.as<Barrier>() != nullptr; });
+  schedules::for_each(Block{stmt}, [&](const Stmt& s) {
+    found |= s.as<Barrier>() || s.as<Commit>() || s.as<Wait>();
+  });
   return found;
 }
 
 /// All threads go through it, else thread 0 alone.
 bool concerns_all(const Stmt& stmt) {
-  return schedules::has_threads(Block{stmt}) || has_barrier(stmt);
+  return schedules::has_threads(Block{stmt}) || orders_threads(stmt);
 }
 
 class KernelPrinter : public CPrinter {
@@ -101,6 +105,7 @@ class KernelPrinter : public CPrinter {
     parameters.push_back(scratch_parameter());
     find_shared(*phase_.body);
     place_shared(kernel);
+    find_copies();
     together(*phase_.body, 1);
     return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
                        counted(kernel.blocks, "block"), counted(threads_, "thread"), head(),
@@ -128,6 +133,8 @@ class KernelPrinter : public CPrinter {
   virtual bool print_scatter(const Loop&, int) { return false; }
   /// Prints a tile of the nest; false: it is loops like others.
   virtual bool print_tile(const TensorNest&, int) { return false; }
+  /// Those of the prelude, in groups that are committed and waited for; else they are made at once.
+  virtual bool has_asynchronous_copies() const = 0;
 
   int64_t threads() const { return threads_; }
   void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
@@ -246,6 +253,8 @@ class KernelPrinter : public CPrinter {
       const Loop* loop = stmt.as<Loop>();
       if (stmt.as<Barrier>()) {
         if (threads_ > 1) line(indent, std::string(barrier()));
+      } else if (stmt.as<Commit>() || stmt.as<Wait>()) {
+        print_order(stmt, indent);
       } else if (loop && loop->kind == LoopKind::Thread) {
         apart([&] { print_nest(*loop, indent); });
       } else if (!concerns_all(stmt)) {
@@ -263,6 +272,13 @@ class KernelPrinter : public CPrinter {
         print_allocate(*stmt.as<Allocate>(), i + 1 == block.size(), indent);
       }
     }
+  }
+
+  /// Of copies; where all are made at once there is nothing to order.
+  void print_order(const Stmt& stmt, int indent) {
+    if (!has_copies_to_order_) return;
+    const Wait* wait = stmt.as<Wait>();
+    line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
   }
 
   template <typename F>
@@ -314,15 +330,47 @@ class KernelPrinter : public CPrinter {
     const bool is_unrolled = loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part)
                                                            : loop.kind != LoopKind::Serial;
     line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
+    if (const auto slot = slot_of(loop)) return print_pipeline(loop, *slot, indent);
     line(indent, for_head(loop) + " {");
     print_body(*loop.body, indent + 1);
     line(indent, "}");
   }
 
+  /// What an iteration of a pipeline reads, `k % 3`; none where that is no division.
+  static std::optional<Expr> slot_of(const Loop& loop) {
+    const bool waits = std::ranges::any_of(*loop.body, [](const Stmt& s) { return s.as<Wait>(); });
+    if (!waits || !dsl::is_int(loop.begin, 0) || !dsl::as_int(loop.end)) return std::nullopt;
+    std::optional<Expr> slot;
+    const auto visit = [&](const Expr& e) {
+      const auto* b = e.as<dsl::Binary>();
+      const auto* v = b && b->op == dsl::BinaryOp::Mod ? b->a.as<dsl::Var>() : nullptr;
+      const auto slots = v ? dsl::as_int(b->b) : std::nullopt;
+      if (slots && v->name == loop.variable && *slots > 1) slot = e;
+    };
+    schedules::for_each(*loop.body, [&](const Stmt& s) {
+      if (const Assign* assign = s.as<Assign>()) dsl::for_each(assign->value, visit);
+    });
+    return slot;
+  }
+
+  /// The slot is counted along with the loop: of a remainder NVRTC 13.0 loses sight of what divides
+  /// the addresses, and reads of 16 bytes become four.
+  void print_pipeline(const Loop& loop, const Expr& slot, int indent) {
+    const std::string variable = identifier(loop.variable);
+    const std::string name = identifier("slot of " + loop.variable);
+    const int64_t last = *dsl::as_int(slot.as<dsl::Binary>()->b) - 1;
+    line(indent, fmt::format("for ({0} {1} = 0, {2} = 0; {1} < {3}; ++{1}, {2} = {2} == {4} ? 0 : "
+                             "{2} + 1) {{",
+                             index_type_, variable, name, *dsl::as_int(loop.end), last));
+    held_.emplace_back(slot, name);
+    print_body(*loop.body, indent + 1);
+    held_.pop_back();
+    line(indent, "}");
+  }
+
   /// A dense copy, or zeros, with 16 bytes at a time or fewer; false where it is something else.
   bool print_vectors(const Loop& loop, int indent) {
-    const auto vectors =
-        find_vectors(loop, [&](const std::string& name) { return vector_buffer(name); });
+    const auto vectors = vectors_of(loop);
     if (!vectors) return false;
     const Assign& assign = *loop.body->front().as<Assign>();
     const Buffer& b = buffer(assign.buffer);
@@ -334,11 +382,88 @@ class KernelPrinter : public CPrinter {
       line(indent++, for_head(loop, vectors->lanes) + " {");
     }
     const std::string to = element(b, vectors->to);
-    line(indent,
-         read ? copied(b.type, vectors->lanes, to, element(buffer(read->tensor), vectors->from))
-              : zeroed(b.type, vectors->lanes, to));
+    const std::string from = read ? element(buffer(read->tensor), vectors->from) : "";
+    if (!read) {
+      line(indent, zeroed(b.type, vectors->lanes, to));
+    } else if (const int64_t bytes = vectors->lanes * size_bytes(b.type);
+               is_asynchronous(assign, bytes)) {
+      line(indent, asynchronous({to, from, bytes}));
+    } else {
+      line(indent, copied(b.type, vectors->lanes, to, from));
+    }
     if (vectors->needs_loop) line(indent - 1, "}");
     return true;
+  }
+
+  std::optional<Vectors> vectors_of(const Loop& loop) const {
+    return find_vectors(loop, [&](const std::string& name) -> VectorBuffer {
+      const auto found = dropped_.find(name);
+      return {buffer(name), found == dropped_.end() ? std::vector<size_t>{} : found->second};
+    });
+  }
+
+  // ---- asynchronous copies ------------------------------------------------------------------
+
+  /// Elements of 2 bytes may be copied asynchronously as vectors.
+  void find_copies() {
+    schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
+      const Assign* assign = stmt.as<Assign>();
+      if (!assign || size_bytes(buffer(assign->buffer).type) < 2) return;
+      has_copies_to_order_ |= assign->value.as<dsl::Read>() && is_asynchronous(*assign, 16);
+    });
+  }
+
+  struct Copy {
+    std::string to, from;  ///< elements; from nothing: zeros
+    int64_t bytes;
+  };
+
+  /// Whether a copy of so many bytes can be what the program allows: from global to shared memory.
+  bool is_asynchronous(const Assign& assign, int64_t bytes) const {
+    const auto* read = assign.value.as<dsl::Read>();
+    return assign.asynchronous && has_asynchronous_copies() && bytes >= 4 &&
+           std::ranges::count(shared_, assign.buffer, &Buffer::name) > 0 &&
+           (!read || is_global(buffer(read->tensor).scope));
+  }
+  static bool reads_table(const Assign& assign) {
+    int64_t reads = 0;
+    dsl::for_each(assign.value, [&](const Expr& e) { reads += e.as<dsl::Read>() != nullptr; });
+    return reads > 1;
+  }
+  static bool is_global(Scope scope) { return scope == Scope::Argument || scope == Scope::Scratch; }
+
+  static std::string asynchronous(const Copy& copy, const std::string& condition = "") {
+    return fmt::format("tw_copy_async<{}>(&{}, &{}{}{});", copy.bytes, copy.to, copy.from,
+                       condition.empty() ? "" : ", ", condition);
+  }
+
+  /// Of a body that is one asynchronous copy, or puts zeros where one would; its address can be
+  /// computed whether it is made or not.
+  std::optional<Copy> copy_of(const Block& body) {
+    if (body.size() != 1) return std::nullopt;
+    const Loop* loop = body[0].as<Loop>();
+    std::optional<Vectors> vectors;
+    if (loop && loop->kind == LoopKind::Vector) vectors = vectors_of(*loop);
+    if (loop && (!vectors || vectors->needs_loop)) return std::nullopt;
+    const Assign* assign = (loop ? loop->body->front() : body[0]).as<Assign>();
+    if (!assign) return std::nullopt;
+    const Buffer& b = buffer(assign->buffer);
+    const int64_t bytes = (vectors ? vectors->lanes : 1) * size_bytes(b.type);
+    if (!is_asynchronous(*assign, bytes) || reads_table(*assign)) return std::nullopt;
+    Copy copy{element(b, vectors ? vectors->to : assign->indices), "", bytes};
+    if (const auto* read = assign->value.as<dsl::Read>())
+      copy.from = element(buffer(read->tensor), vectors ? vectors->from : read->indices);
+    return copy;
+  }
+
+  /// A copy or zeros in its place are one copy, which reads nothing where the condition fails.
+  void print_if(const If& branch, const If* otherwise, int indent) override {
+    const auto copy = otherwise ? copy_of(*branch.body) : std::nullopt;
+    const auto zeros = copy ? copy_of(*otherwise->body) : std::nullopt;
+    if (!zeros || copy->from.empty() || !zeros->from.empty() || zeros->to != copy->to ||
+        zeros->bytes != copy->bytes)
+      return CPrinter::print_if(branch, otherwise, indent);
+    line(indent, asynchronous(*copy, value(branch.condition)));
   }
 
   /// 16-bit floats are copied as they are.
@@ -348,12 +473,15 @@ class KernelPrinter : public CPrinter {
     if (!read || assign.combine != schedules::Combine::None || buffer(read->tensor).type != b.type)
       return CPrinter::print_assign(assign, indent);
     const std::string to = element(b, assign.indices);
-    line(indent, fmt::format("{} = {};", to, element(buffer(read->tensor), read->indices)));
+    const std::string from = element(buffer(read->tensor), read->indices);
+    const int64_t bytes = size_bytes(b.type);
+    line(indent, is_asynchronous(assign, bytes) ? asynchronous({to, from, bytes})
+                                                : fmt::format("{} = {};", to, from));
   }
 
   const int64_t threads_;
   const ThreadNest* nest_ = nullptr;  // that is being printed
-  bool is_together_ = true, uses_thread_ = false;
+  bool is_together_ = true, uses_thread_ = false, has_copies_to_order_ = false;
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
   std::set<std::string> as_vectors_;
@@ -401,6 +529,7 @@ class CudaPrinter final : public KernelPrinter {
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
     return fmt::format("*({0}*)&{1} = {0}{{}};", vector_type(type, lanes), to);
   }
+  bool has_asynchronous_copies() const override { return true; }
 
   bool print_scatter(const Loop& loop, int indent) override {
     const auto from =
@@ -524,6 +653,7 @@ class OpenClPrinter final : public KernelPrinter {
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
     return fmt::format("vstore{0}(({1}{0})(0), 0, &{2});", lanes, storage_type(type), to);
   }
+  bool has_asynchronous_copies() const override { return false; }
 };
 
 Status check_countable(const Program& program) {

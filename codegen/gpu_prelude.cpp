@@ -91,6 +91,56 @@ constexpr Function cuda_functions[] = {
 )"},
     {"TW_INFINITY", R"(#define TW_INFINITY __int_as_float(0x7f800000)
 )"},
+    // PTX's cp.async, which GPUs before sm_80 have not: they copy at once. Only 16 bytes can pass
+    // L1 by. Where nothing exists zeros are copied, and nothing is read.
+    {"tw_copy_async<", R"(template <int bytes>
+INLINE void tw_copy_async(void* to, const void* from) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(bytes)
+                 : "memory");
+#else
+  struct alignas(bytes) Words {
+    int words[bytes / 4];
+  };
+  *(Words*)to = *(const Words*)from;
+#endif
+}
+template <int bytes>
+INLINE void tw_copy_async(void* to, const void* from, bool exists) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to), read = exists ? bytes : 0;
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(read)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(bytes),
+                 "r"(read)
+                 : "memory");
+#else
+  struct alignas(bytes) Words {
+    int words[bytes / 4];
+  };
+  *(Words*)to = exists ? *(const Words*)from : Words{};
+#endif
+}
+)"},
+    {"tw_commit(", R"(INLINE void tw_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+)"},
+    {"tw_wait<", R"(template <int pending>
+INLINE void tw_wait() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+#endif
+}
+)"},
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -48,6 +48,9 @@ struct tw_index { unsigned x; };
 tw_index blockIdx, threadIdx;
 void (*tw_barrier)(int line);
 void (*tw_warp_barrier)(int line);
+void (*tw_defer)(void* to, const void* value, int bytes);
+void (*tw_commit)();
+void (*tw_wait_for)(int pending);
 unsigned char* tw_shared;
 extern unsigned char __start_tw_shared_arrays[] __attribute__((weak));
 extern unsigned char __stop_tw_shared_arrays[] __attribute__((weak));
@@ -65,6 +68,16 @@ static inline float __uint_as_float(unsigned bits) {
   memcpy(&value, &bits, sizeof value);
   return value;
 }
+
+template <int bytes> struct alignas(bytes) tw_words { unsigned char byte[bytes]; };
+template <int bytes>
+static void tw_copy_async(void* to, const void* from, bool exists = true) {
+  tw_words<bytes> value = {};
+  if (exists) value = *(const tw_words<bytes>*)from;
+  *(tw_words<bytes>*)to = value;
+  tw_defer(to, &value, bytes);
+}
+template <int pending> static void tw_wait() { tw_wait_for(pending); }
 
 template <int... i> struct tw_numbers {};
 template <typename... A, int... i>
@@ -124,10 +137,11 @@ class Block {
   // KiB.
   static size_t stack_bytes_for(int threads) { return threads == 1 ? 1 << 20 : 64 << 10; }
 
-  Block(Call* call, void* const* arguments, int threads, unsigned* thread_number)
+  Block(Call* call, void* const* arguments, int threads, unsigned* thread_number, uint8_t poison)
       : call_(call),
         arguments_(arguments),
         thread_number_(thread_number),
+        poison_(poison),
         stack_bytes_(stack_bytes_for(threads)),
         fibers_(static_cast<size_t>(threads)) {
     stacks_ =
@@ -159,15 +173,45 @@ class Block {
   /// What an instruction of a warp calls.
   static void arrive_in_warp(int line) { wait(line, true); }
 
+  /// What tw_copy_async() calls: the copy is made when the thread waits for its group, and until
+  /// then there is a pattern in its place.
+  static void defer(void* to, const void* value, int bytes) {
+    Fiber& fiber = running();
+    Copy copy{static_cast<unsigned char*>(to), {}, static_cast<size_t>(bytes), fiber.committed};
+    std::memcpy(copy.value, value, copy.bytes);
+    std::memset(to, running_->poison_, copy.bytes);
+    fiber.copies.push_back(copy);
+  }
+  /// What tw_commit() calls.
+  static void commit() { ++running().committed; }
+  /// What tw_wait() calls.
+  static void wait_for(int pending) {
+    Fiber& fiber = running();
+    std::erase_if(fiber.copies, [&](const Copy& copy) {
+      const bool arrives = copy.group < fiber.committed - pending;
+      if (arrives) std::memcpy(copy.to, copy.value, copy.bytes);
+      return arrives;
+    });
+  }
+
  private:
   static constexpr int done = -1;
   static constexpr size_t warp = 32;
+  struct Copy {
+    unsigned char* to;
+    unsigned char value[16];
+    size_t bytes;
+    int group;
+  };
   struct Fiber {
     ucontext_t context;
     int line = 0;             ///< of the barrier where it waits
     bool is_of_warp = false;  ///< that barrier
     bool may_run = true;
+    std::vector<Copy> copies;  ///< on their way
+    int committed = 0;         ///< groups
   };
+  static Fiber& running() { return running_->fibers_[running_->current_]; }
 
   static void wait(int line, bool is_of_warp) {
     Block& block = *running_;
@@ -186,6 +230,8 @@ class Block {
   }
 
   void start(size_t thread) {
+    fibers_[thread].copies.clear();
+    fibers_[thread].committed = 0;
     ucontext_t& context = fibers_[thread].context;
     fibers_[thread].may_run = true;
     getcontext(&context);
@@ -244,6 +290,7 @@ class Block {
   Call* const call_;
   void* const* const arguments_;
   unsigned* const thread_number_;
+  const uint8_t poison_;
   const size_t stack_bytes_;
   std::vector<Fiber> fibers_;
   char* stacks_ = nullptr;
@@ -347,6 +394,9 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   TW_TRY(Index* const thread_index, module_->find<Index>("threadIdx"));
   TW_TRY(auto* const barrier, module_->find<void (*)(int)>("tw_barrier"));
   TW_TRY(auto* const warp_barrier, module_->find<void (*)(int)>("tw_warp_barrier"));
+  TW_TRY(auto* const defer, module_->find<void (*)(void*, const void*, int)>("tw_defer"));
+  TW_TRY(auto* const commit, module_->find<void (*)()>("tw_commit"));
+  TW_TRY(auto* const wait_for, module_->find<void (*)(int)>("tw_wait_for"));
   TW_TRY(auto* const dynamic, module_->find<unsigned char*>("tw_shared"));
   TW_TRY(auto* const begin, module_->find<unsigned char*()>("tw_shared_begin"));
   TW_TRY(auto* const end, module_->find<unsigned char*()>("tw_shared_end"));
@@ -355,7 +405,10 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   *dynamic = shared.data();
   *barrier = Block::arrive;
   *warp_barrier = Block::arrive_in_warp;
-  Block block(call, arguments.data(), kernel.threads, &thread_index->x);
+  *defer = Block::defer;
+  *commit = Block::commit;
+  *wait_for = Block::wait_for;
+  Block block(call, arguments.data(), kernel.threads, &thread_index->x, options.poison);
   Order blocks(static_cast<size_t>(kernel.blocks), options);
   Order threads(static_cast<size_t>(kernel.threads), options);
   for (const size_t number : blocks.next()) {

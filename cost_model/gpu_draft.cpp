@@ -82,6 +82,17 @@ double alone(const SectionFacts& s, const Pipes& p, double memory_latency) {
   return busy + std::max(loads, shared) / ahead;
 }
 
+/// Cycles that a block that is alone waits in a pipeline: for its first copies, and then wherever
+/// the iterations that they are ahead take less than the latency.
+double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
+               double memory_latency) {
+  double busy = 0;
+  for (size_t i = pipeline.first_section; i < pipeline.last_section; ++i) busy += cycles[i];
+  const double iterations = std::max(1.0, pipeline.iterations);
+  const double left = std::max(0.0, memory_latency / pipeline.ahead - busy / iterations);
+  return pipeline.entries * memory_latency + iterations * left;
+}
+
 }  // namespace
 
 double GpuPhaseCost::compute() const {
@@ -96,13 +107,16 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const GpuArchitecture& g
   const double latency = global_latency(phase);
   Pipes block;
   double path = block_cycles + phase.barriers * barrier_cycles;
+  std::vector<double> cycles;  // of each section, when the block is alone
   for (const SectionFacts& s : phase.sections) {
     const Pipes p = pipes(s, phase.spills, gpu);
     block.arithmetic += s.executions * p.arithmetic;
     block.issue += s.executions * p.issue;
     block.memory += s.executions * p.memory;
-    path += s.executions * alone(s, p, latency);
+    cycles.push_back(s.executions * alone(s, p, latency));
+    path += cycles.back();
   }
+  for (const PipelineFacts& pipeline : phase.pipelines) path += waiting(pipeline, cycles, latency);
   const double blocks = std::ceil(phase.blocks / processors);  // of the busiest multiprocessor
   GpuPhaseCost cost;
   cost.arithmetic = blocks * block.arithmetic / clock;

@@ -33,6 +33,7 @@ using schedules::LoopKind;
 using schedules::Program;
 using schedules::Scope;
 using schedules::Stmt;
+using schedules::Wait;
 
 // Registers of the compiler's own: thread and block numbers, loop counters, temporaries. With an
 // address of 64 bits for each access to memory, tiles of 8x8 sums come to about 110, as nvcc's do.
@@ -62,6 +63,11 @@ bool uses_kind(const Expr& expr, const std::vector<Level>& levels, LoopKind kind
 
 bool is_straight(const Level& level) {
   return level.kind == LoopKind::Unrolled || level.kind == LoopKind::Vector;
+}
+
+/// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
+bool copies_asynchronously(const Target& target) {
+  return target.architecture == Architecture::Cuda && target.gpu != "sm_75";
 }
 
 double round_up(double value, double granule) { return std::ceil(value / granule) * granule; }
@@ -129,6 +135,7 @@ class GpuPhaseWalk {
     facts_.blocks = static_cast<double>(phase.tasks());
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
     facts_.warps = std::ceil(facts_.threads / warp_lanes);
+    facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
     for (const schedules::TaskAxis& axis : phase.axes) {
@@ -166,6 +173,7 @@ class GpuPhaseWalk {
       facts_.barriers += executions_ * barrier_copies_;
       has_waited_ = false;
     }
+    if (const Wait* wait = stmt.as<Wait>()) waits_ = wait;
     return {};
   }
 
@@ -182,13 +190,25 @@ class GpuPhaseWalk {
     }
     if (!is_straight(levels_.back())) innermost_ = &loop;
     in_nest_ |= loop.kind == LoopKind::Thread;
+    const Wait* outer_waits = waits_;
+    const size_t first_section = facts_.sections.size();
     TW_RETURN_IF_ERROR(visit(*loop.body));
+    if (waits_ != outer_waits) add_pipeline(outer_executions, first_section);
+    waits_ = outer_waits;
     in_nest_ = outer_in_nest;
     innermost_ = outer;
     executions_ = outer_executions;
     if (loop.kind == LoopKind::Serial) serial_.pop_back();
     levels_.pop_back();
     return {};
+  }
+
+  void add_pipeline(double entries, size_t first_section) {
+    const auto ahead = static_cast<double>(waits_->pending + 1);
+    facts_.pipeline_depth = std::max(facts_.pipeline_depth, ahead + 1);
+    if (copies_asynchronously(target_))
+      facts_.pipelines.push_back(
+          {entries, executions_, ahead, first_section, facts_.sections.size()});
   }
 
   Status visit_if(const If& branch) {
@@ -215,6 +235,9 @@ class GpuPhaseWalk {
   }
 
   Status visit_assign(const Assign& assign) {
+    is_asynchronous_ = assign.asynchronous && copies_asynchronously(target_);
+    // One instruction copies, or puts zeros where there is nothing to copy.
+    if (is_asynchronous_ && !assign.value.as<dsl::Read>()) return {};
     SectionFacts& s = section();
     // A section that begins under a condition may go on outside of it.
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
@@ -236,7 +259,7 @@ class GpuPhaseWalk {
           share / (hoisted ? std::max(1.0, levels_[serial_.back().second].trips) : 1);
       operands += add_access(s, *buffer, read.read->indices, false, read.conditions, turns);
     }
-    s.operands = std::max(s.operands, std::min(operands, most_operands));
+    if (!is_asynchronous_) s.operands = std::max(s.operands, std::min(operands, most_operands));
     if (assign.combine != dsl::Combine::None && !is_own(target->scope))
       add_access(s, *target, assign.indices, false, {}, share);
     add_access(s, *target, assign.indices, true, {}, share);
@@ -347,7 +370,8 @@ class GpuPhaseWalk {
     s.accumulators = sums;
   }
 
-  /// Instructions for divisions by constants. Those that no serial loop changes are done before it.
+  /// Instructions for divisions by constants. Those that no serial loop changes are done before it,
+  /// and those that are the same for all threads, as slots of a pipeline, once for many accesses.
   double divisions(const Expr& expr) const {
     double instructions = 0;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -356,7 +380,8 @@ class GpuPhaseWalk {
       const auto divisor = dsl::as_int(b->b);
       const bool shifts =
           divisor && *divisor > 0 && std::has_single_bit(static_cast<uint64_t>(*divisor));
-      const double cost = shifts ? shift_instructions : division_instructions;
+      const bool shared = !uses_kind(e, levels_, LoopKind::Thread);
+      const double cost = shifts || shared ? shift_instructions : division_instructions;
       const bool moves = uses_kind(e, levels_, LoopKind::Serial);
       const double turns = moves ? 1 : 1 / std::max(1.0, executions_);
       const double times = uses_kind(e, levels_, LoopKind::Unrolled) ? copies() : 1;
@@ -478,7 +503,7 @@ class GpuPhaseWalk {
     if (is_global(buffer.scope)) {
       add_global_access(s, access, is_store, count, warp, static_cast<double>(bytes));
     } else {
-      s.instructions.shared += count;
+      if (!is_asynchronous_) s.instructions.shared += count;
       s.shared_cycles += count * warp.bank_cycles;
     }
     for (const Expr& condition : conditions)
@@ -492,13 +517,14 @@ class GpuPhaseWalk {
     s.sectors += count * warp.sectors;
     if (is_store) s.stored_sectors += count * warp.sectors;
     s.instructions.integer += 1;
-    address_count_ += 1;
+    // What is copied before a pipeline begins needs its addresses no longer.
+    if (!is_asynchronous_ || waits_) address_count_ += 1;
     const double executions = s.executions * s.warps * count;
     facts_.ideal_sectors +=
         facts_.blocks * executions * std::ceil(warp.lanes * bytes / sector_bytes);
     wide_ += executions * bytes;
     accesses_ += executions;
-    if (!is_store && !has_waited_) {
+    if (!is_store && !has_waited_ && !is_asynchronous_) {
       has_waited_ = true;
       s.waits = std::min(barrier_copies_, copies());
     }
@@ -694,10 +720,12 @@ class GpuPhaseWalk {
   std::vector<Expr> conditions_;                        // around, those that differ by thread
   const Loop* innermost_ = nullptr;                     // serial or thread loop
   bool in_nest_ = false;
-  schedules::ThreadNest nest_;  // around, in a nest
-  double executions_ = 1;       // by one block
-  bool has_waited_ = false;     // since the last barrier, for global loads
-  double barrier_copies_ = 1;   // of it, in unrolled loops
+  schedules::ThreadNest nest_;    // around, in a nest
+  double executions_ = 1;         // by one block
+  bool has_waited_ = false;       // since the last barrier, for global loads
+  bool is_asynchronous_ = false;  // the copy that is looked at
+  const Wait* waits_ = nullptr;   // in the loops around, the innermost
+  double barrier_copies_ = 1;     // of it, in unrolled loops
   std::vector<WarpPoint> points_;
   std::map<const Loop*, size_t> section_of_;  // by its innermost loop
 

@@ -49,6 +49,15 @@ struct SectionFacts {
   double waits = 0;          ///< for global loads that none since a barrier has asked for
 };
 
+/// A loop whose iterations wait for copies into shared memory that were started some iterations
+/// before, asynchronously.
+struct PipelineFacts {
+  double entries = 0;                          ///< by one block
+  double iterations = 0;                       ///< by one block, of all entries
+  double ahead = 1;                            ///< iterations
+  size_t first_section = 0, last_section = 0;  ///< of those inside of it, the last not included
+};
+
 struct GpuPhaseFacts {
   double blocks = 0;
   double threads = 0;  ///< of a block, here and below
@@ -57,11 +66,13 @@ struct GpuPhaseFacts {
   double spills = 0;     ///< of these, more than a thread can have
   double shared_bytes = 0;
   double barriers = 0;
-  double resident = 0;   ///< blocks at once on a multiprocessor; 0: a block does not fit
-  double occupancy = 0;  ///< resident threads / threads that fit
-  double waves = 0;      ///< blocks / blocks at once on all multiprocessors
-  double tail = 0;       ///< blocks of the busiest multiprocessor / of the average one
+  double resident = 0;        ///< blocks at once on a multiprocessor; 0: a block does not fit
+  double occupancy = 0;       ///< resident threads / threads that fit
+  double waves = 0;           ///< blocks / blocks at once on all multiprocessors
+  double tail = 0;            ///< blocks of the busiest multiprocessor / of the average one
+  double pipeline_depth = 0;  ///< iterations in shared memory at once, of the deepest pipeline
   std::vector<SectionFacts> sections;
+  std::vector<PipelineFacts> pipelines;
   WarpInstructions instructions;  ///< of the phase, here and below
   double useful_lanes = 0;        ///< active lanes of memory instructions / all lanes, 0 to 1
   double sectors = 0, ideal_sectors = 0;  ///< touched, and if all lanes were neighbours

@@ -25,6 +25,9 @@ constexpr int64_t most_threads = 1 << 20;  // that a stretch has numbers for
 /// stretch are numbered together, in the order in which they are run.
 using Actor = int64_t;
 
+/// Asynchronous copies that are waited for together are numbered, over all tasks.
+using Group = int64_t;
+
 /// A buffer's elements, and for each the actors that last wrote and read it.
 struct Memory {
   const Buffer* buffer = nullptr;
@@ -34,6 +37,7 @@ struct Memory {
   std::vector<std::byte> own;
   std::vector<char> written;
   std::vector<Actor> writer, reader;
+  std::vector<Group> group;  ///< that the element arrives with, where it is copied asynchronously
 
   /// Who touched the elements since `task_begin` is kept: where a loop allocates a buffer that
   /// threads share, it is the same memory each time.
@@ -41,6 +45,9 @@ struct Memory {
     const auto elements = static_cast<size_t>(buffer->elements());
     written.assign(elements, is_input);
     if (!is_shared) return;
+    group.resize(elements, never);
+    for (size_t i = 0; i < writer.size(); ++i)
+      if (writer[i] < task_begin) group[i] = never;
     for (std::vector<Actor>* actors : {&writer, &reader}) {
       actors->resize(elements, never);
       for (Actor& actor : *actors)
@@ -57,7 +64,7 @@ struct Node {
 };
 
 struct Command {
-  enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier } kind;
+  enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier, Commit, Wait } kind;
   const Stmt* statement = nullptr;
   size_t slot = 0;             ///< of the variable or buffer
   std::vector<Node> operands;  ///< bounds; condition; indices and value
@@ -200,8 +207,10 @@ class Evaluator {
       command.slot = memories_.size();
       add_memory(allocate->buffer).is_shared = allocate->buffer.scope == Scope::Shared;
       command.body = compile(*allocate->body);
-    } else {
+    } else if (stmt.as<Barrier>()) {
       command.kind = Command::Kind::Barrier;
+    } else {
+      command.kind = stmt.as<Wait>() ? Command::Kind::Wait : Command::Kind::Commit;
     }
     return command;
   }
@@ -234,6 +243,12 @@ class Evaluator {
           break;
         case Command::Kind::Barrier:
           begin_stretch();
+          break;
+        case Command::Kind::Commit:
+          arrived_in_.push_back(never);
+          break;
+        case Command::Kind::Wait:
+          wait_for(committed() - std::get<Wait>(command.statement->value).pending);
           break;
         case Command::Kind::If:
           if (value(command.operands[0]).i) run(command.body);
@@ -277,12 +292,32 @@ class Evaluator {
   /// Other than each of them.
   Actor several_threads() const { return stretch_begin_ + most_threads - 1; }
 
+  Group committed() const { return static_cast<Group>(arrived_in_.size()); }
+
+  /// The groups before `end` have arrived, as if their threads wrote them now.
+  void wait_for(Group end) {
+    for (; arrived_ < end; ++arrived_) arrived_in_[static_cast<size_t>(arrived_)] = stretch_begin_;
+  }
+
+  /// Who wrote the element, when it arrived. Requires: it has.
+  Actor writer_of(const Memory& memory, size_t i) const {
+    const Actor writer = memory.writer[i];
+    const Group group = memory.group[i];
+    if (writer == never || group == never) return writer;
+    return arrived_in_[static_cast<size_t>(group)] + writer % most_threads;
+  }
+  bool is_on_its_way(const Memory& memory, size_t i) const {
+    return memory.is_shared && memory.group[i] >= arrived_;
+  }
+
   void run_assign(const Command& command) {
     const Assign& assign = std::get<Assign>(command.statement->value);
     const Value computed = value(command.operands.back());
     Memory& memory = memories_[command.slot];
     const auto at = element(memory, command.operands, command.operands.size() - 1);
     if (error_ || !note_write(memory, at, assign.combine != Combine::None)) return;
+    if (memory.is_shared)
+      memory.group[static_cast<size_t>(at)] = assign.asynchronous ? committed() : never;
     const DType type = memory.buffer->type;
     const Value old = assign.combine == Combine::None ? Value{} : load(memory, at);
     const Value result = combined(assign.combine, type, old, computed);
@@ -313,8 +348,10 @@ class Evaluator {
     const auto i = static_cast<size_t>(at);
     if (memory.is_input) return report(memory, "an input is written");
     if (combines && !memory.written[i]) return report(memory, "combined before it was written");
+    if (is_on_its_way(memory, i)) return report(memory, not_waited_for(at));
     if (memory.is_shared) {
-      if (others(memory.writer[i]) || others(memory.reader[i])) return report(memory, conflict(at));
+      if (others(writer_of(memory, i)) || others(memory.reader[i]))
+        return report(memory, conflict(at));
       memory.writer[i] = actor();
     }
     memory.written[i] = 1;
@@ -326,7 +363,8 @@ class Evaluator {
     if (!memory.written[i])
       return report(memory, fmt::format("element {} is read before it was written", at));
     if (!memory.is_shared || memory.is_input) return true;
-    if (others(memory.writer[i])) return report(memory, conflict(at));
+    if (is_on_its_way(memory, i)) return report(memory, not_waited_for(at));
+    if (others(writer_of(memory, i))) return report(memory, conflict(at));
     // One reader stands for all: another task's conflicts with every later write here.
     Actor& reader = memory.reader[i];
     if (!others(reader)) {
@@ -341,6 +379,9 @@ class Evaluator {
   bool others(Actor number) const {
     if (number < phase_begin_ || number == actor()) return false;
     return number < task_begin_ || number >= stretch_begin_;
+  }
+  static std::string not_waited_for(int64_t at) {
+    return fmt::format("element {} is touched before its copy was waited for", at);
   }
   static std::string conflict(int64_t at) {
     return fmt::format(
@@ -400,7 +441,9 @@ class Evaluator {
   std::vector<int64_t> values_;
   int64_t thread_ = 0;
   Actor next_actor_ = 0, phase_begin_ = 0, task_begin_ = 0, stretch_begin_ = 0;
-  std::optional<Error> error_;  ///< the first; everything stops at it
+  Group arrived_ = 0;              ///< all groups before this one
+  std::vector<Actor> arrived_in_;  ///< the stretch of each that is committed; never: on its way
+  std::optional<Error> error_;     ///< the first; everything stops at it
 };
 
 }  // namespace

@@ -24,7 +24,8 @@ using Storage = std::map<std::string, std::vector<std::byte>>;
 ///   - an access that is executed lies outside of its buffer,
 ///   - an element is read before it was written (anything but inputs),
 ///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element
-///     that one of them writes, or
+///     that one of them writes,
+///   - an element is touched before an asynchronous copy to it was waited for, or
 ///   - an input is written.
 Status evaluate(const Program& program, Storage& storage);
 

@@ -26,6 +26,9 @@ constexpr int64_t most_products = 512;
 constexpr int64_t least_threads = 32, warp = 32;
 // Registers of a block, and those of a thread that hold neither sums nor factors.
 constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
+// Vectors stay aligned, and the 8 neighbours along the reduction that a part of a warp copies lie
+// in different banks.
+constexpr int64_t pad_words = 4, word_bytes = 4;
 
 Loops concat(std::initializer_list<Loops> parts) {
   Loops all;
@@ -123,7 +126,9 @@ void add_product(const StagePlan& plan, const Stage& stage, const Target& target
     // The reduction's neighbours next to each other; for tensor tiles also several across at once.
     knobs.add(p + "copy." + name,
               has_tiles ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0, 1});
+    knobs.add(p + "pad." + name, {0, pad_words});  // then, of a row in shared memory
   }
+  knobs.add(p + "stages", {1, 2, 3, 4});  // blocks of the reduction in shared memory at once
   const int64_t length = extent_of(stage, names_of(stage.reduction));
   knobs.add(p + "kblock", powers(length, 4, 32));
   knobs.add(p + "unroll", {1, 2, 4, 8});
@@ -276,9 +281,11 @@ class Product {
   void copy(const std::string& name, const std::string& stage, const Dimension& dimension,
             const Loops& reduction) {
     if (stage.empty()) return;
+    pipeline(stage);
     const bool along_reduction = c_.value(plan_, "copy." + name) == 1;
     Loops loops = concat({reduction, dimension.all()}), vector;
     if (along_reduction) {
+      pad(name, stage, dimension);
       loops = concat({dimension.all(), reduction});
       c_.schedule.add(Reorder{stage, loops});
     } else if (!dimension.together.empty()) {
@@ -295,6 +302,18 @@ class Product {
     const int at = nest ? nest->find_loop(turns) : -1;
     if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
       c_.schedule.add(Unroll{stage, turns});
+  }
+
+  void pipeline(const std::string& stage) {
+    const int64_t stages = c_.value(plan_, "stages", 1);
+    if (stages > 1) c_.schedule.add(Pipeline{stage, stages});
+  }
+
+  void pad(const std::string& name, const std::string& stage, const Dimension& dimension) {
+    const int64_t bytes = c_.value(plan_, "pad." + name) * word_bytes;
+    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
+    if (bytes > 0 && nest)
+      c_.schedule.add(Pad{stage, dimension.all().front(), bytes / size_bytes(nest->stage.type)});
   }
 
   Construction& c_;
@@ -602,6 +621,19 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
          sums + factors + own_registers <= registers &&
          tiles * value("tiles") * tile.instructions <= most_products &&
          shared <= compute.target.block.shared_bytes;
+/// Of the loop over the reduction that is blocked.
+int64_t pipelined_extent(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
+                         const Point& point) {
+  const Stage& stage = compute.stage(plan);
+  if (knobs.value(point, plan.name + ".fused") == 1)
+    return extent_of(stage, names_of(stage.reduction));
+  return plan.main_reduction.empty() ? stage.reduction.back().extent
+                                     : schedules::extent_of(stage, plan.main_reduction);
+}
+
+/// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
+bool copies_asynchronously(const Target& target) {
+  return target.architecture == Architecture::Cuda && target.gpu != "sm_75";
 }
 
 bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
@@ -613,17 +645,20 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
   if (const auto* tile = tile_of(plan, compute.stage(plan), compute.target, tensor))
     return is_sensible_tensor_product(compute, plan, *tile, knobs, point);
   int64_t threads = 1, sums = 1, shared = 0;
-  const int64_t kblock = value("kblock"), unroll = value("unroll");
+  const int64_t kblock = value("kblock"), unroll = value("unroll"), stages = value("stages");
   for (const std::string name : {"rows", "columns"}) {
     const int64_t block = value("block." + name), tile = value("tile." + name);
     if (tile > block || value("together." + name) > tile || value("copy." + name) > 1) return false;
     threads *= block / tile;
     sums *= tile;
-    shared += block * kblock * size_bytes(compute.stage(plan).type);
+    const int64_t padding = value("copy." + name) == 1 ? value("pad." + name) * word_bytes : 0;
+    shared += kblock * (block * size_bytes(compute.stage(plan).type) + padding);
   }
+  if (stages > 1 && stages > ceil_div(pipelined_extent(compute, plan, knobs, point), kblock))
+    return false;
   return threads >= least_threads && threads <= compute.target.block.threads && sums <= most_sums &&
          unroll <= kblock && sums * unroll <= most_products &&
-         shared <= compute.target.block.shared_bytes;
+         stages * shared <= compute.target.block.shared_bytes;
 }
 
 // ---- plainness ------------------------------------------------------------------------------
@@ -732,6 +767,10 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
       prefer(p + "together." + name, 4, 0.5);
     }
     prefer(p + "kblock", 8, 0.5);
+    prefer(p + "stages", copies_asynchronously(plan.target) ? 2.5 : 1, 1);
+    for (const std::string name : {"rows", "columns"})
+      if (knobs.value(point, p + "copy." + name) == 1 && knobs.value(point, p + "pad." + name) == 0)
+        score -= 0.5;
     prefer(p + "unroll", 4, 0.5);
     prefer(p + "threads", 128, 1);
     score += static_cast<double>(knobs.value(point, p + "place"));

@@ -5,9 +5,9 @@
 //   - A reduction of a product whose operands have axes of their own is a matrix product, rows by
 //     columns (a convolution: pixels by channels). A block computes a tile of it, each thread a
 //     tile of that in registers; blocks of the reduction pass through shared memory, where all
-//     threads put them together (cache_operand; implicit GEMM).
-//     Where types and target have a tensor tile (tensor_tiles.h), the threads of a warp may compute
-//     the sums together instead.
+//     threads put them together (cache_operand; implicit GEMM), several blocks ahead of what is
+//     computed (pipeline). Where types and target have a tensor tile (tensor_tiles.h), the threads
+//     of a warp may compute the sums together instead.
 //   - Other reductions, and stages without one, give each thread a few neighbouring elements.
 //   - A reduction along the contiguous axis is split over the threads of a block first (rfactor).
 //

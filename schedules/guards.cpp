@@ -98,7 +98,8 @@ class Replacement {
       if (body == allocate->body) return std::nullopt;
       return Stmt{Allocate{allocate->buffer, std::move(body)}};
     }
-    return changed_assign(*stmt.as<Assign>());
+    const Assign* assign = stmt.as<Assign>();
+    return assign ? changed_assign(*assign) : std::nullopt;
   }
 
   std::optional<Stmt> changed_assign(const Assign& assign) const {
@@ -111,7 +112,8 @@ class Replacement {
       same = same && indices.back().same_node(index);
     }
     if (same) return std::nullopt;
-    return Stmt{Assign{assign.buffer, std::move(indices), std::move(value), assign.combine}};
+    return Stmt{Assign{assign.buffer, std::move(indices), std::move(value), assign.combine,
+                       assign.asynchronous}};
   }
 
   const std::string& variable_;
@@ -141,8 +143,28 @@ bool has_guards(const Block& body) {
   });
 }
 
+/// What is to be done where a condition holds, and what where it does not.
+bool are_alternatives(const Block& body) {
+  const If* first = body.size() == 2 ? body[0].as<If>() : nullptr;
+  const If* second = first ? body[1].as<If>() : nullptr;
+  const dsl::Unary* u = second ? second->condition.as<dsl::Unary>() : nullptr;
+  return u && u->op == dsl::UnaryOp::Not && dsl::equal(u->a, first->condition);
+}
+
 Block hoist_loop(const Loop& loop) {
   Block body = hoist_guards(*loop.body);
+  // Alternatives that are the same for all lanes are vectors each.
+  if (loop.kind == LoopKind::Vector && are_alternatives(body) &&
+      !dsl::uses_var(body[0].as<If>()->condition, loop.variable)) {
+    Block result;
+    for (const Stmt& stmt : body) {
+      const If& branch = *stmt.as<If>();
+      append(guarded(branch.condition,
+                     single({Loop{loop.variable, loop.begin, loop.end, loop.kind, branch.body}})),
+             result);
+    }
+    return result;
+  }
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
   if (!only)
     return single(

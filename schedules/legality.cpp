@@ -59,6 +59,7 @@ class Checker {
       for (const Expr& index : assign->indices)
         if (status) status = check_reads(index, stmt);
       if (status) status = check_reads(assign->value, stmt);
+      if (status && assign->asynchronous) status = check_asynchronous(*assign, stmt);
     }
     bounds_.restore(mark);
     return status;
@@ -69,15 +70,21 @@ class Checker {
       return illegal("an unrolled or vector loop needs literal bounds", stmt);
     if (loop.kind == LoopKind::Vector) {
       bool nested = false;
-      for_each(*loop.body, [&](const Stmt& s) {
-        nested |= s.as<Loop>() || s.as<Allocate>() || s.as<Barrier>();
-      });
+      for_each(*loop.body, [&](const Stmt& s) { nested |= !s.as<If>() && !s.as<Assign>(); });
       if (nested) return illegal("a vector loop must be the innermost loop", stmt);
     }
     TW_RETURN_IF_ERROR(check_reads(loop.begin, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.end, stmt));
     bounds_.push_loop(loop.variable, loop.begin, loop.end);
     return check(*loop.body);
+  }
+
+  Status check_asynchronous(const Assign& assign, const Stmt& stmt) const {
+    const bool is_copy = assign.value.as<dsl::Read>() || assign.value.as<dsl::Const>();
+    if (buffers_.at(assign.buffer)->scope == Scope::Shared && is_copy &&
+        assign.combine == Combine::None)
+      return {};
+    return illegal("what is asynchronous is a copy into a shared buffer", stmt);
   }
 
   Status check_reads(const Expr& expr, const Stmt& stmt) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/integer.h"
 #include "schedules/guards.h"
@@ -38,6 +39,86 @@ Block guard(const Expr& condition, Block body) {
 bool is_zero(const Expr& expr) {
   const dsl::Const* c = expr.as<dsl::Const>();
   return c && (is_float(c->type) ? c->float_value == 0 : c->int_value == 0);
+}
+
+/// How the copies of an operand go through the loop that they are computed at.
+struct Turns {
+  int64_t trips = 1;  ///< of the loop
+  int64_t ahead = 0;  ///< of them, that copies are started before they are used
+  int64_t slots() const { return std::min(ahead + 1, trips); }
+};
+
+const NestLoop& loop_around(const Nest& nest, const StageNest& placed) {
+  const StageNest& consumer = *nest.find(placed.at->consumer);
+  return consumer.loops[static_cast<size_t>(consumer.find_loop(placed.at->loop))];
+}
+
+Turns turns_of(const NestLoop& loop, int64_t depth) {
+  return {loop.extent, std::min(depth - 1, loop.extent)};
+}
+
+/// Of the buffer of a placed stage.
+std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
+  std::vector<int64_t> extents = placed.box_extent;
+  if (placed.padding) {
+    int64_t row = 1;
+    for (size_t d = placed.padding->dimension; d < extents.size(); ++d) row *= extents[d];
+    extents.resize(placed.padding->dimension);
+    extents.push_back(row + placed.padding->elements);
+  }
+  if (placed.depth > 1)
+    extents.insert(extents.begin(), turns_of(loop_around(nest, placed), placed.depth).slots());
+  return extents;
+}
+
+/// Where an element of a placed stage is in its buffer.
+std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
+                                 std::vector<Expr> indices) {
+  for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.box_offset[d];
+  if (placed.padding) {
+    Expr row = 0;
+    for (size_t d = placed.padding->dimension; d < indices.size(); ++d)
+      row = row * Expr(placed.box_extent[d]) + indices[d];
+    indices.resize(placed.padding->dimension, Expr(0));
+    indices.push_back(row);
+  }
+  if (placed.depth > 1) {
+    const NestLoop& loop = loop_around(nest, placed);
+    indices.insert(indices.begin(),
+                   dsl::var(loop.variable) % Expr(turns_of(loop, placed.depth).slots()));
+  }
+  return indices;
+}
+
+/// Whether the stage, or what is computed inside of it, reads the tensor.
+bool reads_inside(const Nest& nest, const StageNest& s, const std::string& tensor) {
+  return reads(s, tensor) ||
+         std::any_of(nest.stages.begin(), nest.stages.end(), [&](const StageNest& other) {
+           return other.at && other.at->consumer == s.stage.name &&
+                  reads_inside(nest, other, tensor);
+         });
+}
+
+Status check_pipeline(const Nest& nest, const StageNest& s) {
+  const auto illegal = [&](const std::string& why) {
+    return fail(ErrorCode::Invalid,
+                fmt::format("[pipeline] {}\n  {}", why, describe(*nest.find(s.at->consumer))));
+  };
+  const NestLoop& loop = loop_around(nest, s);
+  if (loop.kind != LoopKind::Serial)
+    return illegal(fmt::format("loop '{}' around '{}' is unrolled", loop.name, s.stage.name));
+  for (const StageNest& other : nest.stages) {
+    if (!other.at || other.at->consumer != s.at->consumer || other.at->loop != loop.name) continue;
+    if (other.depth > 1 && other.depth != s.depth)
+      return illegal(fmt::format("'{}' is {} iterations deep and '{}' {}, at the same loop '{}'",
+                                 s.stage.name, s.depth, other.stage.name, other.depth, loop.name));
+    if (reads_inside(nest, s, other.result()))
+      return illegal(
+          fmt::format("'{}' reads '{}', which an iteration of loop '{}' computes only "
+                      "when it begins",
+                      s.stage.name, other.stage.name, loop.name));
+  }
+  return {};
 }
 
 /// A term of a reduction that is its identity where `condition` fails: the padding taps of a sum.
@@ -122,7 +203,67 @@ class Emitter {
     if (s.stage.combine == Combine::None) return elementwise(s, i);
     if (reduces_nothing(s)) return neutral(s, i);
     if (i >= core_start(s)) return reduction(s, i);
-    return loop(s.loops[i], with_placed(s, s.loops[i], from(s, i + 1)));
+    return around(s, s.loops[i], from(s, i + 1));
+  }
+
+  /// The loop, and what is computed in it.
+  Block around(const StageNest& s, const NestLoop& l, Block body) {
+    body = with_placed(s, l, std::move(body));
+    const std::vector<const StageNest*> copied = pipelined_at(s, l);
+    return copied.empty() ? loop(l, std::move(body)) : pipeline(s, l, copied, std::move(body));
+  }
+
+  std::vector<const StageNest*> pipelined_at(const StageNest& s, const NestLoop& l) const {
+    std::vector<const StageNest*> copied;
+    for (const StageNest& other : nest_.stages)
+      if (other.depth > 1 && other.at->consumer == s.stage.name && other.at->loop == l.name)
+        copied.push_back(&other);
+    return copied;
+  }
+
+  /// for k: copy(k), compute(k), three iterations deep where threads share the copies:
+  ///
+  ///     for k in 0..2:  copy(k); commit
+  ///     for k:  wait 1; barrier; if k + 2 < trips: copy(k + 2);  commit; compute(k)
+  ///
+  /// The barrier is between what an iteration reads and the copies that take its place, too. Each
+  /// iteration commits, so that the groups behind the one that is waited for are always as many.
+  Block pipeline(const StageNest& s, const NestLoop& l, const std::vector<const StageNest*>& copied,
+                 Block body) {
+    Block copies;
+    for (const StageNest* producer : copied) append(copies, from(*producer, 0));
+    const Turns turns = turns_of(l, copied.front()->depth);
+    const bool is_shared = scope_at(s, l) == Scope::Shared;
+    const Expr turn = dsl::var(l.variable), later = turn + Expr(turns.ahead);
+
+    Block turned;
+    if (is_shared) {
+      turned.push_back({Wait{turns.ahead - 1}});
+      turned.push_back({Barrier{}});
+    }
+    const auto in_later = [&](const Expr& e) { return dsl::substitute(e, l.variable, later); };
+    if (turns.ahead < turns.trips)
+      append(turned, guard(later < Expr(turns.trips), map_expressions(copies, in_later)));
+    if (is_shared) turned.push_back({Commit{}});
+    append(turned, std::move(body));
+
+    if (is_shared) copies.push_back({Commit{}});
+    NestLoop first = l;
+    first.extent = turns.ahead;
+    Block result = loop(first, std::move(copies));
+    append(result, loop(l, std::move(turned)));
+    for (size_t i = copied.size(); i > 0; --i)
+      result = single({Allocate{buffer_of(s, l, *copied[i - 1]), block(std::move(result))}});
+    return result;
+  }
+
+  static void append(Block& all, Block part) {
+    for (Stmt& stmt : part) all.push_back(std::move(stmt));
+  }
+
+  Buffer buffer_of(const StageNest& s, const NestLoop& l, const StageNest& producer) const {
+    return {producer.result(), nest_.compute.type_of(producer.result()),
+            buffer_extents(nest_, producer), scope_at(s, l)};
   }
 
   static Block loop(const NestLoop& l, Block body) {
@@ -143,11 +284,10 @@ class Emitter {
       const StageNest& producer = nest_.stages[i - 1];
       if (!producer.at || producer.at->consumer != s.stage.name || producer.at->loop != l.name)
         continue;
+      if (producer.depth > 1) continue;
       Block inner = from(producer, 0);
-      for (Stmt& stmt : body) inner.push_back(std::move(stmt));
-      const Buffer buffer{producer.result(), nest_.compute.type_of(producer.result()),
-                          producer.box_extent, scope_at(s, l)};
-      body = single({Allocate{buffer, block(std::move(inner))}});
+      append(inner, std::move(body));
+      body = single({Allocate{buffer_of(s, l, producer), block(std::move(inner))}});
     }
     return body;
   }
@@ -187,8 +327,8 @@ class Emitter {
     if (i == s.loops.size()) return leaf();
     if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
     Block inner = loops(s, i + 1, with_reduction, leaf);
-    if (!with_reduction) return loop(beside_sum(s.loops[i]), std::move(inner));
-    return loop(s.loops[i], with_placed(s, s.loops[i], std::move(inner)));
+    return with_reduction ? around(s, s.loops[i], std::move(inner))
+                          : loop(beside_sum(s.loops[i]), std::move(inner));
   }
 
   /// The stage's expression over loop variables, reads of placed stages made relative to their
@@ -209,30 +349,42 @@ class Emitter {
       if (!r) return std::nullopt;
       for (const StageNest& producer : nest_.stages)
         if (producer.at && producer.result() == r->tensor)
-          return dsl::read(r->tensor, shifted(r->indices, producer), r->type);
+          return dsl::read(r->tensor, buffer_indices(nest_, producer, r->indices), r->type);
       return std::nullopt;
     });
-  }
-
-  static std::vector<Expr> shifted(std::vector<Expr> indices, const StageNest& placed) {
-    for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.box_offset[d];
-    return indices;
   }
 
   std::vector<Expr> result_indices(const StageNest& s) const {
     std::vector<Expr> indices;
     for (const dsl::Axis& axis : s.stage.axes) indices.push_back(s.axis.at(axis.name));
-    return s.at ? shifted(std::move(indices), s) : indices;
+    return s.at ? buffer_indices(nest_, s, std::move(indices)) : indices;
+  }
+
+  /// Into memory that threads share.
+  bool is_copied_ahead(const StageNest& s) const {
+    return s.depth > 1 &&
+           scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
+  }
+
+  /// Copies of what no thread of the phase writes, and zeros in their place.
+  bool is_asynchronous(const StageNest& s, const Expr& value) const {
+    if (!is_copied_ahead(s)) return false;
+    const dsl::Read* r = value.as<dsl::Read>();
+    const StageNest* source = r ? nest_.find(r->tensor) : nullptr;
+    if (r) return !source || !source->at;
+    return is_zero(value) && !std::signbit(value.as<dsl::Const>()->float_value);
   }
 
   Block elementwise(const StageNest& s, size_t i) {
     const auto assign = [&](const Expr& value) {
-      return single({Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), {}}});
+      return single({Assign{s.result(), result_indices(s), over_loops(s, s.stage, value),
+                            Combine::None, is_asynchronous(s, value)}});
     };
     const Expr inside = conjunction(s.guards);
     const dsl::Select* select = s.stage.body.as<dsl::Select>();
-    if (select && select->b.as<dsl::Const>() && phase_has_threads(s)) {
-      // A thread branches rather than to read what is not there.
+    if (select && select->b.as<dsl::Const>() && (phase_has_threads(s) || is_copied_ahead(s))) {
+      // A thread branches rather than to read what is not there, and of copies that may arrive late
+      // there is one of an element.
       const Expr condition = over_loops(s, s.stage, select->condition);
       return loops(s, i, true, [&] {
         Block both = guard(inside && condition, assign(select->a));
@@ -408,7 +560,7 @@ class Finisher {
   Finisher(const Nest& nest, const std::vector<Argument>& arguments) : nest_(nest) {
     for (const Argument& argument : arguments) shapes_[argument.buffer.name] = argument.shape;
     for (const StageNest& s : nest.stages)
-      shapes_[s.result()] = s.at ? s.box_extent : nest.compute.shape_of(s.result());
+      shapes_[s.result()] = s.at ? buffer_extents(nest, s) : nest.compute.shape_of(s.result());
   }
 
   BlockPtr run(const Phase& phase) {
@@ -443,32 +595,40 @@ class Finisher {
         result.push_back({Allocate{a->buffer, block(finish(*a->body))}});
       } else if (const Assign* assign = stmt.as<Assign>()) {
         result.push_back({Assign{assign->buffer, stored(assign->buffer, assign->indices, false),
-                                 rewrite(assign->value), assign->combine}});
+                                 rewrite(assign->value), assign->combine, assign->asynchronous}});
+      } else {
+        result.push_back(stmt);
       }
       bounds_.restore(mark);
     }
     return result;
   }
 
-  /// The parts of a conjunction hold together: each is simplified under those before it, as what is
-  /// guarded will be.
+  /// The parts of a conjunction hold together: each is simplified under the others, as what is
+  /// guarded will be; under those before it alone, where one reads memory that those guard.
   Expr rewrite_condition(const Expr& condition) {
-    const auto mark = bounds_.mark();
-    const Expr result = rewrite_conjunction(condition);
-    bounds_.restore(mark);
-    return result;
-  }
-  Expr rewrite_conjunction(const Expr& condition) {
     const dsl::Unary* u = condition.as<dsl::Unary>();
     if (u && u->op == dsl::UnaryOp::Not) return !rewrite_condition(u->a);
-    const dsl::Binary* b = condition.as<dsl::Binary>();
-    if (b && b->op == BinaryOp::And) {
-      const Expr first = rewrite_conjunction(b->a);
-      return first && rewrite_conjunction(b->b);
+    std::vector<Expr> parts;
+    gather_parts(condition, parts);
+    bool any_read = false;
+    for_each_read(condition, [&](const dsl::Read&) { any_read = true; });
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto mark = bounds_.mark();
+      for (size_t j = 0; j < (any_read ? i : parts.size()); ++j)
+        if (j != i) bounds_.push_condition(parts[j]);
+      const dsl::Unary* n = parts[i].as<dsl::Unary>();
+      const bool negates = n && n->op == dsl::UnaryOp::Not;
+      parts[i] = negates ? rewrite_condition(parts[i]) : rewrite(parts[i]);
+      bounds_.restore(mark);
     }
-    const Expr result = rewrite(condition);
-    bounds_.push_condition(result);
-    return result;
+    return conjunction(parts);
+  }
+  static void gather_parts(const Expr& condition, std::vector<Expr>& parts) {
+    const dsl::Binary* b = condition.as<dsl::Binary>();
+    if (!b || b->op != BinaryOp::And) return parts.push_back(condition);
+    gather_parts(b->a, parts);
+    gather_parts(b->b, parts);
   }
 
   Expr rewrite(const Expr& expr) { return rewrite(expr, false); }
@@ -551,6 +711,8 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
       buffer.scope = Scope::Scratch;
       program.scratch.push_back(std::move(buffer));
     }
+  for (const StageNest& s : nest.stages)
+    if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
   Emitter emitter(nest);
   for (const StageNest& s : nest.stages) {
     if (s.at) continue;

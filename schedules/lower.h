@@ -2,7 +2,8 @@
 #pragma once
 // lower(): the passes that turn scheduled loops into a Program.
 //
-//   emit      each stage's loops, accumulators, epilogues and placed producers, guards innermost
+//   emit      each stage's loops, accumulators, epilogues and placed producers, guards innermost,
+//             copies of operands ahead of what uses them
 //   resolve   guards hoisted, loops trimmed, edges peeled (schedules/guards.h)
 //   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
 //   order     barriers between threads of a task that meet in a buffer (schedules/threads.h)

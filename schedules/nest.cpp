@@ -662,6 +662,46 @@ Status run(Nest& nest, const Tensorize& s) {
   return {};
 }
 
+/// A stage that cache_operand made.
+Result<StageNest*> holder_of(Nest& nest, std::string_view step, const std::string& name) {
+  TW_TRY(StageNest * stage, stage_of(nest, step, name));
+  if (!stage->holds_operand)
+    return illegal(step,
+                   fmt::format("'{}' holds no operand: cache_operand makes stages that do", name));
+  return stage;
+}
+
+Status run(Nest& nest, const Pipeline& s) {
+  TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
+  if (stage->depth > 1) return illegal(s.name, fmt::format("'{}' has a depth already", s.stage));
+  if (s.depth < 2 || s.depth > 4)
+    return illegal(s.name, fmt::format("a pipeline is 2 to 4 iterations deep, not {}", s.depth));
+  const StageNest& consumer = *nest.find(stage->at->consumer);
+  const NestLoop& loop = consumer.loops[static_cast<size_t>(consumer.find_loop(stage->at->loop))];
+  if (!loop.reduction)
+    return illegal(s.name, fmt::format("'{}' is computed at loop '{}' of '{}', which does not "
+                                       "reduce",
+                                       s.stage, loop.name, consumer.stage.name));
+  stage->depth = s.depth;
+  return {};
+}
+
+Status run(Nest& nest, const Pad& s) {
+  constexpr int64_t most_elements = 1024;
+  TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
+  if (stage->padding) return illegal(s.name, fmt::format("'{}' is padded already", s.stage));
+  if (s.elements < 1 || s.elements > most_elements)
+    return illegal(
+        s.name, fmt::format("the padding has 1 to {} elements, not {}", most_elements, s.elements));
+  const std::vector<Axis>& axes = stage->stage.axes;
+  const auto axis = std::find_if(axes.begin(), axes.end(),
+                                 [&](const Axis& a) { return a.name == s.stage + "." + s.loop; });
+  if (axis == axes.end())
+    return illegal(s.name, fmt::format("'{}' has no dimension for loop '{}'", s.stage, s.loop));
+  stage->padding = {static_cast<size_t>(axis - axes.begin()), s.elements};
+  return {};
+}
+
 Status run(Nest& nest, const Rfactor& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   if (!has_fresh_loops(nest, *stage))

@@ -46,6 +46,13 @@ struct StageNest {
   /// element where one of the absorbed guards of the consumer fails.
   bool holds_operand = false;
   std::vector<Expr> absorbed;
+  int64_t depth = 1;  ///< iterations of the loop that it is computed at in its buffer (pipeline)
+  /// The dimensions from this one on are one that is longer by so many elements.
+  struct Padding {
+    size_t dimension;
+    int64_t elements;
+  };
+  std::optional<Padding> padding;
 
   struct Cache {
     std::string loop;

@@ -46,8 +46,8 @@ std::string print_assign(const Assign& assign) {
       op = "max=";
       break;
   }
-  return fmt::format("{}[{}] {} {}", assign.buffer, join(indices, ", "), op,
-                     dsl::to_string(assign.value));
+  return fmt::format("{}{}[{}] {} {}", assign.asynchronous ? "async " : "", assign.buffer,
+                     join(indices, ", "), op, dsl::to_string(assign.value));
 }
 
 void print(const Block& body, int indent, std::string& out);
@@ -66,8 +66,10 @@ void print(const Stmt& stmt, int indent, std::string& out) {
     out += fmt::format("{}{}: {} {}[{}]\n", pad(indent), buffer.name, to_string(buffer.scope),
                        tw::to_string(buffer.type), shape_text(buffer.extents));
     print(*allocate->body, indent, out);
+  } else if (const Wait* wait = stmt.as<Wait>()) {
+    out += fmt::format("{}wait {}\n", pad(indent), wait->pending);
   } else {
-    out += pad(indent) + "barrier\n";
+    out += pad(indent) + (stmt.as<Commit>() ? "commit\n" : "barrier\n");
   }
 }
 

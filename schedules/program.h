@@ -92,6 +92,9 @@ struct Assign {
   std::vector<Expr> indices;
   Expr value;
   Combine combine = Combine::None;
+  /// The element may arrive any time before the thread has waited for the group of this copy; until
+  /// then nobody touches it. Only where a read or a zero is stored in a Shared buffer.
+  bool asynchronous = false;
 };
 /// `buffer` exists, uninitialised, within body. Outside of thread loops, a Local or Register buffer
 /// has a dimension for each of the loops that threads are numbered by, and a thread touches only
@@ -103,9 +106,17 @@ struct Allocate {
 /// All threads of the task arrive before one goes on, and see what was written. No meaning for the
 /// values where iterations run one by one.
 struct Barrier {};
+/// What each thread of the task has begun to copy asynchronously since its last commit is a group,
+/// an empty one where there is nothing. Like waits, commits stand outside of thread loops.
+struct Commit {};
+/// Each thread goes on when all but its last `pending` groups have arrived; for others to see what
+/// it copied, a barrier follows.
+struct Wait {
+  int64_t pending = 0;
+};
 
 struct Stmt {
-  std::variant<Loop, If, Assign, Allocate, Barrier> value;
+  std::variant<Loop, If, Assign, Allocate, Barrier, Commit, Wait> value;
   template <typename T>
   const T* as() const {
     return std::get_if<T>(&value);

@@ -77,6 +77,12 @@ Schedule Schedule::cache_operand(std::string stage, int64_t operand, std::string
 Schedule Schedule::tensorize(std::string stage, std::string loop, std::string tile) const {
   return then(Tensorize{std::move(stage), std::move(loop), std::move(tile)});
 }
+Schedule Schedule::pipeline(std::string stage, int64_t depth) const {
+  return then(Pipeline{std::move(stage), depth});
+}
+Schedule Schedule::pad(std::string stage, std::string loop, int64_t elements) const {
+  return then(Pad{std::move(stage), std::move(loop), elements});
+}
 Schedule Schedule::rfactor(std::string stage, std::string axis, int64_t factor) const {
   return then(Rfactor{std::move(stage), std::move(axis), factor});
 }

@@ -15,16 +15,16 @@ constexpr std::array<std::string_view, 3> tail_names = {"guard", "exact", "shift
 
 struct Printer {
   std::string& out;
-  void operator()(const std::string& value) { out += " " + value; }
+  void operator()(std::string_view value) { out.append(" ").append(value); }
   void operator()(const std::vector<std::string>& values) {
-    for (const std::string& value : values) out += " " + value;
+    for (const std::string& value : values) (*this)(value);
   }
-  void operator()(int64_t value) { out += " " + std::to_string(value); }
+  void operator()(int64_t value) { (*this)(std::to_string(value)); }
   void operator()(Tail value) {
-    if (value != Tail::Guard) out += " " + std::string(to_string(value));
+    if (value != Tail::Guard) (*this)(to_string(value));
   }
   void operator()(Scope value) {
-    if (value != Scope::Register) out += " " + std::string(to_string(value));
+    if (value != Scope::Register) (*this)(to_string(value));
   }
 };
 

@@ -191,6 +191,33 @@ struct Tensorize {
     f(tile);
   }
 };
+/// The copies of a stage that cache_operand made are started `depth` - 1 iterations ahead of the
+/// loop that they are computed at, while that computes (TVM: software_pipeline). Its buffer holds
+/// `depth` iterations. All stages that are computed at one loop have the same depth.
+struct Pipeline {
+  static constexpr std::string_view name = "pipeline";
+  std::string stage;
+  int64_t depth = 2;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(depth);
+  }
+};
+/// The dimensions of a stage that cache_operand made, from `loop` inwards, become one that is
+/// `elements` longer (TVM: storage_align), so that a column of what is outside of it lies in
+/// different banks of shared memory.
+struct Pad {
+  static constexpr std::string_view name = "pad";
+  std::string stage, loop;
+  int64_t elements = 1;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(loop);
+    f(elements);
+  }
+};
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces every factor-th element into
 /// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes
 /// before any other step on the stage.
@@ -219,7 +246,8 @@ struct SetLayout {
 
 using Step =
     std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt, Inline,
-                 Epilogue, CacheWrite, CacheRead, CacheOperand, Tensorize, Rfactor, SetLayout>;
+                 Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Pad, Tensorize, Rfactor,
+                 SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "schedules/affine.h"
 #include "schedules/legality.h"
 
 namespace tw::schedules {
@@ -46,24 +47,99 @@ void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)
 
 // ---- barriers -------------------------------------------------------------------------------
 
+/// Which part of a buffer is touched: where the index of the first dimension is the same for all
+/// threads, that index, in the loops around them. A pipeline reads one slot and writes others.
+struct Slot {
+  Affine index;
+  int64_t count = 1;  ///< of slots: the index is to be taken modulo this
+};
+
+bool are_apart(const std::optional<Slot>& a, const std::optional<Slot>& b) {
+  if (!a || !b) return false;
+  Affine difference = a->index;
+  difference.add(b->index, -1);
+  return difference.is_constant() && difference.constant % a->count != 0;
+}
+
+bool uses(const Slot& slot, const std::string& variable) {
+  return std::any_of(slot.index.terms.begin(), slot.index.terms.end(),
+                     [&](const Affine::Term& term) { return dsl::uses_var(term.atom, variable); });
+}
+
 /// How buffers that others see have been touched.
 class Touched {
  public:
   void add(const Touched& other) {
-    for (const auto& [name, writes] : other.writes_) writes_[name] |= writes;
+    for (const auto& [name, known] : other.uses_)
+      for (const Use& use : known) add(name, use);
   }
   bool conflicts(const Touched& other) const {
-    return std::any_of(writes_.begin(), writes_.end(), [&](const auto& entry) {
-      const auto found = other.writes_.find(entry.first);
-      return found != other.writes_.end() && (entry.second || found->second);
+    return std::any_of(uses_.begin(), uses_.end(), [&](const auto& entry) {
+      const auto found = other.uses_.find(entry.first);
+      return found != other.uses_.end() && conflict(entry.second, found->second);
     });
   }
-  void touch(const std::string& buffer, bool writes) { writes_[buffer] |= writes; }
-  void forget(const std::string& buffer) { writes_.erase(buffer); }
-  void clear() { writes_.clear(); }
+  void touch(const std::string& buffer, const std::optional<Slot>& slot, bool writes) {
+    add(buffer, {slot, writes});
+  }
+  void forget(const std::string& buffer) { uses_.erase(buffer); }
+  void clear() { uses_.clear(); }
+
+  /// From the view of the loop's next iteration.
+  void step(const std::string& variable) {
+    change_slots(variable, [&](std::optional<Slot>& slot) {
+      const Expr v = dsl::var(variable);
+      const int64_t a = slot->index.coefficient(v);
+      Slot next = *slot;
+      next.index.add(v, -a);
+      if (uses(next, variable)) {
+        slot = std::nullopt;
+      } else {
+        slot->index.constant -= a;
+      }
+    });
+  }
+  /// From outside of the loop, or from an iteration that is not known.
+  void leave(const std::string& variable) {
+    change_slots(variable, [](std::optional<Slot>& slot) { slot = std::nullopt; });
+  }
 
  private:
-  std::map<std::string, bool> writes_;
+  struct Use {
+    std::optional<Slot> slot;  ///< none: any part
+    bool writes;
+  };
+
+  void add(const std::string& buffer, const Use& use) {
+    std::vector<Use>& known = uses_[buffer];
+    for (Use& other : known) {
+      if (!is_same(other.slot, use.slot)) continue;
+      other.writes |= use.writes;
+      return;
+    }
+    known.push_back(use);
+  }
+  static bool is_same(const std::optional<Slot>& a, const std::optional<Slot>& b) {
+    if (!a || !b) return !a && !b;
+    Affine difference = a->index;
+    difference.add(b->index, -1);
+    return difference.is_constant() && difference.constant == 0;
+  }
+  static bool conflict(const std::vector<Use>& some, const std::vector<Use>& others) {
+    return std::any_of(some.begin(), some.end(), [&](const Use& a) {
+      return std::any_of(others.begin(), others.end(), [&](const Use& b) {
+        return (a.writes || b.writes) && !are_apart(a.slot, b.slot);
+      });
+    });
+  }
+  template <typename F>
+  void change_slots(const std::string& variable, F&& change) {
+    for (auto& [name, known] : uses_)
+      for (Use& use : known)
+        if (use.slot && uses(*use.slot, variable)) change(use.slot);
+  }
+
+  std::map<std::string, std::vector<Use>> uses_;
 };
 
 class BarrierPlacer {
@@ -72,7 +148,7 @@ class BarrierPlacer {
     Block result;
     for (const Stmt& stmt : body) {
       if (stmt.as<Barrier>()) {
-        since_.clear();
+        pass_barrier();
         result.push_back(stmt);
       } else if (has_threads(stmt) && !as_thread_loop(stmt)) {
         before(touched_by_head(stmt), result);
@@ -91,31 +167,67 @@ class BarrierPlacer {
   void before(const Touched& touched, Block& result) {
     if (since_.conflicts(touched)) {
       result.push_back({Barrier{}});
-      since_.clear();
+      pass_barrier();
     }
     since_.add(touched);
+  }
+
+  void pass_barrier() {
+    since_.clear();
+    passed_ = true;
   }
 
   /// A statement around nests: all threads go through it.
   Stmt inside(const Stmt& stmt) {
     if (const Allocate* allocate = stmt.as<Allocate>()) {
       if (is_own(allocate->buffer.scope)) own_.insert(allocate->buffer.name);
+      if (!allocate->buffer.extents.empty())
+        slots_[allocate->buffer.name] = allocate->buffer.extents[0];
       return {Allocate{allocate->buffer, block(run(*allocate->body))}};
     }
     const Touched entered = since_;
-    if (const If* branch = stmt.as<If>()) {
-      Stmt result{If{branch->condition, block(run(*branch->body))}};
-      since_.add(entered);
-      return result;
-    }
-    // What an iteration touched last meets what the next touches first.
-    const Loop& loop = *stmt.as<Loop>();
+    const bool passed = passed_;
+    Stmt result = stmt.as<If>() ? inside(*stmt.as<If>()) : inside(*stmt.as<Loop>(), entered);
+    since_.add(entered);
+    passed_ = passed;
+    return result;
+  }
+
+  Stmt inside(const If& branch) { return {If{branch.condition, block(run(*branch.body))}}; }
+
+  /// What an iteration touched last meets what the next touches first.
+  Stmt inside(const Loop& loop, const Touched& entered) {
+    around_.insert(loop.variable);
+    passed_ = false;
     (void)run(*loop.body);
+    since_ = before_next(loop);
     since_.add(entered);
     Stmt result{
         Loop{loop.variable, loop.begin, loop.end, loop.kind, block(run(*loop.body)), loop.tile}};
-    since_.add(entered);
+    around_.erase(loop.variable);
+    since_.leave(loop.variable);
     return result;
+  }
+
+  /// From the view of the loop's next iteration. Without a barrier in each, what is left may be of
+  /// any of those before; there are few where a pipeline begins.
+  Touched before_next(const Loop& loop) const {
+    constexpr int64_t few = 4;
+    Touched left = since_, all;
+    if (passed_) {
+      left.step(loop.variable);
+      return left;
+    }
+    const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
+    if (!begin || !end || *end - *begin > few) {
+      left.leave(loop.variable);
+      return left;
+    }
+    for (int64_t i = *begin + 1; i < *end; ++i) {
+      left.step(loop.variable);
+      all.add(left);
+    }
+    return all;
   }
 
   Touched touched_by_head(const Stmt& stmt) const {
@@ -130,7 +242,7 @@ class BarrierPlacer {
     for_each(Block{stmt}, [&](const Stmt& s) {
       for_each_expression(s, [&](const Expr& expr) { gather(expr, all); });
       if (const Assign* assign = s.as<Assign>(); assign && !own_.contains(assign->buffer))
-        all.touch(assign->buffer, true);
+        all.touch(assign->buffer, slot_of(assign->buffer, assign->indices), true);
       if (const Allocate* allocate = s.as<Allocate>()) inner.push_back(allocate->buffer.name);
     });
     for (const std::string& name : inner) all.forget(name);
@@ -140,12 +252,30 @@ class BarrierPlacer {
   void gather(const Expr& expr, Touched& touched) const {
     dsl::for_each(expr, [&](const Expr& e) {
       const dsl::Read* r = e.as<dsl::Read>();
-      if (r && !own_.contains(r->tensor)) touched.touch(r->tensor, false);
+      if (r && !own_.contains(r->tensor))
+        touched.touch(r->tensor, slot_of(r->tensor, r->indices), false);
     });
   }
 
-  Touched since_;  ///< the last barrier
+  std::optional<Slot> slot_of(const std::string& buffer, const std::vector<Expr>& indices) const {
+    const auto found = slots_.find(buffer);
+    if (found == slots_.end() || indices.empty()) return std::nullopt;
+    const dsl::Binary* b = indices[0].as<dsl::Binary>();
+    const bool wraps = b && b->op == dsl::BinaryOp::Mod && dsl::is_int(b->b, found->second);
+    Slot slot{to_affine(wraps ? b->a : indices[0]), found->second};
+    bool is_uniform = true;
+    dsl::for_each(indices[0], [&](const Expr& e) {
+      const dsl::Var* v = e.as<dsl::Var>();
+      is_uniform &= !e.as<dsl::Read>() && (!v || around_.contains(v->name));
+    });
+    return is_uniform ? std::optional(std::move(slot)) : std::nullopt;
+  }
+
+  Touched since_;        ///< the last barrier
+  bool passed_ = false;  ///< a barrier, since the innermost loop or condition around began
   std::set<std::string> own_;
+  std::map<std::string, int64_t> slots_;  ///< extents of first dimensions of buffers
+  std::set<std::string> around_;          ///< variables of loops that all threads go through
 };
 
 int64_t count_barriers(const Block& body) {
@@ -243,6 +373,8 @@ class ThreadChecker {
       if (!status) return;
       const Allocate* allocate = s.as<Allocate>();
       if (s.as<Barrier>()) status = illegal("a barrier that only some threads reach", stmt);
+      if (s.as<Commit>() || s.as<Wait>())
+        status = illegal("copies are committed and waited for outside of thread loops", stmt);
       if (allocate && !is_own(allocate->buffer.scope))
         status = illegal(
             fmt::format("'{}' is shared, but each thread would have one", allocate->buffer.name),

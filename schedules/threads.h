@@ -47,7 +47,8 @@ int64_t shared_bytes(const Block& body);
 int64_t thread_bytes(const Block& body);
 
 /// With a barrier wherever a nest touches a buffer that others see (shared, scratch, arguments),
-/// another has touched it since the last barrier, and one of them writes.
+/// another has touched it since the last barrier, and one of them writes; but not where the two are
+/// proved to be in different slots of a pipeline.
 Block place_barriers(const Block& body);
 
 /// Nests are perfect and within the limits; a thread's own buffers are indexed by its number, and

@@ -63,6 +63,63 @@ vectorize b@c n.1.1
 )");
 }
 
+/// Copies of both operands are ahead; the last block of the reduction has 6 of 8 elements.
+Program pipelined_gemm(int depth, DType type = Float32) {
+  const auto compute =
+      dsl::parse_compute(fmt::format(R"(
+input a: {0}[64, 30]
+weight b: {0}[30, 128]
+c: f32[m=64, n=128] = sum(k=30) {1}(a[m, k]) * {1}(b[k, n])
+)",
+                                     to_string(type), type == Float32 ? "" : "f32"));
+  return program_of(*compute, fmt::format(R"(tw1
+split c m 32
+split c n 64
+split c m.1 2
+split c n.1 4
+split c k 8
+reorder c m.0 n.0 k.0 m.1.0 n.1.0 k.1 m.1.1 n.1.1
+cache_write c n.0
+cache_operand c 1 k.0 k.1 m.1.0 m.1.1
+cache_operand c 2 k.0 k.1 n.1.0 n.1.1
+parallel c m.0
+parallel c n.0
+bind c m.1.0
+bind c n.1.0
+unroll c m.1.1
+vectorize c n.1.1
+pipeline a@c {0}
+pad a@c m.1.0 4
+reorder a@c m.1.0 m.1.1 k.1
+fuse a@c m.1.0 m.1.1
+fuse a@c m.1.0*m.1.1 k.1
+bind a@c m.1.0*m.1.1*k.1
+pipeline b@c {0}
+fuse b@c k.1 n.1.0
+bind b@c k.1*n.1.0
+vectorize b@c n.1.1
+)",
+                                          depth)
+                                  .c_str());
+}
+
+/// There is nothing to read for j = 0: the first copies stand after the wait for them.
+Program late_copies() {
+  const auto compute = dsl::parse_compute(R"(
+input a: f32[11, 7]
+r: f32[i=11] = min(j=7) select(i < j, a[i, j], inf)
+)");
+  return program_of(*compute, R"(tw1
+split r i 8
+reorder r i.1 j i.0
+cache_write r i.0
+cache_operand r 1 j i.0
+pipeline a@r 2
+bind a@r i.0
+parallel r i.1
+)");
+}
+
 /// 3 x 3 with padding as a matrix product: pixels x channels, 36 taps in blocks of 12.
 Program implicit_gemm() {
   const auto conv = dsl::make_workload(
@@ -165,6 +222,8 @@ TEST(GpuEmitter, GoldenTexts) {
                 text_of(tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"))));
   expect_golden("implicit_gemm.cu", text_of(implicit_gemm()));
   expect_golden("implicit_gemm.cl", text_of(implicit_gemm(), GpuDialect::OpenCl));
+  expect_golden("gemm_pipelined.cu", text_of(pipelined_gemm(3)));
+  expect_golden("gemm_pipelined.cl", text_of(pipelined_gemm(3), GpuDialect::OpenCl));
 }
 
 /// Of all tiles, with factors that are neighbours in memory, and others.
@@ -389,9 +448,11 @@ TEST(GpuEmitter, NamesNeverCollide) {
 std::vector<GpuCase> kernels_written_by_hand() {
   std::vector<GpuCase> cases;
   for (const Program& program :
-       {gemm(), implicit_gemm(), blocked_gemm(12, 64, 13, 8), guarded_tail(37),
-        padded_row_conv(3, 7, Float16), padded_row_conv(3, 7, BFloat16), gather(19, 3, Int64),
-        max_pool(13), large_local(96), direct_conv(32, 32, 3, 14, 2, 7), neighbours(64 << 10)})
+       {gemm(), implicit_gemm(), pipelined_gemm(2), pipelined_gemm(3), pipelined_gemm(4),
+        pipelined_gemm(3, Float16), pipelined_gemm(3, Int8), late_copies(),
+        blocked_gemm(12, 64, 13, 8), guarded_tail(37), padded_row_conv(3, 7, Float16),
+        padded_row_conv(3, 7, BFloat16), gather(19, 3, Int64), max_pool(13), large_local(96),
+        direct_conv(32, 32, 3, 14, 2, 7), neighbours(64 << 10)})
     cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
   cases.push_back(gpu_case("", subtract_mean(5, 8), integer_inputs(subtract_mean(5, 8), 1), 1e-6));
   return cases;
@@ -417,6 +478,63 @@ TEST(Nvrtc, CompilesKernelsThatWereWrittenByHand) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   expect_nvrtc_compiles(*nvrtc, kernels_written_by_hand());
+}
+
+TEST(GpuEmitter, CopiesOf4BytesAndMoreAreAsynchronous) {
+  const std::string f32 = text_of(pipelined_gemm(2)), f16 = text_of(pipelined_gemm(2, Float16));
+  EXPECT_THAT(f32, HasSubstr("tw_copy_async<4>("));
+  EXPECT_THAT(f32, HasSubstr("tw_copy_async<16>("));
+  EXPECT_THAT(f16, Not(HasSubstr("tw_copy_async<4>(")));
+  EXPECT_THAT(f16, HasSubstr("tw_copy_async<8>("));
+  for (const std::string& text :
+       {text_of(pipelined_gemm(2, Int8)), text_of(pipelined_gemm(2), GpuDialect::OpenCl)})
+    EXPECT_THAT(text, Not(testing::AnyOf(HasSubstr("tw_copy_async"), HasSubstr("tw_commit"),
+                                         HasSubstr("tw_wait"))));
+}
+
+TEST(GpuEmitter, SlotsAreCounted) {
+  for (const int depth : {2, 3})
+    EXPECT_THAT(text_of(pipelined_gemm(depth)), HasSubstr("a_c[(slot_of_k_0 * 8 + k_1) * 36"));
+  // As many slots as iterations: the loop counts them.
+  EXPECT_THAT(text_of(pipelined_gemm(4)), HasSubstr("a_c[(k_0 * 8 + k_1) * 36"));
+}
+
+TEST(GpuEmitter, TablesAreReadOnlyWhereTheConditionHolds) {
+  const Expr i = var("i");
+  const auto copy = [&](const Expr& value) {
+    return Block{Stmt{schedules::Assign{"s", {i}, value, Combine::None, true}}};
+  };
+  const Expr entry = dsl::cast(Int64, dsl::read("table", {i}, Int32));
+  const Program program = single_phase(
+      {argument("table", Int32, {4}, false), argument("in", Float32, {8}, false),
+       argument("out", Float32, {8}, true)},
+      {},
+      {allocate("s", Float32, {8}, Scope::Shared,
+                {threads("i", 8,
+                         {when(i < 4, copy(f32("in", {dsl::clamp(entry, 0, 7)}))),
+                          when(!(i < 4), copy(dsl::constant(Float32, 0)))}),
+                 {schedules::Commit{}},
+                 {schedules::Wait{0}},
+                 barrier,
+                 threads("j", 8, {assign("out", {var("j")}, f32("s", {7 - var("j")}))})})});
+  EXPECT_THAT(text_of(program), HasSubstr("if (i < 4) {\n      tw_copy_async<4>("));
+  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
+  expect_twins_agree(cases);
+}
+
+TEST(Nvrtc, CopiesAreAsynchronousFromSm80On) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const char* architecture : {"sm_75", "sm_80", "sm_90", "sm_120"}) {
+    const auto compiled = nvrtc->compile(text_of(pipelined_gemm(3)), architecture, true);
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    const bool is_asynchronous = std::string(architecture) != "sm_75";
+    for (const char* instruction : {"cp.async.ca.shared.global", "cp.async.cg.shared.global",
+                                    "cp.async.commit_group", "cp.async.wait_group"})
+      EXPECT_EQ(compiled->code.text.find(instruction) != std::string::npos, is_asynchronous)
+          << architecture << " " << instruction;
+    EXPECT_EQ(compiled->functions[0].spill_store_bytes, 0) << architecture;
+  }
 }
 
 TEST(Nvrtc, CompilesEachOperator) {
@@ -469,6 +587,30 @@ TEST(HostTwin, AMissingBarrierShows) {
   EXPECT_TRUE(std::isnan(forward[0]));
   EXPECT_EQ(backward[0], 1);
   EXPECT_TRUE(std::isnan(backward[47]));
+}
+
+std::string without(std::string text, const std::string& part) {
+  const size_t at = text.find(part);
+  EXPECT_NE(at, std::string::npos) << part;
+  return text.erase(at, part.size());
+}
+
+TEST(HostTwin, AMissingWaitShows) {
+  const Program program = pipelined_gemm(3);
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  const std::vector<float> a(64 * 30, 1), b(30 * 128, 1);
+  const auto sum = [&](const std::string& text) {
+    std::vector<float> c(64 * 128);
+    EXPECT_EQ(
+        twin_error(text, code.kernels[0],
+                   {const_cast<float*>(a.data()), const_cast<float*>(b.data()), c.data(), nullptr}),
+        "");
+    return c[0];
+  };
+  EXPECT_EQ(sum(code.text), 30);
+  EXPECT_TRUE(std::isnan(sum(without(code.text, "tw_wait<1>();"))));
+  EXPECT_TRUE(std::isnan(sum(without(code.text, "tw_commit();"))));
+  EXPECT_TRUE(std::isnan(sum(without(code.text, "__syncthreads();"))));
 }
 
 TEST(HostTwin, ThreadsThatPartAtABarrierAreAnError) {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random computes x random legal schedules with threads, shared memory and barriers, on small odd
-// shapes: the meaning of the compute, the interpreter of programs, the CUDA text on its host twin
-// and the OpenCL text on a device agree.
+// Random computes x random legal schedules with threads, shared memory and barriers, and products x
+// points of their spaces, on small odd shapes: the meaning of the compute, the interpreter of
+// programs, the CUDA text on its host twin and the OpenCL text on a device agree.
 
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <tuple>
+
 #include "base/text.h"
+#include "dsl/workload.h"
+#include "schedules/space.h"
 #include "schedules/threads.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/property.h"
@@ -21,19 +25,21 @@ using schedules::Schedule;
 /// How much of what matters the cases have.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
-  int64_t tiles = 0;
+  int64_t tiles = 0, pipelines = 0;
 
   void add(const Program& program) {
     ++cases;
     several_phases += program.phases.size() > 1;
     bool any_threads = false, any_shared = false, any_barrier = false, any_partial = false;
     bool any_tile = false;
+    bool any_pipeline = false;
     for (const auto& phase : program.phases) {
       const int64_t most = schedules::threads_of(*phase.body);
       any_threads |= most > 1;
       any_shared |= schedules::shared_bytes(*phase.body) > 0;
       schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
         any_barrier |= stmt.as<schedules::Barrier>() != nullptr;
+        any_pipeline |= stmt.as<schedules::Wait>() != nullptr;
         const auto* loop = stmt.as<schedules::Loop>();
         any_tile |= loop && loop->tile;
         if (loop && loop->kind == schedules::LoopKind::Thread)
@@ -45,15 +51,43 @@ struct Seen {
     barriers += any_barrier;
     partial += any_partial;
     tiles += any_tile;
+    pipelines += any_pipeline;
   }
 
   std::string text() const {
     return fmt::format(
         "{} cases: {} with threads, {} with shared memory, {} with barriers, {} with nests of "
-        "fewer threads than the block, {} with several phases, {} with tensor tiles",
-        cases, threads, shared, barriers, partial, several_phases, tiles);
+        "fewer threads than the block, {} with several phases, {} with tensor tiles, {} with "
+        "pipelines",
+        cases, threads, shared, barriers, partial, several_phases, tiles, pipelines);
   }
 };
+
+/// A product or a convolution of a small odd shape, and any point of its space.
+std::pair<dsl::Compute, Schedule> random_product(Random& random) {
+  const auto between = [&](int64_t low, int64_t high) { return low + random.below(high - low); };
+  const std::string type = random.pick(std::vector<std::string>{"f32", "f32", "f16", "i8"});
+  std::string text;
+  switch (random.below(3)) {
+    case 0:
+      text = fmt::format("dense m={} n={} k={}", between(1, 40), between(1, 40), between(1, 80));
+      break;
+    case 1:
+      text = fmt::format("batch_matmul b=2 m={} n={} k={}", between(1, 20), 4 * between(1, 5),
+                         4 * between(1, 20));
+      break;
+    default:
+      text = fmt::format("conv2d n=1 c={} h={} w={} k={} r=3 s=3 stride={} pad=1", between(1, 12),
+                         between(3, 9), between(3, 9), between(1, 12), between(1, 3));
+  }
+  const auto workload = dsl::parse_workload(text + " " + type + " fast");
+  TW_CHECK(workload, "these shapes are of workloads");
+  const Target target = *parse_target(random.chance(0.7) ? "cuda:sm_90a" : "opencl");
+  const auto space = schedules::Space::derive(workload->compute, target);
+  Schedule schedule = space.schedule(space.sample(random));
+  while (!schedule.program()) schedule = space.schedule(space.sample(random));
+  return {workload->compute, schedule};
+}
 
 struct Drawn {
   dsl::Compute compute;
@@ -61,12 +95,17 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// One of five is a product by tensor tiles.
+/// Of fifteen, three are products by tensor tiles. Four are of a space for GPUs: there operands pass
+/// through shared memory, mostly in pipelines.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {
     const auto [workload, schedule] = schedules::random_tensor_product(random);
     return {workload.compute, 0, schedule};
+  }
+  if (seed % 3 == 0) {
+    const auto [compute, schedule] = random_product(random);
+    return {compute, 1e-3, schedule};
   }
   const auto [compute, tolerance] = schedules::random_compute(random);
   schedules::Tally tally;
@@ -111,6 +150,7 @@ void run(uint64_t first_seed, int64_t cases, Expect&& expect) {
   EXPECT_GE(seen.partial * 20, seen.cases);
   EXPECT_GE(seen.several_phases * 10, seen.cases);
   EXPECT_GE(seen.tiles * 10, seen.cases);
+  EXPECT_GE(seen.pipelines * 6, seen.cases);
 }
 
 void run_twins(uint64_t first_seed, int64_t cases) {

@@ -75,6 +75,36 @@ TEST(GpuDraft, BankConflictsCost) {
   EXPECT_NEAR(cost(shared_walk(33)), none, 0.01 * none);  // padded by a word
 }
 
+TEST(GpuDraft, CopiesThatAreAheadHideTheirLatency) {
+  // One block a multiprocessor has nothing else to do while it waits.
+  const auto latency = [](int64_t stages, const Target& target) {
+    const auto facts = extract_gpu_facts(gemm(1024, 1024, 4096, {.stages = stages}), target);
+    return gpu_phase_cost(facts.value().phases[0], facts->architecture).latency;
+  };
+  EXPECT_LT(latency(2, gpu()), 0.9 * latency(1, gpu()));
+  EXPECT_LE(cost(gemm(1024, 1024, 4096, {.stages = 2})), cost(gemm(1024, 1024, 4096)));
+  const Target old = gpu("cuda:sm_75");
+  EXPECT_GT(latency(2, old), 0.9 * latency(1, old));
+}
+
+TEST(GpuDraft, ShortIterationsWantToBeFurtherAhead) {
+  const auto latency = [](double ahead, double products) {
+    GpuPhaseFacts p;
+    p.blocks = p.resident = 1;
+    p.requested_bytes = p.l2_bytes = p.dram_bytes = 1 << 20;
+    SectionFacts s;
+    s.executions = 1000;
+    s.warps = 8;
+    s.instructions.fma = products;
+    p.sections = {s};
+    p.pipelines = {{1, 1000, ahead, 0, 1}};
+    return gpu_phase_cost(p, gpu_architecture(gpu())).latency;
+  };
+  EXPECT_GT(latency(1, 8), 1.5 * latency(2, 8));
+  EXPECT_GT(latency(2, 8), 1.3 * latency(3, 8));
+  EXPECT_NEAR(latency(1, 512), latency(3, 512), 1);
+}
+
 // 3x3 64@56 at batch 1 as a product: tiles of 128x64 make 25 blocks for 132 multiprocessors.
 TEST(GpuDraft, SmallProductsWantSmallTiles) {
   const double large = cost(gemm(512, 512, 512, {128, 128, 8, 8, 8}));  // 16 blocks

@@ -87,6 +87,31 @@ TEST(GpuFacts, TensorTiles) {
   }
 }
 
+TEST(GpuFacts, Pipelines) {
+  const GpuPhaseFacts plain = phase_of(gemm(4096, 4096, 4096));
+  EXPECT_EQ(plain.pipeline_depth, 1);
+  EXPECT_TRUE(plain.pipelines.empty());
+  const Program program = gemm(4096, 4096, 4096, {.stages = 3});
+  const GpuPhaseFacts p = phase_of(program);
+  EXPECT_EQ(p.pipeline_depth, 3);
+  EXPECT_EQ(p.shared_bytes, 3 * plain.shared_bytes);
+  EXPECT_LE(p.registers, plain.registers);
+  EXPECT_LT(p.instructions.shared, plain.instructions.shared);
+  EXPECT_NEAR(p.l2_bytes, plain.l2_bytes, 0.01 * plain.l2_bytes);
+  ASSERT_EQ(p.pipelines.size(), 1);
+  EXPECT_EQ(p.pipelines[0].entries, 1);
+  EXPECT_EQ(p.pipelines[0].iterations, 512);
+  EXPECT_EQ(p.pipelines[0].ahead, 2);
+  // It has no asynchronous copies: the program is legal there, and waits as one without them.
+  EXPECT_TRUE(phase_of(program, gpu("cuda:sm_75")).pipelines.empty());
+}
+
+TEST(GpuFacts, PaddingAvoidsConflicts) {
+  const GpuPhaseFacts plain = phase_of(gemm(4096, 4096, 4096));
+  const GpuPhaseFacts padded = phase_of(gemm(4096, 4096, 4096, {.padding = 4}));
+  EXPECT_LT(padded.shared_cycles, 0.9 * plain.shared_cycles);
+}
+
 TEST(GpuFacts, Copies) {
   const GpuPhaseFacts p = phase_of(copy(64 << 20)), wide = phase_of(copy(64 << 20, 4));
   EXPECT_EQ(p.instructions.global(), 2.0 * (64 << 20) / 32);

@@ -45,10 +45,12 @@ inline Program first_program(const std::string& workload, const Target& target =
 }
 
 /// Blocks of `rows` x `columns` x `depth` through shared memory, tiles of `tile_rows` x
-/// `tile_columns` a thread, neighbours in fours.
+/// `tile_columns` a thread, neighbours in fours; so many `stages` of blocks are there at once, and
+/// rows of a block of the first operand are `padding` elements longer.
 struct GemmTile {
   int64_t rows = 128, columns = 128, depth = 8;
   int64_t tile_rows = 8, tile_columns = 8;
+  int64_t stages = 1, padding = 0;
 };
 
 inline std::string gemm_steps(const GemmTile& g) {
@@ -64,6 +66,8 @@ inline std::string gemm_steps(const GemmTile& g) {
       "unroll out k.1\nunroll out m.1.0\nunroll out m.1.1.1\nunroll out n.1.0\n"
       "vectorize out n.1.1.1\n",
       g.rows, 4 * g.rows / g.tile_rows, g.columns, 4 * g.columns / g.tile_columns, g.depth);
+  if (g.stages > 1) steps += fmt::format("pipeline a@out {0}\npipeline b@out {0}\n", g.stages);
+  if (g.padding > 0) steps += fmt::format("pad a@out m.1.0 {}\n", g.padding);
   // Rows of a are contiguous along k: neighbouring threads read neighbours of it.
   steps += fmt::format(
       "reorder a@out m.1.0 m.1.1.0 m.1.1.1 k.1\nfuse a@out m.1.0 m.1.1.0\n"

@@ -116,6 +116,9 @@ std::vector<Mutant> of_statement(const Stmt& stmt) {
   std::vector<Mutant> result;
   if (const Loop* loop = stmt.as<Loop>()) return of_loop(*loop);
   if (const Assign* assign = stmt.as<Assign>()) return of_assign(*assign);
+  if (stmt.as<Barrier>()) return {{"lost barrier", {}}};
+  if (stmt.as<Commit>()) return {{"lost commit", {}}};
+  if (stmt.as<Wait>()) return {{"lost wait", {}}};
   if (const If* branch = stmt.as<If>()) {
     result.push_back({"lost guard", *branch->body});
     for (Mutant& inner : mutants_of(*branch->body))
@@ -144,7 +147,8 @@ struct Subject {
   std::string compute, steps;
   /// Mutants that mean the same: what a lost guard writes is written again; a maximum over all
   /// lanes does not ask in which lane; an iteration more of an outer loop whose inner loop is then
-  /// empty.
+  /// empty, or of threads whose element is padding; a zero that the other operand has too; a block
+  /// of zeros ahead of the end.
   int64_t equivalent = 0;
 };
 
@@ -168,6 +172,12 @@ const std::vector<Subject>& subjects() {
        "tw1; split out i 4; compute_at first out i.0; parallel out i.0"},
       {"input a: i32[4, 5]\nr: i32[i=4] = max(j=5) a[i, j]",
        "tw1; rfactor r j 2; reorder r.rf i j j_rf; vectorize r.rf j_rf", 2},
+      {"input a: f32[5, 7]\nweight b: f32[7, 8]\nc: f32[m=5, n=8] = sum(k=7) a[m, k] * b[k, n]",
+       "tw1; split c m 3; split c k 2; reorder c m.0 k.0 m.1 n k.1; cache_write c m.0; "
+       "cache_operand c 1 k.0 k.1 m.1; cache_operand c 2 k.0 k.1 n; pipeline a@c 3; "
+       "pipeline b@c 3; pad a@c m.1 2; bind c m.1; bind c n; bind a@c k.1; bind a@c m.1; "
+       "reorder b@c n k.1; bind b@c n; parallel c m.0",
+       4},
       {"input a: f32[9]\nout: f32[i=9] = select(0 <= i - 1 && i - 1 < 7, a[i - 1], 5.0)",
        "tw1; set_layout out A4a; split out i 4", 3},
   };
@@ -210,9 +220,10 @@ TEST(Mutation, EveryMutantIsRejected) {
   for (const auto* counts : {&illegal, &wrong})
     for (const auto& [kind, count] : *counts) total += count;
   EXPECT_GE(total, 200);
-  for (const char* kind : {"trimmed end", "trimmed begin", "one more iteration", "swapped bound",
-                           "wrong lane", "store off by one", "read off by one",
-                           "missing initialisation", "wrong combine", "lost guard"})
+  for (const char* kind :
+       {"trimmed end", "trimmed begin", "one more iteration", "swapped bound", "wrong lane",
+        "store off by one", "read off by one", "missing initialisation", "wrong combine",
+        "lost guard", "lost barrier", "lost commit", "lost wait"})
     EXPECT_GT(illegal[kind] + wrong[kind], 0) << kind;
   RecordProperty("mutants", static_cast<int>(total));
 }

@@ -46,6 +46,7 @@ class StepMaker {
   }
   Step arranging() {
     if (favour_ == Favour::Threads && random_.chance(0.4)) return placing();
+    if (holder() && random_.chance(favour_ == Favour::Threads ? 0.3 : 0.2)) return holding();
     switch (random_.below(14)) {
       case 0:
       case 1:
@@ -82,6 +83,7 @@ class StepMaker {
     }
   }
   Step marking() {
+    if (holder() && random_.chance(0.15)) return holding();
     if (favour_ == Favour::Threads && random_.chance(0.7))
       return random_.chance(0.8) ? bind() : parallel();
     switch (random_.below(11)) {
@@ -122,6 +124,13 @@ class StepMaker {
     return current_
         ->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))]
         .name;
+  }
+  /// The same, of those that reduce where one does.
+  std::string reduction_loop() {
+    std::vector<std::string> names;
+    for (const NestLoop& l : current_->loops)
+      if (l.reduction) names.push_back(l.name);
+    return names.empty() ? loop() : random_.pick(names);
   }
   std::string tensor() {
     std::vector<std::string> names;
@@ -188,12 +197,33 @@ class StepMaker {
     const bool second = product && product->op == dsl::BinaryOp::Mul && random_.chance(0.5);
     const dsl::Expr term = !product ? s.stage.body : second ? product->b : product->a;
     const dsl::Expr operand = dsl::substitute(term, s.axis);
-    const std::string at = loop();
+    const std::string at = favour_ == Favour::Threads ? reduction_loop() : loop();
     std::vector<std::string> loops;
     for (size_t i = static_cast<size_t>(s.find_loop(at) + 1); i < s.loops.size(); ++i)
       if (dsl::uses_var(operand, s.loops[i].variable)) loops.push_back(s.loops[i].name);
     random_.shuffle(loops);
     return CacheOperand{s.stage.name, second ? 2 : 1, at, loops};
+  }
+  /// Some stage that holds an operand, or null.
+  const StageNest* holder() {
+    std::vector<const StageNest*> holders;
+    for (const StageNest& s : nest_.stages)
+      if (s.holds_operand) holders.push_back(&s);
+    return holders.empty() ? nullptr : random_.pick(holders);
+  }
+  Step holding() { return random_.chance(0.7) ? pipeline() : pad(); }
+  /// Mostly as deep as the other operand's.
+  Step pipeline() {
+    const StageNest& s = *holder();
+    int64_t depth = 2 + random_.below(3);
+    for (const StageNest& other : nest_.stages)
+      if (other.depth > 1 && random_.chance(0.9)) depth = other.depth;
+    return Pipeline{s.stage.name, depth};
+  }
+  Step pad() {
+    const StageNest& s = *holder();
+    const std::string axis = random_.pick(s.stage.axes).name;
+    return Pad{s.stage.name, axis.substr(s.stage.name.size() + 1), factor()};
   }
   Step cache_write() {
     const std::string name = reduction_stage().stage.name;

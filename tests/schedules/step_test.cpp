@@ -26,6 +26,8 @@ const std::vector<std::string>& lines() {
                                                  "cache_read in conv c",
                                                  "cache_operand conv 2 c.0 c.1 k.1",
                                                  "tensorize conv h mma_m16n8k8_3xtf32",
+                                                 "pipeline a@c 3",
+                                                 "pad a@c m.1.0 4",
                                                  "rfactor out j 8",
                                                  "set_layout w OIHW16i32o"};
   return table;
@@ -76,6 +78,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Malformed{"unroll out x y", "[unroll] 'y' is left over"},
                       Malformed{"cache_write c m scratch",
                                 "[cache_write] 'scratch' is no scope: use register or local"},
+                      Malformed{"pipeline a@c", "[pipeline] a number is missing"},
+                      Malformed{"pipeline a@c 0", "[pipeline] '0' is no positive integer"},
+                      Malformed{"pad a@c k.1", "[pad] a number is missing"},
                       Malformed{"rfactor out j many", "[rfactor] 'many' is no positive integer"}));
 
 }  // namespace
