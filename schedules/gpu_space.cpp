@@ -181,6 +181,12 @@ struct Dimension {
   Loops all() const { return concat({apart, {thread}, together}); }
 };
 
+/// The copies of an operand, as many blocks of the reduction ahead as the knob says.
+void pipeline(Construction& c, const StagePlan& plan, const std::string& stage) {
+  const int64_t stages = c.value(plan, "stages", 1);
+  if (stages > 1) c.schedule.add(Pipeline{stage, stages});
+}
+
 class Product {
  public:
   Product(Construction& c, const StagePlan& plan)
@@ -281,7 +287,7 @@ class Product {
   void copy(const std::string& name, const std::string& stage, const Dimension& dimension,
             const Loops& reduction) {
     if (stage.empty()) return;
-    pipeline(stage);
+    pipeline(c_, plan_, stage);
     const bool along_reduction = c_.value(plan_, "copy." + name) == 1;
     Loops loops = concat({reduction, dimension.all()}), vector;
     if (along_reduction) {
@@ -302,11 +308,6 @@ class Product {
     const int at = nest ? nest->find_loop(turns) : -1;
     if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
       c_.schedule.add(Unroll{stage, turns});
-  }
-
-  void pipeline(const std::string& stage) {
-    const int64_t stages = c_.value(plan_, "stages", 1);
-    if (stages > 1) c_.schedule.add(Pipeline{stage, stages});
   }
 
   void pad(const std::string& name, const std::string& stage, const Dimension& dimension) {
@@ -376,6 +377,7 @@ class TensorProduct {
     c_.schedule.add(Tensorize{plan_.name, outer.part, std::string(tile_.name)});
     copy(names[outer_at], first, concat({outer.outside(), {outer.part}}), {outer.lane});
     copy(names[inner_at], second, inner.outside(), inner_row);
+    for (const std::string& operand : {first, second}) pipeline(c_, plan_, operand);
   }
 
  private:
@@ -590,17 +592,26 @@ Site construct_root(Construction& c, const StagePlan& plan) {
 
 // ---- constraints ----------------------------------------------------------------------------
 
+/// Of the loop over the reduction that is blocked.
+int64_t pipelined_extent(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
+                         const Point& point) {
+  const Stage& stage = compute.stage(plan);
+  if (knobs.value(point, plan.name + ".fused") == 1)
+    return extent_of(stage, names_of(stage.reduction));
+  return plan.main_reduction.empty() ? stage.reduction.back().extent
+                                     : schedules::extent_of(stage, plan.main_reduction);
+}
+
 bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& plan,
                                 const TensorTile& tile, const Knobs& knobs, const Point& point) {
   const auto value = [&](const std::string& name) {
     return knobs.value(point, plan.name + "." + name, 1);
   };
   const Stage& stage = compute.stage(plan);
-  const std::string& split =
-      plan.main_reduction.empty() ? stage.reduction.back().name : plan.main_reduction;
-  const bool fused = knobs.value(point, plan.name + ".fused") == 1;
-  const int64_t length = extent_of(stage, fused ? names_of(stage.reduction) : Loops{split});
-  if (round_up(length, value("tiles") * tile.depth) > 2 * length) return false;  // mostly padding
+  const int64_t length = pipelined_extent(compute, plan, knobs, point);
+  const int64_t kblock = value("tiles") * tile.depth, stages = value("stages");
+  if (round_up(length, kblock) > 2 * length) return false;  // mostly padding
+  if (stages > 1 && stages > ceil_div(length, kblock)) return false;
   const bool rows_last = rows_are_last(plan, stage);
   int64_t threads = warp, tiles = 1, shared = 0, factors = 0;
   for (const std::string name : {"rows", "columns"}) {
@@ -612,7 +623,7 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
     tiles *= block / warps / extent;
     // Two registers for each eight rows or columns, and as many for what splitting leaves.
     factors += block / warps / 8 * 2 * (tile.instructions > 1 ? 2 : 1);
-    shared += block * value("tiles") * tile.depth * size_bytes(tile.operand);
+    shared += block * kblock * size_bytes(tile.operand);
   }
   const int64_t sums = tiles * tile_part * tile_part;
   const int64_t registers =
@@ -620,17 +631,7 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
   return threads <= compute.target.block.threads && sums <= most_sums &&
          sums + factors + own_registers <= registers &&
          tiles * value("tiles") * tile.instructions <= most_products &&
-         shared <= compute.target.block.shared_bytes;
-/// Of the loop over the reduction that is blocked.
-int64_t pipelined_extent(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
-                         const Point& point) {
-  const Stage& stage = compute.stage(plan);
-  if (knobs.value(point, plan.name + ".fused") == 1)
-    return extent_of(stage, names_of(stage.reduction));
-  return plan.main_reduction.empty() ? stage.reduction.back().extent
-                                     : schedules::extent_of(stage, plan.main_reduction);
-}
-
+         stages * shared <= compute.target.block.shared_bytes;
 /// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
 bool copies_asynchronously(const Target& target) {
   return target.architecture == Architecture::Cuda && target.gpu != "sm_75";
@@ -749,6 +750,7 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
           prefer(p + "warps." + name, 2, 1);
         }
         prefer(p + "tiles", 2, 0.5);
+        prefer(p + "stages", 2.5, 1);
         prefer(p + "unroll", 4, 0.25);
         const std::vector<Expr> factors = operands_of(plan.stage(stage));
         for (const auto& [name, factor] : {std::pair("rows", 0), std::pair("columns", 1)})

@@ -100,12 +100,14 @@ size_t hash_of(const Block& body);
 
 size_t hash_of(const Loop& loop) {
   const size_t bounds = mix(loop.begin.hash(), loop.end.hash());
-  const size_t h = mix(mix(hash_of(loop.variable), bounds), static_cast<size_t>(loop.kind));
+  size_t h = mix(mix(hash_of(loop.variable), bounds), static_cast<size_t>(loop.kind));
+  if (loop.tile) h = mix(h, hash_of(std::string(loop.tile->name)));
   return mix(h, hash_of(*loop.body));
 }
 size_t hash_of(const If& branch) { return mix(branch.condition.hash(), hash_of(*branch.body)); }
 size_t hash_of(const Assign& assign) {
   size_t h = mix(hash_of(assign.buffer), static_cast<size_t>(assign.combine));
+  h = mix(h, assign.asynchronous ? 1 : 0);
   for (const Expr& index : assign.indices) h = mix(h, index.hash());
   return mix(h, assign.value.hash());
 }
@@ -113,6 +115,8 @@ size_t hash_of(const Allocate& allocate) {
   return mix(hash_of(allocate.buffer), hash_of(*allocate.body));
 }
 size_t hash_of(const Barrier&) { return 0; }
+size_t hash_of(const Commit&) { return 0; }
+size_t hash_of(const Wait& wait) { return static_cast<size_t>(wait.pending); }
 
 size_t hash_of(const Block& body) {
   size_t h = body.size();
