@@ -632,6 +632,8 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
          sums + factors + own_registers <= registers &&
          tiles * value("tiles") * tile.instructions <= most_products &&
          stages * shared <= compute.target.block.shared_bytes;
+}
+
 /// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
 bool copies_asynchronously(const Target& target) {
   return target.architecture == Architecture::Cuda && target.gpu != "sm_75";
