@@ -396,20 +396,17 @@ class KernelPrinter : public CPrinter {
   }
 
   std::optional<Vectors> vectors_of(const Loop& loop) const {
-    return find_vectors(loop, [&](const std::string& name) -> VectorBuffer {
-      const auto found = dropped_.find(name);
-      return {buffer(name), found == dropped_.end() ? std::vector<size_t>{} : found->second};
-    });
+    return find_vectors(loop, [&](const std::string& name) { return vector_buffer(name); });
   }
 
   // ---- asynchronous copies ------------------------------------------------------------------
 
-  /// Elements of 2 bytes may be copied asynchronously as vectors.
+  /// Elements of any size may be copied asynchronously as vectors.
   void find_copies() {
     schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
       const Assign* assign = stmt.as<Assign>();
-      if (!assign || size_bytes(buffer(assign->buffer).type) < 2) return;
-      has_copies_to_order_ |= assign->value.as<dsl::Read>() && is_asynchronous(*assign, 16);
+      has_copies_to_order_ |=
+          assign && assign->value.as<dsl::Read>() && is_asynchronous(*assign, 16);
     });
   }
 

@@ -272,6 +272,7 @@ class GpuPhaseWalk {
   /// instructions.
   Status visit_tile(const Loop& loop) {
     if (!in_nest_) return fail(ErrorCode::Internal, "[extract features] a tensor tile of no warp");
+    is_asynchronous_ = false;
     TW_TRY(const schedules::TensorNest nest, schedules::tensor_nest(loop, nest_));
     TW_TRY(const Buffer* by_row, find(nest.by_row->tensor, nest.by_row->indices.size()));
     TW_TRY(const Buffer* by_column, find(nest.by_column->tensor, nest.by_column->indices.size()));

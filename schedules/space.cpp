@@ -20,7 +20,7 @@ struct Space::State {
 
 namespace {
 
-constexpr int guesses = 400, gpu_guesses = 3000;  // with more knobs, of which many do not count
+constexpr int guesses = 400;
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
@@ -66,13 +66,19 @@ Point Space::default_point() const {
   Random random(1);
   Point best(knobs().size(), 0);
   double best_score = std::numeric_limits<double>::lowest();
-  for (int i = 0; i < (state_->plan.target.is_gpu() ? gpu_guesses : guesses); ++i) {
-    const Point point = sample(random);
+  const auto improves = [&](const Point& point) {
     const double score = plainness(state_->plan, state_->knobs, point);
-    if (score <= best_score) continue;
-    if (!schedule(point).program(limits_of(state_->plan.target))) continue;
+    if (score <= best_score) return false;
+    if (!schedule(point).program(limits_of(state_->plan.target))) return false;
     best_score = score;
     best = point;
+    return true;
+  };
+  for (int i = 0; i < guesses; ++i) improves(sample(random));
+  // Guesses do not come close where there are many knobs, of which plainness says much.
+  for (bool moves = state_->plan.target.is_gpu(); moves;) {
+    const std::vector<Point> near = neighbours(best);
+    moves = std::any_of(near.begin(), near.end(), improves);
   }
   return best;
 }

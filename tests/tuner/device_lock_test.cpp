@@ -31,7 +31,7 @@ TEST_F(DeviceLocks, OneAtATimeAndEachDeviceByItself) {
   ASSERT_TRUE(turn);
   const auto refused = other.take(passing_, now_ + 3000);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::Environment);
+  EXPECT_EQ(refused.error().code, ErrorCode::TryLater);
   EXPECT_NE(refused.error().message.find("another tuner"), std::string::npos);
   EXPECT_TRUE(elsewhere.take(passing_, 0));
 
