@@ -524,7 +524,7 @@ class CudaPrinter final : public KernelPrinter {
     return fmt::format("*({0}*)&{1} = *(const {0}*)&{2};", vector_type(type, lanes), to, from);
   }
   std::string zeroed(DType type, int64_t lanes, const std::string& to) const override {
-    return fmt::format("*({0}*)&{1} = {0}{{}};", vector_type(type, lanes), to);
+    return fmt::format("*({0}*)&{1} = {{}};", vector_type(type, lanes), to);
   }
   bool has_asynchronous_copies() const override { return true; }
 

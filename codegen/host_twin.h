@@ -11,8 +11,8 @@
 // so that a barrier that is missing shows in one order or another. Instructions of a warp are
 // barriers of its 32 threads, which exchange what the hardware's layout of tensor tiles says that
 // each has. Shared memory holds a pattern when a block begins, and where an asynchronous copy is on
-// its way: it arrives when its thread waits for it, no sooner. Not thread-safe: launches of one twin
-// share their blocks' memory.
+// its way: it arrives when its thread waits for it, no sooner. Not thread-safe: launches of one
+// twin share their blocks' memory.
 
 #include <cstdint>
 #include <memory>

@@ -450,7 +450,8 @@ class CudaDevice final : public Device {
     if (options.graph) {
       TW_TRY(graph, make_graph(work));
     }
-    // Were the queue idle, the first sample would count how long the host takes to launch the graph.
+    // Were the queue idle, the first sample would count how long the host takes to launch the
+    // graph.
     if (graph)
       TW_RETURN_IF_ERROR(check(cuda_.cuGraphLaunch(graph.get(), queue_), "launch a graph"));
     std::vector<std::shared_ptr<void>> starts, ends;

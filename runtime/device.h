@@ -43,7 +43,7 @@ struct DeviceFacts {
   std::string architecture;  ///< "sm_90", or "opencl"
   int driver_version = 0;    ///< the newest CUDA that the driver knows, 1000 * major + 10 * minor
   int multiprocessors = 0;
-  int warp_size = 1;  ///< threads that run in lockstep
+  int warp_size = 1;          ///< threads that run in lockstep
   bool is_processor = false;  ///< of this machine, by its OpenCL
   int max_threads_per_block = 0;
   int max_threads_per_multiprocessor = 0;

@@ -127,7 +127,8 @@ DeviceFacts facts_of(const OpenCl& cl, cl_device_id device) {
   DeviceFacts facts;
   facts.name = query_text(cl, device, CL_DEVICE_NAME);
   facts.architecture = "opencl";
-  facts.is_processor = (query<cl_device_type>(cl, device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
+  facts.is_processor =
+      (query<cl_device_type>(cl, device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
   facts.multiprocessors = static_cast<int>(query<cl_uint>(cl, device, CL_DEVICE_MAX_COMPUTE_UNITS));
   const cl_uint warp = query<cl_uint>(cl, device, CL_DEVICE_WARP_SIZE_NV);
   const cl_uint wavefront = query<cl_uint>(cl, device, CL_DEVICE_WAVEFRONT_WIDTH_AMD);

@@ -23,9 +23,9 @@ constexpr int most_rules = 6;
 constexpr int search_steps = 400;
 
 // What a search costs before witnesses are asked whether it can succeed, and how many there are:
-// of 128, some have the one row and the one tap that are beyond an edge.
-constexpr int steps_before_witnesses = 4;
-constexpr size_t witness_count = 128;
+// of 48, most times one has the row and the one tap that are beyond an edge.
+constexpr int steps_before_witnesses = 8;
+constexpr size_t witness_count = 48;
 
 std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
   if (!a) return b;
@@ -657,8 +657,7 @@ Bounds::Bound Bounds::value_at(const Linear& linear, const Witness& witness) con
 Bounds::Bound Bounds::value_at(int id, const Witness& witness) const {
   const Atom& atom = atoms_[static_cast<size_t>(id)];
   if (atom.kind == AtomKind::Variable)
-    return atom.position < 0 ? Bound()
-                             : Bound(witness.values[static_cast<size_t>(atom.position)]);
+    return atom.position < 0 ? Bound() : Bound(witness.values[static_cast<size_t>(atom.position)]);
   if (atom.kind == AtomKind::Other || atom.kind == AtomKind::Choice) return std::nullopt;
   const Bound a = value_at(atom.a, witness);
   if (!a) return std::nullopt;

@@ -244,10 +244,9 @@ struct SetLayout {
   }
 };
 
-using Step =
-    std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt, Inline,
-                 Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Pad, Tensorize, Rfactor,
-                 SetLayout>;
+using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt,
+                          Inline, Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Pad,
+                          Tensorize, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

@@ -43,8 +43,7 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int6
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return fail(ErrorCode::Environment,
-                  fmt::format("[device] the lock '{}': {}",
-                              path, std::strerror(errno)));
+                  fmt::format("[device] the lock '{}': {}", path, std::strerror(errno)));
     if (clock() >= deadline_ns) return false;
     std::this_thread::sleep_for(between_looks);
   }

@@ -106,8 +106,7 @@ Samples quieter_of_two(const std::function<Samples()>& take, bool whole_process,
   std::optional<Samples> best;
   const auto measure = [&] {
     Samples samples = take();
-    if (!best || samples.estimate.latency_ns < best->estimate.latency_ns)
-      best = std::move(samples);
+    if (!best || samples.estimate.latency_ns < best->estimate.latency_ns) best = std::move(samples);
     return best->state != SampleState::Dropped;
   };
   (void)measure_undisturbed([&] { return read_counters(sources); }, clock, measure, 2);

@@ -198,8 +198,9 @@ std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
     return shared_.interrupted() || shared_.elapsed_s() > scoring_ends_s_;
   };
   // One thread: builders and the runner work meanwhile.
-  auto candidates = candidates_of(space_, points, target_, seen_,
-                                  {.kernel_threads = options_.threads, .workers = 1, .stops = stops});
+  auto candidates =
+      candidates_of(space_, points, target_, seen_,
+                    {.kernel_threads = options_.threads, .workers = 1, .stops = stops});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {

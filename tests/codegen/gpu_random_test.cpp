@@ -95,8 +95,8 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// Of fifteen, three are products by tensor tiles. Four are of a space for GPUs: there operands pass
-/// through shared memory, mostly in pipelines.
+/// Of fifteen, three are products by tensor tiles. Four are of a space for GPUs: there operands
+/// pass through shared memory, mostly in pipelines.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {

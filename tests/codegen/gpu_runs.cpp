@@ -221,6 +221,9 @@ Result<std::shared_ptr<runtime::Device>> opencl_device() {
     ~Cache() { std::filesystem::remove_all(path); }
   };
   static const Cache cache;
+  // PoCL 3.1 takes loops of a kernel for parallel ones when it optimizes, and loses what depends on
+  // the iteration before.
+  setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 0);
   return runtime::open_opencl_device();
 }
 

@@ -18,8 +18,8 @@ struct Case {
 TEST(Occupancy, IsLimitedByTheScarcestResource) {
   for (const Case& c : {Case{256, 32, 0, 8, "threads"}, Case{256, 33, 0, 6, "registers"},
                         Case{256, 255, 0, 1, "registers"}, Case{128, 40, 49152, 4, "shared memory"},
-                        Case{32, 16, 0, 32, "slots for blocks"},
-                        Case{33, 16, 0, 32, "threads"}, Case{1024, 128, 0, 0, "registers"}}) {
+                        Case{32, 16, 0, 32, "slots for blocks"}, Case{33, 16, 0, 32, "threads"},
+                        Case{1024, 128, 0, 0, "registers"}}) {
     SCOPED_TRACE(c.threads);
     const Residency r = residency(c.threads, c.registers, c.shared_bytes, hopper());
     EXPECT_EQ(r.blocks(), c.blocks);

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, GpuSpace, ::testing::Values("cuda:sm_90a", "op
 TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
   const auto workload =
       dsl::make_workload("dense", *dsl::parse_shape("m=512 n=512 k=512", "dense"));
-  const Target target = *parse_target("cuda:sm_75");
+  const Target target = *parse_target("cuda:sm_120");
   const Space space = Space::derive(workload->compute, target);
   const Point point = space.default_point();
   const auto value = [&](const std::string& knob) {

@@ -44,7 +44,7 @@ k_p0(const float* __restrict__ a, const float* __restrict__ b, float* c, unsigne
     for (int n_1_0 = 0; n_1_0 < 2; ++n_1_0) {
       #pragma unroll
       for (int m_1_1_1_0 = 0; m_1_1_1_0 < 2; ++m_1_1_1_0) {
-        *(float2*)&c_acc[((m_1_1_0 * 2 + n_1_0) * 2 + m_1_1_1_0) * 2] = float2{};
+        *(float2*)&c_acc[((m_1_1_0 * 2 + n_1_0) * 2 + m_1_1_1_0) * 2] = {};
       }
     }
   }

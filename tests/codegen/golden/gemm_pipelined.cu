@@ -58,7 +58,7 @@ k_p0(const float* __restrict__ a, const float* __restrict__ b, float* c, unsigne
   __align__(16) float c_acc[8];
   #pragma unroll
   for (int m_1_1 = 0; m_1_1 < 2; ++m_1_1) {
-    *(float4*)&c_acc[m_1_1 * 4] = float4{};
+    *(float4*)&c_acc[m_1_1 * 4] = {};
   }
   #pragma unroll 1
   for (int k_0 = 0; k_0 < 2; ++k_0) {

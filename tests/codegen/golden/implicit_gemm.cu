@@ -11,7 +11,7 @@ k_p0(const float* __restrict__ in, const float* __restrict__ w, float* out, unsi
   __align__(16) float out_acc[8];
   #pragma unroll
   for (int k_1_1 = 0; k_1_1 < 2; ++k_1_1) {
-    *(float4*)&out_acc[k_1_1 * 4] = float4{};
+    *(float4*)&out_acc[k_1_1 * 4] = {};
   }
   #pragma unroll 1
   for (int c_r_s_0 = 0; c_r_s_0 < 3; ++c_r_s_0) {
