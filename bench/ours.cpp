@@ -135,9 +135,9 @@ Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
   TW_TRY(const auto known, tuner::best_known(store, workload, target, options.threads));
   if (!known && search == Search::No)
     return fail(ErrorCode::NoCandidate,
-                fmt::format("[bench] the database has no kernel for {} threads: tune it, or leave "
-                            "out --tune no",
-                            options.threads));
+                fmt::format("[bench] the database has no kernel of '{}' for {} threads: tune it "
+                            "first, as --tune missing does where there is that flag",
+                            workload.key(), options.threads));
   if (known && search != Search::More) {
     TW_TRY(runtime::Artifact artifact, tuner::build_schedule(workload, known->schedule, target,
                                                              options.threads, false, environment));

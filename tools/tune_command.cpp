@@ -151,7 +151,8 @@ void note_failures(const WithoutResult& others) {
       note(failed.name + ": " + failed.error.message);
   }
   if (!interrupted.empty())
-    note("interrupted before a kernel was compiled, trials are stored: " + join(interrupted, ", "));
+    note("interrupted before a kernel was compiled; what was tried is stored: " +
+         join(interrupted, ", "));
 }
 
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
@@ -203,6 +204,12 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
                     "--compile-only, or tune on such a machine",
                     target.target.to_string(), join(target.missing, ", ")));
+  if (!target.target.is_gpu() && flags.effort != "none" &&
+      flags.target.threads > target.target.cores)
+    return fail(ErrorCode::Usage,
+                fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
+                            "measured",
+                            flags.target.threads, show_count(target.target.cores, "core")));
   return tune_jobs(flags, here, jobs, std::move(others), target.target);
 }
 

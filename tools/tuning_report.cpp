@@ -48,11 +48,12 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
-  row("trials", fmt::format("{} new{}, {} known before", total(o.tuned.progress.trials),
-                            o.tuned.progress.trials.empty()
-                                ? ""
-                                : fmt::format(" ({})", show_counts(o.tuned.progress.trials)),
-                            o.tuned.progress.known_trials));
+  if (o.tuned.ended != tuner::Ended::FromDatabase)
+    row("trials", fmt::format("{} new{}, {} known before", total(o.tuned.progress.trials),
+                              o.tuned.progress.trials.empty()
+                                  ? ""
+                                  : fmt::format(" ({})", show_counts(o.tuned.progress.trials)),
+                              o.tuned.progress.known_trials));
   if (!o.tuned.progress.model.empty())
     row("model", o.tuned.progress.model_note.empty()
                      ? o.tuned.progress.model
@@ -75,7 +76,8 @@ Table overview(const std::vector<Outcome>& outcomes) {
     table.rows.push_back(
         {o.job->name, show_time(best.latency_ns),
          fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
-         fmt::format("{:.1f}", 100 * db::efficiency(best)), fmt::format("{:.1f}", speed_up(o)),
+         fmt::format("{:.1f}", 100 * db::efficiency(best)),
+         speed_up(o) > 0 ? fmt::format("{:.1f}", speed_up(o)) : "-",
          std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16), best.workload});
   }
   return table;
