@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "cost_model/bottleneck.h"
 #include "cost_model/gpu_draft.h"
 
 namespace tw::cost_model {
@@ -45,20 +46,9 @@ constexpr double l2_bytes_per_cycle = 48;
 constexpr double l3_bytes_per_cycle = 12;
 constexpr double memory_bytes_per_cycle = 4.5;
 constexpr double threads_that_fill_memory = 4;
-// Resources that are not the bottleneck still cost this share of their time: overlap is imperfect.
-constexpr double overlap_loss = 0.15;
 constexpr double cycles_per_ns = 3.5;
 constexpr double phase_cycles = 2600;  // an empty parallel region with two threads: 0.76 us
 constexpr double task_cycles = 100;
-
-double bottleneck(std::initializer_list<double> times) {
-  double sum = 0, most = 0;
-  for (const double time : times) {
-    sum += time;
-    most = std::max(most, time);
-  }
-  return most + overlap_loss * (sum - most);
-}
 
 double spill_penalty(const BlockFacts& block) {
   const double excess = std::max(0.0, block.statements - unrolled_limit);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
+
+#include "cost_model/bottleneck.h"
 
 namespace tw::cost_model {
 namespace {
@@ -28,17 +29,6 @@ constexpr double turns_in_flight = 4;
 constexpr double spill_accesses = 2;
 // One kernel after another on a stream: 2 to 3 us, most of it the start and the drain.
 constexpr double launch_ns = 2200;
-// Resources that are not the bottleneck still cost this share of their time.
-constexpr double overlap_loss = 0.15;
-
-double bottleneck(std::initializer_list<double> times) {
-  double sum = 0, most = 0;
-  for (const double time : times) {
-    sum += time;
-    most = std::max(most, time);
-  }
-  return most + overlap_loss * (sum - most);
-}
 
 /// Cycles of a multiprocessor for one execution of a section by all warps of a block.
 struct Pipes {

@@ -14,7 +14,9 @@
 #include "cost_model/access.h"
 #include "cost_model/iteration_space.h"
 #include "cost_model/lanes.h"
+#include "cost_model/occupancy.h"
 #include "cost_model/operations.h"
+#include "schedules/legality.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -40,9 +42,7 @@ using schedules::Wait;
 constexpr double base_registers = 20, address_registers = 2;
 // Of loads that are all started before the first is used.
 constexpr double most_operands = 48;
-constexpr double register_bytes = 4, registers_granule = 8;  // a thread's share, by eights
-constexpr double reserved_shared_bytes = 1024;               // of each block, by CUDA itself
-constexpr double shared_granule = 128;
+constexpr double register_bytes = 4;
 constexpr int64_t widest_access = 16;
 // Divisions by constants: a shift or mask, or a multiplication of 64 bits with what is around it.
 constexpr double shift_instructions = 1, division_instructions = 8;
@@ -64,13 +64,6 @@ bool uses_kind(const Expr& expr, const std::vector<Level>& levels, LoopKind kind
 bool is_straight(const Level& level) {
   return level.kind == LoopKind::Unrolled || level.kind == LoopKind::Vector;
 }
-
-/// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
-bool copies_asynchronously(const Target& target) {
-  return target.architecture == Architecture::Cuda && target.gpu != "sm_75";
-}
-
-double round_up(double value, double granule) { return std::ceil(value / granule) * granule; }
 
 /// A read, and whether it happens: under a select, only where the select takes it.
 struct GuardedRead {
@@ -206,7 +199,7 @@ class GpuPhaseWalk {
   void add_pipeline(double entries, size_t first_section) {
     const auto ahead = static_cast<double>(waits_->pending + 1);
     facts_.pipeline_depth = std::max(facts_.pipeline_depth, ahead + 1);
-    if (copies_asynchronously(target_))
+    if (schedules::copies_asynchronously(target_))
       facts_.pipelines.push_back(
           {entries, executions_, ahead, first_section, facts_.sections.size()});
   }
@@ -235,7 +228,7 @@ class GpuPhaseWalk {
   }
 
   Status visit_assign(const Assign& assign) {
-    is_asynchronous_ = assign.asynchronous && copies_asynchronously(target_);
+    is_asynchronous_ = assign.asynchronous && schedules::copies_asynchronously(target_);
     // One instruction copies, or puts zeros where there is nothing to copy.
     if (is_asynchronous_ && !assign.value.as<dsl::Read>()) return {};
     SectionFacts& s = section();
@@ -597,15 +590,10 @@ class GpuPhaseWalk {
         std::min(target_.block.registers_per_thread * 1.0,
                  std::floor(static_cast<double>(gpu_.registers) / (facts_.warps * warp_lanes)));
     facts_.spills = std::max(0.0, facts_.registers - most);
-    const double registers =
-        std::min(round_up(facts_.registers, registers_granule), std::max(most, 1.0));
-    const double shared = round_up(facts_.shared_bytes, shared_granule) + reserved_shared_bytes;
-    const double by_registers =
-        static_cast<double>(gpu_.registers) / (registers * facts_.warps * warp_lanes);
-    const double by_shared = static_cast<double>(gpu_.shared_bytes) / shared;
-    const double by_threads = gpu_.threads / (facts_.warps * warp_lanes);
+    const double share = std::floor(most / registers_granule) * registers_granule;
     facts_.resident =
-        std::floor(std::min({by_registers, by_shared, by_threads, gpu_.blocks * 1.0}));
+        residency(facts_.threads, std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
+            .blocks();
     facts_.occupancy = facts_.resident * facts_.warps * warp_lanes / gpu_.threads;
     const double processors = gpu_.multiprocessors;
     facts_.waves = facts_.blocks / (processors * std::max(1.0, facts_.resident));

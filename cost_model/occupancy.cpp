@@ -7,9 +7,7 @@
 namespace tw::cost_model {
 namespace {
 
-// What is handed out at once: whole warps, registers of a thread by eights, shared memory by 128
-// bytes, of which CUDA takes 1 KiB of each block for itself (CUDA's occupancy calculator).
-constexpr double registers_granule = 8, shared_granule = 128, reserved_shared_bytes = 1024;
+constexpr double shared_granule = 128;  // bytes that are handed out at once
 
 double round_up(double value, double granule) { return std::ceil(value / granule) * granule; }
 

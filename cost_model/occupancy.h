@@ -9,6 +9,10 @@
 
 namespace tw::cost_model {
 
+// What is handed out at once: whole warps, registers of a thread by eights, shared memory by 128
+// bytes, of which CUDA takes 1 KiB of each block for itself (CUDA's occupancy calculator).
+inline constexpr double registers_granule = 8, reserved_shared_bytes = 1024;
+
 /// Blocks as each resource alone would have it.
 struct Residency {
   double by_threads = 0;

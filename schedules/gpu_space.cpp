@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/integer.h"
+#include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/tensor_tiles.h"
 
@@ -187,6 +188,53 @@ void pipeline(Construction& c, const StagePlan& plan, const std::string& stage) 
   if (stages > 1) c.schedule.add(Pipeline{stage, stages});
 }
 
+/// The loops of the reduction, the main one innermost.
+Loops reduction_of(const StagePlan& plan, const Stage& stage) {
+  Loops loops = names_of(stage.reduction);
+  std::erase(loops, plan.main_reduction);
+  if (!plan.main_reduction.empty()) loops.push_back(plan.main_reduction);
+  return loops;
+}
+
+/// Splits blocks of `block` off the innermost loop of the reduction, or off all of it fused: the
+/// loops around blocks and over them. `loop` becomes that of a block.
+Loops split_blocks(Construction& c, const StagePlan& plan, int64_t block, std::string& loop) {
+  Loops loops = reduction_of(plan, c.plan().stage(plan));
+  loop = loops.back();
+  loops.pop_back();
+  if (c.value(plan, "fused") == 1) {
+    loop = fuse_all(c, plan.name, concat({loops, {loop}}));
+    loops.clear();
+  }
+  loops.push_back(split_off(c, plan.name, loop, block));
+  return loops;
+}
+
+/// The name of the new stage; none where the step fails.
+std::string cache_operand(Construction& c, const CacheOperand& step) {
+  c.schedule.add(step);
+  if (c.schedule.error()) return {};
+  const auto& stages = c.schedule.nest().stages;
+  const auto at = std::find_if(stages.begin(), stages.end(),
+                               [&](const StageNest& s) { return s.stage.name == step.stage; });
+  return std::prev(at)->stage.name;
+}
+
+/// The loops of a copy, and vectors inside of them, to the threads of a block.
+void share_copy(Construction& c, const std::string& stage, const Loops& loops, const Loops& vectors,
+                int64_t threads) {
+  std::string thread = fuse_all(c, stage, loops);
+  // A thread's turns inside of it: outside they would be as many nests, with barriers between.
+  const std::string turns = split_off(c, stage, thread, threads);
+  c.schedule.add(Reorder{stage, {thread, turns}});
+  c.schedule.add(Bind{stage, thread});
+  for (const std::string& lanes : vectors) c.schedule.add(Vectorize{stage, lanes});
+  const StageNest* nest = c.schedule.error() ? nullptr : c.schedule.nest().find(stage);
+  const int at = nest ? nest->find_loop(turns) : -1;
+  if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
+    c.schedule.add(Unroll{stage, turns});
+}
+
 class Product {
  public:
   Product(Construction& c, const StagePlan& plan)
@@ -195,7 +243,7 @@ class Product {
   void construct() {
     const ProductAxes& axes = plan_.product;
     c_.schedule.add(Reorder{
-        plan_.name, concat({axes.batch, axes.rows, axes.columns, windows(), main_reduction()})});
+        plan_.name, concat({axes.batch, axes.rows, axes.columns, reduction_of(plan_, stage_)})});
     const Dimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
     const Loops reduction = split_reduction();
     // The threads whose results are next to each other are next to each other.
@@ -223,15 +271,6 @@ class Product {
   }
 
  private:
-  Loops main_reduction() const {
-    return plan_.main_reduction.empty() ? Loops{} : Loops{plan_.main_reduction};
-  }
-  Loops windows() const {
-    Loops loops = names_of(stage_.reduction);
-    std::erase(loops, plan_.main_reduction);
-    return loops;
-  }
-
   Dimension tile(const std::string& name, const Loops& axes) {
     const int64_t block = c_.value(plan_, "block." + name);
     const int64_t tile = c_.value(plan_, "tile." + name);
@@ -252,15 +291,8 @@ class Product {
   /// The loops of a block of the reduction; those around it are `outside_`.
   Loops split_reduction() {
     const int64_t block = c_.value(plan_, "kblock"), unroll = c_.value(plan_, "unroll");
-    Loops loops = concat({windows(), main_reduction()});
-    std::string loop = loops.back();
-    loops.pop_back();
-    if (c_.value(plan_, "fused") == 1) {
-      loop = fuse_all(c_, plan_.name, concat({loops, {loop}}));
-      loops.clear();
-    }
-    loops.push_back(split_off(c_, plan_.name, loop, block));
-    outside_ = loops;
+    std::string loop;
+    outside_ = split_blocks(c_, plan_, block, loop);
     if (unroll == 1) return {loop};
     if (unroll >= block) {
       unrolled_ = loop;
@@ -271,16 +303,9 @@ class Product {
     return {rest, loop};
   }
 
-  /// The name of the new stage.
   std::string cache(int64_t operand, const Dimension& dimension, const Loops& reduction) {
-    const size_t before = c_.schedule.error() ? 0 : c_.schedule.nest().stages.size();
-    c_.schedule.add(
-        CacheOperand{plan_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
-    if (c_.schedule.error() || c_.schedule.nest().stages.size() == before) return {};
-    const auto& stages = c_.schedule.nest().stages;
-    const auto at = std::find_if(stages.begin(), stages.end(),
-                                 [&](const StageNest& s) { return s.stage.name == plan_.name; });
-    return std::prev(at)->stage.name;
+    return cache_operand(
+        c_, {plan_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
   }
 
   /// All threads of the block copy an operand, neighbours to neighbours.
@@ -298,16 +323,7 @@ class Product {
       vector = dimension.together;
       loops.pop_back();
     }
-    std::string thread = fuse_all(c_, stage, loops);
-    // A thread's turns inside of it: outside they would be as many nests, with barriers between.
-    const std::string turns = split_off(c_, stage, thread, threads_);
-    c_.schedule.add(Reorder{stage, {thread, turns}});
-    c_.schedule.add(Bind{stage, thread});
-    for (const std::string& lanes : vector) c_.schedule.add(Vectorize{stage, lanes});
-    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
-    const int at = nest ? nest->find_loop(turns) : -1;
-    if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
-      c_.schedule.add(Unroll{stage, turns});
+    share_copy(c_, stage, loops, vector, threads_);
   }
 
   void pad(const std::string& name, const std::string& stage, const Dimension& dimension) {
@@ -344,8 +360,8 @@ class TensorProduct {
 
   void construct() {
     const ProductAxes& axes = plan_.product;
-    c_.schedule.add(
-        Reorder{plan_.name, concat({axes.batch, axes.rows, axes.columns, all_reduction()})});
+    c_.schedule.add(Reorder{
+        plan_.name, concat({axes.batch, axes.rows, axes.columns, reduction_of(plan_, stage_)})});
     // Of a tile's columns a lane has neighbours: they are what is contiguous in the output.
     const bool rows_last = rows_are_last(plan_, stage_);
     const std::string names[] = {"rows", "columns"};
@@ -381,13 +397,6 @@ class TensorProduct {
   }
 
  private:
-  Loops all_reduction() const {
-    Loops loops = names_of(stage_.reduction);
-    std::erase(loops, plan_.main_reduction);
-    if (!plan_.main_reduction.empty()) loops.push_back(plan_.main_reduction);
-    return loops;
-  }
-
   TiledDimension tile(const std::string& name, const Loops& axes, int64_t extent,
                       std::string& loop) {
     const int64_t block = c_.value(plan_, "block." + name);
@@ -419,29 +428,16 @@ class TensorProduct {
 
   void split_reduction() {
     const int64_t tiles = c_.value(plan_, "tiles");
-    Loops loops = all_reduction();
-    std::string loop = loops.back();
-    loops.pop_back();
-    if (c_.value(plan_, "fused") == 1) {
-      loop = fuse_all(c_, plan_.name, concat({loops, {loop}}));
-      loops.clear();
-    }
-    loops.push_back(split_off(c_, plan_.name, loop, tiles * tile_.depth));
-    outside_ = loops;
+    std::string loop;
+    outside_ = split_blocks(c_, plan_, tiles * tile_.depth, loop);
     if (tiles > 1) steps_ = {split_off(c_, plan_.name, loop, tile_.depth)};
     if (c_.value(plan_, "unroll") > 1) unrolled_ = steps_;
     depth_ = loop;
   }
 
-  /// The name of the new stage.
   std::string cache(size_t operand, const Loops& loops) {
-    c_.schedule.add(
-        CacheOperand{plan_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
-    if (c_.schedule.error()) return {};
-    const auto& stages = c_.schedule.nest().stages;
-    const auto at = std::find_if(stages.begin(), stages.end(),
-                                 [&](const StageNest& s) { return s.stage.name == plan_.name; });
-    return std::prev(at)->stage.name;
+    return cache_operand(c_,
+                         {plan_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
   }
 
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
@@ -467,15 +463,7 @@ class TensorProduct {
         loops.push_back(split_off(c_, stage, eight, lanes));
       vector = {eight};
     }
-    std::string thread = fuse_all(c_, stage, loops);
-    const std::string turns = split_off(c_, stage, thread, threads_ * lane_rows * lane_columns);
-    c_.schedule.add(Reorder{stage, {thread, turns}});
-    c_.schedule.add(Bind{stage, thread});
-    for (const std::string& lanes : vector) c_.schedule.add(Vectorize{stage, lanes});
-    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
-    const int at = nest ? nest->find_loop(turns) : -1;
-    if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
-      c_.schedule.add(Unroll{stage, turns});
+    share_copy(c_, stage, loops, vector, threads_ * lane_rows * lane_columns);
   }
 
   Construction& c_;
@@ -511,8 +499,12 @@ Site construct_elements(Construction& c, const StagePlan& plan) {
     loop = fuse_all(c, plan.name, axes);
   }
   const std::string tile = split_off(c, plan.name, loop, threads * together);
-  (by_rows ? axes = {tile} : blocks = {tile});
-  if (!by_rows) axes.clear();
+  if (by_rows) {
+    axes = {tile};
+  } else {
+    axes.clear();
+    blocks = {tile};
+  }
   std::string thread = loop;
   Loops neighbours;
   if (together > 1) {
@@ -632,11 +624,6 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
          sums + factors + own_registers <= registers &&
          tiles * value("tiles") * tile.instructions <= most_products &&
          stages * shared <= compute.target.block.shared_bytes;
-}
-
-/// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
-bool copies_asynchronously(const Target& target) {
-  return target.architecture == Architecture::Cuda && target.gpu != "sm_75";
 }
 
 bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,

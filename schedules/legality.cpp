@@ -132,6 +132,10 @@ int gpu_architecture(const Target& target) {
   return digits == std::string::npos ? 0 : std::atoi(target.gpu.c_str() + digits);
 }
 
+bool copies_asynchronously(const Target& target) {
+  return target.architecture == Architecture::Cuda && gpu_architecture(target) >= 80;
+}
+
 Limits limits_of(const Target& target) {
   Limits limits;
   if (!target.is_gpu()) return limits;

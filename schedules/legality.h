@@ -19,6 +19,8 @@ struct Limits {
 
 /// 90 of "sm_90a"; 0 of a target that has no such name.
 int gpu_architecture(const Target& target);
+/// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
+bool copies_asynchronously(const Target& target);
 
 /// Those of a target: blocks of GPUs have theirs.
 Limits limits_of(const Target& target);
