@@ -541,9 +541,7 @@ class CudaPrinter final : public KernelPrinter {
     line(indent + 1, fmt::format("const {0} tw_v = *(const {0}*)&{1};", vector_type(type, lanes),
                                  element(buffer(source), *from)));
     for (int64_t i = 0; i < lanes; ++i) {
-      std::vector<Expr> to;
-      for (const Expr& index : assign.indices)
-        to.push_back(dsl::substitute(index, {{loop.variable, Expr(i)}}));
+      const std::vector<Expr> to = dsl::substitute(assign.indices, {{loop.variable, Expr(i)}});
       std::string value = fmt::format("tw_v.{}", "xyzw"[i * bytes / 4]);
       if (const int64_t shift = i * bytes % 4 * 8; shift > 0) value += fmt::format(" >> {}", shift);
       if (bytes < 4) value = fmt::format("({})({})", storage_type(type), value);
@@ -566,10 +564,9 @@ class CudaPrinter final : public KernelPrinter {
     std::string sums;
     for (int64_t part = 0; part < tile_part; ++part)
       for (int64_t column = 0; column < tile_part; ++column) {
-        std::vector<Expr> at;
-        for (const Expr& index : nest.sum->indices)
-          at.push_back(dsl::substitute(
-              index, {{nest.part->variable, Expr(part)}, {nest.column->variable, Expr(column)}}));
+        const std::vector<Expr> at = dsl::substitute(
+            nest.sum->indices,
+            {{nest.part->variable, Expr(part)}, {nest.column->variable, Expr(column)}});
         sums += element(buffer(nest.sum->buffer), at) + ", ";
       }
     line(indent + 1, fmt::format("tw_{}({}tw_a0.x, tw_a1.x, tw_a0.y, tw_a1.y, tw_b.x, tw_b.y);",
@@ -600,9 +597,8 @@ class CudaPrinter final : public KernelPrinter {
                      const std::vector<Expr>& indices, int64_t begin, int64_t end) {
     std::string text;
     for (int64_t i = begin; i < end; ++i) {
-      std::vector<Expr> at;
-      for (const Expr& index : indices)
-        at.push_back(dsl::substitute(index, {{lane_number().as<dsl::Var>()->name, Expr(i)}}));
+      const std::vector<Expr> at =
+          dsl::substitute(indices, {{lane_number().as<dsl::Var>()->name, Expr(i)}});
       const std::string one = element(buffer(factor.tensor), at);
       const int bits = size_bytes(tile.operand) * 8;
       if (bits == 32) return one;

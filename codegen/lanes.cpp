@@ -107,10 +107,8 @@ std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_
   const Expr start = needs_loop ? dsl::var(loop.variable) : Expr(begin);
   const LaneIndex index(lanes, needs_loop ? loop.variable : "");
   const auto first = [&](const std::string& name, const std::vector<Expr>& indices) {
-    std::vector<Expr> of_lane;
-    for (const Expr& i : indices)
-      of_lane.push_back(dsl::substitute(i, {{loop.variable, start + dsl::var(lane)}}));
-    return index.first(buffer(name), of_lane);
+    return index.first(buffer(name),
+                       dsl::substitute(indices, {{loop.variable, start + dsl::var(lane)}}));
   };
   const auto to = first(assign.buffer, assign.indices);
   if (!to) return std::nullopt;
@@ -144,10 +142,8 @@ std::optional<std::vector<Expr>> find_scatter(
   if (buffer(assign->buffer).buffer.type != type || size_bytes(type) > 4 ||
       (bytes != 8 && bytes != 16))
     return std::nullopt;
-  std::vector<Expr> of_lane;
-  for (const Expr& i : read->indices)
-    of_lane.push_back(dsl::substitute(i, {{loop.variable, dsl::var(lane)}}));
-  return first_of_lanes(buffer(read->tensor), of_lane, lanes);
+  return first_of_lanes(buffer(read->tensor),
+                        dsl::substitute(read->indices, {{loop.variable, dsl::var(lane)}}), lanes);
 }
 
 std::optional<Vectors> find_vectors(

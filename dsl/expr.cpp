@@ -457,6 +457,12 @@ Expr substitute(const Expr& expr, const std::string& variable, const Expr& repla
     return name == variable ? &replacement : nullptr;
   });
 }
+std::vector<Expr> substitute(const std::vector<Expr>& exprs, const Substitution& replacements) {
+  std::vector<Expr> result;
+  result.reserve(exprs.size());
+  for (const Expr& expr : exprs) result.push_back(substitute(expr, replacements));
+  return result;
+}
 
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite) {
   const auto rebuilt = rebuild(expr, [&](const Expr& child) { return transform(child, rewrite); });

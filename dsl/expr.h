@@ -207,6 +207,7 @@ using Substitution = std::map<std::string, Expr>;
 /// nothing does.
 Expr substitute(const Expr& expr, const Substitution& replacements);
 Expr substitute(const Expr& expr, const std::string& variable, const Expr& replacement);
+std::vector<Expr> substitute(const std::vector<Expr>& exprs, const Substitution& replacements);
 
 /// Rebuilds the tree bottom-up: `rewrite` sees each node with its children already rewritten and
 /// returns the replacement, or nullopt to keep it.

@@ -79,16 +79,12 @@ std::vector<const TensorTile*> tiles_for(const StagePlan& plan, const Stage& sta
   const int64_t rows = extent_of(stage, rows_last ? plan.product.columns : plan.product.rows);
   const int64_t columns = extent_of(stage, rows_last ? plan.product.rows : plan.product.columns);
   const int64_t length = extent_of(stage, names_of(stage.reduction));
-  const std::vector<Expr> factors = operands_of(stage);
   for (const TensorTile& tile : tensor_tiles()) {
     // The last bits of an f32.
     const bool is_exact = tile.input_error <= 0x1p-20;
-    const bool fits = stage.type == tile.accumulator &&
-                      std::all_of(factors.begin(), factors.end(), [&](const Expr& factor) {
-                        return unwidened(factor).type() == tile.operand;
-                      });
-    if (is_exact && fits && gpu_architecture(target) >= tile.least_architecture &&
-        rows >= tile_rows && columns >= tile_columns && length >= tile.depth)
+    if (is_exact && sums_products_of(stage, tile) &&
+        gpu_architecture(target) >= tile.least_architecture && rows >= tile_rows &&
+        columns >= tile_columns && length >= tile.depth)
       tiles.push_back(&tile);
   }
   return tiles;

@@ -48,11 +48,6 @@ struct Turns {
   int64_t slots() const { return std::min(ahead + 1, trips); }
 };
 
-const NestLoop& loop_around(const Nest& nest, const StageNest& placed) {
-  const StageNest& consumer = *nest.find(placed.at->consumer);
-  return consumer.loops[static_cast<size_t>(consumer.find_loop(placed.at->loop))];
-}
-
 Turns turns_of(const NestLoop& loop, int64_t depth) {
   return {loop.extent, std::min(depth - 1, loop.extent)};
 }
@@ -299,11 +294,7 @@ class Emitter {
       if (loop.kind == LoopKind::Thread) return Scope::Local;
       if (loop.name == l.name) break;
     }
-    if (s.at) {
-      const StageNest& consumer = *nest_.find(s.at->consumer);
-      return scope_at(consumer,
-                      consumer.loops[static_cast<size_t>(consumer.find_loop(s.at->loop))]);
-    }
+    if (s.at) return scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s));
     return phase_has_threads(s) ? Scope::Shared : Scope::Local;
   }
 

@@ -648,12 +648,7 @@ Status run(Nest& nest, const Tensorize& s) {
       return illegal(
           s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or parallel", loop.name));
   }
-  const std::vector<Expr> factors = operands_of(stage->stage);
-  const bool fits = factors.size() == 2 && stage->stage.type == tile->accumulator &&
-                    std::all_of(factors.begin(), factors.end(), [&](const Expr& factor) {
-                      return unwidened(factor).type() == tile->operand;
-                    });
-  if (!fits)
+  if (!sums_products_of(stage->stage, *tile))
     return illegal(s.name, fmt::format("'{}' sums products of {} in {}, which '{}' does not",
                                        tile->name, tw::to_string(tile->operand),
                                        tw::to_string(tile->accumulator), s.stage));
@@ -676,12 +671,11 @@ Status run(Nest& nest, const Pipeline& s) {
   if (stage->depth > 1) return illegal(s.name, fmt::format("'{}' has a depth already", s.stage));
   if (s.depth < 2 || s.depth > 4)
     return illegal(s.name, fmt::format("a pipeline is 2 to 4 iterations deep, not {}", s.depth));
-  const StageNest& consumer = *nest.find(stage->at->consumer);
-  const NestLoop& loop = consumer.loops[static_cast<size_t>(consumer.find_loop(stage->at->loop))];
+  const NestLoop& loop = loop_around(nest, *stage);
   if (!loop.reduction)
     return illegal(s.name, fmt::format("'{}' is computed at loop '{}' of '{}', which does not "
                                        "reduce",
-                                       s.stage, loop.name, consumer.stage.name));
+                                       s.stage, loop.name, stage->at->consumer));
   stage->depth = s.depth;
   return {};
 }
@@ -811,6 +805,18 @@ std::vector<Expr> operands_of(const Stage& stage) {
 Expr unwidened(const Expr& operand) {
   const dsl::Cast* cast = operand.as<dsl::Cast>();
   return cast && size_bytes(cast->a.type()) < size_bytes(cast->type) ? cast->a : operand;
+}
+
+bool sums_products_of(const Stage& stage, const TensorTile& tile) {
+  const std::vector<Expr> factors = operands_of(stage);
+  return factors.size() == 2 && stage.type == tile.accumulator &&
+         std::all_of(factors.begin(), factors.end(),
+                     [&](const Expr& factor) { return unwidened(factor).type() == tile.operand; });
+}
+
+const NestLoop& loop_around(const Nest& nest, const StageNest& placed) {
+  const StageNest& consumer = *nest.find(placed.at->consumer);
+  return consumer.loops[static_cast<size_t>(consumer.find_loop(placed.at->loop))];
 }
 
 std::string describe(const StageNest& stage) {

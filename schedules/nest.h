@@ -92,6 +92,11 @@ bool reads(const StageNest& stage, const std::string& tensor);
 std::vector<Expr> operands_of(const dsl::Stage& stage);
 /// An operand before it is widened: what is worth holding.
 Expr unwidened(const Expr& operand);
+/// Whether the stage sums, in the tile's accumulator, products of what the tile multiplies.
+bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
+
+/// The loop of its consumer that a placed stage is computed at.
+const NestLoop& loop_around(const Nest& nest, const StageNest& placed);
 
 /// "for k.0 in 0..4 / for x in 0..56 ...": the loops of a stage on one line.
 std::string describe(const StageNest& stage);

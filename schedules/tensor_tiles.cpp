@@ -237,23 +237,18 @@ int64_t lane_elements(const TensorTile& tile) { return tile.depth / lane_columns
 
 std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Expr& i) {
   const Expr k = dsl::var(nest.lane_column) * Expr(lane_elements(*nest.tile)) + i;
-  std::vector<Expr> indices;
-  for (const Expr& index : nest.by_row->indices)
-    indices.push_back(
-        dsl::substitute(index, {{nest.part->variable, part}, {nest.depth->variable, k}}));
-  return indices;
+  return dsl::substitute(nest.by_row->indices,
+                         {{nest.part->variable, part}, {nest.depth->variable, k}});
 }
 
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i) {
   // The lanes of a column stand where those of a row do: r is the column's number in the tile.
   const Expr k = dsl::var(nest.lane_column) * Expr(lane_elements(*nest.tile)) + i;
   const Expr number = dsl::var(nest.lane_row);
-  std::vector<Expr> indices;
-  for (const Expr& index : nest.by_column->indices)
-    indices.push_back(dsl::substitute(index, {{nest.lane_column, number / Expr(tile_part)},
-                                              {nest.column->variable, number % Expr(tile_part)},
-                                              {nest.depth->variable, k}}));
-  return indices;
+  return dsl::substitute(nest.by_column->indices,
+                         {{nest.lane_column, number / Expr(tile_part)},
+                          {nest.column->variable, number % Expr(tile_part)},
+                          {nest.depth->variable, k}});
 }
 
 Status check_tensor_tiles(const Phase& phase, const Limits& limits) {
