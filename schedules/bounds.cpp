@@ -288,11 +288,13 @@ void Bounds::add_fact(Linear at_least_zero) {
 }
 
 /// 39 - 4 x - t / 32 >= 0, where t / 32 is no less than 0, is 9 - x >= 0 too: what is left of a
-/// fact without a digit of a fused loop, where that has a divisor.
+/// fact without a digit of a fused loop, or an inner loop, where that has a divisor.
 void Bounds::derive_without_digit(const Linear& at_least_zero) {
   for (const Linear::Term& term : at_least_zero.terms) {
     const AtomKind kind = atoms_[static_cast<size_t>(term.atom)].kind;
-    if (kind != AtomKind::FloorDivision && kind != AtomKind::Remainder) continue;
+    if (kind != AtomKind::FloorDivision && kind != AtomKind::Remainder &&
+        kind != AtomKind::Variable)
+      continue;
     Linear rest = at_least_zero.without(term);
     int64_t divisor = 0;
     for (const Linear::Term& t : rest.terms) divisor = std::gcd(divisor, t.coefficient);

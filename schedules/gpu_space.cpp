@@ -130,6 +130,13 @@ void add_product(const StagePlan& plan, const Stage& stage, const Target& target
   knobs.add(p + "kblock", powers(length, 4, 32));
   knobs.add(p + "unroll", {1, 2, 4, 8});
   if (stage.reduction.size() > 1) knobs.add(p + "fused", {0, 1});  // the reduction, to one loop
+  knobs.add(p + "raster", {1, 2, 4, 8});  // blocks of the outer dimension next to each other
+  std::vector<int64_t> splits;            // of the main reduction, each with sums of its own
+  for (const int64_t split : {1, 2, 4, 8, 16, 32})
+    if (split == 1 || (!plan.main_reduction.empty() &&
+                       schedules::extent_of(stage, plan.main_reduction) % split == 0))
+      splits.push_back(split);
+  knobs.add(p + "split", splits);
 }
 
 void add_elements(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
@@ -184,26 +191,71 @@ void pipeline(Construction& c, const StagePlan& plan, const std::string& stage) 
   if (stages > 1) c.schedule.add(Pipeline{stage, stages});
 }
 
-/// The loops of the reduction, the main one innermost.
-Loops reduction_of(const StagePlan& plan, const Stage& stage) {
-  Loops loops = names_of(stage.reduction);
-  std::erase(loops, plan.main_reduction);
-  if (!plan.main_reduction.empty()) loops.push_back(plan.main_reduction);
-  return loops;
+/// What is tiled where a stage is a product: the stage, or its partial sums.
+struct ProductStage {
+  std::string name;
+  Stage stage;
+  ProductAxes axes;
+  Loops reduction;  ///< the main loop innermost
+};
+
+/// With partial sums of as many blocks of the main reduction as the knob says (split-K): more
+/// blocks of threads where there are few results and long sums.
+ProductStage product_of(Construction& c, const StagePlan& plan) {
+  ProductStage product{plan.name, c.plan().stage(plan), plan.product, {}};
+  if (const int64_t split = c.value(plan, "split", 1); split > 1) {
+    c.schedule.add(Rfactor{plan.name, plan.main_reduction, split, Partition::Blocks});
+    product.name += ".rf";
+    const StageNest* nest = c.schedule.error() ? nullptr : c.schedule.nest().find(product.name);
+    if (nest) product.stage = nest->stage;
+    product.axes.batch.insert(product.axes.batch.begin(), plan.main_reduction + "_rf");
+  }
+  product.reduction = names_of(product.stage.reduction);
+  std::erase(product.reduction, plan.main_reduction);
+  if (!plan.main_reduction.empty()) product.reduction.push_back(plan.main_reduction);
+  return product;
 }
 
 /// Splits blocks of `block` off the innermost loop of the reduction, or off all of it fused: the
 /// loops around blocks and over them. `loop` becomes that of a block.
-Loops split_blocks(Construction& c, const StagePlan& plan, int64_t block, std::string& loop) {
-  Loops loops = reduction_of(plan, c.plan().stage(plan));
+Loops split_blocks(Construction& c, const StagePlan& plan, const ProductStage& product,
+                   int64_t block, std::string& loop) {
+  Loops loops = product.reduction;
   loop = loops.back();
   loops.pop_back();
   if (c.value(plan, "fused") == 1) {
-    loop = fuse_all(c, plan.name, concat({loops, {loop}}));
+    loop = fuse_all(c, product.name, concat({loops, {loop}}));
     loops.clear();
   }
-  loops.push_back(split_off(c, plan.name, loop, block));
+  loops.push_back(split_off(c, product.name, loop, block));
   return loops;
+}
+
+/// The loops over blocks of threads. Of the outer dimension a few at a time are next to each other,
+/// as the knob says, so that blocks which run at once share what they read of the inner one too.
+Loops order_blocks(Construction& c, const StagePlan& plan, const ProductStage& product,
+                   std::string outer, const std::string& inner) {
+  const int64_t raster = c.value(plan, "raster", 1);
+  if (raster == 1) return concat({product.axes.batch, {outer, inner}});
+  const std::string groups = split_off(c, product.name, outer, raster);
+  return concat({product.axes.batch, {groups, inner, outer}});
+}
+
+/// Neighbouring sums to neighbouring threads.
+void sum_partials(Construction& c, const StagePlan& plan) {
+  constexpr int64_t threads = 256, together = 4;
+  if (c.value(plan, "split", 1) == 1) return;
+  const Stage& stage = c.plan().stage(plan);
+  std::string lanes = fuse_all(c, plan.name, names_of(stage.axes));
+  const std::string block = split_off(c, plan.name, lanes, threads * together);
+  const std::string thread = split_off(c, plan.name, lanes, together);
+  const std::string partial = plan.main_reduction + "_rf";
+  c.schedule.add(Reorder{plan.name, {block, thread, partial, lanes}});
+  c.schedule.add(CacheWrite{plan.name, thread});
+  c.schedule.add(Parallel{plan.name, block});
+  c.schedule.add(Bind{plan.name, thread});
+  c.schedule.add(Vectorize{plan.name, lanes});
+  c.schedule.add(Unroll{plan.name, partial});
 }
 
 /// The name of the new stage; none where the step fails.
@@ -234,36 +286,37 @@ void share_copy(Construction& c, const std::string& stage, const Loops& loops, c
 class Product {
  public:
   Product(Construction& c, const StagePlan& plan)
-      : c_(c), plan_(plan), stage_(c.plan().stage(plan)) {}
+      : c_(c), plan_(plan), product_(product_of(c, plan)) {}
 
   void construct() {
-    const ProductAxes& axes = plan_.product;
-    c_.schedule.add(Reorder{
-        plan_.name, concat({axes.batch, axes.rows, axes.columns, reduction_of(plan_, stage_)})});
+    const ProductAxes& axes = product_.axes;
+    c_.schedule.add(
+        Reorder{product_.name, concat({axes.batch, axes.rows, axes.columns, product_.reduction})});
     const Dimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
     const Loops reduction = split_reduction();
     // The threads whose results are next to each other are next to each other.
-    const bool rows_last = rows_are_last(plan_, stage_);
+    const bool rows_last = rows_are_last(plan_, product_.stage);
     const Dimension& outer = rows_last ? columns : rows;
     const Dimension& inner = rows_last ? rows : columns;
-    const Loops blocks = concat({axes.batch, {outer.block, inner.block}});
-    c_.schedule.add(Reorder{plan_.name, concat({blocks,
-                                                outside_,
-                                                {outer.thread, inner.thread},
-                                                reduction,
-                                                outer.of_thread(),
-                                                inner.of_thread()})});
-    c_.schedule.add(CacheWrite{plan_.name, inner.block});
+    const Loops blocks = order_blocks(c_, plan_, product_, outer.block, inner.block);
+    c_.schedule.add(Reorder{product_.name, concat({blocks,
+                                                   outside_,
+                                                   {outer.thread, inner.thread},
+                                                   reduction,
+                                                   outer.of_thread(),
+                                                   inner.of_thread()})});
+    c_.schedule.add(CacheWrite{product_.name, blocks.back()});
     const std::string first = cache(1, rows, reduction), second = cache(2, columns, reduction);
-    for (const std::string& loop : blocks) c_.schedule.add(Parallel{plan_.name, loop});
+    for (const std::string& loop : blocks) c_.schedule.add(Parallel{product_.name, loop});
     for (const std::string& loop : {outer.thread, inner.thread})
-      c_.schedule.add(Bind{plan_.name, loop});
-    if (!unrolled_.empty()) c_.schedule.add(Unroll{plan_.name, unrolled_});
+      c_.schedule.add(Bind{product_.name, loop});
+    if (!unrolled_.empty()) c_.schedule.add(Unroll{product_.name, unrolled_});
     Loops written = concat({outer.of_thread(), inner.apart});
-    for (const std::string& loop : inner.together) c_.schedule.add(Vectorize{plan_.name, loop});
-    for (const std::string& loop : written) c_.schedule.add(Unroll{plan_.name, loop});
+    for (const std::string& loop : inner.together) c_.schedule.add(Vectorize{product_.name, loop});
+    for (const std::string& loop : written) c_.schedule.add(Unroll{product_.name, loop});
     copy("rows", first, rows, reduction);
     copy("columns", second, columns, reduction);
+    sum_partials(c_, plan_);
   }
 
  private:
@@ -272,13 +325,13 @@ class Product {
     const int64_t tile = c_.value(plan_, "tile." + name);
     const int64_t together = std::min(c_.value(plan_, "together." + name), tile);
     threads_ *= block / tile;
-    std::string loop = fuse_all(c_, plan_.name, axes);
+    std::string loop = fuse_all(c_, product_.name, axes);
     Dimension d;
-    d.block = split_off(c_, plan_.name, loop, block);
-    if (together < tile) d.apart = {split_off(c_, plan_.name, loop, block / tile * together)};
+    d.block = split_off(c_, product_.name, loop, block);
+    if (together < tile) d.apart = {split_off(c_, product_.name, loop, block / tile * together)};
     d.thread = loop;
     if (together > 1) {
-      d.thread = split_off(c_, plan_.name, loop, together);
+      d.thread = split_off(c_, product_.name, loop, together);
       d.together = {loop};
     }
     return d;
@@ -288,20 +341,20 @@ class Product {
   Loops split_reduction() {
     const int64_t block = c_.value(plan_, "kblock"), unroll = c_.value(plan_, "unroll");
     std::string loop;
-    outside_ = split_blocks(c_, plan_, block, loop);
+    outside_ = split_blocks(c_, plan_, product_, block, loop);
     if (unroll == 1) return {loop};
     if (unroll >= block) {
       unrolled_ = loop;
       return {loop};
     }
-    const std::string rest = split_off(c_, plan_.name, loop, unroll);
+    const std::string rest = split_off(c_, product_.name, loop, unroll);
     unrolled_ = loop;
     return {rest, loop};
   }
 
   std::string cache(int64_t operand, const Dimension& dimension, const Loops& reduction) {
     return cache_operand(
-        c_, {plan_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
+        c_, {product_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
   }
 
   /// All threads of the block copy an operand, neighbours to neighbours.
@@ -331,7 +384,7 @@ class Product {
 
   Construction& c_;
   const StagePlan& plan_;
-  const Stage& stage_;
+  const ProductStage product_;
   int64_t threads_ = 1;
   Loops outside_;         // of the reduction: around its blocks, and over them
   std::string unrolled_;  // of it, or none
@@ -352,44 +405,45 @@ struct TiledDimension {
 class TensorProduct {
  public:
   TensorProduct(Construction& c, const StagePlan& plan, const TensorTile& tile)
-      : c_(c), plan_(plan), stage_(c.plan().stage(plan)), tile_(tile) {}
+      : c_(c), plan_(plan), product_(product_of(c, plan)), tile_(tile) {}
 
   void construct() {
-    const ProductAxes& axes = plan_.product;
-    c_.schedule.add(Reorder{
-        plan_.name, concat({axes.batch, axes.rows, axes.columns, reduction_of(plan_, stage_)})});
+    const ProductAxes& axes = product_.axes;
+    c_.schedule.add(
+        Reorder{product_.name, concat({axes.batch, axes.rows, axes.columns, product_.reduction})});
     // Of a tile's columns a lane has neighbours: they are what is contiguous in the output.
-    const bool rows_last = rows_are_last(plan_, stage_);
+    const bool rows_last = rows_are_last(plan_, product_.stage);
     const std::string names[] = {"rows", "columns"};
     const Loops* const of_names[] = {&axes.rows, &axes.columns};
     const size_t outer_at = rows_last ? 1 : 0, inner_at = 1 - outer_at;
     const TiledDimension outer = rows(names[outer_at], *of_names[outer_at]);
     const TiledDimension inner = columns(names[inner_at], *of_names[inner_at]);
     split_reduction();
-    const Loops blocks = concat({axes.batch, {outer.block, inner.block}});
+    const Loops blocks = order_blocks(c_, plan_, product_, outer.block, inner.block);
     const Loops threads = concat({outer.warps, inner.warps, {outer.lane, inner.lane}});
-    c_.schedule.add(Reorder{plan_.name, concat({blocks,
-                                                outside_,
-                                                threads,
-                                                steps_,
-                                                outer.tiles,
-                                                inner.tiles,
-                                                {outer.part, inner.part, depth_}})});
-    c_.schedule.add(CacheWrite{plan_.name, inner.block});
+    c_.schedule.add(Reorder{product_.name, concat({blocks,
+                                                   outside_,
+                                                   threads,
+                                                   steps_,
+                                                   outer.tiles,
+                                                   inner.tiles,
+                                                   {outer.part, inner.part, depth_}})});
+    c_.schedule.add(CacheWrite{product_.name, blocks.back()});
     // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
     const Loops outer_row = {outer.part, outer.lane}, inner_row = {inner.lane, inner.part};
     const std::string first =
         cache(outer_at, concat({steps_, outer.outside(), outer_row, {depth_}}));
     const std::string second =
         cache(inner_at, concat({steps_, inner.outside(), inner_row, {depth_}}));
-    for (const std::string& loop : blocks) c_.schedule.add(Parallel{plan_.name, loop});
-    for (const std::string& loop : threads) c_.schedule.add(Bind{plan_.name, loop});
+    for (const std::string& loop : blocks) c_.schedule.add(Parallel{product_.name, loop});
+    for (const std::string& loop : threads) c_.schedule.add(Bind{product_.name, loop});
     for (const std::string& loop : concat({unrolled_, outer.tiles, inner.tiles}))
-      c_.schedule.add(Unroll{plan_.name, loop});
-    c_.schedule.add(Tensorize{plan_.name, outer.part, std::string(tile_.name)});
+      c_.schedule.add(Unroll{product_.name, loop});
+    c_.schedule.add(Tensorize{product_.name, outer.part, std::string(tile_.name)});
     copy(names[outer_at], first, concat({outer.outside(), {outer.part}}), {outer.lane});
     copy(names[inner_at], second, inner.outside(), inner_row);
     for (const std::string& operand : {first, second}) pipeline(c_, plan_, operand);
+    sum_partials(c_, plan_);
   }
 
  private:
@@ -398,18 +452,18 @@ class TensorProduct {
     const int64_t block = c_.value(plan_, "block." + name);
     const int64_t warps = c_.value(plan_, "warps." + name);
     threads_ *= warps;
-    loop = fuse_all(c_, plan_.name, axes);
+    loop = fuse_all(c_, product_.name, axes);
     TiledDimension d;
-    d.block = split_off(c_, plan_.name, loop, block);
-    if (warps > 1) d.warps = {split_off(c_, plan_.name, loop, block / warps)};
-    if (block / warps > extent) d.tiles = {split_off(c_, plan_.name, loop, extent)};
+    d.block = split_off(c_, product_.name, loop, block);
+    if (warps > 1) d.warps = {split_off(c_, product_.name, loop, block / warps)};
+    if (block / warps > extent) d.tiles = {split_off(c_, product_.name, loop, extent)};
     return d;
   }
 
   TiledDimension rows(const std::string& name, const Loops& axes) {
     std::string loop;
     TiledDimension d = tile(name, axes, tile_rows, loop);
-    d.part = split_off(c_, plan_.name, loop, lane_rows);
+    d.part = split_off(c_, product_.name, loop, lane_rows);
     d.lane = loop;
     return d;
   }
@@ -417,7 +471,7 @@ class TensorProduct {
   TiledDimension columns(const std::string& name, const Loops& axes) {
     std::string loop;
     TiledDimension d = tile(name, axes, tile_columns, loop);
-    d.lane = split_off(c_, plan_.name, loop, tile_part);
+    d.lane = split_off(c_, product_.name, loop, tile_part);
     d.part = loop;
     return d;
   }
@@ -425,15 +479,15 @@ class TensorProduct {
   void split_reduction() {
     const int64_t tiles = c_.value(plan_, "tiles");
     std::string loop;
-    outside_ = split_blocks(c_, plan_, tiles * tile_.depth, loop);
-    if (tiles > 1) steps_ = {split_off(c_, plan_.name, loop, tile_.depth)};
+    outside_ = split_blocks(c_, plan_, product_, tiles * tile_.depth, loop);
+    if (tiles > 1) steps_ = {split_off(c_, product_.name, loop, tile_.depth)};
     if (c_.value(plan_, "unroll") > 1) unrolled_ = steps_;
     depth_ = loop;
   }
 
   std::string cache(size_t operand, const Loops& loops) {
-    return cache_operand(c_,
-                         {plan_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
+    return cache_operand(
+        c_, {product_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
   }
 
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
@@ -464,7 +518,7 @@ class TensorProduct {
 
   Construction& c_;
   const StagePlan& plan_;
-  const Stage& stage_;
+  const ProductStage product_;
   const TensorTile& tile_;
   int64_t threads_ = 1;    // warps
   Loops outside_, steps_;  // of the reduction: around its blocks and over them; tiles of a block
@@ -584,10 +638,31 @@ Site construct_root(Construction& c, const StagePlan& plan) {
 int64_t pipelined_extent(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
                          const Point& point) {
   const Stage& stage = compute.stage(plan);
+  const int64_t split = knobs.value(point, plan.name + ".split", 1);
   if (knobs.value(point, plan.name + ".fused") == 1)
-    return extent_of(stage, names_of(stage.reduction));
+    return extent_of(stage, names_of(stage.reduction)) / split;
   return plan.main_reduction.empty() ? stage.reduction.back().extent
-                                     : schedules::extent_of(stage, plan.main_reduction);
+                                     : schedules::extent_of(stage, plan.main_reduction) / split;
+}
+
+/// Of blocks of threads, along the rows or the columns.
+int64_t blocks_along(const std::string& name, const Stage& stage, const StagePlan& plan,
+                     const Knobs& knobs, const Point& point) {
+  const Loops& axes = name == "rows" ? plan.product.rows : plan.product.columns;
+  return ceil_div(extent_of(stage, axes), knobs.value(point, plan.name + ".block." + name));
+}
+
+/// Of what all products choose alike.
+bool is_sensible_order(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
+                       const Point& point) {
+  constexpr int64_t least_terms = 64;  // of a part: fewer are not worth storing a sum for
+  const Stage& stage = compute.stage(plan);
+  const std::string outer = rows_are_last(plan, stage) ? "columns" : "rows";
+  const int64_t along = blocks_along(outer, stage, plan, knobs, point);
+  const int64_t raster = knobs.value(point, plan.name + ".raster", 1);
+  const bool is_split = knobs.value(point, plan.name + ".split", 1) > 1;
+  return along % raster == 0 &&
+         (!is_split || pipelined_extent(compute, plan, knobs, point) >= least_terms);
 }
 
 bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& plan,
@@ -628,6 +703,7 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
     return knobs.value(point, plan.name + "." + name, 1);
   };
   const int64_t tensor = knobs.value(point, plan.name + ".tensor", 0);
+  if (!is_sensible_order(compute, plan, knobs, point)) return false;
   if (const auto* tile = tile_of(plan, compute.stage(plan), compute.target, tensor))
     return is_sensible_tensor_product(compute, plan, *tile, knobs, point);
   int64_t threads = 1, sums = 1, shared = 0;
@@ -657,6 +733,18 @@ constexpr double far_better = 100;
 bool is_worth_it(const TensorTile& tile, const Target& target) {
   const int architecture = gpu_architecture(target);
   return tile.instructions == 1 || architecture == 80 || architecture == 90 || architecture == 100;
+}
+
+/// How far the multiprocessors are from having a block each, and what sums of parts cost.
+double idleness(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
+                const Point& point) {
+  const Stage& definition = plan.stage(stage);
+  const auto split = static_cast<double>(knobs.value(point, stage.name + ".split", 1));
+  auto blocks = split * static_cast<double>(extent_of(definition, stage.product.batch));
+  for (const std::string name : {"rows", "columns"})
+    blocks *= static_cast<double>(blocks_along(name, definition, stage, knobs, point));
+  const double idle = std::max(0.0, std::log2(plan.target.cores / blocks));
+  return 2 * idle + (split > 1 ? 1 + 0.5 * std::log2(split) : 0);
 }
 
 /// Whether neighbours in memory are terms of one sum.
@@ -727,6 +815,8 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
   for (const StagePlan& stage : plan.stages) {
     const std::string p = stage.name + ".";
     if (is_product(stage)) {
+      score -= idleness(plan, stage, knobs, point);
+      prefer(p + "raster", 1, 0.1);
       const int64_t tensor = knobs.value(point, p + "tensor", 0);
       const TensorTile* tile = tile_of(stage, plan.stage(stage), plan.target, tensor);
       if (tile && is_worth_it(*tile, plan.target)) {

@@ -714,12 +714,14 @@ Status run(Nest& nest, const Rfactor& s) {
     return illegal(s.name, fmt::format("'{}' has an axis '{}' already", s.stage, lane.name));
   const int64_t extent = axis->extent;
   axis->extent = ceil_div(extent, s.factor);
-  const Expr index = dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
+  const bool in_blocks = s.partition == Partition::Blocks;
+  const Expr index = in_blocks ? dsl::var(lane.name) * Expr(axis->extent) + dsl::var(s.axis)
+                               : dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
   partial.body = dsl::substitute(partial.body, {{s.axis, index}});
   if (extent % s.factor != 0)
     partial.body =
         dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
-  partial.axes.push_back(lane);
+  partial.axes.insert(in_blocks ? partial.axes.begin() : partial.axes.end(), lane);
   partial.letters = "";
 
   Stage final_stage = stage->stage;

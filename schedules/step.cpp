@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -12,6 +13,7 @@ namespace tw::schedules {
 namespace {
 
 constexpr std::array<std::string_view, 3> tail_names = {"guard", "exact", "shift"};
+constexpr std::array<std::string_view, 2> partition_names = {"interleaved", "blocks"};
 
 struct Printer {
   std::string& out;
@@ -22,6 +24,9 @@ struct Printer {
   void operator()(int64_t value) { (*this)(std::to_string(value)); }
   void operator()(Tail value) {
     if (value != Tail::Guard) (*this)(to_string(value));
+  }
+  void operator()(Partition value) {
+    if (value != Partition::Interleaved) (*this)(to_string(value));
   }
   void operator()(Scope value) {
     if (value != Scope::Register) (*this)(to_string(value));
@@ -60,15 +65,20 @@ struct Parser {
       error = fmt::format("'{}' is no positive integer", *word);
     }
   }
-  void operator()(Tail& value) {
+  void operator()(Tail& value) { one_of(tail_names, value, "tail: use guard, exact or shift"); }
+  void operator()(Partition& value) {
+    one_of(partition_names, value, "partition: use interleaved or blocks");
+  }
+  template <size_t n, typename T>
+  void one_of(const std::array<std::string_view, n>& names, T& value, std::string_view what) {
     if (rest.empty()) return;
-    for (size_t i = 0; i < tail_names.size(); ++i)
-      if (rest[0] == tail_names[i]) {
-        value = static_cast<Tail>(i);
-        rest.clear();
-        return;
-      }
-    if (error.empty()) error = fmt::format("'{}' is no tail: use guard, exact or shift", rest[0]);
+    const auto found = std::find(names.begin(), names.end(), rest[0]);
+    if (found != names.end()) {
+      value = static_cast<T>(found - names.begin());
+      rest.erase(rest.begin());
+    } else if (error.empty()) {
+      error = fmt::format("'{}' is no {}", rest[0], what);
+    }
   }
   void operator()(Scope& value) {
     if (rest.empty()) return;
@@ -102,6 +112,9 @@ Result<Step> parse_as(const std::string& name, Parser& parser) {
 }  // namespace
 
 std::string_view to_string(Tail tail) { return tail_names[static_cast<size_t>(tail)]; }
+std::string_view to_string(Partition partition) {
+  return partition_names[static_cast<size_t>(partition)];
+}
 
 std::string to_string(const Step& step) {
   return std::visit(

@@ -27,6 +27,12 @@ namespace tw::schedules {
 enum class Tail { Guard, Exact, Shift };
 std::string_view to_string(Tail tail);
 
+/// Which terms of a reduction one partial result has (rfactor).
+///   Interleaved: every factor-th; neighbours go to different partial results.
+///   Blocks: neighbours (of a product: split-K).
+enum class Partition { Interleaved, Blocks };
+std::string_view to_string(Partition partition);
+
 /// loop -> loop.0 (outer, ceil(extent / factor)), loop.1 (inner, factor).
 struct Split {
   static constexpr std::string_view name = "split";
@@ -218,18 +224,20 @@ struct Pad {
     f(elements);
   }
 };
-/// Splits the reduction over `axis`: a new stage `stage.rf` reduces every factor-th element into
-/// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes
-/// before any other step on the stage.
+/// Splits the reduction over `axis`: a new stage `stage.rf` reduces to `factor` partial results
+/// along a new axis `axis_rf`, the last of interleaved ones and the first of blocks, and the stage
+/// reduces those. Comes before any other step on the stage.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
   int64_t factor = 1;
+  Partition partition = Partition::Interleaved;
   template <typename F>
   void fields(F&& f) {
     f(stage);
     f(axis);
     f(factor);
+    f(partition);
   }
 };
 /// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the

@@ -73,12 +73,12 @@ Table overview(const std::vector<Outcome>& outcomes) {
       {"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record", "workload"}, {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
-    table.rows.push_back(
-        {o.job->name, show_time(best.latency_ns),
-         fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
-         fmt::format("{:.1f}", 100 * db::efficiency(best)),
-         speed_up(o) > 0 ? fmt::format("{:.1f}", speed_up(o)) : "-",
-         std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16), best.workload});
+    table.rows.push_back({o.job->name, show_time(best.latency_ns),
+                          fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
+                          fmt::format("{:.1f}", 100 * db::efficiency(best)),
+                          speed_up(o) > 0 ? fmt::format("{:.1f}", speed_up(o)) : "-",
+                          std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16),
+                          best.workload});
   }
   return table;
 }

@@ -147,6 +147,54 @@ TEST(GpuSpaceOfProducts, BeginWithTensorTilesWhereTheyAreFaster) {
             "mma_m16n8k16_bf16");
 }
 
+/// Samples that have the knob of a product at another value than its first compute what the compute
+/// means.
+void expect_agreement_with(std::string_view knob, std::string_view op, std::string_view shape,
+                           DType type) {
+  const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
+  ASSERT_TRUE(workload) << workload.error().message;
+  const Target target = *parse_target("cuda:sm_80");
+  const Space space = Space::derive(workload->compute, target);
+  const auto at =
+      std::ranges::find_if(space.knobs(), [&](const Knob& k) { return k.name.ends_with(knob); }) -
+      space.knobs().begin();
+  ASSERT_LT(at, std::ssize(space.knobs()));
+  Random random(11);
+  for (int found = 0; found < 3;) {
+    const Point point = space.sample(random);
+    if (point[static_cast<size_t>(at)] == 0) continue;
+    ++found;
+    const Schedule schedule = space.schedule(point);
+    const auto program = schedule.program(limits_of(target));
+    ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
+    EXPECT_EQ(disagreement(workload->compute, *program, 3, 1e-3), std::nullopt)
+        << schedule.to_string();
+    EXPECT_EQ(program->phases.size(), knob == ".split" ? 2u : 1u);
+  }
+}
+
+TEST(GpuSpaceOfProducts, LongSumsAreSplitOverBlocks) {
+  expect_agreement_with(".split", "dense", "m=9 n=10 k=128", Float32);
+  expect_agreement_with(".split", "dense", "m=17 n=8 k=128", BFloat16);
+  expect_agreement_with(".split", "conv2d", "n=1 c=32 h=3 w=3 k=4 r=3 s=3 pad=1", Float32);
+}
+
+TEST(GpuSpaceOfProducts, BlocksOfSeveralRowsAreNeighbours) {
+  expect_agreement_with(".raster", "dense", "m=32 n=20 k=8", Float32);
+  expect_agreement_with(".raster", "conv2d", "n=1 c=4 h=5 w=5 k=32 r=1 s=1", Float32);
+}
+
+TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
+  const auto tasks = [](std::string_view op, std::string_view shape) {
+    const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op));
+    const Target target = *parse_target("cuda:sm_90a");
+    const Space space = Space::derive(workload->compute, target);
+    return space.schedule(space.default_point()).program(limits_of(target))->phases[0].tasks();
+  };
+  EXPECT_GE(tasks("conv2d", "n=1 c=512 h=7 w=7 k=512 r=3 s=3 pad=1"), 66);
+  EXPECT_GE(tasks("dense", "m=1 n=1000 k=2048"), 66);
+}
+
 TEST(GpuSpaceOfProducts, NarrowOperandsStayNarrowInSharedMemory) {
   const auto workload =
       dsl::make_workload("dense", *dsl::parse_shape("m=256 n=256 k=256", "dense"), BFloat16);

@@ -47,6 +47,8 @@ TEST(Nest, StepsChangeLoops) {
             "c: for m in 0..1 / for n in 0..10 / for k in 0..8");
   EXPECT_EQ(loops_after(gemm, "rfactor c k 3", "c.rf"),
             "c.rf: for m in 0..6 / for n in 0..10 / for k_rf in 0..3 / for k in 0..3");
+  EXPECT_EQ(loops_after(gemm, "rfactor c k 3 blocks", "c.rf"),
+            "c.rf: for k_rf in 0..3 / for m in 0..6 / for n in 0..10 / for k in 0..3");
   EXPECT_EQ(loops_after(gemm, "cache_read b c m", "b@c"), "b@c: for i0 in 0..8 / for i1 in 0..10");
   EXPECT_EQ(loops_after(chain, "compute_at u out i", "u"), "u: for i in 0..2");
 }
@@ -214,6 +216,8 @@ INSTANTIATE_TEST_SUITE_P(
              "out: f32[x=5] = sum(s=3) select(0 <= x * 2 + s - 1 && x * 2 + s - 1 < 9, in[x * 2 + "
              "s - 1], 0.0) * w[s]",
              "rfactor out s 2", ""},
+        Case{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
+        Case{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},
         // A fused loop below a guarded one.
         Case{"input a: f32[8]; out: f32[i=15] = a[i % 8]",
              "split out i 3; split out i.0 2; fuse out i.0.1 i.1", ""},

@@ -236,7 +236,8 @@ class StepMaker {
   Step rfactor() {
     const StageNest& s = reduction_stage();
     if (s.stage.reduction.empty()) return Rfactor{s.stage.name, "none", 2};
-    return Rfactor{s.stage.name, random_.pick(s.stage.reduction).name, factor()};
+    return Rfactor{s.stage.name, random_.pick(s.stage.reduction).name, factor(),
+                   random_.chance(0.5) ? Partition::Interleaved : Partition::Blocks};
   }
   /// A permutation with a split or two.
   Step layout() {

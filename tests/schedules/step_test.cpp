@@ -29,6 +29,7 @@ const std::vector<std::string>& lines() {
                                                  "pipeline a@c 3",
                                                  "pad a@c m.1.0 4",
                                                  "rfactor out j 8",
+                                                 "rfactor c k 4 blocks",
                                                  "set_layout w OIHW16i32o"};
   return table;
 }
@@ -47,6 +48,7 @@ TEST(Step, TextRoundTrips) {
 TEST(Step, DefaultsAreLeftOut) {
   EXPECT_EQ(to_string(*parse_step("  split out  x 4 guard ")), "split out x 4");
   EXPECT_EQ(to_string(*parse_step("cache_write c m register")), "cache_write c m");
+  EXPECT_EQ(to_string(*parse_step("rfactor c k 4 interleaved")), "rfactor c k 4");
 }
 
 struct Malformed {
@@ -81,7 +83,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Malformed{"pipeline a@c", "[pipeline] a number is missing"},
                       Malformed{"pipeline a@c 0", "[pipeline] '0' is no positive integer"},
                       Malformed{"pad a@c k.1", "[pad] a number is missing"},
-                      Malformed{"rfactor out j many", "[rfactor] 'many' is no positive integer"}));
+                      Malformed{"rfactor out j many", "[rfactor] 'many' is no positive integer"},
+                      Malformed{"rfactor out j 8 halves",
+                                "[rfactor] 'halves' is no partition: use interleaved or blocks"},
+                      Malformed{"rfactor out j 8 blocks 2", "[rfactor] '2' is left over"}));
 
 }  // namespace
 }  // namespace tw::schedules
