@@ -43,6 +43,7 @@ using schedules::Wait;
 
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
 constexpr int64_t shared_alignment = 16;           // of the widest vector access
+constexpr int warp_threads = 32;
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
@@ -85,9 +86,13 @@ bool orders_threads(const Stmt& stmt) {
   return found;
 }
 
-/// All threads go through it, else thread 0 alone.
-bool concerns_all(const Stmt& stmt) {
-  return schedules::has_threads(Block{stmt}) || orders_threads(stmt);
+bool has_reductions(const Stmt& stmt) {
+  bool found = false;
+  schedules::for_each(Block{stmt}, [&](const Stmt& s) {
+    const Loop* loop = s.as<Loop>();
+    found |= loop && loop->kind == LoopKind::Reduce;
+  });
+  return found;
 }
 
 class KernelPrinter : public CPrinter {
@@ -133,6 +138,8 @@ class KernelPrinter : public CPrinter {
   virtual bool print_scatter(const Loop&, int) { return false; }
   /// Prints a tile of the nest; false: it is loops like others.
   virtual bool print_tile(const TensorNest&, int) { return false; }
+  /// Whether threads of a warp can hand values of the type to each other.
+  virtual bool can_shuffle(DType) const { return false; }
   /// Those of the prelude, in groups that are committed and waited for; else they are made at once.
   virtual bool has_asynchronous_copies() const = 0;
 
@@ -246,6 +253,13 @@ class KernelPrinter : public CPrinter {
     print(block, indent);
   }
 
+  /// All threads go through it, else thread 0 alone.
+  bool concerns_all(const Stmt& stmt) const {
+    return schedules::has_threads(Block{stmt}) || orders_threads(stmt) ||
+           (can_reduce_together() && has_reductions(stmt));
+  }
+  bool can_reduce_together() const { return threads_ >= warp_threads && can_shuffle(Float32); }
+
   /// What all threads of a block go through.
   void together(const Block& block, int indent) {
     for (size_t i = 0; i < block.size(); ++i) {
@@ -257,9 +271,11 @@ class KernelPrinter : public CPrinter {
         print_order(stmt, indent);
       } else if (loop && loop->kind == LoopKind::Thread) {
         apart([&] { print_nest(*loop, indent); });
+      } else if (loop && loop->kind == LoopKind::Reduce && concerns_all(stmt)) {
+        apart([&] { print_reduction(*loop, indent); });
       } else if (!concerns_all(stmt)) {
         const auto end = std::find_if(block.begin() + static_cast<ptrdiff_t>(i), block.end(),
-                                      [](const Stmt& s) { return concerns_all(s); });
+                                      [&](const Stmt& s) { return concerns_all(s); });
         print_once({block.begin() + static_cast<ptrdiff_t>(i), end}, indent);
         i = static_cast<size_t>(end - block.begin()) - 1;
       } else if (loop) {
@@ -296,6 +312,56 @@ class KernelPrinter : public CPrinter {
     line(indent, "}");
   }
 
+  /// The first warp takes the iterations in turns, and its threads combine what they have:
+  ///   if (thread < 32) {
+  ///     float tw_own = 0.0f;
+  ///     for (...; j += 32) tw_own = tw_own + partial[j];
+  ///     for (int tw_mask = 16; tw_mask > 0; tw_mask /= 2)
+  ///       tw_own = tw_own + tw_shuffle(tw_own, tw_mask);
+  ///     if (thread == 0) out[i] += tw_own;
+  ///   }
+  void print_reduction(const Loop& loop, int indent) {
+    const Assign& assign = *loop.body->front().as<Assign>();
+    const DType type = buffer(assign.buffer).type;
+    if (!can_shuffle(type)) return print_once({Stmt{loop}}, indent);
+    const Expr own = dsl::read("own part of a reduction", {}, type);
+    const Expr others = dsl::read("other part of a reduction", {}, type);
+    held_.emplace_back(own, "tw_own");
+    held_.emplace_back(others, "tw_other");
+    uses_thread_ = true;
+    const std::string word(storage_type(type));
+    line(indent, fmt::format("if (thread < {}) {{", warp_threads));
+    line(indent + 1,
+         fmt::format("{} tw_own = {};", word, value(dsl::identity(assign.combine, type))));
+    const int64_t begin = *dsl::as_int(loop.begin);
+    line(indent + 1, fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", index_type_,
+                                 identifier(loop.variable),
+                                 begin == 0 ? "thread" : fmt::format("{} + thread", begin),
+                                 *dsl::as_int(loop.end), warp_threads));
+    line(indent + 2, combined("tw_own", assign.combine, own, assign.value));
+    line(indent + 1, "}");
+    line(indent + 1, "#pragma unroll");
+    line(indent + 1,
+         fmt::format("for (int tw_mask = {}; tw_mask > 0; tw_mask /= 2) {{", warp_threads / 2));
+    line(indent + 2, fmt::format("const {} tw_other = tw_shuffle(tw_own, tw_mask);", word));
+    line(indent + 2, combined("tw_own", assign.combine, own, others));
+    line(indent + 1, "}");
+    line(indent + 1, "if (thread == 0) {");
+    print_assign({assign.buffer, assign.indices, own, assign.combine}, indent + 2);
+    line(indent + 1, "}");
+    line(indent, "}");
+    held_.resize(held_.size() - 2);
+  }
+
+  std::string combined(std::string_view target, dsl::Combine combine, const Expr& a,
+                       const Expr& b) {
+    const dsl::BinaryOp op = combine == dsl::Combine::Sum    ? dsl::BinaryOp::Add
+                             : combine == dsl::Combine::Prod ? dsl::BinaryOp::Mul
+                             : combine == dsl::Combine::Min  ? dsl::BinaryOp::Min
+                                                             : dsl::BinaryOp::Max;
+    return fmt::format("{} = {};", target, value(dsl::binary(op, a, b)));
+  }
+
   void print_nest(const Loop& loop, int indent) {
     const ThreadNest nest = schedules::thread_nest(loop);
     std::vector<schedules::TaskAxis> variables;
@@ -309,7 +375,8 @@ class KernelPrinter : public CPrinter {
     print(body, indent);  // to see which variables it uses
     const std::vector<std::string> numbers = numbered_by("thread", variables);
     const bool is_partial = nest.threads() < threads_;
-    if (numbers.empty() && !is_partial && !body.back().as<Allocate>()) return;
+    const bool declares = !body.empty() && body.back().as<Allocate>();
+    if (numbers.empty() && !is_partial && !declares) return;
     body_ = before;
     uses_thread_ |= is_partial || !numbers.empty();
     line(indent, is_partial ? fmt::format("if (thread < {}) {{", nest.threads()) : "{");
@@ -327,8 +394,9 @@ class KernelPrinter : public CPrinter {
       return;
     if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
     // Of a tensor tile without an instruction: what indexes the sums, so that they are registers.
-    const bool is_unrolled = loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part)
-                                                           : loop.kind != LoopKind::Serial;
+    const bool is_rolled = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce;
+    const bool is_unrolled =
+        loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part) : !is_rolled;
     line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
     if (const auto slot = slot_of(loop)) return print_pipeline(loop, *slot, indent);
     line(indent, for_head(loop) + " {");
@@ -527,6 +595,7 @@ class CudaPrinter final : public KernelPrinter {
     return fmt::format("*({0}*)&{1} = {{}};", vector_type(type, lanes), to);
   }
   bool has_asynchronous_copies() const override { return true; }
+  bool can_shuffle(DType type) const override { return type == Float32 || type == Int32; }
 
   bool print_scatter(const Loop& loop, int indent) override {
     const auto from =

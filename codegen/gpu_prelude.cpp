@@ -141,6 +141,12 @@ INLINE void tw_wait() {
 #endif
 }
 )"},
+    // What the lane has whose number differs in the bit of the mask.
+    {"tw_shuffle(", R"(INLINE float tw_shuffle(float value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+INLINE int tw_shuffle(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+)"},
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

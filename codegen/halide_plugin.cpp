@@ -258,8 +258,8 @@ class PhaseTranslator {
 
   HStmt translate_loop(const Loop& loop) {
     HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
-    // Threads of a task run one after the other, and tensor tiles as the loops that they are.
-    const bool is_plain = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Tensor;
+    // Threads of a task run one after the other, and what warps do as the loops that it is.
+    const bool is_plain = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
     const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();

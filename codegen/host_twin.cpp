@@ -69,6 +69,16 @@ static inline float __uint_as_float(unsigned bits) {
   return value;
 }
 
+// What the lane has whose number differs in the bit of the mask.
+template <typename T> static T tw_shuffle(T value, int mask) {
+  static T values[1024];
+  values[threadIdx.x] = value;
+  tw_warp_barrier(3);
+  const T other = values[threadIdx.x ^ (unsigned)mask];
+  tw_warp_barrier(4);
+  return other;
+}
+
 template <int bytes> struct alignas(bytes) tw_words { unsigned char byte[bytes]; };
 template <int bytes>
 static void tw_copy_async(void* to, const void* from, bool exists = true) {

@@ -173,11 +173,16 @@ class GpuPhaseWalk {
   Status visit_loop(const Loop& loop) {
     if (loop.tile) return visit_tile(loop);
     if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
-    levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
-    const double trips = levels_.back().trips, outer_executions = executions_;
+    // A warp takes the iterations in turns, and combines what its lanes have in five steps.
+    const bool by_warp = loop.kind == LoopKind::Reduce;
+    levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end,
+                                 by_warp ? LoopKind::Serial : loop.kind));
+    double trips = levels_.back().trips;
+    const double outer_executions = executions_;
+    if (by_warp) trips = std::ceil(trips / warp_lanes) + std::log2(warp_lanes);
     const Loop* outer = innermost_;
     const bool outer_in_nest = in_nest_;
-    if (loop.kind == LoopKind::Serial) {
+    if (levels_.back().kind == LoopKind::Serial) {
       executions_ *= trips;
       serial_.push_back({&loop, levels_.size() - 1});
     }
@@ -191,7 +196,7 @@ class GpuPhaseWalk {
     in_nest_ = outer_in_nest;
     innermost_ = outer;
     executions_ = outer_executions;
-    if (loop.kind == LoopKind::Serial) serial_.pop_back();
+    if (levels_.back().kind == LoopKind::Serial) serial_.pop_back();
     levels_.pop_back();
     return {};
   }
@@ -330,7 +335,7 @@ class GpuPhaseWalk {
     for (const Level& level : levels_)
       if (level.kind == LoopKind::Thread) threads *= level.trips;
     s.warps = std::ceil(threads / warp_lanes);
-    if (innermost_ && innermost_->kind == LoopKind::Serial) {
+    if (innermost_ && innermost_->kind != LoopKind::Thread) {
       s.instructions.integer += loop_instructions;
       if (in_nest_) s.trips = levels_[serial_.back().second].trips;
     }

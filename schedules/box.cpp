@@ -26,6 +26,14 @@ Interval scaled(const Interval& a, int64_t k) {
   return {(a.low + Expr(a.extent - 1)) * Expr(k), (a.extent - 1) * -k + 1};
 }
 
+/// Of the value divided by k, whatever its variables are.
+int64_t greatest_remainder(const Expr& value, int64_t k) {
+  const Affine affine = to_affine(value);
+  const bool is_known = std::all_of(affine.terms.begin(), affine.terms.end(),
+                                    [&](const Affine::Term& t) { return t.coefficient % k == 0; });
+  return is_known ? floor_mod(affine.constant, k) : k - 1;
+}
+
 std::optional<Interval> atom_interval(const Expr& atom,
                                       const std::map<std::string, int64_t>& inner) {
   if (is_free_of(atom, inner)) return Interval{atom, 1};
@@ -38,7 +46,7 @@ std::optional<Interval> atom_interval(const Expr& atom,
   switch (b->op) {
     case BinaryOp::Div:
       if (*k <= 0) return std::nullopt;
-      return Interval{a->low / Expr(*k), ceil_div(a->extent - 1, *k) + 1};
+      return Interval{a->low / Expr(*k), (greatest_remainder(a->low, *k) + a->extent - 1) / *k + 1};
     case BinaryOp::Mod:
       if (*k <= 0) return std::nullopt;
       return Interval{Expr(0), *k};

@@ -573,7 +573,7 @@ Site construct_elements(Construction& c, const StagePlan& plan) {
   return site;
 }
 
-/// Partial sums by the threads of a block, and one thread adds them up.
+/// Partial sums by the threads of a block, which a warp adds up.
 void construct_partial_sums(Construction& c, const StagePlan& plan) {
   const Stage& stage = c.plan().stage(plan);
   const std::string partial = plan.name + ".rf", lane = plan.lane_axis + "_rf";
@@ -582,6 +582,7 @@ void construct_partial_sums(Construction& c, const StagePlan& plan) {
   c.schedule.add(Reorder{partial, concat({axes, {lane}, names_of(stage.reduction)})});
   c.schedule.add(CacheWrite{partial, lane});
   c.schedule.add(Bind{partial, lane});
+  c.schedule.add(Bind{plan.name, lane});
 }
 
 Site construct_lanes(Construction& c, const StagePlan& plan) {

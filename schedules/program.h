@@ -64,7 +64,7 @@ struct Argument {
   bool constant = false;  ///< may be packed ahead of the call
 };
 
-enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor };
+enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Reduce };
 std::string_view to_string(LoopKind kind);
 
 struct Stmt;
@@ -74,7 +74,9 @@ using BlockPtr = std::shared_ptr<const Block>;
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
 /// All but Serial loops have literal bounds, Thread loops from 0. Three Tensor loops inside each
-/// other are a tile that the threads of a warp compute together (tensor_tiles.h).
+/// other are a tile that the threads of a warp compute together (tensor_tiles.h). A Reduce loop
+/// stands outside of thread loops, and around one combining Assign to one element: the threads of a
+/// warp may share the iterations and combine what they have, in any order.
 struct Loop {
   std::string variable;
   Expr begin, end;

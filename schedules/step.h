@@ -100,7 +100,9 @@ struct Parallel {
   }
 };
 /// The loop's iterations become threads of a block (TVM: bind to threadIdx). Bound loops that
-/// directly contain each other number the threads together, row by row.
+/// directly contain each other number the threads together, row by row. A loop that reduces is
+/// shared by the threads of a warp, which combine what they have: it is the innermost, and the only
+/// one of its stage that reduces.
 struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;

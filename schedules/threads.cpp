@@ -21,6 +21,11 @@ const Loop* as_thread_loop(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Thread ? loop : nullptr;
 }
 
+const Loop* as_reduce_loop(const Stmt& stmt) {
+  const Loop* loop = stmt.as<Loop>();
+  return loop && loop->kind == LoopKind::Reduce ? loop : nullptr;
+}
+
 const Block* body_of(const Stmt& stmt) {
   if (const Loop* loop = stmt.as<Loop>()) return loop->body.get();
   if (const If* branch = stmt.as<If>()) return branch->body.get();
@@ -350,6 +355,7 @@ class ThreadChecker {
  private:
   Status check(const Stmt& stmt) {
     if (const Loop* loop = as_thread_loop(stmt)) return check_nest(*loop, stmt);
+    if (const Loop* loop = as_reduce_loop(stmt)) TW_RETURN_IF_ERROR(check_reduce(*loop, stmt));
     if (const Allocate* allocate = stmt.as<Allocate>()) {
       if (is_own(allocate->buffer.scope)) owned_[allocate->buffer.name] = std::nullopt;
     }
@@ -373,6 +379,8 @@ class ThreadChecker {
       if (!status) return;
       const Allocate* allocate = s.as<Allocate>();
       if (s.as<Barrier>()) status = illegal("a barrier that only some threads reach", stmt);
+      if (as_reduce_loop(s))
+        status = illegal("what a warp reduces together stands outside of thread loops", stmt);
       if (s.as<Commit>() || s.as<Wait>())
         status = illegal("copies are committed and waited for outside of thread loops", stmt);
       if (allocate && !is_own(allocate->buffer.scope))
@@ -386,6 +394,26 @@ class ThreadChecker {
       if (status) status = check_accesses(s);
     });
     nest_ = nullptr;
+    return status;
+  }
+
+  /// Other threads than the one that has the result read what is combined.
+  Status check_reduce(const Loop& loop, const Stmt& stmt) {
+    const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
+    const bool is_one = assign && assign->combine != Combine::None && !assign->asynchronous &&
+                        std::none_of(assign->indices.begin(), assign->indices.end(),
+                                     [&](const Expr& i) { return uses_var(i, loop.variable); });
+    if (!is_one)
+      return illegal("what a warp reduces together is one combination into one element", stmt);
+    Status status;
+    dsl::for_each(assign->value, [&](const Expr& e) {
+      const dsl::Read* r = e.as<dsl::Read>();
+      if (r && owned_.contains(r->tensor))
+        status = illegal(fmt::format("a warp reduces '{}' together, which each thread has for "
+                                     "itself",
+                                     r->tensor),
+                         stmt);
+    });
     return status;
   }
 

@@ -200,6 +200,21 @@ bind b@c n.1.1.1
                                   .c_str());
 }
 
+/// 40 partial results of each row, by threads, which a warp combines.
+Program row_reduction(const std::string& type, const std::string& combine) {
+  const auto compute = dsl::parse_compute(
+      fmt::format("input a: {0}[3, 101]; r: {0}[i=3] = {1}(j=101) a[i, j]", type, combine));
+  return program_of(*compute, R"(tw1
+rfactor r j 40
+compute_at r.rf r i
+parallel r i
+reorder r.rf i j_rf j
+cache_write r.rf j_rf
+bind r.rf j_rf
+bind r j_rf
+)");
+}
+
 std::string text_of(const Program& program, GpuDialect dialect = GpuDialect::Cuda) {
   const auto code = emit_gpu(program, "k", dialect);
   return code ? code->text : code.error().message;
@@ -222,8 +237,39 @@ TEST(GpuEmitter, GoldenTexts) {
                 text_of(tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"))));
   expect_golden("implicit_gemm.cu", text_of(implicit_gemm()));
   expect_golden("implicit_gemm.cl", text_of(implicit_gemm(), GpuDialect::OpenCl));
+  expect_golden("row_sum.cu", text_of(row_reduction("f32", "sum")));
   expect_golden("gemm_pipelined.cu", text_of(pipelined_gemm(3)));
   expect_golden("gemm_pipelined.cl", text_of(pipelined_gemm(3), GpuDialect::OpenCl));
+}
+
+std::vector<GpuCase> row_reductions() {
+  std::vector<GpuCase> cases;
+  for (const std::string type : {"f32", "i32", "i64"})
+    for (const std::string combine : {"sum", "max", "min"}) {
+      const Program program = row_reduction(type, combine);
+      cases.push_back(gpu_case(type + " " + combine, program, integer_inputs(program, 1), 0));
+    }
+  return cases;
+}
+
+TEST(GpuEmitter, WarpsReduceByShuffles) {
+  EXPECT_THAT(text_of(row_reduction("i32", "max")), HasSubstr("tw_max(tw_own, tw_other)"));
+  EXPECT_THAT(text_of(row_reduction("i64", "sum")), Not(HasSubstr("tw_shuffle")));
+  EXPECT_THAT(text_of(row_reduction("f32", "sum"), GpuDialect::OpenCl), Not(HasSubstr("shuffle")));
+}
+
+TEST(HostTwin, RunsReductionsOfWarps) { expect_twins_agree(row_reductions()); }
+
+TEST(OpenCl, RunsReductionsOfWarpsAsLoops) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, row_reductions());
+}
+
+TEST(Nvrtc, CompilesReductionsOfWarps) {
+  const auto nvrtc = open_nvrtc();
+  ASSERT_TRUE(nvrtc) << nvrtc.error().message;
+  expect_nvrtc_compiles(*nvrtc, row_reductions());
 }
 
 /// Of all tiles, with factors that are neighbours in memory, and others.

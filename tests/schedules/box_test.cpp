@@ -23,6 +23,9 @@ TEST(Box, IntervalsOfIndices) {
   EXPECT_EQ(interval("min(y + x, 9)"), "min(y, 9) + 0..4");
   EXPECT_EQ(interval("min(max(y + x - 1, 0), 9)"), "min(max(y - 1, 0), 9) + 0..4");
   EXPECT_EQ(interval("(y + x) / 2"), "y / 2 + 0..3");
+  EXPECT_EQ(interval("x / 4"), "0 + 0..1");
+  EXPECT_EQ(interval("(x + 2) / 4"), "0 + 0..2");
+  EXPECT_EQ(interval("(y * 8 + x) / 4"), "y * 8 / 4 + 0..1");
   EXPECT_EQ(interval("(y + x) % 5"), "0 + 0..5");
   EXPECT_EQ(interval("x * k"), "unknown");
 }

@@ -149,6 +149,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{gemm, "unroll c m; cache_write c m",
              "[cache_write] the loop is unrolled or vectorized"},
         Case{gemm, "cache_read a out m", "[cache_read] 'out' does not read 'a'"},
+        Case{gemm, "reorder c m k n; bind c k",
+             "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
+             "threads would write one element; rfactor makes partial results that do not"},
+        Case{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, k=2) a[i, j, k]", "bind r k",
+             "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
+             "threads would write one element; rfactor makes partial results that do not"},
         Case{gemm, "rfactor c m 2", "[rfactor] 'c' does not reduce over 'm'"},
         Case{gemm, "split c m 2; rfactor c k 2", "[rfactor] 'c' has steps already"},
         Case{gemm, "rfactor c k 2; rfactor c k_rf 2", "[rfactor] 'c.rf' exists already"},

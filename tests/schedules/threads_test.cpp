@@ -201,6 +201,26 @@ TEST(Threads, RegistersAreAThreadsOwn) {
             "[threads] 'r' is a thread's own, but loop 't' does not index it");
 }
 
+TEST(Threads, AWarpReducesWhatAllThreadsSee) {
+  const auto reduce = [](const std::string& to, const Expr& value, Combine combine = Combine::Sum) {
+    return Stmt{Loop{"j", Expr(0), Expr(8), LoopKind::Reduce,
+                     block(single({Assign{"out", {at(to)}, value, combine}}))}};
+  };
+  const auto partial = [&](Scope scope, Stmt last) {
+    return verdict(
+        {allocate("s", 8, scope, {threads("t", 8, {store("s", "t")}), {Barrier{}}, last})});
+  };
+  EXPECT_EQ(partial(Scope::Shared, reduce("0", element("s", "j"))), "legal");
+  EXPECT_EQ(partial(Scope::Register, reduce("0", element("s", "j"))),
+            "[threads] a warp reduces 's' together, which each thread has for itself");
+  EXPECT_EQ(partial(Scope::Shared, reduce("j", element("s", "j"))),
+            "[threads] what a warp reduces together is one combination into one element");
+  EXPECT_EQ(partial(Scope::Shared, reduce("0", element("s", "j"), Combine::None)),
+            "[threads] what a warp reduces together is one combination into one element");
+  EXPECT_EQ(partial(Scope::Shared, threads("u", 8, {reduce("0", element("s", "j"))})),
+            "[threads] what a warp reduces together stands outside of thread loops");
+}
+
 TEST(Threads, WhatIsSharedIsNotInsideANest) {
   EXPECT_EQ(verdict({threads("t", 8, {allocate("s", 8, Scope::Shared, {store("s", "t")})})}),
             "[threads] 's' is shared, but each thread would have one");
