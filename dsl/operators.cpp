@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/integer.h"
@@ -228,6 +229,36 @@ Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
   return build(last.finish(product, {batch, m, n}, {n}, "BMN"));
 }
 
+/// softmax(q k^T / sqrt(d)) v. What the keys weigh is rounded to the type of the values, so that
+/// both factors of the second product are of it; rows are divided by the sum of what is left.
+Result<Compute> declare_attention(const Attributes& at, DType type) {
+  TW_RETURN_IF_ERROR(needs_float("attention", type));
+  if (at.at("causal") != 0 && at.at("m") > at.at("n"))
+    return wrong("attention",
+                 fmt::format("causal=1 with m={} and n={}: the first queries would see "
+                             "no key",
+                             at.at("m"), at.at("n")));
+  const Axis batch("batch", at.at("b")), m("m", at.at("m")), n("n", at.at("n")), d("d", at.at("d"));
+  const Tensor q = input("q", type, {batch, m, d}, "BMD"),
+               k = input("k", type, {batch, n, d}, "BND"),
+               v = input("v", type, {batch, n, d}, "BND");
+  const Tensor score =
+      compute("score", {batch, m, n}, sum(d, wide(q(batch, m, d)) * wide(k(batch, n, d))), "BMN");
+  const Expr scale = constant(Float32, 1 / std::sqrt(static_cast<double>(d.extent)));
+  // The last query sees all keys, the one before it all but the last.
+  const Expr is_seen = Expr(n) <= Expr(m) + Expr(n.extent - m.extent);
+  const Expr scaled = score(batch, m, n) * scale;
+  const Expr seen =
+      at.at("causal") == 0 ? scaled : select(is_seen, scaled, identity(Combine::Max, Float32));
+  const Tensor peak = compute("peak", {batch, m}, max_over({n}, seen));
+  const Tensor e = compute("e", {batch, m, n}, narrow(exp(seen - peak(batch, m)), type), "BMN");
+  const Tensor total = compute("total", {batch, m}, sum(n, wide(e(batch, m, n))));
+  const Tensor mixed =
+      compute("mixed", {batch, m, d}, sum(n, wide(e(batch, m, n)) * wide(v(batch, n, d))), "BMD");
+  const Expr mean = mixed(batch, m, d) / total(batch, m);
+  return build(compute("out", {batch, m, d}, narrow(mean, type), "BMD"));
+}
+
 // ---- pooling --------------------------------------------------------------------------------
 
 Result<Compute> declare_max_pool2d(const Attributes& a, DType type) {
@@ -408,6 +439,12 @@ std::vector<Operator> make_table() {
       {"add_relu", "max(a + b, 0) of two images", image, "c=256 h=56 w=56", declare_add_relu},
       {"argmax", "column of the largest element of each row, i64", matrix_attributes(),
        "rows=128 cols=1000", declare_argmax},
+      {"attention",
+       "softmax(q k^T / sqrt(d)) v of each head",
+       {b, extent("m", "queries", 0), extent("n", "keys"), extent("d", "size of a head"),
+        flag("causal", "queries see no key that comes after them")},
+       "b=12 m=128 n=128 d=64",
+       declare_attention},
       {"batch_matmul",
        "products of pairs of matrices",
        {b, m, n, k, flag("relu", "max(x, 0) at last")},

@@ -328,6 +328,35 @@ TEST(Operators, RowsOfMatrices) {
   EXPECT_EQ(interpret(total, inputs)->at("out").get_int(0), 300);
 }
 
+TEST(Operators, AttentionWeighsValuesByTheirKeys) {
+  for (const bool causal : {false, true}) {
+    const Compute compute =
+        *make("attention", causal ? "b=2 m=3 n=4 d=5 causal=1" : "b=2 m=3 n=4 d=5");
+    Arrays inputs = filled(compute);
+    for (const char* name : {"q", "k", "v"})
+      for (int64_t i = 0; i < inputs[name].size(); ++i)
+        inputs[name].set_float(i, static_cast<double>(i * 7 % 11) / 8 - 0.5);
+    const Array out = interpret(compute, inputs)->at("out");
+    ASSERT_EQ(out.shape, (std::vector<int64_t>{2, 3, 5}));
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t m = 0; m < 3; ++m) {
+        double total = 0, mixed[5] = {};
+        for (int64_t n = 0; n < (causal ? m + 2 : 4); ++n) {
+          double score = 0;
+          for (int64_t d = 0; d < 5; ++d)
+            score += inputs["q"].get({b, m, d}) * inputs["k"].get({b, n, d});
+          const double weight = std::exp(score / std::sqrt(5.0));
+          total += weight;
+          for (int64_t d = 0; d < 5; ++d) mixed[d] += weight * inputs["v"].get({b, n, d});
+        }
+        for (int64_t d = 0; d < 5; ++d) EXPECT_NEAR(out.get({b, m, d}), mixed[d] / total, 1e-5);
+      }
+  }
+  const auto blind = make("attention", "b=1 m=5 n=4 d=2 causal=1");
+  ASSERT_FALSE(blind);
+  EXPECT_EQ(blind.error().code, ErrorCode::Usage);
+}
+
 TEST(Operators, RefuseTypesWithoutMeaning) {
   const auto compute = make("softmax", "rows=2 cols=5", Int8);
   ASSERT_FALSE(compute);

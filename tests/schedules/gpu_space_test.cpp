@@ -20,6 +20,8 @@ constexpr std::pair<std::string_view, std::string_view> small[] = {
     {"dense", "m=19 n=21 k=37"},
     {"batch_matmul", "b=3 m=9 n=10 k=11"},
     {"softmax", "rows=5 cols=70"},
+    {"attention", "b=2 m=5 n=7 d=6"},
+    {"attention", "b=1 m=6 n=40 d=3 causal=1"},
     {"layer_norm", "rows=3 cols=50"},
     {"reduce_sum", "rows=7 cols=90"},
     {"max_pool2d", "n=1 c=3 h=9 w=9 kernel=3 stride=2 pad=1"},
