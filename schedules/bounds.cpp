@@ -24,7 +24,7 @@ constexpr int search_steps = 400;
 
 // What a search costs before witnesses are asked whether it can succeed, and how many there are:
 // of 48, most times one has the row and the one tap that are beyond an edge.
-constexpr int steps_before_witnesses = 8;
+constexpr int steps_before_witnesses = 2;
 constexpr size_t witness_count = 48;
 
 std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) {
@@ -244,6 +244,7 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
   const int id = number_of_variable(variable);
   Atom& atom = atoms_[static_cast<size_t>(id)];
   variables_.push_back({id, atom.position, low, high ? std::optional(*high - 1) : std::nullopt});
+  ++ranges_;
   atom.position = static_cast<int>(variables_.size()) - 1;
   if (!dsl::as_int(begin))
     for (const Expr& e : alternatives(begin, BinaryOp::Max))
@@ -301,7 +302,7 @@ void Bounds::derive_without_digit(const Linear& at_least_zero) {
     if (divisor <= std::abs(term.coefficient)) continue;
     Linear digit;
     digit.add(term.atom, -term.coefficient);
-    const Bound low = search_below(digit, std::nullopt);
+    const Bound low = bound_by_ranges(digit);
     if (!low) continue;
     rest.constant -= *low;
     return add_fact(std::move(rest));
@@ -325,6 +326,7 @@ void Bounds::derive_facts(const Linear& at_least_zero) {
 }
 
 void Bounds::restore(Mark mark) {
+  ranges_ += variables_.size() > mark.variables;
   while (variables_.size() > mark.variables) {
     const Variable& last = variables_.back();
     atoms_[static_cast<size_t>(last.atom)].position = last.shadowed;
@@ -414,8 +416,7 @@ std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) c
     if (rules == 0 && only_ranges_apply(low.value)) break;
     if (!asked && search_steps - low.steps >= steps_before_witnesses) {
       asked = true;
-      const Bound a = least_witnessed(low.value), b = least_witnessed(minus_high.value);
-      if (a && b && floor_div(*a, divisor) != floor_div(-*b, divisor)) break;
+      if (witness_quotients(low.value, divisor) > 1) break;
     }
   }
   return std::nullopt;
@@ -433,7 +434,7 @@ Bounds::Bound Bounds::search_below(const Linear& linear, Bound enough) const {
     if (enough && result && *result >= *enough) break;
     if (rules == 0 && only_ranges_apply(linear)) break;
     if (!asked && search_steps - steps_ >= steps_before_witnesses) {
-      witnessed = least_witnessed(linear);
+      witnessed = least_witnessed(linear, enough);
       asked = true;
     }
     if (witnessed && (enough ? *witnessed < *enough : result && *result >= *witnessed)) break;
@@ -476,6 +477,14 @@ Bounds::Bound Bounds::atom_bound(int id, bool below, int rules) const {
   }
 }
 
+/// One question asks for the same atoms many times.
+Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
+  Atom& atom = atoms_[static_cast<size_t>(id)];
+  KnownBound& known = below ? atom.known_low : atom.known_high;
+  if (known.ranges != ranges_) known = {ranges_, atom_bound(id, below, 0)};
+  return known.bound;
+}
+
 /// Variables that no fact mentions: what their ranges say is the least value itself.
 bool Bounds::only_ranges_apply(const Linear& linear) const {
   return std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
@@ -493,7 +502,7 @@ bool Bounds::has_choice(const Linear& linear) const {
 Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   int64_t sum = linear.constant;
   for (const Linear::Term& term : linear.terms) {
-    const Bound bound = atom_bound(term.atom, term.coefficient > 0, 0);
+    const Bound bound = atom_bound_by_ranges(term.atom, term.coefficient > 0);
     if (!bound) return std::nullopt;
     sum += term.coefficient * *bound;
   }
@@ -609,15 +618,30 @@ Bounds::Bound Bounds::rounded_bound(const Linear::Term& term, const Linear& rest
 
 // ---- witnesses ------------------------------------------------------------------------------
 
-Bounds::Bound Bounds::least_witnessed(const Linear& linear) const {
+Bounds::Bound Bounds::least_witnessed(const Linear& linear, Bound enough) const {
   update_witnesses();
   Bound least;
   for (const Witness& witness : witnesses_) {
     if (witness.broken) continue;
     const Bound value = value_at(linear, witness);
     if (value && (!least || *value < *least)) least = value;
+    if (least && enough && *least < *enough) break;
   }
   return least;
+}
+
+int Bounds::witness_quotients(const Linear& linear, int64_t divisor) const {
+  update_witnesses();
+  Bound first;
+  for (const Witness& witness : witnesses_) {
+    if (witness.broken) continue;
+    const Bound value = value_at(linear, witness);
+    if (!value) continue;
+    const int64_t quotient = floor_div(*value, divisor);
+    if (first && *first != quotient) return 2;
+    first = quotient;
+  }
+  return first ? 1 : 0;
 }
 
 void Bounds::update_witnesses() const {

@@ -68,6 +68,12 @@ class Bounds {
     Linear negated() const;
   };
 
+  using Bound = std::optional<int64_t>;
+  /// By the ranges of variables alone, and when that was found.
+  struct KnownBound {
+    size_t ranges = 0;
+    Bound bound;
+  };
   enum class AtomKind { Variable, Min, Max, FloorDivision, Remainder, Choice, Other };
   struct Atom {
     Expr expr;
@@ -78,6 +84,7 @@ class Bounds {
     int position = -1;        ///< of a variable, in variables_; -1 out of scope
     int facts = 0;            ///< that mention it
     std::optional<int64_t> low, high;  ///< by the type of an Other
+    KnownBound known_low, known_high;
   };
   struct Variable {
     int atom;
@@ -103,7 +110,6 @@ class Bounds {
     std::vector<int64_t> values;
     std::optional<size_t> broken;  ///< the first fact that fails
   };
-  using Bound = std::optional<int64_t>;
 
   int number(const Expr& atom) const;
   int number_of_variable(const std::string& name) const;
@@ -137,9 +143,13 @@ class Bounds {
   Bound bound_of_floors(const Linear& linear, int rules, Bound enough) const;
   Bound rounded_bound(const Linear::Term& term, const Linear& rest, int rules, Bound enough) const;
   Bound atom_bound(int atom, bool below, int rules) const;
+  Bound atom_bound_by_ranges(int atom, bool below) const;
 
-  /// The least value among the witnesses that keep all facts; nullopt where none tells.
-  Bound least_witnessed(const Linear& linear) const;
+  /// The least value among the witnesses that keep all facts, or one below `enough`; nullopt where
+  /// none tells.
+  Bound least_witnessed(const Linear& linear, Bound enough) const;
+  /// How many values of floor(linear / divisor) they have: none, one or several (2).
+  int witness_quotients(const Linear& linear, int64_t divisor) const;
   void update_witnesses() const;
   int64_t chosen_value(size_t witness, const Variable& variable, size_t position) const;
   Bound value_at(const Linear& linear, const Witness& witness) const;
@@ -151,6 +161,7 @@ class Bounds {
   mutable std::vector<NumberedVariable> numbered_variables_;
   mutable std::vector<int> slots_;  ///< numbers by the hash of their atoms, -1 where there is none
   mutable int steps_ = 0;           ///< left of the present search
+  size_t ranges_ = 1;               ///< grows when the variables in scope change
   mutable std::vector<Witness> witnesses_;
   mutable Mark witnessed_ = {0, 0};  ///< of the present scope, what the witnesses know
 };

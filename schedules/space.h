@@ -55,7 +55,8 @@ class Space {
   Schedule schedule(const Point& point) const;
   /// The way back: an allowed point with the same steps, not always the one that they came from;
   /// nothing for schedules of another space. A construction takes some 50 us: one point in two is
-  /// found with 62 of them, nine in ten with 184, all within the default.
+  /// found with 62 of them, nine in ten with 184, all within the default; of computes with five
+  /// stages (attention) most.
   std::optional<Point> point_of(const Schedule& schedule, int most_constructions = 20'000) const;
 
   /// "knob=value ..." and back; parse gives nullopt for text of another space.

@@ -16,9 +16,9 @@ using schedules::Space;
 namespace {
 
 // Scoring a point costs about 0.1 ms, building and measuring one about fifty, and half of the
-// points or more are found too large while they are lowered. Points for GPUs are all legal, and
-// cost some milliseconds.
-constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 8;
+// points or more are found too large while they are lowered. Points for GPUs are nearly all legal,
+// and cost one to three milliseconds.
+constexpr size_t pool_per_pick = 32, gpu_pool_per_pick = 16;
 // Where chance chooses, the pool only has to hold enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
