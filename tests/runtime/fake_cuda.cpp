@@ -74,8 +74,9 @@ void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
 
 /// At once, or with the graph that the stream records.
 void put(Handle stream, std::function<void()> work) {
+  constexpr uintptr_t last_default = 2;  // 0 to 2 are the default streams
   auto* queue = static_cast<FakeStream*>(stream);
-  if (queue != nullptr && queue->capturing)
+  if (reinterpret_cast<uintptr_t>(stream) > last_default && queue->capturing)
     queue->recorded.work.push_back(std::move(work));
   else
     work();
