@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <variant>
 
+#include "runtime/dlpack.h"
 #include "runtime/session.h"
 #include "runtime/tilewright.h"
 
@@ -287,5 +290,18 @@ tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buffers, i
       arrays.push_back(
           {buffer.data, buffer.dtype, std::move(buffer.shape), std::move(buffer.strides)});
     return on_device->call_on(arrays, stream);
+  });
+}
+
+tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors, int32_t count,
+                                int64_t stream) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_call_dlpack", "kernel"));
+    TW_RETURN_IF_ERROR(require(tensors, "tw_kernel_call_dlpack", "tensors"));
+    const std::span given(tensors, static_cast<size_t>(std::max(count, 0)));
+    if (const auto* on_device = kernel->on_device())
+      return tw::runtime::call_dlpack(*on_device, given, stream);
+    const auto& own = std::get<tw::runtime::Kernel>(kernel->kernel);
+    return tw::runtime::call_dlpack(own, given, kernel->session->pool());
   });
 }

@@ -125,6 +125,17 @@ TW_API tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffer
 TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
                                    void* stream);
 
+/* The same on tensors of other libraries: a DLTensor* of DLPack for each argument, inputs first,
+ * which is `&managed->dl_tensor` of a DLManagedTensor or a DLManagedTensorVersioned. They are
+ * borrowed: the caller keeps them until the work has run, and deletes them.
+ * A kernel of the processor takes its memory and what CUDA pinned or manages, with any strides; it
+ * runs on all threads of the session and returns when it is done; `stream` means nothing to it.
+ * A GPU's kernel takes what tw_kernel_call_on takes, on `stream`: of CUDA 1 (the legacy default
+ * stream), 2 (the calling thread's own) or a CUstream; of OpenCL a cl_command_queue; or -1, the
+ * session's own queue, synchronised with no other. */
+TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors,
+                                       int32_t count, int64_t stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface as a deployment meets it: the shared library, a program in C, and what both link.
 #include <dlfcn.h>
+#include <dlpack/dlpack.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -104,6 +105,27 @@ TEST_F(CApiTest, Fault11_ImpossibleBuffersAreErrors) {
   EXPECT_EQ(tw_kernel_argument(kernel_, -1, &argument), TW_USAGE);
 }
 
+TEST_F(CApiTest, TensorsOfDlpackAreCalled) {
+  ASSERT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK);
+  Matvec known = Matvec::make();
+  std::vector<float> y(64);
+  int64_t shape[] = {64, 5};
+  const auto tensor = [](std::vector<float>& numbers, int rank, int64_t* extents) {
+    return DLTensor{numbers.data(), {kDLCPU, 0}, rank, {kDLFloat, 32, 1}, extents, nullptr, 0};
+  };
+  DLTensor a = tensor(known.a, 2, shape), x = tensor(known.x, 1, shape + 1),
+           to = tensor(y, 1, shape);
+  const void* const tensors[] = {&a, &x, &to};
+  ASSERT_EQ(tw_kernel_call_dlpack(kernel_, tensors, 3, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y, known.y);
+  x.dtype.bits = 64;
+  EXPECT_EQ(tw_kernel_call_dlpack(kernel_, tensors, 3, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("input 'x'"));
+  EXPECT_EQ(tw_kernel_call_dlpack(kernel_, tensors, -1, 0), TW_USAGE);
+  EXPECT_EQ(tw_kernel_call_dlpack(kernel_, nullptr, 3, 0), TW_USAGE);
+  EXPECT_EQ(tw_kernel_call_dlpack(nullptr, tensors, 3, 0), TW_USAGE);
+}
+
 TEST_F(CApiTest, StatusesKeepTheirMeaning) {
   EXPECT_EQ(tw_kernel_get(session_, "w", &kernel_), TW_NO_CANDIDATE);
   EXPECT_EQ(tw_kernel_load(session_, (directory_ / "none").c_str(), &kernel_), TW_NOT_COMPILED);
@@ -200,6 +222,15 @@ TEST_F(OnDevice, AKernelRunsOnCuda) {
   ASSERT_EQ(fake.launches.size(), 4U);
   EXPECT_EQ(fake.launches[0].stream, nullptr);
   EXPECT_EQ(fake.launches[2].stream, queue);
+  int64_t shape[] = {64, 5};
+  const DLDevice gpu{kDLCUDA, 0};
+  const DLDataType f32{kDLFloat, 32, 1};
+  DLTensor tensors[] = {{a.data(), gpu, 2, f32, shape, nullptr, 0},
+                        {x.data(), gpu, 1, f32, shape + 1, nullptr, 0},
+                        {y, gpu, 1, f32, shape, nullptr, 0}};
+  const void* const given[] = {&tensors[0], &tensors[1], &tensors[2]};
+  ASSERT_EQ(tw_kernel_call_dlpack(kernel_, given, 3, 2), TW_OK) << tw_last_error();
+  EXPECT_EQ(fake.launches.back().stream, reinterpret_cast<void*>(2));
   tw_session* second = nullptr;
   EXPECT_EQ(tw_session_open_device(nullptr, nullptr, "cuda:1", &second), TW_USAGE);
   EXPECT_EQ(second, nullptr);
