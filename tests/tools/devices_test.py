@@ -2,8 +2,10 @@
 """What the program says of devices and does on them: OpenCL's as the machine has it, and a GPU that is a
 driver of our own. TW_FAKE_CUDA names that driver."""
 
+import fcntl
 import json
 import os
+import signal
 
 import program
 
@@ -74,11 +76,37 @@ class Devices(program.ProgramTest):
     def test_run_takes_the_best_record_of_the_device(self):
         self.on_opencl("tune", "--expr", "scale.tw", "--target", "opencl", "--trials", "2", "--budget", "30s",
                        "--db", self.db, "--format", "json")
+        table = self.succeed("db", "query", "--db", self.db).out
+        self.assertIn("target", table.splitlines()[0])
+        self.assertIn(" opencl ", table)
         known = self.json("db", "query", "--db", self.db, "--status", "ok", "--format", "json")["records"]
         run = self.json("run", "--expr", "scale.tw", "--target", "opencl", "--db", self.db, "--format", "json")
         self.assertIn(run["record"], [record["record"] for record in known])
         again = self.json("run", run["record"][:16], "--db", self.db, "--format", "json")
         self.assertEqual([again["target"], again["record"]], ["opencl", run["record"]])
+
+    def test_fault31_an_interrupt_ends_the_wait_for_a_device(self):
+        self.on_opencl("run", "--expr", "scale.tw", "--target", "opencl")
+        lock, queue = (os.open(f"/tmp/tilewright-opencl.{name}", os.O_RDONLY | os.O_CREAT, 0o644)
+                       for name in ("lock", "queue"))
+        self.addCleanup(os.close, lock)
+        self.addCleanup(os.close, queue)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = self.start("tune", "--expr", "scale.tw", "--target", "opencl", "--db", self.db)
+        self.addCleanup(process.kill)
+        self.assertIn("tuning ", process.stderr.readline())  # from here on it minds interrupts
+        while process.poll() is None:  # the first who waits for the device holds the queue
+            try:
+                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(queue, fcntl.LOCK_UN)
+            except BlockingIOError:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(out, "")
+        self.assertIn("interrupted; to go on:", err)
+        self.assertNotIn("another tuner", err)
 
     def test_fault50_run_without_a_driver(self):
         self.without_a_driver()
