@@ -119,7 +119,9 @@ Result<Artifact> make_gpu_artifact(const KernelSpec& spec, const Target& target,
                                    const CompileOptions& options) {
   TW_TRY(GpuCompiled compiled,
          compile_for_gpu(spec.program, prefix_of(spec), target, options.nvrtc));
-  Artifact artifact{info_of(spec, target), std::move(compiled.object)};
+  KernelSpec plain = spec;
+  plain.packs = false;
+  Artifact artifact{info_of(plain, target), std::move(compiled.object), std::move(compiled.ptx)};
   artifact.info.phases = std::move(compiled.phases);
   artifact.info.spills = compiled.spills;
   TW_TRY(artifact.info.toolchain, gpu_toolchain(target, options.nvrtc));

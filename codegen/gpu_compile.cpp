@@ -30,6 +30,11 @@ int spills_of(const CudaCode& code) {
   return static_cast<int>(bytes / 4);
 }
 
+/// PTX of "sm_90a" runs where its cubin does and nowhere else.
+bool is_portable(const std::string& architecture) {
+  return !architecture.ends_with('a') && !architecture.ends_with('f');
+}
+
 /// The compiler has an order of its own.
 std::vector<CudaFunctionFacts> in_order_of(const std::vector<runtime::PhaseInfo>& phases,
                                            const std::vector<CudaFunctionFacts>& functions) {
@@ -56,9 +61,10 @@ Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std
     return compiled;
   }
   TW_TRY(const Nvrtc compiler, nvrtc(options));
-  TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu));
+  TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu, is_portable(target.gpu)));
   compiled.spills = spills_of(cuda);
   compiled.object = std::move(cuda.code.binary);
+  compiled.ptx = std::move(cuda.code.text);
   compiled.functions = in_order_of(compiled.phases, cuda.functions);
   return compiled;
 }

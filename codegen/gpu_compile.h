@@ -17,6 +17,7 @@ namespace tw::codegen {
 
 struct GpuCompiled {
   std::string object;  ///< a cubin, or OpenCL C
+  std::string ptx;     ///< beside a cubin, for younger GPUs; none of architectures with a letter
   int spills = 0;      ///< 4-byte stores and loads of registers that were too few
   /// Of the launch of each phase; symbols are phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;

@@ -184,6 +184,7 @@ Error failure(const Functions& functions, const std::string& text, const std::st
 
 struct Nvrtc::Library {
   Functions functions;
+  std::string path;
   int version = 0;
   std::vector<std::string> architectures;
 };
@@ -211,6 +212,7 @@ Result<Nvrtc> Nvrtc::open(const NvrtcOptions& options) {
                             "into .venv, or set CUDA_HOME to a CUDA toolkit",
                             reason));
   auto library = std::make_shared<Library>();
+  library->path = path;
   TW_RETURN_IF_ERROR(find_functions(handle, path, library->functions));
   int major = 0, minor = 0, count = 0;
   library->functions.nvrtcVersion(&major, &minor);
@@ -222,6 +224,7 @@ Result<Nvrtc> Nvrtc::open(const NvrtcOptions& options) {
   return Nvrtc(std::move(library));
 }
 
+const std::string& Nvrtc::path() const { return library_->path; }
 int Nvrtc::version() const { return library_->version; }
 const std::vector<std::string>& Nvrtc::architectures() const { return library_->architectures; }
 

@@ -51,6 +51,8 @@ class Nvrtc {
   /// The first of: libnvrtc.so.13 in each place, then libnvrtc.so.12. Environment: there is none.
   static Result<Nvrtc> open(const NvrtcOptions& options = {});
 
+  /// That was opened: a path, or a name for the loader to look up.
+  const std::string& path() const;
   /// Of its toolkit: 1000 * major + 10 * minor.
   int version() const;
   /// What it compiles for: "sm_80", ..., "sm_90", "sm_90a", ...

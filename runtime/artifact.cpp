@@ -6,6 +6,7 @@
 #include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/hash.h"
@@ -102,6 +103,15 @@ Status check_arguments(const KernelInfo& info) {
   return {};
 }
 
+/// PTX is CUDA's.
+Status check_artifact(const Artifact& artifact) {
+  TW_RETURN_IF_ERROR(check_info(artifact.info));
+  TW_TRY(const Target target, parse_target(artifact.info.target));
+  if (artifact.ptx.empty() || target.architecture == Architecture::Cuda) return {};
+  return invalid(fmt::format("[artifact] PTX and the target {}: expected a GPU of NVIDIA's",
+                             artifact.info.target));
+}
+
 Json phases_json(const std::vector<PhaseInfo>& phases) {
   Json list = Json::array();
   for (const PhaseInfo& phase : phases) {
@@ -187,14 +197,24 @@ Json header_json(const Artifact& artifact) {
                  {"info", info_json(artifact.info)},
                  {"object_bytes", artifact.object.size()},
                  {"object_hash", sha256_hex(artifact.object)}};
+  if (!artifact.ptx.empty()) {
+    header["ptx_bytes"] = artifact.ptx.size();
+    header["ptx_hash"] = sha256_hex(artifact.ptx);
+  }
   header["header_hash"] = sha256_hex(header.dump());
   return header;
 }
 
+/// Code that follows the header.
+struct Section {
+  uint64_t bytes = 0;
+  std::string hash;
+};
+
 struct Header {
   KernelInfo info;
-  uint64_t object_bytes = 0;
-  std::string object_hash;
+  Section object;
+  std::optional<Section> ptx;
 };
 
 Result<Header> header_from(Json json, std::string_view text) {
@@ -208,8 +228,12 @@ Result<Header> header_from(Json json, std::string_view text) {
         fmt::format("its kernel ABI is version {}, this runtime's is {}", abi, kRuntimeAbi));
   Header header;
   TW_TRY(header.info, info_from(json.at("info")));
-  json.at("object_bytes").get_to(header.object_bytes);
-  json.at("object_hash").get_to(header.object_hash);
+  const auto section = [&](const std::string& name) {
+    return Section{json.at(name + "_bytes").get<uint64_t>(),
+                   json.at(name + "_hash").get<std::string>()};
+  };
+  header.object = section("object");
+  if (json.contains("ptx_bytes")) header.ptx = section("ptx");
   return header;
 }
 
@@ -223,6 +247,18 @@ Result<Header> read_header(std::string_view text) {
   }
 }
 
+/// Its bytes, which begin `rest` and are taken from it.
+Result<std::string> take_section(const char* name, const Section& section, std::string_view& rest) {
+  const std::string_view code = rest.substr(0, section.bytes);
+  if (code.size() != section.bytes)
+    return invalid(
+        fmt::format("its {} has {} bytes, the header says {}", name, code.size(), section.bytes));
+  if (sha256_hex(code) != section.hash)
+    return invalid(fmt::format("its {} does not match its hash", name));
+  rest.remove_prefix(code.size());
+  return std::string(code);
+}
+
 Result<Artifact> parse_artifact(std::string_view bytes) {
   if (bytes.size() < kPrefixBytes || bytes.substr(0, kMagic.size()) != kMagic)
     return invalid("it does not begin with TWARTF01");
@@ -232,14 +268,17 @@ Result<Artifact> parse_artifact(std::string_view bytes) {
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kPrefixBytes)
     return invalid("it ends inside the header");
   TW_TRY(Header header, read_header(bytes.substr(kPrefixBytes, header_bytes)));
-  const std::string_view object = bytes.substr(kPrefixBytes + header_bytes);
-  if (object.size() != header.object_bytes)
-    return invalid(fmt::format("its object has {} bytes, the header says {}", object.size(),
-                               header.object_bytes));
-  if (sha256_hex(object) != header.object_hash)
-    return invalid("its object does not match its hash");
-  TW_RETURN_IF_ERROR(check_info(header.info));
-  return Artifact{std::move(header.info), std::string(object)};
+  std::string_view rest = bytes.substr(kPrefixBytes + header_bytes);
+  Artifact artifact;
+  TW_TRY(artifact.object, take_section("object", header.object, rest));
+  if (header.ptx) {
+    TW_TRY(artifact.ptx, take_section("PTX", *header.ptx, rest));
+  }
+  if (!rest.empty())
+    return invalid(fmt::format("its code has {} bytes more than the header says", rest.size()));
+  artifact.info = std::move(header.info);
+  TW_RETURN_IF_ERROR(check_artifact(artifact));
+  return artifact;
 }
 
 }  // namespace
@@ -284,17 +323,17 @@ int64_t logical_bytes(const ArgumentInfo& argument) {
 }
 
 Status write_artifact(const std::string& path, const Artifact& artifact) {
-  TW_RETURN_IF_ERROR(check_info(artifact.info));
+  TW_RETURN_IF_ERROR(check_artifact(artifact));
   std::string header;
   try {
     header = header_json(artifact).dump();
   } catch (const Json::exception& error) {
     return invalid(fmt::format("[artifact] a text of the kernel is not UTF-8 ({})", error.what()));
   }
-  const auto object_bytes = static_cast<int64_t>(artifact.object.size());
+  const auto object_bytes = static_cast<int64_t>(artifact.object.size() + artifact.ptx.size());
   if (static_cast<int64_t>(header.size()) > kMaxHeaderBytes || object_bytes > kMaxObjectBytes)
     return invalid(
-        fmt::format("[artifact] the header has {} bytes and the object {}: expected at most "
+        fmt::format("[artifact] the header has {} bytes and the code {}: expected at most "
                     "{} and {}",
                     header.size(), object_bytes, kMaxHeaderBytes, kMaxObjectBytes));
   std::string bytes(kMagic);
@@ -302,10 +341,11 @@ Status write_artifact(const std::string& path, const Artifact& artifact) {
     bytes += static_cast<char>((header.size() >> shift) & 0xff);
   bytes += header;
   bytes += artifact.object;
+  bytes += artifact.ptx;
   return replace_file(path, bytes);
 }
 
-Result<Artifact> read_artifact(const std::string& path, Trust trust, const Target& machine) {
+Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trust) {
   TW_TRY(const std::string bytes,
          read_private_file(path, trust == Trust::OwnOrRoot,
                            static_cast<int64_t>(kPrefixBytes) + kMaxHeaderBytes + kMaxObjectBytes));
@@ -313,7 +353,12 @@ Result<Artifact> read_artifact(const std::string& path, Trust trust, const Targe
   if (!artifact)
     return invalid(fmt::format("[artifact] '{}' cannot be used: {}; delete it and compile again",
                                path, artifact.error().message));
-  TW_RETURN_IF_ERROR(check_target(artifact->info.target, machine));
+  return artifact;
+}
+
+Result<Artifact> read_artifact(const std::string& path, Trust trust, const Target& machine) {
+  TW_TRY(Artifact artifact, read_artifact_of_any_target(path, trust));
+  TW_RETURN_IF_ERROR(check_target(artifact.info.target, machine));
   return artifact;
 }
 

@@ -3,10 +3,10 @@
 // An artifact is one compiled kernel: machine code together with all that a caller must know to run
 // it. In a file it is
 //
-//     "TWARTF01" | u32 header length, little endian | JSON header | code
+//     "TWARTF01" | u32 header length, little endian | JSON header | code | PTX
 //
 // The code is an ELF shared object for a CPU, a cubin for CUDA and text for OpenCL;
-// runtime/device_kernel.h calls the latter two.
+// runtime/device_kernel.h calls the latter two. PTX may stand beside a cubin, and nowhere else.
 //
 // where the header holds the KernelInfo, the hash and size of the object, the version of the kernel
 // ABI and its own hash. Code is run only after all of these were checked, on the bytes that will be
@@ -82,7 +82,8 @@ struct KernelInfo {
 
 struct Artifact {
   KernelInfo info;
-  std::string object;  ///< an ELF shared object; for GPUs a cubin, or OpenCL C
+  std::string object;    ///< an ELF shared object; for GPUs a cubin, or OpenCL C
+  std::string ptx = {};  ///< of a cubin, what drivers compile for younger GPUs; empty: none
   friend bool operator==(const Artifact&, const Artifact&) = default;
 };
 
@@ -120,5 +121,8 @@ Status write_artifact(const std::string& path, const Artifact& artifact);
 /// changed, of another ABI version, or for a machine with features that `machine` lacks.
 Result<Artifact> read_artifact(const std::string& path, Trust trust = Trust::Own,
                                const Target& machine = host_target());
+
+/// The same of whatever machine: the device that it is loaded on says whether it takes the code.
+Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trust = Trust::Own);
 
 }  // namespace tw::runtime

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
+#include <variant>
 
+#include "runtime/dlpack.h"
 #include "runtime/session.h"
 #include "runtime/tilewright.h"
 
@@ -19,7 +23,15 @@ struct tw_session {
 
 struct tw_kernel {
   std::shared_ptr<tw::runtime::Session> session;  // owns the pool
-  tw::runtime::Kernel kernel;
+  std::variant<tw::runtime::Kernel, tw::runtime::DeviceKernel> kernel;
+
+  const tw::runtime::DeviceKernel* on_device() const {
+    return std::get_if<tw::runtime::DeviceKernel>(&kernel);
+  }
+  const tw::runtime::KernelInfo& info() const {
+    return std::visit(
+        [](const auto& of) -> const auto& { return of.info(); }, kernel);
+  }
 };
 
 namespace {
@@ -92,24 +104,47 @@ Status require(const void* pointer, const char* function, const char* name) {
               fmt::format("[{}] {} is NULL: expected a valid pointer", function, name));
 }
 
-tw::Result<tw::runtime::Buffer> buffer_from(const tw_buffer& given, int32_t index) {
+tw::Result<tw::runtime::Buffer> buffer_from(const tw_buffer& given, const char* function,
+                                            int32_t index) {
   if (given.rank < 0 || given.rank > kMaxRank || (given.rank > 0 && given.shape == nullptr))
     return fail(
         ErrorCode::Usage,
-        fmt::format("[tw_kernel_call] buffer {} has rank {} and {} shape: expected a rank of 0 to "
-                    "{} with as many extents",
-                    index, given.rank, given.shape == nullptr ? "no" : "a", kMaxRank));
+        fmt::format("[{}] buffer {} has rank {} and {} shape: expected a rank of 0 to {} "
+                    "with as many extents",
+                    function, index, given.rank, given.shape == nullptr ? "no" : "a", kMaxRank));
   if (given.dtype < TW_FLOAT32 || given.dtype > TW_BOOL)
-    return fail(ErrorCode::Usage, fmt::format("[tw_kernel_call] buffer {} has dtype {}: expected a "
-                                              "tw_dtype, {} to {}",
-                                              index, given.dtype, static_cast<int>(TW_FLOAT32),
-                                              static_cast<int>(TW_BOOL)));
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[{}] buffer {} has dtype {}: expected a tw_dtype, {} to {}", function, index,
+                    given.dtype, static_cast<int>(TW_FLOAT32), static_cast<int>(TW_BOOL)));
   tw::runtime::Buffer buffer;
   buffer.data = given.data;
   buffer.dtype = static_cast<tw::DType>(given.dtype);
   buffer.shape.assign(given.shape, given.shape + given.rank);
   if (given.strides != nullptr) buffer.strides.assign(given.strides, given.strides + given.rank);
   return buffer;
+}
+
+tw::Result<std::vector<tw::runtime::Buffer>> buffers_from(const tw_buffer* given, int32_t count,
+                                                          const char* function) {
+  std::vector<tw::runtime::Buffer> buffers;
+  for (int32_t i = 0; i < count; ++i) {
+    TW_TRY(auto buffer, buffer_from(given[i], function, i));
+    buffers.push_back(std::move(buffer));
+  }
+  return buffers;
+}
+
+tw::Result<const tw::runtime::DeviceKernel*> require_device(const tw_kernel* kernel,
+                                                            const char* function) {
+  if (kernel->on_device() != nullptr) return kernel->on_device();
+  return fail(ErrorCode::Usage, fmt::format("[{}] the kernel runs on the processor: call it by "
+                                            "tw_kernel_call, or open the session with a device",
+                                            function));
+}
+
+tw_session* new_session(tw::runtime::Session opened) {
+  return new tw_session{std::make_shared<tw::runtime::Session>(std::move(opened))};
 }
 
 }  // namespace
@@ -129,8 +164,40 @@ tw_status tw_session_open(const char* database, const char* cache, int32_t threa
     if (cache != nullptr) options.cache = cache;
     options.threads = threads;
     TW_TRY(auto opened, tw::runtime::Session::open(std::move(options)));
-    *session = new tw_session{std::make_shared<tw::runtime::Session>(std::move(opened))};
+    *session = new_session(std::move(opened));
     return {};
+  });
+}
+
+tw_status tw_session_open_device(const char* database, const char* cache, const char* device,
+                                 tw_session** session) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(device, "tw_session_open_device", "device"));
+    TW_RETURN_IF_ERROR(require(session, "tw_session_open_device", "session"));
+    tw::runtime::SessionOptions options;
+    if (database != nullptr) options.database = database;
+    if (cache != nullptr) options.cache = cache;
+    options.threads = 1;
+    TW_TRY(options.gpu, tw::runtime::open_device(device));
+    TW_TRY(auto opened, tw::runtime::Session::open(std::move(options)));
+    *session = new_session(std::move(opened));
+    return {};
+  });
+}
+
+tw_status tw_session_queue(const tw_session* session, void** queue) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(session, "tw_session_queue", "session"));
+    TW_RETURN_IF_ERROR(require(queue, "tw_session_queue", "queue"));
+    const auto& gpu = session->session->gpu();
+    if (!gpu)
+      return fail(ErrorCode::Usage,
+                  "[tw_session_queue] the session has no device: open it by "
+                  "tw_session_open_device");
+    return gpu->submit([&](void* own) -> Status {
+      *queue = own;
+      return {};
+    });
   });
 }
 
@@ -141,6 +208,11 @@ tw_status tw_kernel_get(tw_session* session, const char* workload, tw_kernel** k
     TW_RETURN_IF_ERROR(require(session, "tw_kernel_get", "session"));
     TW_RETURN_IF_ERROR(require(workload, "tw_kernel_get", "workload"));
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_get", "kernel"));
+    if (session->session->gpu()) {
+      TW_TRY(auto found, session->session->device_kernel(workload));
+      *kernel = new tw_kernel{session->session, std::move(found)};
+      return {};
+    }
     TW_TRY(auto found, session->session->kernel(workload));
     *kernel = new tw_kernel{session->session, std::move(found)};
     return {};
@@ -152,6 +224,11 @@ tw_status tw_kernel_load(tw_session* session, const char* artifact_path, tw_kern
     TW_RETURN_IF_ERROR(require(session, "tw_kernel_load", "session"));
     TW_RETURN_IF_ERROR(require(artifact_path, "tw_kernel_load", "artifact_path"));
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_load", "kernel"));
+    if (session->session->gpu()) {
+      TW_TRY(auto loaded, session->session->load_on_device(artifact_path));
+      *kernel = new tw_kernel{session->session, std::move(loaded)};
+      return {};
+    }
     TW_TRY(auto loaded, session->session->load(artifact_path));
     *kernel = new tw_kernel{session->session, std::move(loaded)};
     return {};
@@ -164,7 +241,7 @@ tw_status tw_kernel_argument_count(const tw_kernel* kernel, int32_t* count) {
   return guarded([&]() -> Status {
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_argument_count", "kernel"));
     TW_RETURN_IF_ERROR(require(count, "tw_kernel_argument_count", "count"));
-    *count = static_cast<int32_t>(kernel->kernel.info().arguments.size());
+    *count = static_cast<int32_t>(kernel->info().arguments.size());
     return {};
   });
 }
@@ -173,7 +250,7 @@ tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_argument
   return guarded([&]() -> Status {
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_argument", "kernel"));
     TW_RETURN_IF_ERROR(require(argument, "tw_kernel_argument", "argument"));
-    const auto& arguments = kernel->kernel.info().arguments;
+    const auto& arguments = kernel->info().arguments;
     if (index < 0 || static_cast<size_t>(index) >= arguments.size())
       return fail(ErrorCode::Usage,
                   fmt::format("[tw_kernel_argument] index {} given, expected 0 to {}", index,
@@ -194,11 +271,37 @@ tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffers, int3
   return guarded([&]() -> Status {
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_call", "kernel"));
     TW_RETURN_IF_ERROR(require(buffers, "tw_kernel_call", "buffers"));
-    std::vector<tw::runtime::Buffer> converted;
-    for (int32_t i = 0; i < count; ++i) {
-      TW_TRY(auto buffer, buffer_from(buffers[i], i));
-      converted.push_back(std::move(buffer));
-    }
-    return kernel->kernel.call(converted, kernel->session->pool(), threads);
+    TW_TRY(const auto converted, buffers_from(buffers, count, "tw_kernel_call"));
+    if (const auto* on_device = kernel->on_device()) return on_device->call(converted);
+    const auto& own = std::get<tw::runtime::Kernel>(kernel->kernel);
+    return own.call(converted, kernel->session->pool(), threads);
+  });
+}
+
+tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
+                            void* stream) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_call_on", "kernel"));
+    TW_RETURN_IF_ERROR(require(buffers, "tw_kernel_call_on", "buffers"));
+    TW_TRY(const auto* on_device, require_device(kernel, "tw_kernel_call_on"));
+    TW_TRY(auto converted, buffers_from(buffers, count, "tw_kernel_call_on"));
+    std::vector<tw::runtime::DeviceArray> arrays;
+    for (auto& buffer : converted)
+      arrays.push_back(
+          {buffer.data, buffer.dtype, std::move(buffer.shape), std::move(buffer.strides)});
+    return on_device->call_on(arrays, stream);
+  });
+}
+
+tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors, int32_t count,
+                                int64_t stream) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_call_dlpack", "kernel"));
+    TW_RETURN_IF_ERROR(require(tensors, "tw_kernel_call_dlpack", "tensors"));
+    const std::span given(tensors, static_cast<size_t>(std::max(count, 0)));
+    if (const auto* on_device = kernel->on_device())
+      return tw::runtime::call_dlpack(*on_device, given, stream);
+    const auto& own = std::get<tw::runtime::Kernel>(kernel->kernel);
+    return tw::runtime::call_dlpack(own, given, kernel->session->pool());
   });
 }

@@ -166,8 +166,10 @@ bool ptx_runs_on(const std::string& ptx, const std::string& device) {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const Driver& driver, cuda::Device device) : cuda_(driver), device_(device) {
+  CudaDevice(const Driver& driver, cuda::Device device, int index)
+      : cuda_(driver), device_(device) {
     facts_ = facts_of(driver, device);
+    facts_.index = index;
   }
 
   ~CudaDevice() override {
@@ -245,6 +247,10 @@ class CudaDevice final : public Device {
     TW_RETURN_IF_ERROR(check(cuda_.cuMemAlloc_v2(&address, static_cast<size_t>(bytes)),
                              fmt::format("allocate {} bytes", bytes)));
     return own(reinterpret_cast<Handle>(address), cuda_.cuMemFree_v2);
+  }
+
+  Result<std::shared_ptr<void>> part_of(DeviceAddress memory, int64_t offset, int64_t) override {
+    return std::shared_ptr<void>(reinterpret_cast<void*>(at(memory, offset)), [](void*) {});
   }
 
   Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes) override {
@@ -498,7 +504,7 @@ Result<std::shared_ptr<Device>> open_cuda_device(const DeviceOptions& options) {
   if (const int code = driver.cuDeviceGet(&number, options.index); code != cuda::Success)
     return fail(ErrorCode::Environment, fmt::format("[cuda] device {} cannot be opened: {}",
                                                     options.index, describe(driver, code)));
-  auto device = std::make_shared<CudaDevice>(driver, number);
+  auto device = std::make_shared<CudaDevice>(driver, number, options.index);
   TW_RETURN_IF_ERROR(device->start());
   return device;
 }

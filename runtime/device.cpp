@@ -50,6 +50,16 @@ DeviceBuffer DeviceBuffer::borrow(std::shared_ptr<Device> device, DeviceAddress 
   return buffer;
 }
 
+Result<DeviceBuffer> DeviceBuffer::borrow(std::shared_ptr<Device> device, DeviceAddress address,
+                                          int64_t bytes, int64_t offset) {
+  TW_RETURN_IF_ERROR(device->check_not_lost());
+  DeviceBuffer buffer;
+  TW_TRY(buffer.memory_, device->part_of(address, offset, bytes));
+  buffer.device_ = std::move(device);
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
 Status DeviceBuffer::check_range(int64_t bytes, int64_t offset) const {
   if (offset < 0 || bytes < 0 || offset > bytes_ || bytes > bytes_ - offset)
     return fail(ErrorCode::Usage, fmt::format("[device] {} bytes at offset {} are outside of a "
@@ -161,6 +171,22 @@ Status Device::check(const Launch& launch) const {
     return refuse(
         fmt::format("{} arguments, expected {}", launch.arguments.size(), function.arguments));
   return {};
+}
+
+Result<std::shared_ptr<Device>> open_device(std::string_view name) {
+  const size_t colon = name.find(':');
+  const std::string_view driver = name.substr(0, colon);
+  const auto index = colon == std::string_view::npos ? std::optional<int64_t>(0)
+                                                     : parse_int(name.substr(colon + 1));
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  if ((driver != "cuda" && driver != "opencl") || !index || *index < 0 || *index > most)
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[device] '{}' is no device: expected cuda, opencl, or one of them with "
+                    "a number, as in cuda:1",
+                    name));
+  const DeviceOptions options{.index = static_cast<int>(*index)};
+  return driver == "cuda" ? open_cuda_device(options) : open_opencl_device(options);
 }
 
 Status Device::check_not_lost() const {

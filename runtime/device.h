@@ -40,6 +40,7 @@ namespace tw::runtime {
 /// What a driver says of a device; 0 where it does not say.
 struct DeviceFacts {
   std::string name;          ///< "NVIDIA H200"
+  int index = 0;             ///< as DeviceOptions have it
   std::string architecture;  ///< "sm_90", or "opencl"
   int driver_version = 0;    ///< the newest CUDA that the driver knows, 1000 * major + 10 * minor
   int multiprocessors = 0;
@@ -74,6 +75,10 @@ using DeviceAddress = void*;
 /// nullopt: the device's own.
 using DeviceStream = std::optional<void*>;
 
+/// CUDA's handles of the default stream that waits for others, and of the calling thread's own.
+inline void* const cuda_legacy_stream = reinterpret_cast<void*>(1);
+inline void* const cuda_per_thread_stream = reinterpret_cast<void*>(2);
+
 class Device;
 
 class DeviceBuffer {
@@ -81,6 +86,11 @@ class DeviceBuffer {
   DeviceBuffer() = default;
   /// Memory of the caller's, which must outlive the result.
   static DeviceBuffer borrow(std::shared_ptr<Device> device, DeviceAddress address, int64_t bytes);
+  /// From `offset` on. Usage: OpenCL memory of another context, or that ends before; Unsupported:
+  /// an offset that OpenCL's device does not take. The messages say what was given and expected,
+  /// for whoever knows what it is.
+  static Result<DeviceBuffer> borrow(std::shared_ptr<Device> device, DeviceAddress address,
+                                     int64_t bytes, int64_t offset);
 
   DeviceAddress address() const { return memory_.get(); }
   int64_t bytes() const { return bytes_; }
@@ -205,6 +215,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // What drivers do. Arguments are checked, and the device was not lost a moment ago.
   virtual Result<std::shared_ptr<void>> allocate_memory(int64_t bytes) = 0;
+  /// What a kernel takes for `bytes` of somebody's memory from `offset` on.
+  virtual Result<std::shared_ptr<void>> part_of(DeviceAddress memory, int64_t offset,
+                                                int64_t bytes) = 0;
   virtual Status write_memory(DeviceAddress to, int64_t offset, const void* data,
                               int64_t bytes) = 0;
   virtual Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes) = 0;
@@ -241,5 +254,8 @@ struct DeviceOptions {
 /// in exclusive use, a driver older than what is needed.
 Result<std::shared_ptr<Device>> open_cuda_device(const DeviceOptions& options = {});
 Result<std::shared_ptr<Device>> open_opencl_device(const DeviceOptions& options = {});
+
+/// "cuda", "cuda:1", "opencl", "opencl:0": the first, or the one of that index.
+Result<std::shared_ptr<Device>> open_device(std::string_view name);
 
 }  // namespace tw::runtime

@@ -2,9 +2,17 @@
 #include "runtime/device_kernel.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
 #include <utility>
+
+#include "runtime/strided.h"
 
 namespace tw::runtime {
 namespace {
@@ -17,7 +25,53 @@ int toolkit_of(const std::string& toolchain) {
              : 0;
 }
 
+Status check_stored_as_given(const ArgumentInfo& argument) {
+  if (argument.layout.empty()) return {};
+  return fail(
+      ErrorCode::Unsupported,
+      fmt::format("[kernel] {} '{}' is stored as '{}', and kernels of GPUs have no code that "
+                  "packs: tune the workload with arrays as they are",
+                  argument.is_output ? "output" : "input", argument.name, argument.layout));
+}
+
+Status write(const DeviceBuffer& memory, const StridedView& view) {
+  if (is_contiguous(view)) return memory.write(view.data, memory.bytes());
+  std::vector<char> contiguous(static_cast<size_t>(memory.bytes()));
+  gather(view, contiguous.data());
+  return memory.write(contiguous.data(), memory.bytes());
+}
+
+Status read(const DeviceBuffer& memory, const StridedView& view) {
+  if (is_contiguous(view)) return memory.read(view.data, memory.bytes());
+  std::vector<char> contiguous(static_cast<size_t>(memory.bytes()));
+  TW_RETURN_IF_ERROR(memory.read(contiguous.data(), memory.bytes()));
+  scatter(contiguous.data(), view);
+  return {};
+}
+
+/// Work on one queue is in order, so that calls there can share scratch memory; the handle of
+/// CUDA's per-thread stream stands for as many queues as there are threads.
+using Queue = std::tuple<bool, void*, std::thread::id>;
+
+Queue queue_of(DeviceStream stream) {
+  if (!stream) return {};
+  const bool per_thread = *stream == cuda_per_thread_stream;
+  return {true, *stream, per_thread ? std::this_thread::get_id() : std::thread::id()};
+}
+
 }  // namespace
+
+struct DeviceKernel::State {
+  KernelInfo info;
+  std::shared_ptr<Device> device;
+  std::vector<DeviceFunction> functions;  ///< one a phase
+  std::mutex mutex;                       ///< of what follows, and of the order on a queue
+  std::map<Queue, DeviceBuffer> scratch;
+
+  bool is_opencl() const { return !device->facts().architecture.starts_with("sm_"); }
+  Result<DeviceBuffer> place(const ArgumentInfo& argument, const DeviceArray& array) const;
+  std::vector<ByteRange> ranges_of(std::span<const DeviceArray> arrays) const;
+};
 
 Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr<Device>& device) {
   TW_RETURN_IF_ERROR(check_info(artifact.info));
@@ -29,29 +83,117 @@ Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr
   if (target.architecture == Architecture::Cuda) {
     code.architecture = target.gpu;
     code.binary = std::move(artifact.object);
+    code.text = std::move(artifact.ptx);
     code.toolkit = toolkit_of(artifact.info.toolchain);
   } else {
     code.text = std::move(artifact.object);
   }
   TW_TRY(const DeviceModule module, device->load(code));
-  DeviceKernel kernel;
+  auto state = std::make_shared<State>();
   for (const PhaseInfo& phase : artifact.info.phases) {
     TW_TRY(DeviceFunction function, module.function(phase.symbol));
-    kernel.functions_.push_back(std::move(function));
+    state->functions.push_back(std::move(function));
   }
-  kernel.info_ = std::make_shared<const KernelInfo>(std::move(artifact.info));
-  return kernel;
+  state->info = std::move(artifact.info);
+  state->device = device;
+  return DeviceKernel(std::move(state));
+}
+
+const KernelInfo& DeviceKernel::info() const { return state_->info; }
+const std::shared_ptr<Device>& DeviceKernel::device() const { return state_->device; }
+
+Status DeviceKernel::call(std::span<const Buffer> arrays) const {
+  TW_TRY(const std::vector<StridedView> views, views_of(info(), arrays));
+  std::vector<DeviceBuffer> memories;
+  std::vector<DeviceAddress> addresses;
+  for (size_t i = 0; i < views.size(); ++i) {
+    const ArgumentInfo& argument = info().arguments[i];
+    TW_RETURN_IF_ERROR(check_stored_as_given(argument));
+    TW_TRY(const DeviceBuffer memory, device()->allocate(logical_bytes(argument)));
+    if (!argument.is_output) TW_RETURN_IF_ERROR(write(memory, views[i]));
+    addresses.push_back(memory.address());
+    memories.push_back(memory);
+  }
+  TW_RETURN_IF_ERROR(queue(addresses, {}));
+  for (size_t i = 0; i < views.size(); ++i)
+    if (info().arguments[i].is_output) TW_RETURN_IF_ERROR(read(memories[i], views[i]));
+  return {};
+}
+
+Result<DeviceBuffer> DeviceKernel::State::place(const ArgumentInfo& argument,
+                                                const DeviceArray& array) const {
+  TW_RETURN_IF_ERROR(check_stored_as_given(argument));
+  TW_TRY(const StridedView view,
+         view_of(argument, {array.memory, array.dtype, array.shape, array.strides}));
+  if (!is_contiguous(view))
+    return wrong_argument(argument,
+                          fmt::format("strides {} given for shape {}, expected a contiguous array: "
+                                      "copy it on the device",
+                                      array.strides, array.shape));
+  if (array.offset < 0)
+    return wrong_argument(argument,
+                          fmt::format("offset {} given, expected 0 or more", array.offset));
+  const int64_t bytes = logical_bytes(argument);
+  if (bytes == 0) return DeviceBuffer();
+  const auto address = reinterpret_cast<uintptr_t>(array.memory);
+  if (!is_opencl() && (address + static_cast<uintptr_t>(array.offset)) % device_alignment != 0)
+    return wrong_argument(
+        argument,
+        fmt::format("misaligned memory given, expected a multiple of {}", device_alignment));
+  auto memory = DeviceBuffer::borrow(device, array.memory, bytes, array.offset);
+  if (memory || memory.error().code == ErrorCode::Environment) return memory;
+  Error named = wrong_argument(argument, memory.error().message).value();
+  named.code = memory.error().code;
+  return tl::unexpected(std::move(named));
+}
+
+// OpenCL's handles are no addresses: each memory gets a space of its own.
+std::vector<ByteRange> DeviceKernel::State::ranges_of(std::span<const DeviceArray> arrays) const {
+  std::vector<ByteRange> ranges;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto same = std::ranges::find(arrays, arrays[i].memory, &DeviceArray::memory);
+    const uint64_t begin = is_opencl() ? static_cast<uint64_t>(same - arrays.begin()) << 48
+                                       : reinterpret_cast<uintptr_t>(arrays[i].memory);
+    const auto bytes = static_cast<uint64_t>(logical_bytes(info.arguments[i]));
+    const uint64_t first = begin + static_cast<uint64_t>(arrays[i].offset);
+    ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{first, first + bytes});
+  }
+  return ranges;
+}
+
+Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
+  TW_RETURN_IF_ERROR(check_count(info(), arrays.size()));
+  std::vector<DeviceBuffer> memories;
+  std::vector<DeviceAddress> addresses;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    TW_TRY(const DeviceBuffer memory, state_->place(info().arguments[i], arrays[i]));
+    addresses.push_back(memory.address());
+    memories.push_back(memory);  // until the driver has the launch
+  }
+  TW_RETURN_IF_ERROR(check_overlaps(info(), state_->ranges_of(arrays)));
+  return queue(addresses, stream);
+}
+
+// The phases of two calls on one queue must not mix: the scratch memory is the same.
+Status DeviceKernel::queue(std::span<const DeviceAddress> addresses, DeviceStream stream) const {
+  const std::lock_guard lock(state_->mutex);
+  DeviceBuffer& scratch = state_->scratch[queue_of(stream)];
+  if (scratch.bytes() < info().scratch_bytes) {
+    TW_TRY(scratch, device()->allocate(info().scratch_bytes));
+  }
+  return device()->launch(launches(addresses, scratch.address()), stream);
 }
 
 std::vector<Launch> DeviceKernel::launches(std::span<const DeviceAddress> arguments,
                                            DeviceAddress scratch) const {
-  TW_CHECK(arguments.size() == info_->arguments.size(), "an address for each argument");
+  TW_CHECK(arguments.size() == info().arguments.size(), "an address for each argument");
   std::vector<DeviceAddress> addresses(arguments.begin(), arguments.end());
   addresses.push_back(scratch);
   std::vector<Launch> launches;
-  for (size_t i = 0; i < functions_.size(); ++i) {
-    const PhaseInfo& phase = info_->phases[i];
-    launches.push_back({functions_[i], phase.tasks, phase.threads, phase.shared_bytes, addresses});
+  for (size_t i = 0; i < state_->functions.size(); ++i) {
+    const PhaseInfo& phase = info().phases[i];
+    launches.push_back(
+        {state_->functions[i], phase.tasks, phase.threads, phase.shared_bytes, addresses});
   }
   return launches;
 }

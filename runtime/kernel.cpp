@@ -2,7 +2,6 @@
 #include "runtime/kernel.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include <optional>
 
 #include "base/integer.h"
-#include "runtime/strided.h"
 
 namespace tw::runtime {
 namespace {
@@ -88,35 +86,6 @@ bool is_aligned(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what) {
-  return fail(ErrorCode::Usage,
-              fmt::format("[kernel] {} '{}': {}", argument.is_output ? "output" : "input",
-                          argument.name, what));
-}
-
-Status check_count(const KernelInfo& info, size_t count) {
-  if (count == info.arguments.size()) return {};
-  return fail(ErrorCode::Usage,
-              fmt::format("[kernel] {} arrays given, expected {}: the inputs, then the outputs",
-                          count, info.arguments.size()));
-}
-
-// Outputs must share memory with nothing; inputs may share with each other.
-Status check_overlaps(const KernelInfo& info, std::span<const ByteRange> ranges) {
-  for (size_t output = 0; output < ranges.size(); ++output) {
-    if (!info.arguments[output].is_output) continue;
-    for (size_t other = 0; other < output; ++other)
-      if (ranges[output].overlaps(ranges[other]))
-        return wrong_argument(
-            info.arguments[output],
-            fmt::format("shares memory with {} '{}': expected separate arrays; copy "
-                        "one of them",
-                        info.arguments[other].is_output ? "output" : "input",
-                        info.arguments[other].name));
-  }
-  return {};
-}
-
 Status check_storage(const KernelInfo& info, std::span<void* const> buffers) {
   TW_RETURN_IF_ERROR(check_count(info, buffers.size()));
   std::vector<ByteRange> ranges;
@@ -134,51 +103,6 @@ Status check_storage(const KernelInfo& info, std::span<void* const> buffers) {
     ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{begin, begin + bytes});
   }
   return check_overlaps(info, ranges);
-}
-
-Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer) {
-  if (buffer.dtype != argument.dtype)
-    return wrong_argument(argument,
-                          fmt::format("dtype {} given, expected {}; convert the array",
-                                      to_string(buffer.dtype), to_string(argument.dtype)));
-  if (buffer.shape.size() != argument.shape.size())
-    return wrong_argument(
-        argument,
-        fmt::format("rank {} given (shape {}), expected rank {} (shape {})", buffer.shape.size(),
-                    buffer.shape, argument.shape.size(), argument.shape));
-  if (buffer.shape != argument.shape)
-    return wrong_argument(argument,
-                          fmt::format("shape {} given, expected {}; kernels have fixed shapes",
-                                      buffer.shape, argument.shape));
-  if (!buffer.strides.empty() && buffer.strides.size() != buffer.shape.size())
-    return wrong_argument(argument, fmt::format("{} strides given, expected {}",
-                                                buffer.strides.size(), buffer.shape.size()));
-  if (buffer.data == nullptr && logical_bytes(argument) > 0)
-    return wrong_argument(argument,
-                          fmt::format("null given, expected {} bytes", logical_bytes(argument)));
-  return StridedView{static_cast<char*>(buffer.data), size_bytes(argument.dtype), buffer.shape,
-                     buffer.strides.empty() ? row_major_strides(buffer.shape) : buffer.strides};
-}
-
-Result<std::vector<StridedView>> views_of(const KernelInfo& info, std::span<const Buffer> buffers) {
-  TW_RETURN_IF_ERROR(check_count(info, buffers.size()));
-  std::vector<StridedView> views;
-  std::vector<ByteRange> ranges;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    TW_TRY(StridedView view, view_of(info.arguments[i], buffers[i]));
-    const auto range = byte_range(view);
-    if (!range)
-      return wrong_argument(info.arguments[i],
-                            fmt::format("strides {} reach outside memory", view.strides));
-    if (info.arguments[i].is_output && !elements_are_distinct(view))
-      return wrong_argument(info.arguments[i],
-                            fmt::format("strides {} given for shape {}: its elements share memory",
-                                        view.strides, view.shape));
-    ranges.push_back(*range);
-    views.push_back(std::move(view));
-  }
-  TW_RETURN_IF_ERROR(check_overlaps(info, ranges));
-  return views;
 }
 
 // Blocks of one arena, planned before it is allocated.

@@ -15,23 +15,15 @@
 #include <span>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/result.h"
 #include "base/target.h"
 #include "runtime/arena.h"
+#include "runtime/arguments.h"
 #include "runtime/artifact.h"
 #include "runtime/library.h"
 #include "runtime/thread_pool.h"
 
 namespace tw::runtime {
-
-/// A logical array of the caller's. Strides count elements and may be negative; empty: row-major.
-struct Buffer {
-  void* data = nullptr;
-  DType dtype = Float32;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides = {};
-};
 
 struct KernelOptions {
   Target machine = host_target();      ///< that must have the features of the artifact's target

@@ -23,7 +23,11 @@ namespace {
   X(clReleaseContext)          \
   X(clCreateCommandQueue)      \
   X(clReleaseCommandQueue)     \
+  X(clGetCommandQueueInfo)     \
   X(clCreateBuffer)            \
+  X(clCreateSubBuffer)         \
+  X(clRetainMemObject)         \
+  X(clGetMemObjectInfo)        \
   X(clReleaseMemObject)        \
   X(clEnqueueReadBuffer)       \
   X(clEnqueueWriteBuffer)      \
@@ -145,8 +149,9 @@ DeviceFacts facts_of(const OpenCl& cl, cl_device_id device) {
 
 class OpenClDevice final : public Device {
  public:
-  OpenClDevice(const OpenCl& cl, cl_device_id device) : cl_(cl), device_(device) {
+  OpenClDevice(const OpenCl& cl, cl_device_id device, int index) : cl_(cl), device_(device) {
     facts_ = facts_of(cl, device);
+    facts_.index = index;
   }
 
   ~OpenClDevice() override {
@@ -182,6 +187,45 @@ class OpenClDevice final : public Device {
     const cl_mem memory = cl_.clCreateBuffer(context_, CL_MEM_READ_WRITE, size, nullptr, &code);
     TW_RETURN_IF_ERROR(check(code, fmt::format("allocate {} bytes", bytes)));
     return own(memory, cl_.clReleaseMemObject);
+  }
+
+  template <typename Value>
+  Value query_memory(cl_mem memory, cl_mem_info what) {
+    Value value = {};
+    return cl_.clGetMemObjectInfo(memory, what, sizeof value, &value, nullptr) == CL_SUCCESS
+               ? value
+               : Value{};
+  }
+
+  Result<std::shared_ptr<void>> part_of(DeviceAddress address, int64_t offset,
+                                        int64_t bytes) override {
+    const auto memory = static_cast<cl_mem>(address);
+    if (query_memory<cl_context>(memory, CL_MEM_CONTEXT) != context_)
+      return fail(ErrorCode::Usage,
+                  "memory of another OpenCL context given, expected of the context of the device's "
+                  "queue");
+    const size_t all = query_memory<size_t>(memory, CL_MEM_SIZE);
+    const auto begin = static_cast<size_t>(offset), length = static_cast<size_t>(bytes);
+    if (begin > all || length > all - begin)
+      return fail(ErrorCode::Usage, fmt::format("memory of {} bytes given, expected {} from {} on",
+                                                all, length, begin));
+    if (begin == 0) {
+      TW_RETURN_IF_ERROR(check(cl_.clRetainMemObject(memory), "share a buffer"));
+      return own(memory, cl_.clReleaseMemObject);
+    }
+    const cl_buffer_region region = {begin, length};
+    cl_int code = CL_SUCCESS;
+    const cl_mem part = cl_.clCreateSubBuffer(memory, CL_MEM_READ_WRITE,
+                                              CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    if (code == CL_MISALIGNED_SUB_BUFFER_OFFSET)
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("an offset of {} bytes given, expected a multiple of {}: {} takes no "
+                      "others",
+                      offset, query<cl_uint>(cl_, device_, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8,
+                      facts_.name));
+    TW_RETURN_IF_ERROR(check(code, "take a part of a buffer"));
+    return own(part, cl_.clReleaseMemObject);
   }
 
   Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes) override {
@@ -292,8 +336,28 @@ class OpenClDevice final : public Device {
         fmt::format("launch {}", launch.function.name()));
   }
 
+  /// Of the caller's: launches must be able to use our memory there, and run in order.
+  Status check_queue(cl_command_queue queue) {
+    cl_context context = nullptr;
+    cl_command_queue_properties properties = 0;
+    if (queue == nullptr ||
+        cl_.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, nullptr) !=
+            CL_SUCCESS ||
+        context != context_)
+      return fail(ErrorCode::Usage,
+                  "[launch] a queue of another OpenCL context, or none, given: expected one of the "
+                  "context of the device's own queue");
+    cl_.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr);
+    if ((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0)
+      return fail(ErrorCode::Usage,
+                  "[launch] an OpenCL queue without order given: expected one that runs launches "
+                  "in order");
+    return {};
+  }
+
   Status enqueue(std::span<const Launch> launches, DeviceStream stream) override {
     const auto queue = stream ? static_cast<cl_command_queue>(*stream) : queue_;
+    if (stream) TW_RETURN_IF_ERROR(check_queue(queue));
     for (const Launch& launch : launches) TW_RETURN_IF_ERROR(enqueue_one(launch, queue, nullptr));
     return check(cl_.clFlush(queue), "start launches");
   }
@@ -367,7 +431,8 @@ Result<std::shared_ptr<Device>> open_opencl_device(const DeviceOptions& options)
   if (options.index < 0 || std::cmp_greater_equal(options.index, devices.size()))
     return fail(ErrorCode::Usage, fmt::format("[opencl] no device {}: expected 0 to {}",
                                               options.index, devices.size() - 1));
-  auto device = std::make_shared<OpenClDevice>(cl, devices[static_cast<size_t>(options.index)]);
+  auto device = std::make_shared<OpenClDevice>(cl, devices[static_cast<size_t>(options.index)],
+                                               options.index);
   TW_RETURN_IF_ERROR(device->start());
   return device;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "db/store.h"
+#include "runtime/device_target.h"
 
 namespace tw::runtime {
 namespace {
@@ -20,12 +21,27 @@ std::string shell_quoted(std::string_view text) {
   return result + "'";
 }
 
-std::string command(std::string_view verb, const SessionOptions& options,
+std::string command(std::string_view verb, const SessionOptions& options, const Target& target,
                     std::string_view workload) {
   const std::string cache =
       options.cache.empty() ? "" : fmt::format(" --cache {}", shell_quoted(options.cache));
-  return fmt::format("tilewright {} --db {}{} --workload {}", verb, shell_quoted(options.database),
-                     cache, shell_quoted(workload));
+  const std::string machine = target.is_gpu() ? " --target " + target.to_string() : "";
+  return fmt::format("tilewright {} --db {}{}{} --workload {}", verb,
+                     shell_quoted(options.database), cache, machine, shell_quoted(workload));
+}
+
+Status require_gpu(const SessionOptions& options) {
+  if (options.gpu) return {};
+  return fail(ErrorCode::Usage,
+              "[session] it has no GPU: open it with one, or ask for a kernel of the processor");
+}
+
+/// No records are made for it, so that there is nothing to look for.
+Status require_targets(const std::vector<Target>& targets, const Device& gpu) {
+  if (!targets.empty()) return {};
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[session] no kernels are made for {}, which is {}", gpu.facts().name,
+                          gpu.facts().architecture));
 }
 
 }  // namespace
@@ -34,7 +50,9 @@ struct Session::State {
   explicit State(SessionOptions given)
       : options(std::move(given)), pool(PoolOptions{.threads = options.threads}) {}
 
-  Result<db::Record> best_record(std::string_view workload);
+  /// Of the first of the targets, and of the first number of threads, that has one.
+  Result<db::Record> best_record(std::string_view workload, const std::vector<Target>& targets,
+                                 const std::vector<int>& threads);
   Result<Artifact> artifact_of(const db::Record& record) const;
 
   const SessionOptions options;
@@ -43,38 +61,43 @@ struct Session::State {
   std::mutex mutex;  // of the members below
   std::optional<db::Store> store;
   std::map<std::string, Kernel, std::less<>> kernels;
+  std::map<std::string, DeviceKernel, std::less<>> device_kernels;
 };
 
-Result<db::Record> Session::State::best_record(std::string_view workload) {
+Result<db::Record> Session::State::best_record(std::string_view workload,
+                                               const std::vector<Target>& targets,
+                                               const std::vector<int>& threads) {
   if (!store)
     return fail(
         ErrorCode::NoCandidate,
         fmt::format("[session] no kernel for '{}': the session has no database; open it with one",
                     workload));
-  db::Key key{.workload = std::string(workload),
-              .target = options.machine.to_string(),
-              .device = options.device,
-              .threads = pool.threads(),
-              .codegen_abi = options.codegen_abi,
-              .layouts = {}};
-  TW_TRY(std::optional<db::Record> record, store->best(key));
-  if (!record && key.threads != 1) {
-    key.threads = 1;
-    TW_TRY(record, store->best(key));
-  }
-  if (record) return std::move(*record);
-  return fail(
-      ErrorCode::NoCandidate,
-      fmt::format("[session] no record of '{}' for {} in '{}': tune it with\n  {}", workload,
-                  key.target, options.database, command("tune", options, workload)));
+  for (const Target& target : targets)
+    for (const int count : threads) {
+      const bool is_named = !options.device.empty() || !target.is_gpu();
+      const db::Key key{.workload = std::string(workload),
+                        .target = target.to_string(),
+                        .device = is_named ? options.device : gpu_text(target),
+                        .threads = count,
+                        .codegen_abi = options.codegen_abi,
+                        .layouts = {}};
+      TW_TRY(std::optional<db::Record> record, store->best(key));
+      if (record) return std::move(*record);
+    }
+  return fail(ErrorCode::NoCandidate,
+              fmt::format("[session] no record of '{}' for {} in '{}': tune it with\n  {}",
+                          workload, targets.front().to_string(), options.database,
+                          command("tune", options, targets.front(), workload)));
 }
 
 Result<Artifact> Session::State::artifact_of(const db::Record& record) const {
   const std::string name =
       artifact_name(record.workload, record.schedule, record.target, record.codegen_abi);
   const std::string path = (std::filesystem::path(options.cache) / name).string();
-  const std::string remedy = command("compile", options, record.workload);
-  auto artifact = read_artifact(path, options.trust, options.machine);
+  TW_TRY(const Target target, parse_target(record.target));
+  const std::string remedy = command("compile", options, target, record.workload);
+  auto artifact = target.is_gpu() ? read_artifact_of_any_target(path, options.trust)
+                                  : read_artifact(path, options.trust, options.machine);
   if (!artifact && artifact.error().code == ErrorCode::NotCompiled)
     return fail(
         ErrorCode::NotCompiled,
@@ -111,7 +134,9 @@ Result<Kernel> Session::kernel(std::string_view workload) {
   const std::lock_guard lock(state_->mutex);
   if (const auto known = state_->kernels.find(workload); known != state_->kernels.end())
     return known->second;
-  TW_TRY(const db::Record record, state_->best_record(workload));
+  const int threads = state_->pool.threads();
+  TW_TRY(const db::Record record,
+         state_->best_record(workload, {state_->options.machine}, {threads, 1}));
   TW_TRY(Artifact artifact, state_->artifact_of(record));
   TW_TRY(Kernel kernel, Kernel::load(std::move(artifact), {.machine = state_->options.machine,
                                                            .arenas = state_->arenas,
@@ -126,6 +151,31 @@ Result<Kernel> Session::load(const std::string& path) {
       std::move(artifact),
       {.machine = state_->options.machine, .arenas = state_->arenas, .library = {}});
 }
+
+Result<DeviceKernel> Session::device_kernel(std::string_view workload) {
+  TW_RETURN_IF_ERROR(require_gpu(state_->options));
+  const std::lock_guard lock(state_->mutex);
+  if (const auto known = state_->device_kernels.find(workload);
+      known != state_->device_kernels.end())
+    return known->second;
+  const std::shared_ptr<Device>& device = state_->options.gpu;
+  std::vector<Target> targets = targets_of(device->facts());
+  TW_RETURN_IF_ERROR(require_targets(targets, *device));
+  for (Target& target : targets) target = with_facts(std::move(target), device->facts());
+  TW_TRY(const db::Record record, state_->best_record(workload, targets, {1}));
+  TW_TRY(Artifact artifact, state_->artifact_of(record));
+  TW_TRY(DeviceKernel kernel, DeviceKernel::load(std::move(artifact), device));
+  state_->device_kernels.emplace(workload, kernel);
+  return kernel;
+}
+
+Result<DeviceKernel> Session::load_on_device(const std::string& path) {
+  TW_RETURN_IF_ERROR(require_gpu(state_->options));
+  TW_TRY(Artifact artifact, read_artifact_of_any_target(path, state_->options.trust));
+  return DeviceKernel::load(std::move(artifact), state_->options.gpu);
+}
+
+const std::shared_ptr<Device>& Session::gpu() const { return state_->options.gpu; }
 
 ThreadPool& Session::pool() { return state_->pool; }
 

@@ -8,6 +8,13 @@
 //     TW_TRY(Kernel kernel, session.kernel(workload_key));
 //     TW_RETURN_IF_ERROR(kernel.call(buffers, session.pool()));
 //
+// With a GPU in its options it also gives that one's kernels:
+//
+//     TW_TRY(auto gpu, open_device("cuda:1"));
+//     TW_TRY(Session session, Session::open({.database = "team.db", .cache = cache, .gpu = gpu}));
+//     TW_TRY(DeviceKernel kernel, session.device_kernel(workload_key));
+//     TW_RETURN_IF_ERROR(kernel.call_on(arrays, stream));
+//
 // Thread-safe; a child of fork may call its parent's kernels but must open its own session for
 // others.
 
@@ -18,6 +25,8 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "runtime/artifact.h"
+#include "runtime/device.h"
+#include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
 #include "runtime/thread_pool.h"
 
@@ -27,10 +36,12 @@ struct SessionOptions {
   std::string database;  ///< path of a tuning database; empty: kernels come from load() only
   std::string cache;     ///< directory of artifacts, named by artifact_name()
   int threads = 0;       ///< of the pool; 0: what affinity mask and cgroup quota allow
-  std::string device;    ///< as in records: its records are preferred to others of the same target
+  std::string device;    ///< as in records: its records are preferred to others of the same target;
+                         ///< empty: for a GPU, what gpu_text() says
   int64_t codegen_abi = current_codegen_abi;  ///< of the records that are asked for
   Trust trust = Trust::Own;
   Target machine = host_target();
+  std::shared_ptr<Device> gpu = {};  ///< that device_kernel() is for; or an OpenCL device
 };
 
 class Session {
@@ -50,6 +61,14 @@ class Session {
 
   /// The kernel of an artifact file, whatever the database says.
   Result<Kernel> load(const std::string& path);
+
+  /// The same for the GPU: the best record of the closest target that has one (targets_of(), so
+  /// that a younger GPU runs an older one's kernels by their PTX). Usage: the session has no GPU.
+  Result<DeviceKernel> device_kernel(std::string_view workload);
+  Result<DeviceKernel> load_on_device(const std::string& path);
+
+  /// Null: none.
+  const std::shared_ptr<Device>& gpu() const;
 
   ThreadPool& pool();
 

@@ -11,6 +11,13 @@
  *         tw_kernel_call(kernel, buffers, 3, 0))
  *       fprintf(stderr, "%s\n", tw_last_error());
  *
+ * On a GPU, with memory and a stream of the caller's:
+ *
+ *     if (tw_session_open_device("team.db", cache, "cuda", &session) ||
+ *         tw_kernel_get(session, workload, &kernel) ||
+ *         tw_kernel_call_on(kernel, buffers, 3, stream))
+ *       fprintf(stderr, "%s\n", tw_last_error());
+ *
  * Every function that can fail returns a tw_status and leaves its outputs untouched on failure.
  * Handles may be used by several threads at once; closing one must be its last use. No exception
  * leaves a call. */
@@ -87,6 +94,13 @@ TW_API const char* tw_last_error(void);
  * threads: of the pool that the session's kernels share, 0 for as many as the process may use. */
 TW_API tw_status tw_session_open(const char* database, const char* cache, int32_t threads,
                                  tw_session** session);
+/* A session whose kernels are those of a GPU: device is "cuda" or "opencl", or with the number of
+ * another than the first, "cuda:1". CUDA's primary context is used. */
+TW_API tw_status tw_session_open_device(const char* database, const char* cache, const char* device,
+                                        tw_session** session);
+/* The device's own queue, as a CUstream or a cl_command_queue: of OpenCL, memory and queues that
+ * calls are given have to be of its context. It lives as long as the session or a kernel of it. */
+TW_API tw_status tw_session_queue(const tw_session* session, void** queue);
 /* Kernels stay usable. NULL is ignored. */
 TW_API void tw_session_close(tw_session* session);
 
@@ -99,9 +113,28 @@ TW_API tw_status tw_kernel_argument_count(const tw_kernel* kernel, int32_t* coun
 TW_API tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_argument* argument);
 
 /* Runs the kernel on one buffer for each argument, inputs first, on at most `threads` threads (0:
- * all of the session's). An output must not share memory with another buffer. */
+ * all of the session's). An output must not share memory with another buffer. A kernel of a GPU
+ * copies the buffers there and the outputs back. */
 TW_API tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
                                 int32_t threads);
+
+/* Queues a call of a GPU's kernel on memory of its device, and returns before it has run. `data` is
+ * a CUdeviceptr or a cl_mem, contiguous and aligned to 16 bytes; nothing is copied. `stream` is a
+ * CUstream (NULL: CUDA's default stream) or a cl_command_queue that runs in order. The kernel and
+ * the buffers have to outlive the work. */
+TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
+                                   void* stream);
+
+/* The same on tensors of other libraries: a DLTensor* of DLPack for each argument, inputs first,
+ * which is `&managed->dl_tensor` of a DLManagedTensor or a DLManagedTensorVersioned. They are
+ * borrowed: the caller keeps them until the work has run, and deletes them.
+ * A kernel of the processor takes its memory and what CUDA pinned or manages, with any strides; it
+ * runs on all threads of the session and returns when it is done; `stream` means nothing to it.
+ * A GPU's kernel takes what tw_kernel_call_on takes, on `stream`: of CUDA 1 (the legacy default
+ * stream), 2 (the calling thread's own) or a CUstream; of OpenCL a cl_command_queue; or -1, the
+ * session's own queue, synchronised with no other. */
+TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors,
+                                       int32_t count, int64_t stream);
 
 #ifdef __cplusplus
 }

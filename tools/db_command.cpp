@@ -122,15 +122,16 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print(as_csv(as_sheet(records))));
     return 0;
   }
-  Table table{
-      {"record", "status", "latency", "GFLOP/s", "% of peak", "threads", "session", "workload"},
-      {}};
+  const std::string host = host_target().to_string();
+  Table table{{"record", "status", "latency", "GFLOP/s", "% of peak", "target", "threads",
+               "session", "workload"},
+              {}};
   for (const db::Record& r : records)
-    table.rows.push_back({r.hash.substr(0, 16), std::string(db::to_string(r.status)),
-                          show_time(r.latency_ns),
-                          fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
-                          fmt::format("{:.1f}", 100 * db::efficiency(r)), std::to_string(r.threads),
-                          r.session, r.workload});
+    table.rows.push_back(
+        {r.hash.substr(0, 16), std::string(db::to_string(r.status)), show_time(r.latency_ns),
+         fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
+         fmt::format("{:.1f}", 100 * db::efficiency(r)), r.target == host ? "host" : r.target,
+         std::to_string(r.threads), r.session, r.workload});
   TW_RETURN_IF_ERROR(print(as_text(table, here.color)));
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "codegen/command.h"
 #include "codegen/cpu_codegen.h"
 #include "db/filesystem.h"
+#include "tools/device_findings.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/selection.h"
@@ -29,12 +30,6 @@ struct DoctorFlags {
   PlaceFlags place;
   std::string format = "table";
   bool probe_sandbox = false;
-};
-
-/// One examined thing. A failure carries the exit code that it means for tuning.
-struct Finding {
-  std::string name, text;
-  std::optional<ErrorCode> failure = std::nullopt;
 };
 
 Finding failed(std::string name, const Error& error) {
@@ -162,16 +157,26 @@ std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here)
   };
 }
 
+std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& here) {
+  std::vector<Finding> findings = examine(flags, here);
+  for (Finding& finding : device_findings(here)) findings.push_back(std::move(finding));
+  return findings;
+}
+
 Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   if (flags.probe_sandbox) return probe_sandbox();
-  const std::vector<Finding> findings = examine(flags, here);
+  const std::vector<Finding> findings = everything(flags, here);
   int code = 0;
   nlohmann::json list = nlohmann::json::array();
   Table table{{"", "found", ""}, {}};
   for (const Finding& finding : findings) {
     if (finding.failure && code == 0) code = static_cast<int>(*finding.failure);
-    list.push_back({{"name", finding.name}, {"text", finding.text}, {"ok", !finding.failure}});
-    table.rows.push_back({finding.failure ? "!!" : "ok", finding.name, finding.text});
+    list.push_back({{"name", finding.name},
+                    {"text", finding.text},
+                    {"ok", !finding.failure},
+                    {"present", finding.present}});
+    const char* const mark = finding.failure ? "!!" : finding.present ? "ok" : "--";
+    table.rows.push_back({mark, finding.name, finding.text});
   }
   const std::string verdict = code == 0 ? "everything that tuning needs is here"
                                         : "tuning will not work: see the lines with !!";

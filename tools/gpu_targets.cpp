@@ -13,11 +13,13 @@ namespace {
 
 using runtime::DeviceFacts;
 
-/// Where a chip has instructions of its own alone ("sm_90a"), kernels may use them.
+/// Where a chip has instructions of its own alone ("sm_90a"), kernels may use them. A chip that is
+/// not known is an error, although older kernels run on it.
 Result<Target> target_of(const DeviceFacts& facts) {
-  const std::string name = "cuda:" + facts.architecture;
-  if (auto with_all = parse_target(name + "a")) return with_all;
-  return parse_target(name);
+  const std::vector<Target> targets = runtime::targets_of(facts);
+  if (!targets.empty() && targets.front().gpu.starts_with(facts.architecture))
+    return targets.front();
+  return parse_target("cuda:" + facts.architecture);
 }
 
 Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOptions& nvrtc) {

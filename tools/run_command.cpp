@@ -5,16 +5,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 
 #include "base/random.h"
 #include "codegen/abi.h"
 #include "dsl/interpret.h"
+#include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
+#include "tuner/device.h"
+#include "tuner/device_lock.h"
+#include "tuner/device_runs.h"
 #include "tuner/reference.h"
 #include "tuner/sampling.h"
 #include "tuner/verify.h"
@@ -90,9 +97,18 @@ Result<dsl::Arrays> random_inputs(const dsl::Compute& compute, Random& random) {
   return inputs;
 }
 
-/// As a caller's program would: logical arrays in and out.
-Result<dsl::Arrays> call(const runtime::Kernel& kernel, const dsl::Compute& compute,
-                         const dsl::Arrays& inputs, runtime::ThreadPool& pool) {
+/// A kernel where it runs.
+struct Callable {
+  /// Logical arrays, inputs first, then outputs: as a caller's program would.
+  std::function<Status(std::span<const runtime::Buffer>)> call;
+  /// Of a call on these inputs, timed as the tuner times it.
+  std::function<Result<tuner::Estimate>(const dsl::Arrays&)> time;
+  double flops = 0;
+  Facts::value_type place;  ///< that it runs on
+};
+
+Result<dsl::Arrays> outputs_of(const Callable& kernel, const dsl::Compute& compute,
+                               const dsl::Arrays& inputs) {
   dsl::Arrays outputs;
   std::vector<runtime::Buffer> buffers;
   for (const dsl::Input& input : compute.inputs) {
@@ -104,8 +120,70 @@ Result<dsl::Arrays> call(const runtime::Kernel& kernel, const dsl::Compute& comp
     dsl::Array& kept = outputs[name] = std::move(array);
     buffers.push_back({kept.data.data(), kept.type, kept.shape, {}});
   }
-  TW_RETURN_IF_ERROR(kernel.call(buffers, pool));
+  TW_RETURN_IF_ERROR(kernel.call(buffers));
   return outputs;
+}
+
+/// What a call has to convert is part of its time.
+Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
+                              const tuner::Clock& clock) {
+  TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
+  runtime::PoolOptions options;
+  options.threads = s.threads;
+  const auto pool = std::make_shared<runtime::ThreadPool>(options);
+  Callable callable;
+  callable.call = [kernel, pool](std::span<const runtime::Buffer> arrays) {
+    return kernel.call(arrays, *pool);
+  };
+  callable.time = [kernel, pool, &s, &clock](const dsl::Arrays& inputs) -> Result<tuner::Estimate> {
+    TW_TRY(tuner::KernelBuffers buffers,
+           tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin},
+                                      nullptr));
+    const std::vector<void*> pointers = buffers.pointers();
+    TW_TRY(tuner::Conversions conversions,
+           tuner::Conversions::of(kernel, s.workload, inputs, buffers));
+    const tuner::Run once = [&] { (void)conversions.call(kernel, pointers, *pool, s.threads); };
+    return tuner::sample(tuner::timed_by(clock, once), {}, clock).estimate;
+  };
+  callable.flops = static_cast<double>(kernel.info().flops);
+  callable.place = {"threads", std::to_string(s.threads)};
+  return callable;
+}
+
+/// On arrays that are in the device's memory; one program measures on a device at a time.
+Result<tuner::Estimate> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
+                                       const dsl::Arrays& inputs, const tuner::Clock& clock) {
+  constexpr int64_t patience_ns = 60'000'000'000;
+  const bool cuda = s.target.architecture == Architecture::Cuda;
+  TW_TRY(tuner::DeviceLock lock,
+         tuner::DeviceLock::open(tuner::places_of_all, cuda ? "cuda" : "opencl"));
+  TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, clock() + patience_ns));
+  tuner::DeviceInputs kept;
+  TW_TRY(const tuner::DeviceBuffers buffers,
+         tuner::DeviceBuffers::make(kernel.device(), kernel, s.workload, inputs, kept));
+  std::optional<Error> problem;
+  const tuner::Timer timer = tuner::timed_on(kernel.device(), buffers.launches(),
+                                             [&](const Error& error) { problem = error; });
+  const tuner::Samples samples = tuner::sample(timer, tuner::fit_to_device({}), clock);
+  if (problem) return tl::unexpected(std::move(*problem));
+  return samples.estimate;
+}
+
+Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
+                           const tuner::Clock& clock) {
+  TW_TRY(const auto device, s.target.architecture == Architecture::Cuda
+                                ? runtime::open_cuda_device()
+                                : runtime::open_opencl_device());
+  TW_TRY(const runtime::DeviceKernel kernel,
+         runtime::DeviceKernel::load(std::move(artifact), device));
+  Callable callable;
+  callable.call = [kernel](std::span<const runtime::Buffer> arrays) { return kernel.call(arrays); };
+  callable.time = [kernel, &s, &clock](const dsl::Arrays& inputs) {
+    return time_on_device(kernel, s, inputs, clock);
+  };
+  callable.flops = static_cast<double>(kernel.info().flops);
+  callable.place = {"device", tuner::device_text(tuner::with_facts(s.target, device->facts()))};
+  return callable;
 }
 
 /// From the cache of compiled kernels, else compiled, verified and put there.
@@ -117,7 +195,8 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
   wanted.schedule = schedule_of(s);
   wanted.target = s.target.to_string();
   wanted.codegen_abi = s.record ? s.record->codegen_abi : codegen::codegen_abi;
-  auto cached = runtime::read_artifact(cached_artifact(place, here, wanted));
+  auto cached = runtime::read_artifact(cached_artifact(place, here, wanted), runtime::Trust::Own,
+                                       s.target.is_gpu() ? s.target : host_target());
   if (cached && cached->info.workload == wanted.workload &&
       cached->info.schedule == wanted.schedule)
     return cached;
@@ -133,6 +212,7 @@ Status print_as_json(const Selection& s, const Checked& checked, const tuner::Es
                      double flops) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
+                            {"target", s.target.to_string()},
                             {"threads", s.threads},
                             {"checked_elements", checked.elements},
                             {"largest_error", checked.error},
@@ -142,6 +222,16 @@ Status print_as_json(const Selection& s, const Checked& checked, const tuner::Es
                             {"gflops", gflops(flops, time.latency_ns)}});
 }
 
+Status check_runs_here(const Selection& s) {
+  if (s.runs_here) return {};
+  if (s.target.is_gpu())
+    return fail(ErrorCode::Environment, fmt::format("[run] kernels for {} cannot run here: {}",
+                                                    s.target.to_string(), s.missing));
+  return fail(
+      ErrorCode::Unsupported,
+      fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
+}
+
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
@@ -149,37 +239,18 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
     if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, 0));
     return 0;
   }
-  if (!s.runs_here)
-    return fail(
-        ErrorCode::Unsupported,
-        fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
-  if (s.target.is_gpu())
-    return fail(ErrorCode::Unsupported,
-                fmt::format("[run] runs kernels of processors, not of {}: `tune` checks and times "
-                            "those of GPUs",
-                            s.target.to_string()));
+  TW_RETURN_IF_ERROR(check_runs_here(s));
   if (!s.record) note("nothing is known about the workload: this is the default schedule");
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
-  TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
-  runtime::PoolOptions pool_options;
-  pool_options.threads = s.threads;
-  runtime::ThreadPool pool(pool_options);
+  TW_TRY(const Callable kernel, s.target.is_gpu()
+                                    ? on_device(std::move(artifact), s, here.clock)
+                                    : on_processor(std::move(artifact), s, here.clock));
   Random random(static_cast<uint64_t>(flags.seed));
   TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
-  TW_TRY(const dsl::Arrays outputs, call(kernel, s.workload.compute, inputs, pool));
+  TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random, here.clock));
-
-  // Timed as the tuner times it: what a call has to convert is part of it.
-  TW_TRY(tuner::KernelBuffers buffers,
-         tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin},
-                                    nullptr));
-  const std::vector<void*> pointers = buffers.pointers();
-  TW_TRY(tuner::Conversions conversions,
-         tuner::Conversions::of(kernel, s.workload, inputs, buffers));
-  const tuner::Run once = [&] { (void)conversions.call(kernel, pointers, pool, s.threads); };
-  const tuner::Estimate time =
-      tuner::sample(tuner::timed_by(here.clock, once), {}, here.clock).estimate;
-  const auto flops = static_cast<double>(kernel.info().flops);
+  TW_TRY(const tuner::Estimate time, kernel.time(inputs));
+  const double flops = kernel.flops;
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(print_as_json(s, checked, time, flops));
     return 0;
@@ -191,7 +262,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
       {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
                               show_time(time.high_ns))},
       {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},
-      {"threads", std::to_string(s.threads)}};
+      kernel.place};
   TW_RETURN_IF_ERROR(print(as_text(facts)));
   return 0;
 }

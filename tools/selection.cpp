@@ -148,6 +148,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     TW_TRY(const ChosenTarget chosen, chosen_target(record.target, here));
     selection.target = chosen.target;
     selection.runs_here = chosen.missing.empty();
+    selection.missing = join(chosen.missing, "; and ");
     selection.threads = static_cast<int>(record.threads);
     selection.record = std::move(record);
     take_device_of_record(selection);
@@ -157,6 +158,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target, here));
   selection.target = chosen.target;
   selection.runs_here = chosen.missing.empty();
+  selection.missing = join(chosen.missing, "; and ");
   selection.threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   if (!store) return selection;

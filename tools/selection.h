@@ -51,6 +51,7 @@ struct Selection {
   dsl::Workload workload;
   Target target;
   bool runs_here = true;
+  std::string missing;  ///< why not, of a GPU
   int threads = 1;
   std::optional<db::Record> record;  ///< none: nothing is known about the workload
 };

@@ -63,6 +63,11 @@ std::string resume_line(const Surroundings& here) {
   return line;
 }
 
+int interrupted(const Surroundings& here) {
+  note("interrupted; to go on: " + resume_line(here));
+  return static_cast<int>(ErrorCode::Interrupted);
+}
+
 /// --resume promises to go on from something.
 Status check_resume(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target) {
@@ -164,16 +169,20 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(flags.output.empty() ? check_cache(flags.place, here)
                                           : check_folder_of(flags.output));
   const std::atomic<int>& interrupts = watch_interrupts();
-  TW_TRY(auto results, tune_watched(flags, here, jobs, target, store, interrupts));
-  const std::vector<Outcome> outcomes = kept(flags, here, jobs, std::move(results), others);
+  auto results = tune_watched(flags, here, jobs, target, store, interrupts);
+  if (!results && results.error().code == ErrorCode::Interrupted) {
+    note(results.error().message);
+    return interrupted(here);
+  }
+  TW_RETURN_IF_ERROR(results);
+  const std::vector<Outcome> outcomes = kept(flags, here, jobs, std::move(*results), others);
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
   const bool failed = !others.failed.empty();
   if (interrupts.load() > 0) {
     if (failed && jobs.size() == 1) note(others.failed[0].error.message);
-    note("interrupted; to go on: " + resume_line(here));
-    return static_cast<int>(ErrorCode::Interrupted);
+    return interrupted(here);
   }
   if (failed) return tl::unexpected<Error>(others.failed.back().error);
   return 0;
@@ -182,6 +191,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const ChosenTarget target, chosen_target(flags.target.target, here));
+  if (target.target.is_gpu() && flags.target.threads != 1)
+    return fail(ErrorCode::Usage,
+                fmt::format("[tune] --threads {}: it is the processor's, and {} is a GPU: leave it "
+                            "out",
+                            flags.target.threads, target.target.to_string()));
   std::vector<Job> jobs;
   WithoutResult others;
   for (const Job& job : all) {

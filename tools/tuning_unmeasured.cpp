@@ -9,6 +9,7 @@
 #include "schedules/space.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
+#include "tuner/experience.h"
 #include "tuner/scoring.h"
 
 namespace tw::tools {
@@ -46,11 +47,7 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
   found.space_size = schedules::Space::derive(job.workload.compute, target).size();
   found.schedule = default_schedule(job.workload, target);
   if (!store) return found;
-  TW_RETURN_IF_ERROR(
-      store->for_each(trials_of(job.workload, target, threads), [&](const db::Record&) {
-        ++found.known;
-        return true;
-      }));
+  TW_TRY(found.known, tuner::count_known(*store, job.workload, target, threads));
   TW_TRY(found.best, tuner::best_known(*store, job.workload, target, threads));
   return found;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/target.h"
-#include "runtime/device.h"
+#include "runtime/device_target.h"
 
 namespace tw::tuner {
 
@@ -15,8 +15,7 @@ namespace tw::tuner {
 /// "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB".
 std::string device_text(const Target& target);
 
-/// The target of a GPU as the device at hand is one. Its identity and what kernels may use stay.
-Target with_facts(Target target, const runtime::DeviceFacts& facts);
+using runtime::with_facts;
 
 /// The target of a GPU as a record's device text has it; unchanged where the text is of no GPU.
 Target described_by(Target target, std::string_view device);

@@ -209,12 +209,18 @@ Result<dsl::Arrays> call_once(const std::shared_ptr<Device>& device, const Devic
   return fail(ErrorCode::Invalid, fmt::format("[device] {}", outputs.error().reason));
 }
 
-Timer timed_on(std::shared_ptr<Device> device, std::vector<Launch> call) {
-  return [device = std::move(device), call = std::move(call),
+Timer timed_on(std::shared_ptr<Device> device, std::vector<Launch> call,
+               std::function<void(const Error&)> failed) {
+  constexpr int64_t second_ns = 1'000'000'000;
+  return [device = std::move(device), call = std::move(call), failed = std::move(failed),
           batch = std::vector<Launch>()](int64_t calls) mutable {
     const size_t count = static_cast<size_t>(calls) * call.size();
     while (batch.size() < count) batch.insert(batch.end(), call.begin(), call.end());
     const auto ns = device->time_ns(std::span(batch).first(count), {.graph = count > 1});
+    if (!ns && failed) {
+      failed(ns.error());
+      return calls * second_ns;
+    }
     // It ran when it was verified: now the device is lost, or out of memory.
     if (!ns) exit_with(device->lost() ? FaultKind::Crash : FaultKind::Resource, ns.error().message);
     return static_cast<int64_t>(std::llround(ns->front()));

@@ -8,6 +8,7 @@
 // it reads there makes two runs differ, as the zones hold other poison in each. A device that is
 // lost takes its worker along (exit_with), whose successor opens it afresh. Not thread-safe.
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -114,8 +115,10 @@ Result<dsl::Arrays> call_once(const std::shared_ptr<runtime::Device>& device,
                               const dsl::Arrays& inputs);
 
 /// Calls of these launches by the device's clock. A batch goes to the device in one piece, so that
-/// calls shorter than their launch are timed too.
-Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Launch> call);
+/// calls shorter than their launch are timed too. What fails is told to `failed`, and counted as a
+/// second, which ends the sampling; without one it ends the worker.
+Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Launch> call,
+               std::function<void(const Error&)> failed = {});
 
 /// CUDA's clock ticks every 500 ns, OpenCL's mostly finer; a call takes a device 1000 ns at least.
 Sampling fit_to_device(Sampling options);

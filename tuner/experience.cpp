@@ -38,15 +38,19 @@ void add_sample(const dsl::Workload& workload, const db::Record& record, const Q
     out.samples.push_back(std::move(*sample));
 }
 
-void recall_own(db::Store& store, const Question& q, Experience& out) {
+db::Filter trials_of(const dsl::Workload& workload, const Target& target, int threads) {
   db::Filter own;
-  own.workload = q.workload->key();
-  own.target = q.target.to_string();
-  own.threads = q.threads;
+  own.workload = workload.key();
+  own.target = target.to_string();
+  own.threads = threads;
   own.codegen_abi = codegen::codegen_abi;
   own.order = db::Order::Fastest;
+  return own;
+}
+
+void recall_own(db::Store& store, const Question& q, Experience& out) {
   std::vector<db::Record> records;
-  (void)store.for_each(own, [&](const db::Record& record) {
+  (void)store.for_each(trials_of(*q.workload, q.target, q.threads), [&](const db::Record& record) {
     records.push_back(record);
     return !q.interrupted();
   });
@@ -146,6 +150,17 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   sample.group = std::hash<std::string>()(record.workload);
   sample.valid = db::is_timed(record);
   return sample;
+}
+
+Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
+                            int threads) {
+  std::set<std::string> tried;
+  TW_RETURN_IF_ERROR(
+      store.for_each(trials_of(workload, target, threads), [&](const db::Record& record) {
+        tried.insert(record.schedule);
+        return true;
+      }));
+  return static_cast<int64_t>(tried.size());
 }
 
 Experience recall(db::Store& store, const Question& question) {

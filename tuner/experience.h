@@ -41,6 +41,10 @@ struct Experience {
 /// What cannot be read is not known: a damaged database costs help, not the run.
 Experience recall(db::Store& store, const Question& question);
 
+/// The schedules that recall() calls tried.
+Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
+                            int threads);
+
 /// How unlike two workloads of an operator are: the sum of the distances of their attributes, in
 /// powers of two; infinite for different operators and for expressions.
 double distance(const dsl::Workload& a, const dsl::Workload& b);

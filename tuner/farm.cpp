@@ -288,7 +288,11 @@ Status Farm::load_reference() {
 
 Result<DeviceTurn> Farm::wait_for_device() {
   if (!device_lock_) return DeviceTurn();
-  return device_lock_->take(waiting_clock_, clock_() + to_ns(device_patience_s + 2 * timeout_s_));
+  auto turn =
+      device_lock_->take(waiting_clock_, clock_() + to_ns(device_patience_s + 2 * timeout_s_));
+  // An interrupt ends the wait, and is the reason then; the other tuner is not.
+  if (!turn && patience_->interrupted_ns) return interrupted_at_start();
+  return turn;
 }
 
 Result<std::string> Farm::ask_runner(const Job& job, double timeout_s, MeasureReply& fault) {

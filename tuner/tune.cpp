@@ -9,6 +9,7 @@
 #include "codegen/abi.h"
 #include "schedules/schedule.h"
 #include "tuner/device.h"
+#include "tuner/experience.h"
 #include "tuner/farm.h"
 #include "tuner/suite.h"
 #include "tuner/trial_record.h"
@@ -30,6 +31,7 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
          build_schedule(workload, known->schedule, target, threads, false, environment));
   tuned.best = *known;
   tuned.ended = Ended::FromDatabase;
+  TW_TRY(tuned.progress.known_trials, count_known(store, workload, target, threads));
   tuned.progress.best_ns = known->latency_ns;
   tuned.progress.flops = known->flops;
   tuned.progress.peak_gflops = known->peak_gflops;

@@ -251,6 +251,30 @@ TEST(ArtifactInfo, ImpossibleDescriptionsAreRefused) {
   EXPECT_THAT(error_of([](auto& i) { i.arguments.pop_back(); }), HasSubstr("no output"));
 }
 
+TEST_F(ArtifactTest, PtxStandsBehindACubinAndNowhereElse) {
+  Artifact artifact = matvec_for_cuda("sm_80");
+  artifact.ptx = ".version 9.0\n.target sm_80\n";
+  ASSERT_TRUE(write_artifact(path_, artifact));
+  const auto read = read_artifact_of_any_target(path_);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, artifact);
+
+  const std::string bytes = read_bytes(path_);
+  const auto error_of = [&](const std::string& changed) {
+    write_bytes(path_, changed);
+    const auto refused = read_artifact_of_any_target(path_);
+    return refused ? std::string() : refused.error().message;
+  };
+  EXPECT_THAT(error_of(bytes.substr(0, bytes.size() - 1)), HasSubstr("its PTX has"));
+  EXPECT_THAT(error_of(bytes + "x"), HasSubstr("1 bytes more than the header says"));
+  std::string flipped = bytes;
+  flipped.back() ^= 1;
+  EXPECT_THAT(error_of(flipped), HasSubstr("its PTX does not match its hash"));
+
+  artifact.info.target = "opencl";
+  EXPECT_THAT(write_artifact(path_, artifact).error().message, HasSubstr("PTX and the target"));
+}
+
 TEST(ArtifactName, DependsOnAllFourPartsAndIsStable) {
   const std::string name = artifact_name("w", "s", "t", 1);
   EXPECT_EQ(name, short_hash("w\ns\nt\n1") + ".twart");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface as a deployment meets it: the shared library, a program in C, and what both link.
+#include <dlfcn.h>
+#include <dlpack/dlpack.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +10,10 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "runtime/tilewright.h"
+#include "tests/runtime/opencl_library.h"
 #include "tests/runtime/tiny_kernels.h"
 
 namespace tw::runtime {
@@ -101,6 +105,27 @@ TEST_F(CApiTest, Fault11_ImpossibleBuffersAreErrors) {
   EXPECT_EQ(tw_kernel_argument(kernel_, -1, &argument), TW_USAGE);
 }
 
+TEST_F(CApiTest, TensorsOfDlpackAreCalled) {
+  ASSERT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK);
+  Matvec known = Matvec::make();
+  std::vector<float> y(64);
+  int64_t shape[] = {64, 5};
+  const auto tensor = [](std::vector<float>& numbers, int rank, int64_t* extents) {
+    return DLTensor{numbers.data(), {kDLCPU, 0}, rank, {kDLFloat, 32, 1}, extents, nullptr, 0};
+  };
+  DLTensor a = tensor(known.a, 2, shape), x = tensor(known.x, 1, shape + 1),
+           to = tensor(y, 1, shape);
+  const void* const tensors[] = {&a, &x, &to};
+  ASSERT_EQ(tw_kernel_call_dlpack(kernel_, tensors, 3, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y, known.y);
+  x.dtype.bits = 64;
+  EXPECT_EQ(tw_kernel_call_dlpack(kernel_, tensors, 3, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("input 'x'"));
+  EXPECT_EQ(tw_kernel_call_dlpack(kernel_, tensors, -1, 0), TW_USAGE);
+  EXPECT_EQ(tw_kernel_call_dlpack(kernel_, nullptr, 3, 0), TW_USAGE);
+  EXPECT_EQ(tw_kernel_call_dlpack(nullptr, tensors, 3, 0), TW_USAGE);
+}
+
 TEST_F(CApiTest, StatusesKeepTheirMeaning) {
   EXPECT_EQ(tw_kernel_get(session_, "w", &kernel_), TW_NO_CANDIDATE);
   EXPECT_EQ(tw_kernel_load(session_, (directory_ / "none").c_str(), &kernel_), TW_NOT_COMPILED);
@@ -109,6 +134,106 @@ TEST_F(CApiTest, StatusesKeepTheirMeaning) {
   EXPECT_EQ(other, nullptr);
   EXPECT_STRNE(tw_version(), "");
   EXPECT_EQ(tw_runtime_abi(), kRuntimeAbi);
+}
+
+TEST_F(CApiTest, KernelsOfTheProcessorTakeNoDeviceMemory) {
+  ASSERT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK);
+  tw_buffer buffers[3] = {};
+  void* queue = nullptr;
+  EXPECT_EQ(tw_kernel_call_on(kernel_, buffers, 3, nullptr), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("[tw_kernel_call_on] the kernel runs on the processor"));
+  EXPECT_EQ(tw_session_queue(session_, &queue), TW_USAGE);
+  EXPECT_EQ(tw_session_queue(nullptr, &queue), TW_USAGE);
+  EXPECT_EQ(tw_session_open_device(nullptr, nullptr, nullptr, &session_), TW_USAGE);
+  EXPECT_EQ(tw_session_open_device(nullptr, nullptr, "gpu", &session_), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("'gpu' is no device"));
+}
+
+/// The matrix, the vector and the result of a call, on a device or not.
+std::vector<tw_buffer> buffers_of(void* a, void* x, void* y) {
+  static constexpr int64_t shape[] = {64, 5};
+  return {{a, TW_FLOAT32, 2, shape, nullptr},
+          {x, TW_FLOAT32, 1, shape + 1, nullptr},
+          {y, TW_FLOAT32, 1, shape, nullptr}};
+}
+
+class OnDevice : public CApiTest {
+ protected:
+  void SetUp() override { keep_pocl_cache_apart(); }
+
+  /// False, with the reason, where there is no such device.
+  bool opens(const char* device, const Artifact& artifact) {
+    EXPECT_TRUE(write_artifact(artifact_, artifact));
+    if (tw_session_open_device(nullptr, nullptr, device, &session_) != TW_OK) return false;
+    EXPECT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK) << tw_last_error();
+    return kernel_ != nullptr;
+  }
+  /// Of arrays in the processor's memory.
+  void expect_call() {
+    std::vector<float> y(64);
+    const auto buffers = buffers_of(known_.a.data(), known_.x.data(), y.data());
+    ASSERT_EQ(tw_kernel_call(kernel_, buffers.data(), 3, 0), TW_OK) << tw_last_error();
+    EXPECT_EQ(y, known_.y);
+  }
+
+  Matvec known_ = Matvec::make();
+};
+
+TEST_F(OnDevice, AKernelRunsOnOpenCl) {
+  if (!opens("opencl", matvec_for_opencl())) GTEST_SKIP() << "[SKIP] " << tw_last_error();
+  expect_call();
+  void* queue = nullptr;
+  ASSERT_EQ(tw_session_queue(session_, &queue), TW_OK);
+  tw_session_close(session_);  // the kernel keeps what it needs
+  session_ = nullptr;
+  OpenClLibrary library(queue);
+  const auto a = library.make_memory(known_.a), x = library.make_memory(known_.x),
+             y = library.make_memory(std::vector<float>(64));
+  const auto buffers = buffers_of(a.get(), x.get(), y.get());
+  ASSERT_EQ(tw_kernel_call_on(kernel_, buffers.data(), 3, queue), TW_OK) << tw_last_error();
+  EXPECT_EQ(library.read(queue, y.get(), 64), known_.y);
+  EXPECT_EQ(tw_kernel_call_on(kernel_, buffers.data(), 2, queue), TW_USAGE);
+}
+
+TEST_F(OnDevice, ExampleProgramRunsOnOpenCl) {
+  if (!opens("opencl", matvec_for_opencl())) GTEST_SKIP() << "[SKIP] " << tw_last_error();
+  const Outcome outcome = run_command(fmt::format("{} {} opencl", TW_EXAMPLE, artifact_));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("y = a x\n"));
+}
+
+TEST_F(OnDevice, AKernelRunsOnCuda) {
+  void* const driver = dlopen(TW_FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(driver, nullptr) << dlerror();
+  FakeCuda& fake = *reinterpret_cast<FakeCudaControl*>(dlsym(driver, "fake_cuda"))();
+  fake.kernels = matvec_for_fake_cuda();
+  ASSERT_TRUE(opens("cuda", matvec_for_cuda("sm_90a"))) << tw_last_error();
+  expect_call();
+  void* queue = nullptr;
+  ASSERT_EQ(tw_session_queue(session_, &queue), TW_OK);
+  fake.launches.clear();
+  // The memory of this driver is that of the process.
+  alignas(16) float y[64] = {};
+  std::vector<float> a = known_.a, x = known_.x;
+  const auto buffers = buffers_of(a.data(), x.data(), y);
+  ASSERT_EQ(tw_kernel_call_on(kernel_, buffers.data(), 3, nullptr), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_kernel_call_on(kernel_, buffers.data(), 3, queue), TW_OK) << tw_last_error();
+  EXPECT_EQ(std::vector<float>(y, y + 64), known_.y);
+  ASSERT_EQ(fake.launches.size(), 4U);
+  EXPECT_EQ(fake.launches[0].stream, nullptr);
+  EXPECT_EQ(fake.launches[2].stream, queue);
+  int64_t shape[] = {64, 5};
+  const DLDevice gpu{kDLCUDA, 0};
+  const DLDataType f32{kDLFloat, 32, 1};
+  DLTensor tensors[] = {{a.data(), gpu, 2, f32, shape, nullptr, 0},
+                        {x.data(), gpu, 1, f32, shape + 1, nullptr, 0},
+                        {y, gpu, 1, f32, shape, nullptr, 0}};
+  const void* const given[] = {&tensors[0], &tensors[1], &tensors[2]};
+  ASSERT_EQ(tw_kernel_call_dlpack(kernel_, given, 3, 2), TW_OK) << tw_last_error();
+  EXPECT_EQ(fake.launches.back().stream, reinterpret_cast<void*>(2));
+  tw_session* second = nullptr;
+  EXPECT_EQ(tw_session_open_device(nullptr, nullptr, "cuda:1", &second), TW_USAGE);
+  EXPECT_EQ(second, nullptr);
 }
 
 // A deployment carries no compiler and no learner.

@@ -21,5 +21,15 @@ TEST(RunsOn, Fault52_FollowsCudasRules) {
   EXPECT_FALSE(runs_on("opencl", "opencl"));
 }
 
+TEST(OpenDevice, ANameThatIsNoneSaysWhatIs) {
+  for (const char* name :
+       {"", "gpu", "cuda:", "cuda:sm_90a", "cuda:-1", "opencl:x", "cuda:9999999999"}) {
+    const auto device = open_device(name);
+    ASSERT_FALSE(device) << name;
+    EXPECT_EQ(device.error().code, ErrorCode::Usage) << name;
+    EXPECT_NE(device.error().message.find("as in cuda:1"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace tw::runtime

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls a kernel y = a x from C: example <artifact> [<database> <cache> <workload>]. The kernel
- * comes from the artifact file, or, with all four, from the database. */
+/* Calls a kernel y = a x from C: example <artifact> [<device>], or example <artifact> <database>
+ * <cache> <workload>. The kernel comes from the artifact file, or, with all four, from the
+ * database; a device is "cuda" or "opencl". */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,14 +48,15 @@ static int call(const tw_kernel* kernel) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 5) {
-    fprintf(stderr, "usage: example <artifact> [<database> <cache> <workload>]\n");
+  if (argc != 2 && argc != 3 && argc != 5) {
+    fprintf(stderr, "usage: example <artifact> [<device> | <database> <cache> <workload>]\n");
     return 2;
   }
   tw_session* session = NULL;
   tw_kernel* kernel = NULL;
   const int from_database = argc == 5;
   tw_status status = from_database ? tw_session_open(argv[2], argv[3], 2, &session)
+                     : argc == 3   ? tw_session_open_device(NULL, NULL, argv[2], &session)
                                    : tw_session_open(NULL, NULL, 2, &session);
   if (status != TW_OK) return fail_with_last_error("open");
   status = from_database ? tw_kernel_get(session, argv[4], &kernel)

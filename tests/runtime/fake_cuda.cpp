@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/fake_cuda.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -51,6 +53,16 @@ bool is_allocated(Address address, size_t bytes) {
   return address - begin <= size && bytes <= size - (address - begin);
 }
 
+/// From the library of a test's that starts a program.
+void find_kernel(const std::string& name) {
+  const char* const path = getenv("TW_FAKE_CUDA_KERNELS");
+  void* const library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (library == nullptr) return;
+  const auto* count = static_cast<int*>(dlsym(library, (name + "_arguments").c_str()));
+  auto* run = reinterpret_cast<void (*)(void* const*)>(dlsym(library, name.c_str()));
+  if (count != nullptr && run != nullptr) fake.kernels[name] = {*count, run};
+}
+
 /// What it does wrong is told to whoever asks next.
 void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   fake.launches.push_back(launch);
@@ -74,8 +86,9 @@ void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
 
 /// At once, or with the graph that the stream records.
 void put(Handle stream, std::function<void()> work) {
+  constexpr uintptr_t last_default = 2;  // 0 to 2 are the default streams
   auto* queue = static_cast<FakeStream*>(stream);
-  if (queue != nullptr && queue->capturing)
+  if (reinterpret_cast<uintptr_t>(stream) > last_default && queue->capturing)
     queue->recorded.work.push_back(std::move(work));
   else
     work();
@@ -238,6 +251,7 @@ int cuModuleGetFunction(Handle* function, Handle, const char* name) {
       *function = known;
       return Success;
     }
+  if (!fake.kernels.contains(name)) find_kernel(name);
   const auto of_test = fake.kernels.find(name);
   if (of_test == fake.kernels.end()) return NotFound;
   *function = &(added[name] = FakeFunction{name, of_test->second.arguments});

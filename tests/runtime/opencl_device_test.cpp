@@ -3,13 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <numeric>
 #include <thread>
 
 #include "runtime/device.h"
-#include "tests/runtime/tiny_kernels.h"
+#include "tests/runtime/opencl_library.h"
 
 // PoCL and its LLVM never free what they made. Read by LeakSanitizer, where a build has it.
 extern "C" const char* __lsan_default_suppressions();
@@ -41,14 +40,8 @@ __kernel void saxpy_p0(__global const float* x, __global float* y, __global floa
 
 class OpenClDevice : public testing::Test {
  protected:
-  // PoCL reads where its cache is when it is first used.
-  static void SetUpTestSuite() {
-    cache_ = new TemporaryDirectory;
-    setenv("POCL_CACHE_DIR", cache_->path().c_str(), 1);
-  }
-  static void TearDownTestSuite() { delete cache_; }
-
   void SetUp() override {
+    keep_pocl_cache_apart();
     auto device = open_opencl_device();
     if (!device) GTEST_SKIP() << device.error().message;
     device_ = *device;
@@ -71,11 +64,8 @@ class OpenClDevice : public testing::Test {
     return device_->load({.text = saxpy}).value().function("saxpy_p0").value();
   }
 
-  static TemporaryDirectory* cache_;
   std::shared_ptr<Device> device_;
 };
-
-TemporaryDirectory* OpenClDevice::cache_ = nullptr;
 
 TEST_F(OpenClDevice, SaysWhatItIs) {
   const DeviceFacts& facts = device_->facts();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/session.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,12 +26,13 @@ class SessionTest : public testing::Test {
     ASSERT_TRUE(db::Store::open(database_, db::OpenMode::ReadWrite));
   }
 
-  void record(double latency_ns, const std::string& schedule, int64_t threads = 1) {
+  void record(double latency_ns, const std::string& schedule, int64_t threads = 1,
+              const std::string& device = "test device") {
     db::Record record;
     record.workload = artifact_.info.workload;
     record.op = "copy";
     record.target = artifact_.info.target;
-    record.device = "test device";
+    record.device = device;
     record.toolchain = "cc";
     record.codegen_abi = current_codegen_abi;
     record.threads = threads;
@@ -167,6 +169,120 @@ TEST_F(SessionTest, Fault64_ManyThreadsAsk) {
     });
   for (std::thread& asker : askers) asker.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// ---- GPUs, on the driver of tests/runtime/fake_cuda.h ----
+
+class GpuSessionTest : public SessionTest {
+ protected:
+  void SetUp() override {
+    SessionTest::SetUp();
+    fake_ = reinterpret_cast<FakeCudaControl*>(
+        dlsym(dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), "fake_cuda"))();
+    *fake_ = {};
+    fake_->kernels = matvec_for_fake_cuda();
+    gpu_ = open_cuda_device({.library = TW_FAKE_CUDA}).value();
+    artifact_ = matvec_for_cuda("sm_90a");
+  }
+  void TearDown() override { *fake_ = {}; }
+
+  /// From here on records and artifacts are for another GPU.
+  void is_for(const std::string& architecture) { artifact_ = matvec_for_cuda(architecture); }
+  Result<Session> open_on_gpu() {
+    return Session::open(
+        {.database = database_, .cache = cache_, .threads = 1, .device = "", .gpu = gpu_});
+  }
+  Result<DeviceKernel> kernel_of_gpu() {
+    return open_on_gpu().value().device_kernel(artifact_.info.workload);
+  }
+
+  FakeCuda* fake_ = nullptr;
+  std::shared_ptr<Device> gpu_;
+};
+
+TEST_F(GpuSessionTest, GivesTheKernelOfTheBestRecordOfTheClosestTarget) {
+  for (const auto& [architecture, latency_ns] :
+       {std::pair("sm_80", 10), std::pair("sm_90a", 200), std::pair("sm_90", 20)}) {
+    is_for(architecture);
+    record(latency_ns, "tw1\nslow");
+    record(latency_ns - 1, "tw1\nfast");
+    compile("tw1\nfast");
+  }
+  const auto kernel = kernel_of_gpu();
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  EXPECT_EQ(kernel->info().target, "cuda:sm_90a");
+  EXPECT_EQ(kernel->info().schedule, "tw1\nfast");
+  Matvec known = Matvec::make();
+  std::vector<float> y(64);
+  ASSERT_TRUE(kernel->call(known.arrays(y)));
+  EXPECT_EQ(y, known.y);
+}
+
+TEST_F(GpuSessionTest, RecordsOfTheGpuItselfComeFirst) {
+  record(100, "tw1\nothers", 1, "NVIDIA H20; 78 multiprocessors; 97871 MiB; L2 61440 KiB");
+  record(200, "tw1\nown", 1, "Fake GPU; 132 multiprocessors; 1024 MiB; L2 51200 KiB");
+  compile("tw1\nothers");
+  compile("tw1\nown");
+  EXPECT_EQ(kernel_of_gpu().value().info().schedule, "tw1\nown");
+}
+
+TEST_F(GpuSessionTest, Fault52_AnOlderGpusKernelServesByItsPtx) {
+  is_for("sm_80");
+  record(100, "tw1\nfast");
+  compile("tw1\nfast");
+  const auto refused = kernel_of_gpu();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Invalid);
+  artifact_.ptx = ".version 9.0\n.target sm_80\n";
+  compile("tw1\nfast");
+  const auto kernel = kernel_of_gpu();
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  EXPECT_EQ(fake_->loaded, ".ver");
+}
+
+TEST_F(GpuSessionTest, WhatIsMissingNamesTheLineThatMakesItForTheGpu) {
+  const auto untuned = kernel_of_gpu();
+  ASSERT_FALSE(untuned);
+  EXPECT_EQ(untuned.error().code, ErrorCode::NoCandidate);
+  EXPECT_THAT(untuned.error().message,
+              AllOf(HasSubstr("tilewright tune --db '"), HasSubstr(" --target cuda:sm_90a "),
+                    HasSubstr("--workload 'matvec(a[64,5],x[5])'")));
+  is_for("sm_90");
+  record(100, "tw1\nfast");
+  const auto uncompiled = kernel_of_gpu();
+  ASSERT_FALSE(uncompiled);
+  EXPECT_EQ(uncompiled.error().code, ErrorCode::NotCompiled);
+  EXPECT_THAT(uncompiled.error().message,
+              AllOf(HasSubstr("tilewright compile --db '"), HasSubstr(" --target cuda:sm_90 "),
+                    HasSubstr(artifact_path("tw1\nfast"))));
+}
+
+TEST_F(GpuSessionTest, KernelsOfTheProcessorAreThereAsWell) {
+  record(100, "tw1\ngpu");
+  artifact_ = copy_artifact();
+  artifact_.info.target = host_target().to_string();
+  record(100, "tw1\nfast");
+  compile("tw1\nfast");
+  EXPECT_TRUE(open_on_gpu().value().kernel(artifact_.info.workload));
+}
+
+TEST_F(GpuSessionTest, WithoutAGpuThereAreNoKernelsOfOne) {
+  const auto kernel = open().device_kernel(artifact_.info.workload);
+  ASSERT_FALSE(kernel);
+  EXPECT_EQ(kernel.error().code, ErrorCode::Usage);
+  EXPECT_EQ(open().load_on_device("none").error().code, ErrorCode::Usage);
+  fake_->major = 7;
+  gpu_ = open_cuda_device({.library = TW_FAKE_CUDA}).value();
+  EXPECT_EQ(kernel_of_gpu().error().code, ErrorCode::Unsupported);
+}
+
+TEST_F(GpuSessionTest, LoadsAnArtifactFile) {
+  const std::string path = directory_ / "kernel.twart";
+  ASSERT_TRUE(write_artifact(path, artifact_));
+  Session session = open_on_gpu().value();
+  EXPECT_TRUE(session.load_on_device(path));
+  ASSERT_TRUE(write_artifact(path, matvec_artifact()));
+  EXPECT_EQ(session.load_on_device(path).error().code, ErrorCode::Usage);
 }
 
 TEST_F(SessionTest, AMissingDatabaseIsADatabaseError) {

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 namespace tw::runtime {
@@ -24,6 +26,19 @@ int32_t store(void* const* buffers, void* scratch, int32_t task) {
   float* y = buffers[2];
   for (int i = 0; i < 16; ++i) y[task * 16 + i] = ((float*)scratch)[task * 16 + i];
   return 0;
+})";
+
+constexpr std::string_view kMatvecOpenCl = R"(
+__kernel void rows(__global const float* a, __global const float* x, __global float* y,
+                   __global float* scratch) {
+  const int row = get_global_id(0);
+  float sum = 0;
+  for (int j = 0; j < 5; ++j) sum += a[row * 5 + j] * x[j];
+  scratch[row] = sum;
+}
+__kernel void store(__global const float* a, __global const float* x, __global float* y,
+                    __global float* scratch) {
+  y[63 - get_global_id(0)] = scratch[63 - get_global_id(0)];
 })";
 
 constexpr std::string_view kBlocked = R"(
@@ -132,6 +147,49 @@ Artifact matvec_artifact() {
   info.scratch_bytes = 64 * 4;
   info.flops = 640;
   return {info, compile_c(kMatvec)};
+}
+
+Artifact matvec_for_opencl() {
+  Artifact artifact = matvec_artifact();
+  artifact.info.target = "opencl";
+  artifact.info.phases = {{"rows", 4, 16, 0}, {"store", 2, 32, 0}};
+  artifact.object = kMatvecOpenCl;
+  return artifact;
+}
+
+Artifact matvec_for_cuda(const std::string& architecture) {
+  Artifact artifact = matvec_for_opencl();
+  artifact.info.target = "cuda:" + architecture;
+  artifact.info.toolchain = "nvrtc-13.0";
+  artifact.object = cubin(std::atoi(architecture.c_str() + 3));
+  return artifact;
+}
+
+std::map<std::string, FakeKernel> matvec_for_fake_cuda() {
+  const auto rows = [](void* const* arguments) {
+    const auto *a = static_cast<const float*>(arguments[0]),
+               *x = static_cast<const float*>(arguments[1]);
+    auto* scratch = static_cast<float*>(arguments[3]);
+    for (int row = 0; row < 64; ++row)
+      scratch[row] = std::inner_product(x, x + 5, a + 5 * row, 0.0F);
+  };
+  const auto store = [](void* const* arguments) {
+    std::copy_n(static_cast<const float*>(arguments[3]), 64, static_cast<float*>(arguments[2]));
+  };
+  return {{"rows", {4, rows}}, {"store", {4, store}}};
+}
+
+Matvec Matvec::make() {
+  Matvec result{std::vector<float>(320), {0, 1, 2, 3, 4}, std::vector<float>(64)};
+  for (size_t i = 0; i < result.a.size(); ++i) result.a[i] = static_cast<float>(i % 7);
+  for (size_t row = 0; row < 64; ++row)
+    result.y[row] = std::inner_product(result.x.begin(), result.x.end(),
+                                       result.a.begin() + static_cast<long>(5 * row), 0.0F);
+  return result;
+}
+
+std::vector<Buffer> Matvec::arrays(std::vector<float>& to) {
+  return {{a.data(), Float32, {64, 5}}, {x.data(), Float32, {5}}, {to.data(), Float32, {64}}};
 }
 
 Artifact blocked_artifact() {

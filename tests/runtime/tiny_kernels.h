@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "runtime/arguments.h"
 #include "runtime/artifact.h"
+#include "tests/runtime/fake_cuda.h"
 
 namespace tw::runtime {
 
@@ -39,6 +43,20 @@ std::string plain_target();
 /// y = a x for a of {64, 5}: rows into scratch by 64 tasks, then scratch into y by 4 others, so
 /// that a missing barrier or a lost task gives a wrong y.
 Artifact matvec_artifact();
+
+/// The same for an OpenCL device; and for a GPU of NVIDIA's: a cubin without code, whose kernels
+/// the driver of fake_cuda.h has to be given.
+Artifact matvec_for_opencl();
+Artifact matvec_for_cuda(const std::string& architecture);
+std::map<std::string, FakeKernel> matvec_for_fake_cuda();
+
+/// A matrix, a vector and their product, all of small whole numbers.
+struct Matvec {
+  std::vector<float> a, x, y;
+  static Matvec make();
+  /// The arrays of a call, whose y is `to`.
+  std::vector<Buffer> arrays(std::vector<float>& to);
+};
 
 /// y = 2 x for {3, 5}, both stored as [2][3][4]: the last axis in blocks of 4, padded.
 Artifact blocked_artifact();

@@ -56,6 +56,8 @@ TABLE = [
     ("Fault07_pad_beyond_the_kernel", 2, [*CONV, "--attr", "pad=4"], ["padding of 4", "reach of 3"]),
     ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
     ("threads_that_the_machine_lacks", 2, [*CONV, "--threads", "1000"], ["1000", "core"]),
+    ("threads_of_a_gpu", 2, [*CONV, "--target", "cuda:sm_90a", "--threads", "2", "--compile-only"],
+     ["--threads 2", "cuda:sm_90a is a GPU"]),
     ("Fault50_cuda_without_a_gpu", 7, [*CONV, "--target", "cuda"], ["cuda", "--compile-only"]),
     ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, normal, full", "did you mean 'full'"]),
     ("empty_path", 2, [*CONV, "--db", ""], ["--db", "empty path"]),

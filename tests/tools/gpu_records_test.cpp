@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "codegen/abi.h"
@@ -17,6 +19,7 @@
 #include "cost_model/cost_model.h"
 #include "db/store.h"
 #include "dsl/workload.h"
+#include "runtime/artifact.h"
 #include "schedules/space.h"
 
 namespace tw::tools {
@@ -155,6 +158,66 @@ TEST_F(GpuRecords, AreWhatCompileOnlyCompiles) {
       run_json("tune --op dense --shape m=64,n=64,k=64 --target cuda:sm_90a --compile-only")
           .at("results")[0];
   EXPECT_EQ(unknown.at("schedule_from"), "cost model");
+}
+
+/// In place of the instructions that the driver of our own cannot run: c = factor a b by the last
+/// phase, nothing by the others.
+std::string host_kernels(const runtime::KernelInfo& info, int factor) {
+  std::string text;
+  for (const runtime::PhaseInfo& phase : info.phases) {
+    const bool last = phase.symbol == info.phases.back().symbol;
+    text += fmt::format("int {0}_arguments = 4;\nvoid {0}(void* const* arguments) {{\n{1}}}\n",
+                        phase.symbol,
+                        last ? fmt::format(R"(
+  const float *a = arguments[0], *b = arguments[1];
+  float* c = arguments[2];
+  for (int m = 0; m < 256; ++m)
+    for (int n = 0; n < 256; ++n) {{
+      float sum = 0;
+      for (int k = 0; k < 128; ++k) sum += a[m * 128 + k] * b[k * 256 + n];
+      c[m * 256 + n] = {} * sum;
+    }}
+)",
+                                           factor)
+                             : "");
+  }
+  return text;
+}
+
+TEST_F(GpuRecords, RunOnAGpuFromTheCache) {
+  if (!has_nvrtc()) GTEST_SKIP() << "[SKIP] no NVRTC";
+  const auto path = run_json("compile " + best_hash()).at("artifact").get<std::string>();
+  const runtime::Artifact artifact = value(runtime::read_artifact_of_any_target(path));
+  std::filesystem::create_symlink(TW_FAKE_CUDA, home_ + "/libcuda.so.1");
+  const auto serve = [&](int factor) {
+    std::ofstream(home_ + "/kernels.c") << host_kernels(artifact.info, factor);
+    const std::string compile = fmt::format(
+        "{0} -O1 -shared -fPIC -o {1}/new.so {1}/kernels.c && "
+        "mv {1}/new.so {1}/kernels.so",
+        TW_TEST_CC, home_);
+    ASSERT_EQ(std::system(compile.c_str()), 0);
+  };
+  ::setenv("LD_LIBRARY_PATH", home_.c_str(), 1);
+  const Done unknown = run("run " + best_hash());
+  EXPECT_EQ(unknown.code, 5) << unknown.out;
+  EXPECT_THAT(unknown.out, HasSubstr("the code has no kernel '" + artifact.info.phases[0].symbol));
+  ::setenv("TW_FAKE_CUDA_KERNELS", (home_ + "/kernels.so").c_str(), 1);
+  serve(1);
+  for (const std::string& selection : {best_hash(), std::string(this_workload)}) {
+    const json ran = run_json("run " + selection);
+    EXPECT_EQ(ran.at("target"), "cuda:sm_90a");
+    EXPECT_EQ(ran.at("record"), records_[0].hash);
+    EXPECT_LT(ran.at("largest_error").get<double>(), 1e-5);
+    EXPECT_GE(ran.at("checked_elements"), 2);
+    EXPECT_GT(ran.at("latency_ns").get<double>(), 0);
+  }
+  EXPECT_THAT(run("run " + best_hash()).out,
+              HasSubstr("Fake GPU; 132 multiprocessors; 1024 MiB; L2 51200 KiB"));
+  serve(2);
+  const Done wrong = run("run " + best_hash());
+  EXPECT_EQ(wrong.code, 5) << wrong.out;
+  EXPECT_THAT(wrong.out, HasSubstr("this kernel is wrong"));
+  ::unsetenv("LD_LIBRARY_PATH");
 }
 
 TEST_F(GpuRecords, KernelsOfOpenClAreExplainedToo) {

@@ -35,6 +35,9 @@ class Tuning(program.ProgramTest):
         # --effort none answers from the database and measures nothing.
         again = self.tune("--effort", "none")["results"][0]
         self.assertEqual((again["record"], again["ended"]), (result["record"], "from the database"))
+        self.assertEqual(again["known_trials"], 4)
+        dry = self.json("tune", *program.SMALL, "--db", self.db, "--dry-run", "--format", "json")
+        self.assertEqual(dry["results"][0]["known_trials"], 4)
         self.assertEqual(self.records(), measured)
 
         # Fault33: a second run goes on; no schedule is tried twice.

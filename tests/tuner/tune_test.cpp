@@ -92,6 +92,7 @@ TEST_F(Tune, WithoutEffortTheDatabaseAnswers) {
   const auto known = run({.effort = Effort::None});
   ASSERT_TRUE(known) << known.error().message;
   EXPECT_EQ(known->ended, Ended::FromDatabase);
+  EXPECT_EQ(known->progress.known_trials, 4);
 }
 
 TEST_F(Tune, QuickEndsWhenTheNextMinuteIsWorthLittle) {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device_target.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace tw::runtime {
+namespace {
+
+constexpr int64_t oldest = 50;  // of the architectures that any toolkit of today knows
+
+void add(const std::string& name, std::vector<Target>& targets) {
+  if (auto target = parse_target(name)) targets.push_back(std::move(*target));
+}
+
+}  // namespace
+
+std::vector<Target> targets_of(const DeviceFacts& facts) {
+  std::vector<Target> targets;
+  if (!facts.architecture.starts_with("sm_")) {
+    add(facts.architecture, targets);
+    return targets;
+  }
+  const int64_t own = parse_int(facts.architecture.substr(3)).value_or(0);
+  add(fmt::format("cuda:sm_{}a", own), targets);
+  for (int64_t number = own; number >= oldest; --number)
+    add(fmt::format("cuda:sm_{}", number), targets);
+  return targets;
+}
+
+Target with_facts(Target target, const DeviceFacts& facts) {
+  target.cpu = facts.name;
+  // What a driver does not say stays as the architecture has it.
+  if (facts.multiprocessors > 0) target.cores = facts.multiprocessors;
+  if (facts.l2_bytes > 0) target.l2_bytes = facts.l2_bytes;
+  target.memory_bytes = facts.memory_bytes;
+  return target;
+}
+
+std::string gpu_text(const Target& target) {
+  return fmt::format("{}; {} multiprocessors; {} MiB; L2 {} KiB",
+                     target.cpu.empty() ? "unknown GPU" : target.cpu, target.cores,
+                     target.memory_bytes >> 20, target.l2_bytes >> 10);
+}
+
+}  // namespace tw::runtime

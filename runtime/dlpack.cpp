@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/dlpack.h"
+
+#include <dlpack/dlpack.h>
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tw::runtime {
+namespace {
+
+constexpr int most_axes = 64;
+constexpr uint8_t dlpack_bool = 6;  // since DLPack 0.8, which Debian's header is older than
+
+std::optional<DType> dtype_of(DLDataType type) {
+  switch (type.code << 8 | type.bits) {
+    case kDLFloat << 8 | 32:
+      return Float32;
+    case kDLFloat << 8 | 16:
+      return Float16;
+    case kDLBfloat << 8 | 16:
+      return BFloat16;
+    case kDLInt << 8 | 8:
+      return Int8;
+    case kDLUInt << 8 | 8:
+      return UInt8;
+    case kDLInt << 8 | 32:
+      return Int32;
+    case kDLInt << 8 | 64:
+      return Int64;
+    case dlpack_bool << 8 | 8:
+      return Bool;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// "CUDA device 1".
+std::string show(DLDevice device) {
+  switch (static_cast<int>(device.device_type)) {
+    case kDLCPU:
+      return "the processor";
+    case kDLCUDA:
+      return fmt::format("CUDA device {}", device.device_id);
+    case kDLCUDAHost:
+      return "the processor, pinned by CUDA";
+    case kDLCUDAManaged:
+      return "CUDA's managed memory";
+    case kDLOpenCL:
+      return fmt::format("OpenCL device {}", device.device_id);
+    default:
+      return fmt::format("DLPack's device type {}", static_cast<int>(device.device_type));
+  }
+}
+
+/// Where a kernel runs, and which memory it can use there.
+struct Place {
+  std::optional<DLDevice> own;   ///< of this index
+  std::vector<int> others = {};  ///< device types, of any index
+  std::string remedy;
+
+  bool reaches(DLDevice device) const {
+    for (const int other : others)
+      if (device.device_type == other) return true;
+    return own && device.device_type == own->device_type && device.device_id == own->device_id;
+  }
+};
+
+Place processor() {
+  return {{}, {kDLCPU, kDLCUDAHost, kDLCUDAManaged}, "the processor: copy it there"};
+}
+
+Place place_of(const Device& device) {
+  const bool cuda = device.facts().architecture.starts_with("sm_");
+  const DLDevice own{cuda ? kDLCUDA : kDLOpenCL, device.facts().index};
+  std::vector<int> others;
+  if (cuda) others = {kDLCUDAHost, kDLCUDAManaged};
+  return {own, std::move(others), show(own) + ": copy it there"};
+}
+
+/// The tensor, with its memory and offset apart.
+Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tensor,
+                             const Place& place) {
+  if (tensor == nullptr) return wrong_argument(argument, "no tensor given");
+  if (!place.reaches(tensor->device))
+    return wrong_argument(argument, fmt::format("a tensor on {} given, expected one on {}",
+                                                show(tensor->device), place.remedy));
+  if (tensor->dtype.lanes != 1)
+    return wrong_argument(
+        argument, fmt::format("elements of {} lanes given, expected 1", tensor->dtype.lanes));
+  const auto dtype = dtype_of(tensor->dtype);
+  if (!dtype)
+    return wrong_argument(
+        argument, fmt::format("elements of DLPack's type code {} with {} bits "
+                              "given, expected {}; convert the array",
+                              tensor->dtype.code, tensor->dtype.bits, to_string(argument.dtype)));
+  if (tensor->ndim < 0 || tensor->ndim > most_axes ||
+      (tensor->ndim > 0 && tensor->shape == nullptr))
+    return wrong_argument(
+        argument, fmt::format("rank {} and {} shape given, expected 0 to {} with as many extents",
+                              tensor->ndim, tensor->shape == nullptr ? "no" : "a", most_axes));
+  if (tensor->byte_offset > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    return wrong_argument(
+        argument, fmt::format("a byte offset of {} given: it leaves memory", tensor->byte_offset));
+  DeviceArray array{tensor->data, *dtype, {tensor->shape, tensor->shape + tensor->ndim}};
+  if (tensor->strides != nullptr)
+    array.strides.assign(tensor->strides, tensor->strides + tensor->ndim);
+  array.offset = static_cast<int64_t>(tensor->byte_offset);
+  return array;
+}
+
+Result<std::vector<DeviceArray>> arrays_of(const KernelInfo& info,
+                                           std::span<const void* const> tensors,
+                                           const Place& place) {
+  TW_RETURN_IF_ERROR(check_count(info, tensors.size()));
+  std::vector<DeviceArray> arrays;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    TW_TRY(DeviceArray array,
+           array_of(info.arguments[i], static_cast<const DLTensor*>(tensors[i]), place));
+    arrays.push_back(std::move(array));
+  }
+  return arrays;
+}
+
+/// The array API leaves 0 out, as libraries mean different streams by it.
+Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
+  if (stream == dlpack_own_queue) return DeviceStream();
+  const bool cuda = device.facts().architecture.starts_with("sm_");
+  if (stream < (cuda ? 1 : 3))
+    return fail(ErrorCode::Usage,
+                fmt::format("[dlpack] stream {} given, expected {}, or -1 for the device's own "
+                            "queue",
+                            stream,
+                            cuda ? "1 (CUDA's legacy default stream), 2 (the thread's own) or a "
+                                   "CUstream's address"
+                                 : "a cl_command_queue's address"));
+  return DeviceStream(reinterpret_cast<void*>(stream));
+}
+
+}  // namespace
+
+Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
+                   int threads) {
+  TW_TRY(auto arrays, arrays_of(kernel.info(), tensors, processor()));
+  std::vector<Buffer> buffers;
+  for (DeviceArray& array : arrays) {
+    char* const data = static_cast<char*>(array.memory);
+    buffers.push_back({data == nullptr ? nullptr : data + array.offset, array.dtype,
+                       std::move(array.shape), std::move(array.strides)});
+  }
+  return kernel.call(buffers, pool, threads);
+}
+
+Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
+                   int64_t stream) {
+  const Device& device = *kernel.device();
+  TW_TRY(const DeviceStream queue, stream_of(device, stream));
+  TW_TRY(const auto arrays, arrays_of(kernel.info(), tensors, place_of(device)));
+  return kernel.call_on(arrays, queue);
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Calls on tensors of other libraries (PyTorch, JAX, CuPy, NumPy), as DLPack describes them,
+// without a copy where they lie where the kernel runs.
+//
+//     const void* const tensors[] = {&a->dl_tensor, &b->dl_tensor, &c->dl_tensor};
+//     TW_RETURN_IF_ERROR(call_dlpack(kernel, tensors, stream));
+//
+// A tensor is a DLTensor*, of a DLManagedTensor or, since DLPack 1.0, a DLManagedTensorVersioned.
+// It is borrowed: the caller keeps it until the work has run and deletes it. One for each argument,
+// inputs first; what does not fit its argument is a Usage error that names it. Thread-safe.
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "runtime/device_kernel.h"
+#include "runtime/kernel.h"
+#include "runtime/thread_pool.h"
+
+namespace tw::runtime {
+
+/// As Kernel::call(), on memory that the processor reaches: its own, CUDA's pinned and managed.
+Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
+                   int threads = 0);
+
+/// As DeviceKernel::call_on(): of CUDA, memory of the kernel's device, pinned or managed; of
+/// OpenCL, memory of the device. `stream` is as in Python's array API: dlpack_own_queue, or of CUDA
+/// 1 (the legacy default stream), 2 (the thread's own) or a CUstream's address; of OpenCL a
+/// cl_command_queue's.
+Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
+                   int64_t stream);
+
+/// The device's own queue, synchronised with no stream: the tensors are ready, and the caller waits
+/// for the queue.
+inline constexpr int64_t dlpack_own_queue = -1;
+
+}  // namespace tw::runtime

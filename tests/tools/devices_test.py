@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program says of devices and does on them: OpenCL's as the machine has it, and a GPU that is a
+driver of our own. TW_FAKE_CUDA names that driver."""
+
+import fcntl
+import json
+import os
+import signal
+
+import program
+
+SCALE = "input a: f32[256]\nb: f32[i=256] = a[i] * 2.0\n"
+
+
+class Devices(program.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["POCL_CACHE_DIR"] = str(self.home)
+        (self.home / "scale.tw").write_text(SCALE)
+
+    def on_opencl(self, *arguments):
+        done = self.run_program(*arguments)
+        if "[opencl] no" in done.err:
+            self.skipTest("[SKIP] no OpenCL device")
+        self.assertEqual(done.returncode, 0, done.err)
+        return done
+
+    def with_a_gpu(self):
+        drivers = self.home / "drivers"
+        drivers.mkdir()
+        (drivers / "libcuda.so.1").symlink_to(os.environ["TW_FAKE_CUDA"])
+        self.environment["LD_LIBRARY_PATH"] = str(drivers)
+
+    def without_a_driver(self):
+        drivers = self.home / "none"
+        drivers.mkdir()
+        for name in ("libcuda.so.1", "libOpenCL.so.1"):
+            (drivers / name).write_text("no library")
+        self.environment["LD_LIBRARY_PATH"] = str(drivers)
+
+    def findings(self):
+        document = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db).out)
+        return {finding["name"]: finding for finding in document["findings"]}
+
+    def test_doctor_names_devices(self):
+        self.with_a_gpu()
+        findings = self.findings()
+        self.assertEqual(findings["cuda:0"]["text"],
+                         "Fake GPU, cuda:sm_90a, 132 multiprocessors, 1024 MiB, driver for CUDA 13.0")
+        self.assertTrue(findings["cuda:0"]["present"])
+        if "opencl" not in findings:
+            self.assertIn(", opencl, ", findings["opencl:0"]["text"])
+        if findings["nvrtc"]["present"]:
+            self.assertRegex(findings["nvrtc"]["text"], r"CUDA 1\d\.\d, .*libnvrtc.*, compiles for .*sm_80")
+
+    def test_doctor_without_devices_is_no_failure(self):
+        self.without_a_driver()
+        done = self.run_program("doctor", "--db", self.db)
+        for words in ("no NVIDIA driver", "no OpenCL"):
+            line = next(line for line in done.out.splitlines() if words in line)
+            self.assertTrue(line.startswith("-- "), line)
+        self.assertTrue(self.findings()["cuda"]["ok"])
+        self.assertFalse(self.findings()["opencl"]["present"])
+
+    def test_run_on_opencl(self):
+        document = json.loads(self.on_opencl("run", *program.SMALL, "--target", "opencl", "--format", "json").out)
+        self.assertEqual(document["target"], "opencl")
+        self.assertEqual(document["record"], "")
+        self.assertGreaterEqual(document["checked_elements"], 2)
+        self.assertLess(document["largest_error"], 1e-4)
+        self.assertGreater(document["latency_ns"], 0)
+        text = self.succeed("run", "--expr", "scale.tw", "--target", "opencl").out
+        for word in ("workload", "checked", "latency", "GFLOP/s", "multiprocessors"):
+            self.assertIn(word, text)
+
+    def test_run_takes_the_best_record_of_the_device(self):
+        self.on_opencl("tune", "--expr", "scale.tw", "--target", "opencl", "--trials", "2", "--budget", "30s",
+                       "--db", self.db, "--format", "json")
+        table = self.succeed("db", "query", "--db", self.db).out
+        self.assertIn("target", table.splitlines()[0])
+        self.assertIn(" opencl ", table)
+        known = self.json("db", "query", "--db", self.db, "--status", "ok", "--format", "json")["records"]
+        run = self.json("run", "--expr", "scale.tw", "--target", "opencl", "--db", self.db, "--format", "json")
+        self.assertIn(run["record"], [record["record"] for record in known])
+        again = self.json("run", run["record"][:16], "--db", self.db, "--format", "json")
+        self.assertEqual([again["target"], again["record"]], ["opencl", run["record"]])
+
+    def test_fault31_an_interrupt_ends_the_wait_for_a_device(self):
+        self.on_opencl("run", "--expr", "scale.tw", "--target", "opencl")
+        lock, queue = (os.open(f"/tmp/tilewright-opencl.{name}", os.O_RDONLY | os.O_CREAT, 0o644)
+                       for name in ("lock", "queue"))
+        self.addCleanup(os.close, lock)
+        self.addCleanup(os.close, queue)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = self.start("tune", "--expr", "scale.tw", "--target", "opencl", "--db", self.db)
+        self.addCleanup(process.kill)
+        self.assertIn("tuning ", process.stderr.readline())  # from here on it minds interrupts
+        while process.poll() is None:  # the first who waits for the device holds the queue
+            try:
+                fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(queue, fcntl.LOCK_UN)
+            except BlockingIOError:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(out, "")
+        self.assertIn("interrupted; to go on:", err)
+        self.assertNotIn("another tuner", err)
+
+    def test_fault50_run_without_a_driver(self):
+        self.without_a_driver()
+        for target, words in (("cuda", "no NVIDIA driver"), ("cuda:sm_80", "no NVIDIA driver"),
+                              ("opencl", "[opencl] no OpenCL")):
+            self.fail_with(7, "run", *program.SMALL, "--target", target, saying=(words,))
+
+
+if __name__ == "__main__":
+    program.main()
