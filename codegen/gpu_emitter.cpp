@@ -43,6 +43,7 @@ using schedules::Wait;
 
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
 constexpr int64_t shared_alignment = 16;           // of the widest vector access
+constexpr int64_t swizzled_alignment = 1024;       // of the longest period of a swizzle
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
@@ -104,6 +105,8 @@ class KernelPrinter : public CPrinter {
     for (const auto& argument : program_.arguments) parameters.push_back(parameter(argument));
     parameters.push_back(scratch_parameter());
     find_shared(*phase_.body);
+    // Each is a multiple of its own period, so those of longer ones leave the next aligned.
+    std::ranges::stable_sort(shared_, std::greater<>(), &Buffer::swizzle);
     place_shared(kernel);
     find_copies();
     together(*phase_.body, 1);
@@ -509,8 +512,15 @@ class CudaPrinter final : public KernelPrinter {
   std::string_view aligned() const override { return "__align__(16) "; }
   int64_t most_static_bytes() const override { return static_shared_bytes; }
   std::string declare_shared(const std::string& name, const Buffer& b) const override {
-    return fmt::format("__shared__ __align__({}) {} {}[{}];", shared_alignment,
-                       storage_type(b.type), name, std::max<int64_t>(1, b.elements()));
+    return fmt::format("__shared__ __align__({}) {} {}[{}];",
+                       b.swizzle > 0 ? swizzled_alignment : shared_alignment, storage_type(b.type),
+                       name, std::max<int64_t>(1, b.elements()));
+  }
+
+  /// 16 bytes change places as a whole, and so does any vector inside of them.
+  std::string placed(const Buffer& b, const std::string& index) const override {
+    if (b.swizzle == 0) return index;
+    return fmt::format("tw_swizzled<{}, {}>({})", b.swizzle, size_bytes(b.type), index);
   }
 
   static std::string vector_type(DType type, int64_t lanes) {

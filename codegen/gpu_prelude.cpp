@@ -79,13 +79,19 @@ constexpr Function shared_functions[] = {
   return v <= 0.0f ? 0 : v >= 255.0f ? 255 : (unsigned char)v;
 }
 )"},
+    // The place of an element of so many bytes in memory that is swizzled, by its dense index.
+    {"tw_swizzled<", R"(template <int swizzle, int bytes, typename Index>
+INLINE Index tw_swizzled(Index i) {
+  return i ^ ((i / (128 / bytes) & (swizzle / 16 - 1)) * (16 / bytes));
+}
+)"},
     {"tw_to_bool(", R"(INLINE unsigned char tw_to_bool(float v) { return v == v && v != 0.0f; }
 )"},
 };
 
 // The words that have another definition on the host.
 constexpr Function cuda_functions[] = {
-    {"tw_shared", R"(extern __shared__ uint4 tw_shared[];
+    {"tw_shared", R"(extern __shared__ __align__(1024) uint4 tw_shared[];
 )"},
     {"TW_NAN", R"(#define TW_NAN __int_as_float(0x7fffffff)
 )"},

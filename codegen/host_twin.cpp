@@ -337,8 +337,8 @@ class DynamicShared {
  private:
   static constexpr unsigned char canary = 0x5c;
   static constexpr size_t canaries = 64;
-  struct alignas(64) Line {
-    unsigned char bytes[64];
+  struct alignas(1024) Line {  // swizzles are of addresses
+    unsigned char bytes[1024];
   };
   size_t bytes_;
   std::vector<Line> memory_;

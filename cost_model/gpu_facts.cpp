@@ -432,6 +432,11 @@ class GpuPhaseWalk {
     return result;
   }
 
+  static Lanes swizzled(const Buffer& buffer, Lanes addresses) {
+    for (int64_t& at : addresses) at = buffer.swizzled(at);
+    return addresses;
+  }
+
   /// Bytes of one access of a thread: neighbours over the innermost vector or unrolled loop go
   /// together, up to 16 bytes, where every address is a multiple of that.
   int64_t width(const Buffer& buffer, const std::vector<Expr>& indices) const {
@@ -468,7 +473,7 @@ class GpuPhaseWalk {
       const auto at = addresses(buffer, indices, *rest);
       // A table's index may be anything.
       result.sectors += at ? sectors(*at, bytes, *rest) : rest->count();
-      result.bank_cycles += at ? bank_cycles(*at, bytes, *rest) : 1;
+      result.bank_cycles += at ? bank_cycles(swizzled(buffer, *at), bytes, *rest) : 1;
     }
     result.sectors /= std::max(1.0, seen);
     result.bank_cycles /= std::max(1.0, seen);

@@ -116,6 +116,15 @@ Status check_pipeline(const Nest& nest, const StageNest& s) {
   return {};
 }
 
+Status check_swizzles(const Phase& phase) {
+  for (const Buffer& buffer : local_buffers(*phase.body))
+    if (buffer.swizzle > 0 && buffer.scope != Scope::Shared)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[swizzle] '{}' is {}: only what threads share is swizzled",
+                              buffer.name, to_string(buffer.scope)));
+  return {};
+}
+
 /// A term of a reduction that is its identity where `condition` fails: the padding taps of a sum.
 struct GuardedTerm {
   Expr condition, value;
@@ -258,7 +267,7 @@ class Emitter {
 
   Buffer buffer_of(const StageNest& s, const NestLoop& l, const StageNest& producer) const {
     return {producer.result(), nest_.compute.type_of(producer.result()),
-            buffer_extents(nest_, producer), scope_at(s, l)};
+            buffer_extents(nest_, producer), scope_at(s, l), producer.swizzle};
   }
 
   static Block loop(const NestLoop& l, Block body) {
@@ -708,6 +717,7 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
   for (const StageNest& s : nest.stages) {
     if (s.at) continue;
     TW_TRY(Phase phase, emitter.phase(s));
+    TW_RETURN_IF_ERROR(check_swizzles(phase));
     auto resolved =
         resolve_guards(hoist_guards(*phase.body), phase.axes, limits.unrolled_statements);
     if (!resolved) return too_large(phase.name, limits);

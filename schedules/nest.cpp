@@ -684,6 +684,8 @@ Status run(Nest& nest, const Pad& s) {
   constexpr int64_t most_elements = 1024;
   TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
   if (stage->padding) return illegal(s.name, fmt::format("'{}' is padded already", s.stage));
+  if (stage->swizzle > 0)
+    return illegal(s.name, fmt::format("'{}' is swizzled: one or the other", s.stage));
   if (s.elements < 1 || s.elements > most_elements)
     return illegal(
         s.name, fmt::format("the padding has 1 to {} elements, not {}", most_elements, s.elements));
@@ -693,6 +695,23 @@ Status run(Nest& nest, const Pad& s) {
   if (axis == axes.end())
     return illegal(s.name, fmt::format("'{}' has no dimension for loop '{}'", s.stage, s.loop));
   stage->padding = {static_cast<size_t>(axis - axes.begin()), s.elements};
+  return {};
+}
+
+Status run(Nest& nest, const Swizzle& s) {
+  TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
+  if (s.bytes != 32 && s.bytes != 64 && s.bytes != 128)
+    return illegal(s.name, fmt::format("a swizzle is of 32, 64 or 128 bytes, not {}", s.bytes));
+  if (stage->swizzle > 0) return illegal(s.name, fmt::format("'{}' is swizzled already", s.stage));
+  if (stage->padding)
+    return illegal(s.name, fmt::format("'{}' is padded: one or the other", s.stage));
+  const int64_t period = 8 * s.bytes;
+  int64_t bytes = size_bytes(stage->stage.type);
+  for (const int64_t extent : stage->box_extent) bytes *= extent;
+  if (bytes % period != 0)
+    return illegal(s.name, fmt::format("'{}' has {} bytes, which are no multiple of {}", s.stage,
+                                       bytes, period));
+  stage->swizzle = static_cast<int>(s.bytes);
   return {};
 }
 

@@ -218,6 +218,19 @@ struct Pad {
     f(elements);
   }
 };
+/// In the shared buffer of a stage that cache_operand made, 16 bytes change places within 128 so
+/// that what is a row apart lies in different banks: as TMA and wgmma swizzle by 32, 64 or 128
+/// bytes (CU_TENSOR_MAP_SWIZZLE_128B). Values do not change, nor indices: see Buffer::swizzle.
+struct Swizzle {
+  static constexpr std::string_view name = "swizzle";
+  std::string stage;
+  int64_t bytes = 128;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(bytes);
+  }
+};
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces every factor-th element into
 /// `factor` partial results along a new last axis `axis.rf`, and the stage reduces those. Comes
 /// before any other step on the stage.
@@ -246,7 +259,7 @@ struct SetLayout {
 
 using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt,
                           Inline, Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Pad,
-                          Tensorize, Rfactor, SetLayout>;
+                          Swizzle, Tensorize, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

@@ -152,8 +152,9 @@ bind w@out c*r*s.1
 }
 
 /// Two warps, each of 2 x 2 tiles. `order` of a lane's neighbours in shared memory: along k, or
-/// across.
-Program tensor_gemm(const schedules::TensorTile& tile, bool along = true) {
+/// across. `more` steps come last.
+Program tensor_gemm(const schedules::TensorTile& tile, bool along = true,
+                    const std::string& more = "") {
   const DType type = tile.operand, sum = tile.accumulator;
   const std::string widen = type == sum ? "" : std::string(to_string(sum));
   const auto compute =
@@ -193,10 +194,10 @@ bind a@c m.1.1.1.1
 reorder b@c n.1.1.0 n.1.1.1 n.1.0 k.1.0 k.1.1
 bind b@c n.1.1.0
 bind b@c n.1.1.1
-)",
+{5})",
                                           2 * tile.depth, tile.depth,
                                           ordered("m.1.0 m.1.1.0 m.1.1.1.0 m.1.1.1.1"),
-                                          ordered("n.1.0 n.1.1.0 n.1.1.1"), tile.name)
+                                          ordered("n.1.0 n.1.1.0 n.1.1.1"), tile.name, more)
                                   .c_str());
 }
 
@@ -281,6 +282,75 @@ TEST(Nvrtc, CompilesTensorTiles) {
   expect_nvrtc_compiles(*nvrtc, tensor_tiles());
 }
 
+/// Elements of 1, 2 and 4 bytes, swizzled by each number of bytes, in one slot and in three, some
+/// of them in memory that the launch asks for.
+std::vector<GpuCase> swizzled_products() {
+  std::vector<GpuCase> cases;
+  for (const char* name : {"mma_m16n8k32_s8", "mma_m16n8k16_bf16", "mma_m16n8k8_3xtf32"})
+    for (const char* steps :
+         {"swizzle a@c 32\nswizzle b@c 128\n", "swizzle a@c 64\npipeline a@c 3\npipeline b@c 3\n",
+          "swizzle a@c 128\nswizzle b@c 64\npipeline a@c 4\npipeline b@c 4\n"}) {
+      const Program program = tensor_gemm(*schedules::find_tensor_tile(name), true, steps);
+      cases.push_back(
+          gpu_case(fmt::format("{} {}", name, steps), program, integer_inputs(program, 1), 4e-6));
+    }
+  return cases;
+}
+
+TEST(GpuEmitter, SwizzledBuffersAreAligned) {
+  const auto& tile = *schedules::find_tensor_tile("mma_m16n8k16_bf16");
+  const std::string text = text_of(tensor_gemm(tile, true, "swizzle b@c 64\n"));
+  EXPECT_THAT(text, HasSubstr("__shared__ __align__(1024) unsigned short b_c[512];"));
+  EXPECT_THAT(text, HasSubstr("__shared__ __align__(16) unsigned short a_c[2048];"));
+  EXPECT_THAT(text, HasSubstr("*(const uint2*)&b_c[tw_swizzled<64, 2>("));
+  EXPECT_LT(text.find("b_c[512]"), text.find("a_c[2048]"));
+  EXPECT_THAT(text_of(tensor_gemm(tile, true, "swizzle b@c 64\n"), GpuDialect::OpenCl),
+              AllOf(HasSubstr("__local ushort b_c[512];"), Not(HasSubstr("swizzled"))));
+}
+
+TEST(HostTwin, RunsSwizzledProducts) { expect_twins_agree(swizzled_products()); }
+
+TEST(OpenCl, RunsSwizzledProducts) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, swizzled_products());
+}
+
+TEST(Nvrtc, CompilesSwizzledProducts) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_nvrtc_compiles(*nvrtc, swizzled_products());
+}
+
+/// The element at each place of a buffer of 4 KiB, whose text is `tw_swizzled<...>(i)`.
+template <typename Element>
+void expect_swizzled(int swizzle) {
+  constexpr size_t count = 4096 / sizeof(Element);
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 1};
+  const std::string text = fmt::format(
+      R"(extern "C" __global__ void k(int* out, unsigned char* scratch) {{
+  for (int i = 0; i < {}; ++i) out[i] = tw_swizzled<{}, {}>(i);
+}}
+)",
+      count, swizzle, sizeof(Element));
+  std::vector<int> out(count);
+  const auto twin = HostTwin::compile(cuda_functions_for(text) + text, {"k"});
+  ASSERT_TRUE(twin) << twin.error().message;
+  ASSERT_TRUE(twin->launch(kernel, {out.data(), nullptr}));
+  const schedules::Buffer buffer{"b", Int8, {4096}, Scope::Shared, swizzle};
+  for (size_t i = 0; i < count; ++i)
+    ASSERT_EQ(out[i] * sizeof(Element),
+              static_cast<size_t>(buffer.swizzled(static_cast<int64_t>(i * sizeof(Element)))));
+}
+
+TEST(HostTwin, SwizzlesAsBuffersSay) {
+  for (const int swizzle : {32, 64, 128}) {
+    expect_swizzled<int8_t>(swizzle);
+    expect_swizzled<int16_t>(swizzle);
+    expect_swizzled<float>(swizzle);
+  }
+}
+
 TEST(GpuEmitter, SaysHowToLaunch) {
   const Program program = gemm();
   for (const GpuDialect dialect : {GpuDialect::Cuda, GpuDialect::OpenCl}) {
@@ -317,7 +387,7 @@ TEST(GpuEmitter, LargeSharedMemoryIsAskedForByTheLaunch) {
   EXPECT_EQ(kernel.shared_bytes, 64 << 10);
   EXPECT_EQ(emit_gpu(large, "k", GpuDialect::OpenCl)->kernels[0].dynamic_shared_bytes, 0);
   EXPECT_THAT(text_of(fits), Not(HasSubstr("tw_shared")));
-  EXPECT_THAT(text_of(large), HasSubstr("extern __shared__ uint4 tw_shared[];"));
+  EXPECT_THAT(text_of(large), HasSubstr("extern __shared__ __align__(1024) uint4 tw_shared[];"));
   const std::vector<GpuCase> cases = {gpu_case("large", large, integer_inputs(large, 1))};
   expect_twins_agree(cases);
 }

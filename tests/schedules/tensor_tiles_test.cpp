@@ -195,7 +195,8 @@ std::string verdict(const Parts& p) {
   body.push_back(dsl::is_int(p.condition, 1) ? tile : Stmt{If{p.condition, block({tile})}});
   const Block nest = {
       loop("r", p.rows, LoopKind::Thread, {loop("c", 4, LoopKind::Thread, std::move(body))})};
-  const Block all = {{Allocate{{"acc", Float32, {8, 4, 2, 2}, p.acc}, block(nest)}}};
+  const Buffer acc{"acc", Float32, {8, 4, 2, 2}, p.acc};
+  const Block all = {{Allocate{acc, block(nest)}}};
   const Status status = check_tensor_tiles({"p", {}, block(all)}, {});
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
 }
