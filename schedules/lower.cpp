@@ -277,8 +277,11 @@ class Emitter {
 
   /// Beside the sum, where a tensor tile's sums are cleared and written: a lane's neighbours are a
   /// vector.
-  static NestLoop beside_sum(NestLoop l) {
-    if (l.kind == LoopKind::Tensor) l.kind = l.tile ? LoopKind::Unrolled : LoopKind::Vector;
+  static NestLoop beside_sum(const StageNest& s, size_t i) {
+    NestLoop l = s.loops[i];
+    const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
+                                          s.loops.end(), [](const auto& o) { return o.reduction; });
+    if (l.kind == LoopKind::Tensor) l.kind = is_innermost ? LoopKind::Vector : LoopKind::Unrolled;
     l.tile = nullptr;
     return l;
   }
@@ -328,7 +331,7 @@ class Emitter {
     if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
     Block inner = loops(s, i + 1, with_reduction, leaf);
     return with_reduction ? around(s, s.loops[i], std::move(inner))
-                          : loop(beside_sum(s.loops[i]), std::move(inner));
+                          : loop(beside_sum(s, i), std::move(inner));
   }
 
   /// The stage's expression over loop variables, reads of placed stages made relative to their

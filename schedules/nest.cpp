@@ -634,16 +634,26 @@ Status run(Nest& nest, const Tensorize& s) {
   }
   TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
   const auto first = static_cast<size_t>(index);
-  if (first + 3 != stage->loops.size())
-    return illegal(s.name, fmt::format("'{}' is to be the third loop from within", s.loop));
-  const std::array<int64_t, 3> extents = {tile_part, tile_part, tile->depth};
+  std::vector<int64_t> extents = {tile_part, tile_part, tile->depth};
+  if (tile->is_of_warpgroup) {
+    const int64_t turns = first + 1 < stage->loops.size() ? stage->loops[first + 1].extent : 0;
+    if (!has_columns(*tile, turns * tile_columns))
+      return illegal(s.name, fmt::format("'{}' has no {} columns, 8 for each turn of the loop "
+                                         "inside of '{}'",
+                                         tile->name, turns * tile_columns, s.loop));
+    extents.insert(extents.begin() + 1, turns);
+  }
+  if (first + extents.size() != stage->loops.size())
+    return illegal(s.name, fmt::format("'{}' is to be the {} loop from within", s.loop,
+                                       tile->is_of_warpgroup ? "fourth" : "third"));
   for (size_t i = 0; i < extents.size(); ++i) {
     const NestLoop& loop = stage->loops[first + i];
-    if (loop.extent != extents[i] || loop.reduction != (i == 2))
-      return illegal(s.name, fmt::format("'{}' is loops of {} and {}, and of {} that reduces, not "
+    if (loop.extent != extents[i] || loop.reduction != (i + 1 == extents.size()))
+      return illegal(s.name, fmt::format("'{}' is loops of {}, and of {} that reduces, not "
                                          "'{}' of {}",
-                                         tile->name, tile_part, tile_part, tile->depth, loop.name,
-                                         loop.extent));
+                                         tile->name,
+                                         tile->is_of_warpgroup ? "2, columns / 8 and 2" : "2 and 2",
+                                         tile->depth, loop.name, loop.extent));
     if (loop.kind != LoopKind::Serial || loop.parallel)
       return illegal(
           s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or parallel", loop.name));

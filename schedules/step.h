@@ -180,7 +180,8 @@ struct CacheOperand {
   }
 };
 /// `loop` and the two inside of it, which are innermost, are a tensor tile (tensor_tiles.h): two of
-/// a lane's rows, two of its columns, and what is summed.
+/// a lane's rows, two of its columns, and what is summed. Of a warpgroup's tile it is three: eights
+/// of columns stand outside of a lane's two.
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
