@@ -243,7 +243,8 @@ std::string CPrinter::element(const Buffer& b, const std::vector<Expr>& indices)
     held.extents.push_back(b.extents[i]);
     kept.push_back(indices[i]);
   }
-  return fmt::format("{}[{}]", buffer_identifier(b.name), print(linear_index(held, kept)).text);
+  return fmt::format("{}[{}]", buffer_identifier(b.name),
+                     placed(b, print(linear_index(held, kept)).text));
 }
 
 // ---- expressions ----------------------------------------------------------------------------

@@ -54,6 +54,8 @@ class CPrinter {
   /// `is_last` of its block: what it declares may live until that ends.
   virtual void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) = 0;
   virtual void print_assign(const schedules::Assign& assign, int indent);
+  /// The index in memory of an element by its index in the dense buffer.
+  virtual std::string placed(const Buffer&, const std::string& index) const { return index; }
 
   // ---- what they share ----------------------------------------------------------------------
   void print(const Block& block, int indent);

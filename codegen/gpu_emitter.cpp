@@ -44,6 +44,7 @@ using schedules::Wait;
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
 constexpr int64_t shared_alignment = 16;           // of the widest vector access
 constexpr int warp_threads = 32;
+constexpr int64_t swizzled_alignment = 1024;  // of the longest period of a swizzle
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
@@ -109,8 +110,13 @@ class KernelPrinter : public CPrinter {
     for (const auto& argument : program_.arguments) parameters.push_back(parameter(argument));
     parameters.push_back(scratch_parameter());
     find_shared(*phase_.body);
+    // Each is a multiple of its own period, so those of longer ones leave the next aligned.
+    std::ranges::stable_sort(shared_, std::greater<>(), &Buffer::swizzle);
     place_shared(kernel);
     find_copies();
+    schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
+      runs_warpgroups_ |= has_warpgroups() && is_of_warpgroup(stmt);
+    });
     together(*phase_.body, 1);
     return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
                        counted(kernel.blocks, "block"), counted(threads_, "thread"), head(),
@@ -140,6 +146,8 @@ class KernelPrinter : public CPrinter {
   virtual bool print_tile(const TensorNest&, int) { return false; }
   /// Whether threads of a warp can hand values of the type to each other.
   virtual bool can_shuffle(DType) const { return false; }
+  /// Whether warpgroups compute their tiles by instructions, which run on while threads do.
+  virtual bool has_warpgroups() const { return false; }
   /// Those of the prelude, in groups that are committed and waited for; else they are made at once.
   virtual bool has_asynchronous_copies() const = 0;
 
@@ -266,7 +274,7 @@ class KernelPrinter : public CPrinter {
       const Stmt& stmt = block[i];
       const Loop* loop = stmt.as<Loop>();
       if (stmt.as<Barrier>()) {
-        if (threads_ > 1) line(indent, std::string(barrier()));
+        if (threads_ > 1) print_barrier(indent);
       } else if (stmt.as<Commit>() || stmt.as<Wait>()) {
         print_order(stmt, indent);
       } else if (loop && loop->kind == LoopKind::Thread) {
@@ -288,6 +296,13 @@ class KernelPrinter : public CPrinter {
         print_allocate(*stmt.as<Allocate>(), i + 1 == block.size(), indent);
       }
     }
+  }
+
+  /// The instructions of warpgroups read memory past the caches of threads' stores and copies: each
+  /// thread that has written orders its own before the barrier.
+  void print_barrier(int indent) {
+    if (runs_warpgroups_) line(indent, "tw_fence_async();");
+    line(indent, std::string(barrier()));
   }
 
   /// Of copies; where all are made at once there is nothing to order.
@@ -389,6 +404,7 @@ class KernelPrinter : public CPrinter {
   // ---- loops and vectors --------------------------------------------------------------------
 
   void print_loop(const Loop& loop, int indent) override {
+    if (runs_warpgroups_ && group_.empty() && is_group(loop)) return print_group(loop, indent);
     if (loop.kind == LoopKind::Vector &&
         (print_vectors(loop, indent) || print_scatter(loop, indent)))
       return;
@@ -402,6 +418,35 @@ class KernelPrinter : public CPrinter {
     line(indent, for_head(loop) + " {");
     print_body(*loop.body, indent + 1);
     line(indent, "}");
+  }
+
+  static bool is_of_warpgroup(const Stmt& stmt) {
+    const Loop* loop = stmt.as<Loop>();
+    return loop && loop->tile && loop->tile->is_of_warpgroup;
+  }
+  /// Tiles of warpgroups, and nothing else.
+  static bool is_group(const Loop& loop) {
+    if (loop.tile) return loop.tile->is_of_warpgroup;
+    return !loop.body->empty() && std::ranges::all_of(*loop.body, [](const Stmt& s) {
+      const Loop* inner = s.as<Loop>();
+      return inner && is_group(*inner);
+    });
+  }
+
+  /// Instructions that run one after the other, while their threads wait for the last of them:
+  ///   tw_wgmma_fence(acc); ... tw_wgmma_m64n128k16_bf16(acc, ...); ... tw_wgmma_wait(acc);
+  void print_group(const Loop& loop, int indent) {
+    schedules::for_each(Block{{loop}}, [&](const Stmt& stmt) {
+      if (is_of_warpgroup(stmt))
+        group_.insert(schedules::tensor_nest(*stmt.as<Loop>(), *nest_)->sum->buffer);
+    });
+    for (const std::string& sums : group_)
+      line(indent, fmt::format("tw_wgmma_fence({});", buffer_identifier(sums)));
+    print_loop(loop, indent);
+    line(indent, "tw_wgmma_commit();");
+    for (const std::string& sums : group_)
+      line(indent, fmt::format("tw_wgmma_wait({});", buffer_identifier(sums)));
+    group_.clear();
   }
 
   /// What an iteration of a pipeline reads, `k % 3`; none where that is no division.
@@ -547,6 +592,8 @@ class KernelPrinter : public CPrinter {
   const int64_t threads_;
   const ThreadNest* nest_ = nullptr;  // that is being printed
   bool is_together_ = true, uses_thread_ = false, has_copies_to_order_ = false;
+  bool runs_warpgroups_ = false;
+  std::set<std::string> group_;  // the sums of the instructions that are being printed, not awaited
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
   std::set<std::string> as_vectors_;
@@ -577,8 +624,15 @@ class CudaPrinter final : public KernelPrinter {
   std::string_view aligned() const override { return "__align__(16) "; }
   int64_t most_static_bytes() const override { return static_shared_bytes; }
   std::string declare_shared(const std::string& name, const Buffer& b) const override {
-    return fmt::format("__shared__ __align__({}) {} {}[{}];", shared_alignment,
-                       storage_type(b.type), name, std::max<int64_t>(1, b.elements()));
+    return fmt::format("__shared__ __align__({}) {} {}[{}];",
+                       b.swizzle > 0 ? swizzled_alignment : shared_alignment, storage_type(b.type),
+                       name, std::max<int64_t>(1, b.elements()));
+  }
+
+  /// 16 bytes change places as a whole, and so does any vector inside of them.
+  std::string placed(const Buffer& b, const std::string& index) const override {
+    if (b.swizzle == 0) return index;
+    return fmt::format("tw_swizzled<{}, {}>({})", b.swizzle, size_bytes(b.type), index);
   }
 
   static std::string vector_type(DType type, int64_t lanes) {
@@ -625,6 +679,7 @@ class CudaPrinter final : public KernelPrinter {
   ///   tw_mma_m16n8k8_tf32(acc[0], acc[1], acc[2], acc[3], tw_a0.x, tw_a1.x, tw_a0.y, ...);
   bool print_tile(const TensorNest& nest, int indent) override {
     const TensorTile& tile = *nest.tile;
+    if (tile.is_of_warpgroup) return print_warpgroup(nest, indent);
     const Expr i = lane_number();
     line(indent, "{");
     declare_factors("tw_a0", tile, *nest.by_row, row_indices(nest, Expr(0), i), indent + 1);
@@ -642,6 +697,34 @@ class CudaPrinter final : public KernelPrinter {
                                  tile.name, sums));
     line(indent, "}");
     return true;
+  }
+
+  bool has_warpgroups() const override { return true; }
+
+  /// The instruction, with the first of a thread's sums, and descriptors of what it reads:
+  ///   tw_wgmma_m64n128k16_bf16(&acc[0], tw_descriptor<128>(&a[...]), tw_descriptor<128>(&b[...]));
+  bool print_warpgroup(const TensorNest& nest, int indent) {
+    std::vector<Expr> sums = nest.sum->indices;
+    for (const Loop* loop : {nest.part, nest.columns, nest.column})
+      sums = dsl::substitute(sums, {{loop->variable, Expr(0)}});
+    line(indent, fmt::format("{}(&{}, {}, {});", warpgroup_function(nest),
+                             element(buffer(nest.sum->buffer), sums),
+                             descriptor(nest.by_row->tensor, first_of_rows(nest)),
+                             descriptor(nest.by_column->tensor, first_of_columns(nest))));
+    return true;
+  }
+
+  /// "tw_wgmma_m64n128k16_bf16" of the tile "wgmma_m64k16_bf16".
+  static std::string warpgroup_function(const TensorNest& nest) {
+    std::string name = fmt::format("tw_{}", nest.tile->name);
+    return name.insert(name.find('k'), fmt::format("n{}", schedules::columns_of(nest)));
+  }
+
+  /// The hardware swizzles addresses itself.
+  std::string descriptor(const std::string& name, const std::vector<Expr>& first) {
+    Buffer dense = buffer(name);
+    dense.swizzle = 0;
+    return fmt::format("tw_descriptor<{}>(&{})", buffer(name).swizzle, element(dense, first));
   }
 
   /// Two registers of 32 bits. `indices` are of one element, by its number.

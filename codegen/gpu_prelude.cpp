@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
+#include <set>
 #include <span>
+#include <vector>
 
+#include "base/result.h"
 #include "codegen/c_prelude.h"
 
 namespace tw::codegen {
@@ -79,13 +83,19 @@ constexpr Function shared_functions[] = {
   return v <= 0.0f ? 0 : v >= 255.0f ? 255 : (unsigned char)v;
 }
 )"},
+    // The place of an element of so many bytes in memory that is swizzled, by its dense index.
+    {"tw_swizzled<", R"(template <int swizzle, int bytes, typename Index>
+INLINE Index tw_swizzled(Index i) {
+  return i ^ ((i / (128 / bytes) & (swizzle / 16 - 1)) * (16 / bytes));
+}
+)"},
     {"tw_to_bool(", R"(INLINE unsigned char tw_to_bool(float v) { return v == v && v != 0.0f; }
 )"},
 };
 
 // The words that have another definition on the host.
 constexpr Function cuda_functions[] = {
-    {"tw_shared", R"(extern __shared__ uint4 tw_shared[];
+    {"tw_shared", R"(extern __shared__ __align__(1024) uint4 tw_shared[];
 )"},
     {"TW_NAN", R"(#define TW_NAN __int_as_float(0x7fffffff)
 )"},
@@ -249,6 +259,53 @@ constexpr Function tile_instructions[] = {
 )"},
 };
 
+// A matrix in shared memory, as instructions of a warpgroup take it: where it begins, the step
+// from eight of its rows to the next eight, both in 16 bytes, and how it is swizzled; the step
+// between columns of such eights has no meaning then (PTX ISA, "Matrix Descriptor Format").
+constexpr Function descriptor_functions[] = {
+    {"tw_descriptor<", R"(template <int swizzle>
+INLINE ULONG tw_descriptor(const void* first) {
+  const ULONG mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+  return (tw_shared_address(first) & 0x3ffff) >> 4 | (ULONG)1 << 16 |
+         (ULONG)(8 * swizzle / 16) << 32 | mode << 62;
+}
+)"},
+};
+
+// That sums pass through the fence and the wait keeps the compiler from moving what makes or uses
+// them in between, where the registers are the instructions'.
+constexpr Function warpgroup_functions[] = {
+    {"tw_descriptor<", R"(INLINE ULONG tw_shared_address(const void* in) {
+  return (ULONG)__cvta_generic_to_shared(in);
+}
+)"},
+    {"tw_fence_async(", R"(INLINE void tw_fence_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+)"},
+    {"tw_wgmma_fence(",
+     R"(INLINE void tw_wgmma_pass(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+INLINE void tw_wgmma_pass(int& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+template <typename Sum, int count>
+INLINE void tw_wgmma_fence(Sum (&sums)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) tw_wgmma_pass(sums[i]);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+)"},
+    {"tw_wgmma_commit(", R"(INLINE void tw_wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+)"},
+    {"tw_wgmma_wait(", R"(template <typename Sum, int count>
+INLINE void tw_wgmma_wait(Sum (&sums)[count]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < count; ++i) tw_wgmma_pass(sums[i]);
+}
+)"},
+};
+
 constexpr Function opencl_functions[] = {
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   return vload_half(0, (const half*)&bits);
@@ -339,6 +396,16 @@ std::string in_words(std::string_view text, Words dialect) {
   return result;
 }
 
+/// "a, b, ..." in lines of eight.
+std::string wrapped(const std::vector<std::string>& items, std::string_view line_break) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += i % 8 == 0 ? line_break : ", ";
+    text += items[i];
+  }
+  return text;
+}
+
 std::string functions_for(std::string_view body, std::span<const Function> functions,
                           Words dialect) {
   std::string text;
@@ -348,13 +415,59 @@ std::string functions_for(std::string_view body, std::span<const Function> funct
   return text;
 }
 
+/// The call `tw_wgmma_m64n128k16_bf16(sums, a, b)` of any number of columns. A lane's sums are its
+/// row's neighbours in pairs, then those of the row eight further down; the instruction has them
+/// pair by pair.
+std::string warpgroup_instruction(const std::string& name) {
+  int columns = 0, depth = 0;
+  char type[8] = "";
+  TW_CHECK(std::sscanf(name.c_str(), "tw_wgmma_m64n%dk%d_%7s", &columns, &depth, type) == 3);
+  const std::string operand = type;
+  const bool is_integer = operand == "s8";
+  const int count = columns / 2;
+  std::vector<std::string> registers, sums;
+  for (int i = 0; i < count; ++i) {
+    registers.push_back(fmt::format("%{}", i));
+    sums.push_back(fmt::format("\"+{}\"(d[{}])", is_integer ? "r" : "f",
+                               i / 2 % 2 * count / 2 + i / 4 * 2 + i % 2));
+  }
+  // Accumulates; factors are not negated, and of 16 bits not transposed.
+  const std::string_view flags = is_integer ? "p" : operand == "tf32" ? "p, 1, 1" : "p, 1, 1, 0, 0";
+  return fmt::format(R"(INLINE void {}({}* d, ULONG a, ULONG b) {{
+  asm volatile(
+      "{{.reg .pred p; setp.eq.u32 p, 0, 0; "
+      "wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} "
+      "{{{}}}, "
+      "%{}, %{}, {};}}"
+      : {}
+      : "l"(a), "l"(b));
+}}
+)",
+                     name, is_integer ? "int" : "float", columns, depth, is_integer ? "s32" : "f32",
+                     operand, operand, wrapped(registers, ", \"\n      \""), count, count + 1,
+                     flags, wrapped(sums, ",\n        "));
+}
+
+std::string warpgroup_instructions_for(std::string_view body) {
+  constexpr std::string_view prefix = "tw_wgmma_m64n";
+  std::set<std::string> names;
+  for (size_t at = body.find(prefix); at != std::string_view::npos; at = body.find(prefix, at + 1))
+    names.emplace(body.substr(at, body.find('(', at) - at));
+  std::string text;
+  for (const std::string& name : names) text += in_words(warpgroup_instruction(name), cuda_words);
+  return text;
+}
+
 }  // namespace
 
 std::string cuda_functions_for(std::string_view body) {
   const std::string tiles = functions_for(body, tile_functions, cuda_words);
   const std::string own = functions_for(body, cuda_functions, cuda_words) +
-                          functions_for(tiles + std::string(body), tile_instructions, cuda_words);
+                          functions_for(tiles + std::string(body), tile_instructions, cuda_words) +
+                          functions_for(body, warpgroup_functions, cuda_words) +
+                          warpgroup_instructions_for(body);
   std::string text = functions_for(body, shared_functions, cuda_words) +
+                     functions_for(body, descriptor_functions, cuda_words) +
                      functions_for(tiles, tile_parts, cuda_words) + tiles;
   if (!own.empty()) text.insert(0, fmt::format("#ifndef TW_HOST_TWIN\n{}#endif\n", own));
   return text.empty() ? text : text + "\n";

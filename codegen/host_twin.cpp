@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "base/random.h"
 #include "codegen/c_prelude.h"
@@ -32,7 +33,7 @@ constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
 #define __launch_bounds__(threads, blocks)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("tw_shared_arrays")))
-#define __syncthreads() tw_barrier(__LINE__)
+#define __syncthreads() (tw_pass_fence(), tw_barrier(__LINE__))
 #define TW_NAN __builtin_nanf("")
 #define TW_INFINITY __builtin_inff()
 
@@ -47,7 +48,8 @@ extern "C" {
 struct tw_index { unsigned x; };
 tw_index blockIdx, threadIdx;
 void (*tw_barrier)(int line);
-void (*tw_warp_barrier)(int line);
+void (*tw_warp_barrier)(int line, int threads);
+void (*tw_fail)(const char* what);
 void (*tw_defer)(void* to, const void* value, int bytes);
 void (*tw_commit)();
 void (*tw_wait_for)(int pending);
@@ -56,6 +58,16 @@ extern unsigned char __start_tw_shared_arrays[] __attribute__((weak));
 extern unsigned char __stop_tw_shared_arrays[] __attribute__((weak));
 unsigned char* tw_shared_begin() { return __start_tw_shared_arrays; }
 unsigned char* tw_shared_end() { return __stop_tw_shared_arrays; }
+int64_t tw_dynamic_bytes;
+}
+
+// Whether each thread has ordered its stores before instructions of a warpgroup that come after the
+// next barrier, and after the last one.
+static bool tw_fenced[1024], tw_may_read[1024];
+static inline void tw_fence_async() { tw_fenced[threadIdx.x] = true; }
+static inline void tw_pass_fence() {
+  tw_may_read[threadIdx.x] = tw_fenced[threadIdx.x];
+  tw_fenced[threadIdx.x] = false;
 }
 
 static inline unsigned __float_as_uint(float value) {
@@ -73,9 +85,9 @@ static inline float __uint_as_float(unsigned bits) {
 template <typename T> static T tw_shuffle(T value, int mask) {
   static T values[1024];
   values[threadIdx.x] = value;
-  tw_warp_barrier(3);
+  tw_warp_barrier(7, 32);
   const T other = values[threadIdx.x ^ (unsigned)mask];
-  tw_warp_barrier(4);
+  tw_warp_barrier(8, 32);
   return other;
 }
 
@@ -115,7 +127,7 @@ static void tw_mma(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
   const unsigned own[6] = {a0, a1, a2, a3, b0, b1};
   memcpy(tw_factors[threadIdx.x], own, sizeof own);
-  tw_warp_barrier(1);
+  tw_warp_barrier(1, 32);
   Sum* const sums[4] = {&c0, &c1, &c2, &c3};
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
@@ -126,7 +138,7 @@ static void tw_mma(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,
       tw_add(*sums[i], element(a, k % packed) * element(b, k % packed));
     }
   }
-  tw_warp_barrier(2);
+  tw_warp_barrier(2, 32);
 }
 
 #define TW_MMA(name, Sum, packed, element)                                                        static inline void name(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,                                   unsigned a2, unsigned a3, unsigned b0, unsigned b1) {                     tw_mma<packed>(c0, c1, c2, c3, a0, a1, a2, a3, b0, b1,                                                         [](unsigned bits, unsigned i) { return element; });                            }
@@ -135,6 +147,194 @@ TW_MMA(tw_mma_tf32, float, 1, __uint_as_float(bits & ~0x1fffu))
 TW_MMA(tw_mma_m16n8k16_f16, float, 2, tw_from_f16((unsigned short)(bits >> 16 * i)))
 TW_MMA(tw_mma_m16n8k16_bf16, float, 2, __uint_as_float(bits >> 16 * i << 16))
 TW_MMA(tw_mma_m16n8k32_s8, int, 4, (int)(signed char)(bits >> 8 * i))
+
+)";
+
+// Instructions of a warpgroup read shared memory by descriptors and swizzle its addresses, as the
+// hardware does (PTX ISA, "Matrix Descriptor Format" and "Shared Memory Matrix Layout"), and they
+// run when their threads wait for them: until then there is a pattern in place of the sums.
+constexpr std::string_view warpgroup_prelude = R"(
+#include <stdlib.h>
+
+// An address in 256 KiB, the numbers that descriptors hold, and where these begin.
+static unsigned char* tw_window[1 << 14];
+static inline unsigned long long tw_shared_address(const void* in) {
+  unsigned char* const p = (unsigned char*)in;
+  const bool is_fixed = p >= tw_shared_begin() && p < tw_shared_end();
+  const size_t at = p - (is_fixed ? tw_shared_begin() : tw_shared);
+  tw_window[(at & 0x3ffff) >> 4] = p - (at & 0x3ffff);
+  return at;
+}
+
+// Outside of functions that are inline: the loader has one such array for all libraries.
+static const unsigned char tw_nothing[16] = {};
+
+struct tw_matrix {
+  unsigned long long bits;
+  // `bytes` of a row from `byte` on, which lie next to each other.
+  const unsigned char* at(unsigned row, unsigned byte, unsigned bytes) const {
+    const unsigned start = (bits & 0x3fff) << 4, eight_rows = (bits >> 32 & 0x3fff) << 4;
+    const unsigned mode = bits >> 62, swizzle = mode == 1 ? 128 : mode == 2 ? 64 : 32;
+    unsigned char* const window = tw_window[bits & 0x3fff];
+    unsigned a = start + row / 8 * eight_rows + row % 8 * swizzle + byte;
+    a ^= (a >> 7 & (swizzle / 16 - 1)) << 4;
+    const unsigned char* const p = window + a;
+    const bool is_fixed = p >= tw_shared_begin() && p + bytes <= tw_shared_end();
+    const bool is_asked_for = p >= tw_shared && p + bytes <= tw_shared + tw_dynamic_bytes;
+    if (mode != 0 && window && (bits >> 49 & 7) == 0 && (is_fixed || is_asked_for)) return p;
+    tw_fail("a matrix of an instruction of a warpgroup is not in shared memory, swizzled");
+    return tw_nothing;
+  }
+};
+
+// What a thread has begun and not waited for.
+struct tw_instruction {
+  void (*run)(void* sums, tw_matrix a, tw_matrix b, unsigned thread);
+  void* sums;  // where they are kept
+  tw_matrix a, b;
+  bool is_committed;
+};
+struct tw_kept {
+  void* of;
+  size_t bytes;
+  unsigned char sums[512];
+};
+struct tw_queue {
+  tw_instruction instructions[256];
+  tw_kept kept[16];
+  int instruction_count, kept_count;
+  bool is_fenced;
+};
+static tw_queue* tw_queues[1024];
+static tw_queue& tw_own_queue() {
+  tw_queue*& queue = tw_queues[threadIdx.x];
+  if (!queue) queue = (tw_queue*)calloc(1, sizeof(tw_queue));
+  return *queue;
+}
+extern "C" void tw_begin_block() {
+  for (tw_queue*& queue : tw_queues) {
+    free(queue);
+    queue = nullptr;
+  }
+  memset(tw_fenced, 0, sizeof tw_fenced);
+  memset(tw_may_read, 0, sizeof tw_may_read);
+}
+
+static void* tw_keep(tw_queue& queue, void* sums, size_t bytes) {
+  for (int i = 0; i < queue.kept_count; ++i)
+    if (queue.kept[i].of == sums) return queue.kept[i].sums;
+  if (queue.kept_count == 16) {
+    tw_fail("a thread waits for the sums of 16 instructions of a warpgroup at once");
+    queue.kept_count = 0;
+  }
+  tw_kept& kept = queue.kept[queue.kept_count++];
+  kept.of = sums;
+  kept.bytes = bytes;
+  memcpy(kept.sums, sums, bytes);
+  memset(sums, 0xff, bytes);
+  return kept.sums;
+}
+
+static unsigned long long tw_descriptors[1024][2];
+static void tw_issue(tw_instruction instruction, void* sums, size_t bytes) {
+  const unsigned thread = threadIdx.x, first = thread / 128 * 128;
+  tw_queue& queue = tw_own_queue();
+  tw_descriptors[thread][0] = instruction.a.bits;
+  tw_descriptors[thread][1] = instruction.b.bits;
+  tw_warp_barrier(3, 128);
+  if (memcmp(tw_descriptors[thread], tw_descriptors[first], sizeof tw_descriptors[first]))
+    tw_fail("threads of a warpgroup have different matrices");
+  if (!queue.is_fenced) tw_fail("an instruction of a warpgroup before tw_wgmma_fence");
+  if (!tw_may_read[thread])
+    tw_fail("an instruction of a warpgroup without tw_fence_async before the last barrier");
+  if (queue.instruction_count == 256) {
+    tw_fail("a thread waits for 256 instructions of a warpgroup at once");
+    queue.instruction_count = 0;
+  }
+  instruction.sums = tw_keep(queue, sums, bytes);
+  queue.instructions[queue.instruction_count++] = instruction;
+  tw_warp_barrier(4, 128);
+}
+
+template <typename Sum, int count>
+static void tw_wgmma_fence(Sum (&)[count]) { tw_own_queue().is_fenced = true; }
+static inline void tw_wgmma_commit() {
+  tw_queue& queue = tw_own_queue();
+  for (int i = 0; i < queue.instruction_count; ++i) queue.instructions[i].is_committed = true;
+}
+// What has not been committed is not waited for: its sums stay a pattern.
+template <typename Sum, int count>
+static void tw_wgmma_wait(Sum (&)[count]) {
+  tw_warp_barrier(5, 128);
+  tw_queue& queue = tw_own_queue();
+  queue.is_fenced = false;
+  if (queue.instruction_count > 0 && !queue.instructions[queue.instruction_count - 1].is_committed)
+    return;
+  for (int i = 0; i < queue.instruction_count; ++i) {
+    const tw_instruction& each = queue.instructions[i];
+    each.run(each.sums, each.a, each.b, threadIdx.x % 128);
+  }
+  for (int i = 0; i < queue.kept_count; ++i)
+    memcpy(queue.kept[i].of, queue.kept[i].sums, queue.kept[i].bytes);
+  queue.instruction_count = queue.kept_count = 0;
+  tw_warp_barrier(6, 128);
+}
+
+struct tw_f16 {
+  using sum = float;
+  enum { bytes = 2 };
+  static float element(const unsigned char* p) {
+    return tw_from_f16((unsigned short)(p[0] | p[1] << 8));
+  }
+};
+struct tw_bf16 {
+  using sum = float;
+  enum { bytes = 2 };
+  static float element(const unsigned char* p) {
+    return __uint_as_float((unsigned)(p[0] | p[1] << 8) << 16);
+  }
+};
+struct tw_tf32 {
+  using sum = float;
+  enum { bytes = 4 };
+  static float element(const unsigned char* p) {
+    unsigned bits;
+    memcpy(&bits, p, sizeof bits);
+    return __uint_as_float(bits & ~0x1fffu);
+  }
+};
+struct tw_s8 {
+  using sum = int;
+  enum { bytes = 1 };
+  static int element(const unsigned char* p) { return (signed char)*p; }
+};
+
+// Of 64 rows a warp has 16, and a lane two of them, eight apart (PTX ISA, "Register Fragments for
+// wgmma.mma_async"); its sums of the first come first.
+template <int columns, typename Type>
+static void tw_wgmma_run(void* sums, tw_matrix a, tw_matrix b, unsigned thread) {
+  constexpr unsigned terms = 32 / Type::bytes, pairs = columns / 8;
+  const unsigned warp = thread / 32, lane = thread % 32;
+  auto* const d = (typename Type::sum*)sums;
+  typename Type::sum rows[2][terms];
+  for (unsigned h = 0; h < 2; ++h)
+    for (unsigned k = 0; k < terms; ++k)
+      rows[h][k] = Type::element(
+          a.at(warp * 16 + h * 8 + lane / 4, k * Type::bytes, Type::bytes));
+  for (unsigned j = 0; j < pairs; ++j)
+    for (unsigned e = 0; e < 2; ++e)
+      for (unsigned k = 0; k < terms; ++k) {
+        const auto term =
+            Type::element(b.at(j * 8 + lane % 4 * 2 + e, k * Type::bytes, Type::bytes));
+        for (unsigned h = 0; h < 2; ++h)
+          tw_add(d[h * 2 * pairs + j * 2 + e], rows[h][k] * term);
+      }
+}
+template <int columns, typename Type>
+static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned long long b) {
+  tw_issue({tw_wgmma_run<columns, Type>, nullptr, {a}, {b}, false}, sums,
+           columns / 2 * sizeof *sums);
+}
 
 )";
 
@@ -169,6 +369,8 @@ class Block {
     for (bool all_done = false; !all_done;) {
       for (const size_t thread : order())
         if (fibers_[thread].may_run) resume(thread);
+      if (!fault_.empty())
+        return fail(ErrorCode::Invalid, fmt::format("[host twin] {}", std::exchange(fault_, {})));
       TW_TRY(const bool some_go_on, release_warps());
       if (some_go_on) continue;
       TW_RETURN_IF_ERROR(check_arrivals());
@@ -179,9 +381,13 @@ class Block {
   }
 
   /// What __syncthreads() calls.
-  static void arrive(int line) { wait(line, false); }
-  /// What an instruction of a warp calls.
-  static void arrive_in_warp(int line) { wait(line, true); }
+  static void arrive(int line) { wait(line, 0); }
+  /// What an instruction of a warp calls, or of a warpgroup.
+  static void arrive_in_warp(int line, int threads) { wait(line, static_cast<size_t>(threads)); }
+  /// What an instruction calls that cannot do what it is to.
+  static void fault(const char* what) {
+    if (running_->fault_.empty()) running_->fault_ = what;
+  }
 
   /// What tw_copy_async() calls: the copy is made when the thread waits for its group, and until
   /// then there is a pattern in its place.
@@ -215,19 +421,19 @@ class Block {
   };
   struct Fiber {
     ucontext_t context;
-    int line = 0;             ///< of the barrier where it waits
-    bool is_of_warp = false;  ///< that barrier
+    int line = 0;      ///< of the barrier where it waits
+    size_t meets = 0;  ///< threads of that barrier: of a warp or warpgroup, or 0: of all
     bool may_run = true;
     std::vector<Copy> copies;  ///< on their way
     int committed = 0;         ///< groups
   };
   static Fiber& running() { return running_->fibers_[running_->current_]; }
 
-  static void wait(int line, bool is_of_warp) {
+  static void wait(int line, size_t meets) {
     Block& block = *running_;
     Fiber& fiber = block.fibers_[block.current_];
     fiber.line = line;
-    fiber.is_of_warp = is_of_warp;
+    fiber.meets = meets;
     swapcontext(&fiber.context, &block.scheduler_);
   }
 
@@ -235,7 +441,7 @@ class Block {
     Block& block = *running_;
     block.call_(block.arguments_);
     block.fibers_[block.current_].line = done;
-    block.fibers_[block.current_].is_of_warp = false;
+    block.fibers_[block.current_].meets = 0;
     // Returns to the scheduler, by uc_link.
   }
 
@@ -258,26 +464,28 @@ class Block {
     swapcontext(&scheduler_, &fibers_[thread].context);
   }
 
-  /// Lets the warps go on all of whose lanes wait for each other; whether there are any. A barrier
-  /// of a warp that some of its lanes do not reach is an error.
+  /// Lets the warps and warpgroups go on all of whose lanes wait for each other; whether there are
+  /// any. A barrier that some of the lanes do not reach is an error.
   Result<bool> release_warps() {
     bool any = false;
-    for (size_t first = 0; first < fibers_.size(); first += warp) {
-      const auto begin = fibers_.begin() + static_cast<ptrdiff_t>(first);
-      const auto end = begin + static_cast<ptrdiff_t>(std::min(warp, fibers_.size() - first));
-      if (std::none_of(begin, end, [](const Fiber& fiber) { return fiber.is_of_warp; })) continue;
-      if (end - begin != static_cast<ptrdiff_t>(warp) ||
-          std::any_of(begin, end, [&](const Fiber& fiber) {
-            return !fiber.is_of_warp || fiber.line != begin->line;
-          }))
-        return fail(
-            ErrorCode::Invalid,
-            fmt::format("[host twin] an instruction of a warp that not all lanes of threads "
-                        "{} to {} reach",
-                        first, first + warp - 1));
-      for (auto fiber = begin; fiber != end; ++fiber) {
-        fiber->may_run = true;
-        fiber->is_of_warp = false;
+    for (size_t thread = 0; thread < fibers_.size(); ++thread) {
+      const size_t meets = fibers_[thread].meets;
+      if (meets == 0) continue;
+      const size_t first = thread / meets * meets, end = std::min(first + meets, fibers_.size());
+      const bool all_meet =
+          end - first == meets &&
+          std::all_of(fibers_.begin() + static_cast<ptrdiff_t>(first),
+                      fibers_.begin() + static_cast<ptrdiff_t>(end), [&](const Fiber& fiber) {
+                        return fiber.meets == meets && fiber.line == fibers_[thread].line;
+                      });
+      if (!all_meet)
+        return fail(ErrorCode::Invalid,
+                    fmt::format("[host twin] an instruction of a {} that not all lanes of threads "
+                                "{} to {} reach",
+                                meets == warp ? "warp" : "warpgroup", first, first + meets - 1));
+      for (size_t other = first; other < end; ++other) {
+        fibers_[other].may_run = true;
+        fibers_[other].meets = 0;
       }
       any = true;
     }
@@ -306,6 +514,7 @@ class Block {
   char* stacks_ = nullptr;
   ucontext_t scheduler_;
   size_t current_ = 0;
+  std::string fault_;
 };
 
 thread_local Block* Block::running_ = nullptr;
@@ -347,8 +556,8 @@ class DynamicShared {
  private:
   static constexpr unsigned char canary = 0x5c;
   static constexpr size_t canaries = 64;
-  struct alignas(64) Line {
-    unsigned char bytes[64];
+  struct alignas(1024) Line {  // swizzles are of addresses
+    unsigned char bytes[1024];
   };
   size_t bytes_;
   std::vector<Line> memory_;
@@ -366,10 +575,31 @@ struct HostTwin::Module {
   }
 };
 
+namespace {
+
+/// One a type and number of columns.
+std::string warpgroup_functions() {
+  std::string text;
+  for (const auto& [type, sum] : {std::pair("f16", "float"), std::pair("bf16", "float"),
+                                  std::pair("tf32", "float"), std::pair("s8", "int")}) {
+    const int terms = std::string_view(type) == "s8"     ? 32
+                      : std::string_view(type) == "tf32" ? 8
+                                                         : 16;
+    for (int columns = 16; columns <= 256; columns += 8)
+      text += fmt::format(
+          "static inline void tw_wgmma_m64n{0}k{1}_{2}({3}* d, unsigned long long a, unsigned long "
+          "long b) {{ tw_wgmma<{0}, tw_{2}>(d, a, b); }}\n",
+          columns, terms, type, sum);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string_view host_twin_prelude() {
-  static const std::string text = std::string(prelude) +
-                                  c_functions_for("tw_from_f16( tw_to_f16(") +
-                                  std::string(tensor_prelude);
+  static const std::string text =
+      std::string(prelude) + c_functions_for("tw_from_f16( tw_to_f16(") +
+      std::string(tensor_prelude) + std::string(warpgroup_prelude) + warpgroup_functions();
   return text;
 }
 
@@ -403,7 +633,10 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   TW_TRY(Index* const block_index, module_->find<Index>("blockIdx"));
   TW_TRY(Index* const thread_index, module_->find<Index>("threadIdx"));
   TW_TRY(auto* const barrier, module_->find<void (*)(int)>("tw_barrier"));
-  TW_TRY(auto* const warp_barrier, module_->find<void (*)(int)>("tw_warp_barrier"));
+  TW_TRY(auto* const warp_barrier, module_->find<void (*)(int, int)>("tw_warp_barrier"));
+  TW_TRY(auto* const fault, module_->find<void (*)(const char*)>("tw_fail"));
+  TW_TRY(auto* const begin_block, module_->find<void()>("tw_begin_block"));
+  TW_TRY(auto* const dynamic_bytes, module_->find<int64_t>("tw_dynamic_bytes"));
   TW_TRY(auto* const defer, module_->find<void (*)(void*, const void*, int)>("tw_defer"));
   TW_TRY(auto* const commit, module_->find<void (*)()>("tw_commit"));
   TW_TRY(auto* const wait_for, module_->find<void (*)(int)>("tw_wait_for"));
@@ -414,7 +647,9 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   DynamicShared shared(kernel.dynamic_shared_bytes);
   *dynamic = shared.data();
   *barrier = Block::arrive;
+  *dynamic_bytes = kernel.dynamic_shared_bytes;
   *warp_barrier = Block::arrive_in_warp;
+  *fault = Block::fault;
   *defer = Block::defer;
   *commit = Block::commit;
   *wait_for = Block::wait_for;
@@ -422,6 +657,7 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   Order blocks(static_cast<size_t>(kernel.blocks), options);
   Order threads(static_cast<size_t>(kernel.threads), options);
   for (const size_t number : blocks.next()) {
+    begin_block();
     std::fill(begin(), end(), options.poison);
     shared.fill(options.poison);
     block_index->x = static_cast<unsigned>(number);

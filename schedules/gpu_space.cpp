@@ -82,7 +82,7 @@ std::vector<const TensorTile*> tiles_for(const StagePlan& plan, const Stage& sta
   for (const TensorTile& tile : tensor_tiles()) {
     // The last bits of an f32.
     const bool is_exact = tile.input_error <= 0x1p-20;
-    if (is_exact && sums_products_of(stage, tile) &&
+    if (is_exact && !tile.is_of_warpgroup && sums_products_of(stage, tile) &&
         gpu_architecture(target) >= tile.least_architecture && rows >= tile_rows &&
         columns >= tile_columns && length >= tile.depth)
       tiles.push_back(&tile);

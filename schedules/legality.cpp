@@ -140,6 +140,7 @@ Limits limits_of(const Target& target) {
   Limits limits;
   if (!target.is_gpu()) return limits;
   limits.gpu_architecture = gpu_architecture(target);
+  limits.architecture_specific = target.gpu.ends_with('a');
   limits.threads = target.block.threads;
   limits.shared_bytes = target.block.shared_bytes;
   return limits;

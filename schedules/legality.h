@@ -15,6 +15,7 @@ struct Limits {
   int64_t shared_bytes = 48 << 10;     ///< between the threads of a task
   int64_t thread_bytes = 4 << 10;      ///< of one thread, in registers or on its stack
   int gpu_architecture = 0;            ///< 80: sm_80; 0: tensor tiles run as loops, any does
+  bool architecture_specific = false;  ///< sm_90a, which has more than sm_90
 };
 
 /// 90 of "sm_90a"; 0 of a target that has no such name.

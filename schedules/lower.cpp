@@ -116,6 +116,15 @@ Status check_pipeline(const Nest& nest, const StageNest& s) {
   return {};
 }
 
+Status check_swizzles(const Phase& phase) {
+  for (const Buffer& buffer : local_buffers(*phase.body))
+    if (buffer.swizzle > 0 && buffer.scope != Scope::Shared)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[swizzle] '{}' is {}: only what threads share is swizzled",
+                              buffer.name, to_string(buffer.scope)));
+  return {};
+}
+
 /// A term of a reduction that is its identity where `condition` fails: the padding taps of a sum.
 struct GuardedTerm {
   Expr condition, value;
@@ -258,7 +267,7 @@ class Emitter {
 
   Buffer buffer_of(const StageNest& s, const NestLoop& l, const StageNest& producer) const {
     return {producer.result(), nest_.compute.type_of(producer.result()),
-            buffer_extents(nest_, producer), scope_at(s, l)};
+            buffer_extents(nest_, producer), scope_at(s, l), producer.swizzle};
   }
 
   static Block loop(const NestLoop& l, Block body) {
@@ -268,8 +277,11 @@ class Emitter {
 
   /// Beside the sum, where a tensor tile's sums are cleared and written: a lane's neighbours are a
   /// vector.
-  static NestLoop beside_sum(NestLoop l) {
-    if (l.kind == LoopKind::Tensor) l.kind = l.tile ? LoopKind::Unrolled : LoopKind::Vector;
+  static NestLoop beside_sum(const StageNest& s, size_t i) {
+    NestLoop l = s.loops[i];
+    const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
+                                          s.loops.end(), [](const auto& o) { return o.reduction; });
+    if (l.kind == LoopKind::Tensor) l.kind = is_innermost ? LoopKind::Vector : LoopKind::Unrolled;
     l.tile = nullptr;
     return l;
   }
@@ -319,7 +331,7 @@ class Emitter {
     if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
     Block inner = loops(s, i + 1, with_reduction, leaf);
     return with_reduction ? around(s, s.loops[i], std::move(inner))
-                          : loop(beside_sum(s.loops[i]), std::move(inner));
+                          : loop(beside_sum(s, i), std::move(inner));
   }
 
   /// The stage's expression over loop variables, reads of placed stages made relative to their
@@ -708,6 +720,7 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
   for (const StageNest& s : nest.stages) {
     if (s.at) continue;
     TW_TRY(Phase phase, emitter.phase(s));
+    TW_RETURN_IF_ERROR(check_swizzles(phase));
     auto resolved =
         resolve_guards(hoist_guards(*phase.body), phase.axes, limits.unrolled_statements);
     if (!resolved) return too_large(phase.name, limits);

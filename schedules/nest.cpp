@@ -645,16 +645,26 @@ Status run(Nest& nest, const Tensorize& s) {
   }
   TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
   const auto first = static_cast<size_t>(index);
-  if (first + 3 != stage->loops.size())
-    return illegal(s.name, fmt::format("'{}' is to be the third loop from within", s.loop));
-  const std::array<int64_t, 3> extents = {tile_part, tile_part, tile->depth};
+  std::vector<int64_t> extents = {tile_part, tile_part, tile->depth};
+  if (tile->is_of_warpgroup) {
+    const int64_t turns = first + 1 < stage->loops.size() ? stage->loops[first + 1].extent : 0;
+    if (!has_columns(*tile, turns * tile_columns))
+      return illegal(s.name, fmt::format("'{}' has no {} columns, 8 for each turn of the loop "
+                                         "inside of '{}'",
+                                         tile->name, turns * tile_columns, s.loop));
+    extents.insert(extents.begin() + 1, turns);
+  }
+  if (first + extents.size() != stage->loops.size())
+    return illegal(s.name, fmt::format("'{}' is to be the {} loop from within", s.loop,
+                                       tile->is_of_warpgroup ? "fourth" : "third"));
   for (size_t i = 0; i < extents.size(); ++i) {
     const NestLoop& loop = stage->loops[first + i];
-    if (loop.extent != extents[i] || loop.reduction != (i == 2))
-      return illegal(s.name, fmt::format("'{}' is loops of {} and {}, and of {} that reduces, not "
+    if (loop.extent != extents[i] || loop.reduction != (i + 1 == extents.size()))
+      return illegal(s.name, fmt::format("'{}' is loops of {}, and of {} that reduces, not "
                                          "'{}' of {}",
-                                         tile->name, tile_part, tile_part, tile->depth, loop.name,
-                                         loop.extent));
+                                         tile->name,
+                                         tile->is_of_warpgroup ? "2, columns / 8 and 2" : "2 and 2",
+                                         tile->depth, loop.name, loop.extent));
     if (loop.kind != LoopKind::Serial || loop.parallel)
       return illegal(
           s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or parallel", loop.name));
@@ -695,6 +705,8 @@ Status run(Nest& nest, const Pad& s) {
   constexpr int64_t most_elements = 1024;
   TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
   if (stage->padding) return illegal(s.name, fmt::format("'{}' is padded already", s.stage));
+  if (stage->swizzle > 0)
+    return illegal(s.name, fmt::format("'{}' is swizzled: one or the other", s.stage));
   if (s.elements < 1 || s.elements > most_elements)
     return illegal(
         s.name, fmt::format("the padding has 1 to {} elements, not {}", most_elements, s.elements));
@@ -704,6 +716,23 @@ Status run(Nest& nest, const Pad& s) {
   if (axis == axes.end())
     return illegal(s.name, fmt::format("'{}' has no dimension for loop '{}'", s.stage, s.loop));
   stage->padding = {static_cast<size_t>(axis - axes.begin()), s.elements};
+  return {};
+}
+
+Status run(Nest& nest, const Swizzle& s) {
+  TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
+  if (s.bytes != 32 && s.bytes != 64 && s.bytes != 128)
+    return illegal(s.name, fmt::format("a swizzle is of 32, 64 or 128 bytes, not {}", s.bytes));
+  if (stage->swizzle > 0) return illegal(s.name, fmt::format("'{}' is swizzled already", s.stage));
+  if (stage->padding)
+    return illegal(s.name, fmt::format("'{}' is padded: one or the other", s.stage));
+  const int64_t period = 8 * s.bytes;
+  int64_t bytes = size_bytes(stage->stage.type);
+  for (const int64_t extent : stage->box_extent) bytes *= extent;
+  if (bytes % period != 0)
+    return illegal(s.name, fmt::format("'{}' has {} bytes, which are no multiple of {}", s.stage,
+                                       bytes, period));
+  stage->swizzle = static_cast<int>(s.bytes);
   return {};
 }
 

@@ -53,6 +53,7 @@ struct StageNest {
     int64_t elements;
   };
   std::optional<Padding> padding;
+  int swizzle = 0;  ///< of its buffer
 
   struct Cache {
     std::string loop;

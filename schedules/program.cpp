@@ -63,8 +63,9 @@ void print(const Stmt& stmt, int indent, std::string& out) {
     out += pad(indent) + print_assign(*assign) + "\n";
   } else if (const Allocate* allocate = stmt.as<Allocate>()) {
     const Buffer& buffer = allocate->buffer;
-    out += fmt::format("{}{}: {} {}[{}]\n", pad(indent), buffer.name, to_string(buffer.scope),
-                       tw::to_string(buffer.type), shape_text(buffer.extents));
+    out += fmt::format("{}{}: {} {}[{}]{}\n", pad(indent), buffer.name, to_string(buffer.scope),
+                       tw::to_string(buffer.type), shape_text(buffer.extents),
+                       buffer.swizzle > 0 ? fmt::format(" swizzled {}", buffer.swizzle) : "");
     print(*allocate->body, indent, out);
   } else if (const Wait* wait = stmt.as<Wait>()) {
     out += fmt::format("{}wait {}\n", pad(indent), wait->pending);
@@ -91,7 +92,7 @@ size_t hash_of(const std::string& text) { return std::hash<std::string>()(text);
 
 size_t hash_of(const Buffer& buffer) {
   size_t h = mix(hash_of(buffer.name), static_cast<size_t>(buffer.type));
-  h = mix(h, static_cast<size_t>(buffer.scope));
+  h = mix(mix(h, static_cast<size_t>(buffer.scope)), static_cast<size_t>(buffer.swizzle));
   for (const int64_t extent : buffer.extents) h = mix(h, static_cast<size_t>(extent));
   return h;
 }

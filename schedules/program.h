@@ -49,9 +49,18 @@ struct Buffer {
   DType type = Float32;
   std::vector<int64_t> extents;
   Scope scope = Scope::Argument;
+  /// Of Shared buffers, 32, 64 or 128: on a GPU an element lies at swizzled(its dense byte), from a
+  /// multiple of swizzle_period() on. 0: where it does in dense memory.
+  int swizzle = 0;
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * size_bytes(type); }
+  /// The bytes after which a swizzle repeats; the buffer has a multiple of them. 1 without one.
+  int64_t swizzle_period() const { return swizzle > 0 ? 8 * swizzle : 1; }
+  /// What CU_TENSOR_MAP_SWIZZLE_32B, 64B and 128B make of an address.
+  int64_t swizzled(int64_t byte) const {
+    return swizzle > 0 ? byte ^ ((byte >> 7 & (swizzle / 16 - 1)) << 4) : byte;
+  }
 };
 
 /// A kernel argument: its buffer, and how that storage relates to the logical tensor.

@@ -83,6 +83,9 @@ Schedule Schedule::pipeline(std::string stage, int64_t depth) const {
 Schedule Schedule::pad(std::string stage, std::string loop, int64_t elements) const {
   return then(Pad{std::move(stage), std::move(loop), elements});
 }
+Schedule Schedule::swizzle(std::string stage, int64_t bytes) const {
+  return then(Swizzle{std::move(stage), bytes});
+}
 Schedule Schedule::rfactor(std::string stage, std::string axis, int64_t factor,
                            Partition partition) const {
   return then(Rfactor{std::move(stage), std::move(axis), factor, partition});

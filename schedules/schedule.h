@@ -59,6 +59,7 @@ class Schedule {
   Schedule tensorize(std::string stage, std::string loop, std::string tile) const;
   Schedule pipeline(std::string stage, int64_t depth) const;
   Schedule pad(std::string stage, std::string loop, int64_t elements) const;
+  Schedule swizzle(std::string stage, int64_t bytes) const;
   Schedule rfactor(std::string stage, std::string axis, int64_t factor,
                    Partition partition = Partition::Interleaved) const;
   Schedule set_layout(std::string tensor, std::string layout) const;

@@ -188,7 +188,8 @@ struct CacheOperand {
   }
 };
 /// `loop` and the two inside of it, which are innermost, are a tensor tile (tensor_tiles.h): two of
-/// a lane's rows, two of its columns, and what is summed.
+/// a lane's rows, two of its columns, and what is summed. Of a warpgroup's tile it is three: eights
+/// of columns stand outside of a lane's two.
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
@@ -226,6 +227,19 @@ struct Pad {
     f(elements);
   }
 };
+/// In the shared buffer of a stage that cache_operand made, 16 bytes change places within 128 so
+/// that what is a row apart lies in different banks: as TMA and wgmma swizzle by 32, 64 or 128
+/// bytes (CU_TENSOR_MAP_SWIZZLE_128B). Values do not change, nor indices: see Buffer::swizzle.
+struct Swizzle {
+  static constexpr std::string_view name = "swizzle";
+  std::string stage;
+  int64_t bytes = 128;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+    f(bytes);
+  }
+};
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces to `factor` partial results
 /// along a new axis `axis_rf`, the last of interleaved ones and the first of blocks, and the stage
 /// reduces those. Comes before any other step on the stage.
@@ -256,7 +270,7 @@ struct SetLayout {
 
 using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt,
                           Inline, Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Pad,
-                          Tensorize, Rfactor, SetLayout>;
+                          Swizzle, Tensorize, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

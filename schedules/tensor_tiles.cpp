@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "schedules/affine.h"
 #include "schedules/legality.h"
 
 namespace tw::schedules {
@@ -24,6 +26,11 @@ constexpr TensorTile rows[] = {
     {"mma_m16n8k16_f16", Float16, Float32, 16, 1, 80, 0},
     {"mma_m16n8k16_bf16", BFloat16, Float32, 16, 1, 80, 0},
     {"mma_m16n8k32_s8", Int8, Int32, 32, 1, 80, 0},
+    // Columns are as its loops say. Of an f32 the instruction drops what a tf32 has no bits for.
+    {"wgmma_m64k8_tf32", Float32, Float32, 8, 1, 90, 0x1p-10, true},
+    {"wgmma_m64k16_f16", Float16, Float32, 16, 1, 90, 0, true},
+    {"wgmma_m64k16_bf16", BFloat16, Float32, 16, 1, 90, 0, true},
+    {"wgmma_m64k32_s8", Int8, Int32, 32, 1, 90, 0, true},
 };
 
 tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
@@ -45,11 +52,25 @@ bool uses(const std::vector<Expr>& indices, const std::string& variable) {
                      [&](const Expr& index) { return dsl::uses_var(index, variable); });
 }
 
+int64_t turns(const Loop& loop) { return *dsl::as_int(loop.end); }
+
+bool is_variable_of(const Expr& index, const Loop& loop) {
+  const dsl::Var* v = index.as<dsl::Var>();
+  return v && v->name == loop.variable;
+}
+
 /// A factor that is an element of memory, widened where its type is narrower than the sum's.
 const dsl::Read* as_factor(const Expr& factor, const TensorTile& tile) {
   const dsl::Cast* cast = factor.as<dsl::Cast>();
   const dsl::Read* read = (cast ? cast->a : factor).as<dsl::Read>();
   return read && read->type == tile.operand && factor.type() == tile.accumulator ? read : nullptr;
+}
+
+std::string no_such_columns(const TensorTile& tile, const Loop& columns) {
+  return fmt::format("{} has 16 columns, 8 for each turn of '{}', up to {}{}, not {} turns",
+                     tile.name, columns.variable, most_warpgroup_columns,
+                     tile.operand == Int8 ? ", beyond 32 by sixteens" : "",
+                     dsl::to_string(columns.end));
 }
 
 class TileChecker {
@@ -65,7 +86,7 @@ class TileChecker {
   Status check(const Stmt& stmt) {
     if (const Loop* loop = stmt.as<Loop>()) return check_loop(*loop, stmt);
     if (const Allocate* allocate = stmt.as<Allocate>()) {
-      scopes_[allocate->buffer.name] = allocate->buffer.scope;
+      buffers_[allocate->buffer.name] = &allocate->buffer;
       return check(*allocate->body);
     }
     const If* branch = stmt.as<If>();
@@ -73,9 +94,12 @@ class TileChecker {
   }
 
   Status check_loop(const Loop& loop, const Stmt& stmt) {
+    const auto end = dsl::as_int(loop.end);
+    last_[loop.variable] = dsl::is_int(loop.begin, 0) && end ? *end - 1 : unknown;
     if (loop.kind == LoopKind::Thread && !threads_) {
       const ThreadNest nest = thread_nest(loop);
       threads_ = &nest;
+      for (const Loop* l : nest.loops) last_[l->variable] = turns(*l) - 1;
       written_ = written_in(*nest.loops.back()->body);
       const Status status = check(*nest.loops.back()->body);
       threads_ = nullptr;
@@ -97,27 +121,124 @@ class TileChecker {
   Status check_tile(const Loop& loop, const Stmt& stmt) {
     if (!loop.tile) return illegal("a loop of a tensor tile stands outside of one", stmt);
     const TensorTile& tile = *loop.tile;
-    if (limits_.gpu_architecture > 0 && limits_.gpu_architecture < tile.least_architecture)
-      return illegal(fmt::format("{} is of sm_{} and newer, the target is sm_{}", tile.name,
-                                 tile.least_architecture, limits_.gpu_architecture),
-                     stmt);
+    if (limits_.gpu_architecture > 0 &&
+        !has_tile(tile, limits_.gpu_architecture, limits_.architecture_specific))
+      return illegal(
+          fmt::format("{} is of sm_{}, the target is sm_{}{}", tile.name,
+                      tile.is_of_warpgroup ? fmt::format("{}a alone", tile.least_architecture)
+                                           : fmt::format("{} and newer", tile.least_architecture),
+                      limits_.gpu_architecture, limits_.architecture_specific ? "a" : ""),
+          stmt);
     if (!threads_)
       return illegal(fmt::format("{} is computed by threads: bind loops around it", tile.name),
                      stmt);
     TW_TRY(const TensorNest nest, tensor_nest(loop, *threads_));
     for (const Expr& expr : decide_)
-      for (const std::string& lane : {nest.lane_row, nest.lane_column})
+      for (const std::string& lane : {nest.lane_row, nest.lane_column, nest.warp})
         if (dsl::uses_var(expr, lane) || reads_own(expr))
-          return illegal(fmt::format("{} is computed by all lanes of a warp, but {} decides which",
-                                     tile.name, dsl::to_string(expr)),
-                         stmt);
+          return illegal(
+              fmt::format("{} is computed by all lanes of a warp{}, but {} decides which",
+                          tile.name, nest.warp.empty() ? "" : "group", dsl::to_string(expr)),
+              stmt);
     if (!is_own(nest.sum->buffer))
       return illegal(fmt::format("'{}' takes the sums of {}, which are a thread's own: cache_write",
                                  nest.sum->buffer, tile.name),
                      stmt);
     for (const dsl::Read* factor : {nest.by_row, nest.by_column})
       TW_RETURN_IF_ERROR(check_factor(tile, *factor, stmt));
+    return tile.is_of_warpgroup ? check_warpgroup(nest, stmt) : Status{};
+  }
+
+  /// What its instruction reads, and what it takes for the sums of a thread.
+  Status check_warpgroup(const TensorNest& nest, const Stmt& stmt) const {
+    const Buffer& sums = *buffers_.at(nest.sum->buffer);
+    const std::vector<Expr>& at = nest.sum->indices;
+    const std::array<const Loop*, 3> inner = {nest.part, nest.columns, nest.column};
+    bool is_dense = at.size() >= inner.size();
+    for (size_t i = 0; is_dense && i < at.size(); ++i) {
+      const size_t left = at.size() - i;
+      const Loop* loop = left <= inner.size() ? inner[inner.size() - left] : nullptr;
+      is_dense = loop ? is_variable_of(at[i], *loop) && sums.extents[i] == turns(*loop)
+                      : std::none_of(inner.begin(), inner.end(), [&](const Loop* l) {
+                          return dsl::uses_var(at[i], l->variable);
+                        });
+    }
+    if (!is_dense)
+      return illegal(fmt::format("a thread's sums of {} are '{}', '{}' and '{}' of '{}', innermost",
+                                 nest.tile->name, nest.part->variable, nest.columns->variable,
+                                 nest.column->variable, sums.name),
+                     stmt);
+    // The step from one to the next, in rows.
+    TW_RETURN_IF_ERROR(check_rows(
+        nest, *nest.by_row,
+        {{nest.warp, tile_rows}, {nest.part->variable, lane_rows}, {nest.lane_row, 1}}, stmt));
+    return check_rows(nest, *nest.by_column,
+                      {{nest.columns->variable, tile_columns},
+                       {nest.lane_column, tile_part},
+                       {nest.column->variable, 1}},
+                      stmt);
+  }
+
+  struct RowLoop {
+    std::string variable;
+    int64_t rows;
+  };
+
+  /// Rows as long as the swizzle lie one after the other, from where it begins anew; a tile's terms
+  /// are some of a row's.
+  Status check_rows(const TensorNest& nest, const dsl::Read& factor,
+                    const std::vector<RowLoop>& loops, const Stmt& stmt) const {
+    const auto found = buffers_.find(factor.tensor);
+    const Buffer* b = found == buffers_.end() ? nullptr : found->second;
+    const auto wrong = [&](const std::string& what) {
+      return illegal(
+          fmt::format("{} reads '{}' from shared memory: {}", nest.tile->name, factor.tensor, what),
+          stmt);
+    };
+    if (!b || b->scope != Scope::Shared) return wrong("cache_operand outside of the threads");
+    if (b->swizzle == 0) return wrong("swizzle it by the bytes of a row");
+    const int64_t row = b->swizzle / size_bytes(b->type), depth = nest.tile->depth;
+    Affine at = address(*b, factor.indices);
+    const auto takes = [&](const std::string& variable, int64_t step) {
+      const int64_t coefficient = at.coefficient(dsl::var(variable));
+      at.add(dsl::var(variable), -coefficient);
+      return coefficient == step;
+    };
+    bool is_plain = takes(nest.depth->variable, 1);
+    for (const RowLoop& loop : loops) is_plain = takes(loop.variable, loop.rows * row) && is_plain;
+    if (!is_plain)
+      return wrong(fmt::format("rows of {} elements, one after the other, with '{}' innermost", row,
+                               nest.depth->variable));
+    // Before the tile: whole periods, and terms of the same rows.
+    const int64_t period = b->swizzle_period() / size_bytes(b->type);
+    int64_t terms = at.constant % period;
+    bool is_aligned = at.constant >= 0 && terms % depth == 0;
+    for (const Affine::Term& term : at.terms) {
+      for (const Loop* l : {nest.part, nest.columns, nest.column, nest.depth})
+        is_aligned = is_aligned && !dsl::uses_var(term.atom, l->variable);
+      for (const std::string& lane : {nest.warp, nest.lane_row, nest.lane_column})
+        is_aligned = is_aligned && !dsl::uses_var(term.atom, lane);
+      if (term.coefficient % period == 0) continue;
+      const dsl::Var* v = term.atom.as<dsl::Var>();
+      const auto last = v ? last_.find(v->name) : last_.end();
+      is_aligned = is_aligned && last != last_.end() && last->second != unknown &&
+                   term.coefficient > 0 && term.coefficient % depth == 0;
+      if (is_aligned) terms += term.coefficient * last->second;
+    }
+    if (!is_aligned || terms + depth > row)
+      return wrong(fmt::format("a tile begins at a multiple of {} rows, and of {} terms in them",
+                               lane_rows, depth));
     return {};
+  }
+
+  static Affine address(const Buffer& b, const std::vector<Expr>& indices) {
+    Affine at;
+    int64_t stride = 1;
+    for (size_t d = indices.size(); d > 0; --d) {
+      at.add(to_affine(indices[d - 1]), stride);
+      stride *= b.extents[d - 1];
+    }
+    return at;
   }
 
   /// Other lanes take part in what this one reads.
@@ -142,9 +263,9 @@ class TileChecker {
   }
 
   bool is_own(const std::string& buffer) const {
-    const auto found = scopes_.find(buffer);
-    return found != scopes_.end() &&
-           (found->second == Scope::Local || found->second == Scope::Register);
+    const auto found = buffers_.find(buffer);
+    return found != buffers_.end() &&
+           (found->second->scope == Scope::Local || found->second->scope == Scope::Register);
   }
 
   bool reads_own(const Expr& expr) const {
@@ -165,9 +286,11 @@ class TileChecker {
 
   const Limits& limits_;
   const ThreadNest* threads_ = nullptr;
-  std::map<std::string, Scope> scopes_;
-  std::set<std::string> written_;  ///< in the nest
-  std::vector<Expr> decide_;       ///< bounds and conditions around, inside of the nest
+  static constexpr int64_t unknown = -1;
+  std::map<std::string, const Buffer*> buffers_;  ///< of the phase
+  std::map<std::string, int64_t> last_;           ///< value of a loop's variable, from 0 on
+  std::set<std::string> written_;                 ///< in the nest
+  std::vector<Expr> decide_;  ///< bounds and conditions around, inside of the nest
 };
 
 }  // namespace
@@ -179,15 +302,34 @@ const TensorTile* find_tensor_tile(std::string_view name) {
   return row == std::end(rows) ? nullptr : row;
 }
 
+bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a) {
+  return tile.is_of_warpgroup ? architecture == tile.least_architecture && is_variant_a
+                              : architecture >= tile.least_architecture;
+}
+
+bool has_columns(const TensorTile& tile, int64_t columns) {
+  // Of integers, beyond 32 only each second one (PTX ISA, "Asynchronous Warpgroup Level Matrix").
+  const int64_t step = tile.operand == Int8 && columns > 32 ? 16 : 8;
+  // Loops of one turn are no loops of a program.
+  return columns > tile_columns && columns <= most_warpgroup_columns && columns % step == 0;
+}
+
 Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   const TensorTile& tile = *loop.tile;
   const Stmt whole{loop};
-  const Loop* column = only_loop(*loop.body);
+  const Loop* columns = tile.is_of_warpgroup ? only_loop(*loop.body) : nullptr;
+  const Loop* column = !tile.is_of_warpgroup ? only_loop(*loop.body)
+                       : columns             ? only_loop(*columns->body)
+                                             : nullptr;
   const Loop* depth = column ? only_loop(*column->body) : nullptr;
   if (!runs_to(&loop, tile_part) || !runs_to(column, tile_part) || !runs_to(depth, tile.depth))
-    return illegal(fmt::format("{} is loops of {}, {} and {} inside each other", tile.name,
-                               tile_part, tile_part, tile.depth),
-                   whole);
+    return illegal(
+        fmt::format("{} is loops of {}, {}{} and {} inside each other", tile.name, tile_part,
+                    tile.is_of_warpgroup ? "columns / 8, " : "", tile_part, tile.depth),
+        whole);
+  if (columns && (columns->kind != LoopKind::Tensor || !dsl::is_int(columns->begin, 0) ||
+                  !dsl::as_int(columns->end) || !has_columns(tile, turns(*columns) * tile_columns)))
+    return illegal(no_such_columns(tile, *columns), whole);
   const Assign* sum = depth->body->size() == 1 ? depth->body->front().as<Assign>() : nullptr;
   const dsl::Binary* product = sum ? sum->value.as<dsl::Binary>() : nullptr;
   if (!product || sum->combine != Combine::Sum || product->op != dsl::BinaryOp::Mul)
@@ -203,10 +345,14 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
         fmt::format("{} sums over '{}', which indexes the result", tile.name, depth->variable),
         whole);
   const size_t count = threads.loops.size();
-  if (count < 2 || !dsl::is_int(threads.loops[count - 1]->end, lane_columns) ||
-      !dsl::is_int(threads.loops[count - 2]->end, lane_rows))
-    return illegal(fmt::format("{} is computed by a warp: the innermost threads are {} by {}",
-                               tile.name, lane_rows, lane_columns),
+  const auto has_threads = [&](size_t from_within, int64_t extent) {
+    return count >= from_within && dsl::is_int(threads.loops[count - from_within]->end, extent);
+  };
+  if (!has_threads(1, lane_columns) || !has_threads(2, lane_rows) ||
+      (tile.is_of_warpgroup && !has_threads(3, warpgroup_warps)))
+    return illegal(fmt::format("{} is computed by a warp{}: the innermost threads are {}{} by {}",
+                               tile.name, tile.is_of_warpgroup ? "group" : "",
+                               tile.is_of_warpgroup ? "4 by " : "", lane_rows, lane_columns),
                    whole);
   TensorNest nest{&tile,
                   &loop,
@@ -216,12 +362,16 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
                   a,
                   b,
                   threads.loops[count - 2]->variable,
-                  threads.loops[count - 1]->variable};
+                  threads.loops[count - 1]->variable,
+                  columns,
+                  columns ? threads.loops[count - 3]->variable : ""};
   const auto is_by_row = [&](const dsl::Read& read) {
-    return !uses(read.indices, column->variable) && !uses(read.indices, nest.lane_column);
+    return !uses(read.indices, column->variable) && !uses(read.indices, nest.lane_column) &&
+           !(columns && uses(read.indices, columns->variable));
   };
   const auto is_by_column = [&](const dsl::Read& read) {
-    return !uses(read.indices, loop.variable) && !uses(read.indices, nest.lane_row);
+    return !uses(read.indices, loop.variable) && !uses(read.indices, nest.lane_row) &&
+           !(columns && uses(read.indices, nest.warp));
   };
   if (is_by_row(*a) && is_by_column(*b)) return nest;
   std::swap(nest.by_row, nest.by_column);
@@ -231,6 +381,12 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
                   "'{}', neither on both",
                   tile.name, loop.variable, nest.lane_row, nest.lane_column, column->variable),
       whole);
+}
+
+int64_t rows_of(const TensorNest& nest) { return nest.columns ? warpgroup_rows : tile_rows; }
+
+int64_t columns_of(const TensorNest& nest) {
+  return nest.columns ? turns(*nest.columns) * tile_columns : tile_columns;
 }
 
 int64_t lane_elements(const TensorTile& tile) { return tile.depth / lane_columns; }
@@ -249,6 +405,20 @@ std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i) {
                          {{nest.lane_column, number / Expr(tile_part)},
                           {nest.column->variable, number % Expr(tile_part)},
                           {nest.depth->variable, k}});
+}
+
+std::vector<Expr> first_of_rows(const TensorNest& nest) {
+  return dsl::substitute(nest.by_row->indices, {{nest.warp, Expr(0)},
+                                                {nest.part->variable, Expr(0)},
+                                                {nest.lane_row, Expr(0)},
+                                                {nest.depth->variable, Expr(0)}});
+}
+
+std::vector<Expr> first_of_columns(const TensorNest& nest) {
+  return dsl::substitute(nest.by_column->indices, {{nest.columns->variable, Expr(0)},
+                                                   {nest.lane_column, Expr(0)},
+                                                   {nest.column->variable, Expr(0)},
+                                                   {nest.depth->variable, Expr(0)}});
 }
 
 Status check_tensor_tiles(const Phase& phase, const Limits& limits) {

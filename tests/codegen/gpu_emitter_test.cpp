@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "codegen/gpu_prelude.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "schedules/legality.h"
 #include "schedules/schedule.h"
 #include "schedules/tensor_tiles.h"
 #include "tests/codegen/gpu_runs.h"
@@ -25,10 +27,11 @@ using schedules::Schedule;
 using testing::HasSubstr;
 using testing::Not;
 
-Program program_of(const dsl::Compute& compute, const char* steps) {
+Program program_of(const dsl::Compute& compute, const char* steps,
+                   const schedules::Limits& limits = {}) {
   const auto schedule = schedules::parse_schedule(compute, steps);
   TW_CHECK(schedule, "the test's steps parse");
-  const auto program = schedule->program();
+  const auto program = schedule->program(limits);
   EXPECT_TRUE(program) << program.error().message;
   return program.value();
 }
@@ -152,8 +155,9 @@ bind w@out c*r*s.1
 }
 
 /// Two warps, each of 2 x 2 tiles. `order` of a lane's neighbours in shared memory: along k, or
-/// across.
-Program tensor_gemm(const schedules::TensorTile& tile, bool along = true) {
+/// across. `more` steps come last.
+Program tensor_gemm(const schedules::TensorTile& tile, bool along = true,
+                    const std::string& more = "") {
   const DType type = tile.operand, sum = tile.accumulator;
   const std::string widen = type == sum ? "" : std::string(to_string(sum));
   const auto compute =
@@ -193,10 +197,10 @@ bind a@c m.1.1.1.1
 reorder b@c n.1.1.0 n.1.1.1 n.1.0 k.1.0 k.1.1
 bind b@c n.1.1.0
 bind b@c n.1.1.1
-)",
+{5})",
                                           2 * tile.depth, tile.depth,
                                           ordered("m.1.0 m.1.1.0 m.1.1.1.0 m.1.1.1.1"),
-                                          ordered("n.1.0 n.1.1.0 n.1.1.1"), tile.name)
+                                          ordered("n.1.0 n.1.1.0 n.1.1.1"), tile.name, more)
                                   .c_str());
 }
 
@@ -213,6 +217,76 @@ cache_write r.rf j_rf
 bind r.rf j_rf
 bind r j_rf
 )");
+}
+
+/// Warpgroups below each other and side by side, each of one or two tiles of 64 rows; a block of
+/// the reduction has rows of `bytes`.
+struct Groups {
+  std::string tile = "wgmma_m64k16_bf16";
+  int64_t below = 1, beside = 1, tiles = 1;
+  int64_t columns = 32, bytes = 128, stages = 1;
+  bool has_tails = true;
+};
+
+Program warpgroups(const Groups& g) {
+  const schedules::TensorTile& tile = *schedules::find_tensor_tile(g.tile);
+  const DType type = tile.operand, sum = tile.accumulator;
+  const std::string widen = type == sum ? "" : std::string(to_string(sum));
+  const int64_t lanes = 16 / size_bytes(type), steps = g.bytes / 32;
+  int64_t m = 64 * g.below * g.tiles, n = g.columns * g.beside, k = 3 * steps * tile.depth;
+  if (g.has_tails) m -= 10, n += g.columns > 32 ? -6 : 6, k = 140;
+  const auto compute = dsl::parse_compute(
+      fmt::format("input a: {0}[{3}, {5}]\nweight b: {0}[{4}, {5}]\n"
+                  "c: {1}[m={3}, n={4}] = sum(k={5}) {2}(a[m, k]) * {2}(b[n, k])",
+                  to_string(type), to_string(sum), widen, m, n, k));
+  TW_CHECK(compute);
+  return program_of(*compute,
+                    fmt::format(R"(tw1
+split c m {0}
+split c m.1 {1}
+split c m.1.1 64
+split c m.1.1.1 16
+split c m.1.1.1.1 8
+split c n {2}
+split c n.1 {3}
+split c n.1.1 8
+split c n.1.1.1 2
+split c k {4}
+split c k.1 {5}
+reorder c m.0 n.0 k.0 m.1.0 n.1.0 m.1.1.1.0 m.1.1.1.1.1 n.1.1.1.0 k.1.0 m.1.1.0 m.1.1.1.1.0 n.1.1.0 n.1.1.1.1 k.1.1
+cache_write c n.0
+cache_operand c 1 k.0 m.1.0 m.1.1.0 m.1.1.1.0 m.1.1.1.1.0 m.1.1.1.1.1 k.1.0 k.1.1
+cache_operand c 2 k.0 n.1.0 n.1.1.0 n.1.1.1.0 n.1.1.1.1 k.1.0 k.1.1
+swizzle a@c {6}
+swizzle b@c {6}
+{9}parallel c m.0
+parallel c n.0
+bind c m.1.0
+bind c n.1.0
+bind c m.1.1.1.0
+bind c m.1.1.1.1.1
+bind c n.1.1.1.0
+unroll c m.1.1.0
+tensorize c m.1.1.1.1.0 {7}
+split a@c k.1.1 {8}
+vectorize a@c k.1.1.1
+bind a@c m.1.0
+bind a@c m.1.1.0
+bind a@c m.1.1.1.0
+split b@c k.1.1 {8}
+vectorize b@c k.1.1.1
+bind b@c n.1.0
+bind b@c n.1.1.0
+bind b@c n.1.1.1.0
+)",
+                                64 * g.below * g.tiles, 64 * g.tiles, g.columns * g.beside,
+                                g.columns, steps * tile.depth, tile.depth, g.bytes, g.tile, lanes,
+                                g.stages > 1 ? fmt::format("pipeline a@c {0}\n"
+                                                           "pipeline b@c {0}\n",
+                                                           g.stages)
+                                             : "")
+                        .c_str(),
+                    schedules::limits_of(*parse_target("cuda:sm_90a")));
 }
 
 std::string text_of(const Program& program, GpuDialect dialect = GpuDialect::Cuda) {
@@ -235,6 +309,7 @@ TEST(GpuEmitter, GoldenTexts) {
   expect_golden("gemm.cl", text_of(gemm(), GpuDialect::OpenCl));
   expect_golden("gemm_mma.cu",
                 text_of(tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"))));
+  expect_golden("gemm_wgmma.cu", text_of(warpgroups({.stages = 3, .has_tails = false})));
   expect_golden("implicit_gemm.cu", text_of(implicit_gemm()));
   expect_golden("implicit_gemm.cl", text_of(implicit_gemm(), GpuDialect::OpenCl));
   expect_golden("row_sum.cu", text_of(row_reduction("f32", "sum")));
@@ -272,10 +347,17 @@ TEST(Nvrtc, CompilesReductionsOfWarps) {
   expect_nvrtc_compiles(*nvrtc, row_reductions());
 }
 
-/// Of all tiles, with factors that are neighbours in memory, and others.
+std::vector<schedules::TensorTile> tiles_of_warps() {
+  std::vector<schedules::TensorTile> tiles;
+  std::ranges::copy_if(schedules::tensor_tiles(), std::back_inserter(tiles),
+                       [](const auto& tile) { return !tile.is_of_warpgroup; });
+  return tiles;
+}
+
+/// Of all tiles of a warp, with factors that are neighbours in memory, and others.
 std::vector<GpuCase> tensor_tiles() {
   std::vector<GpuCase> cases;
-  for (const schedules::TensorTile& tile : schedules::tensor_tiles())
+  for (const schedules::TensorTile& tile : tiles_of_warps())
     for (const bool along : {true, false}) {
       const Program program = tensor_gemm(tile, along);
       cases.push_back(gpu_case(std::string(tile.name), program, integer_inputs(program, 1), 4e-6));
@@ -284,7 +366,7 @@ std::vector<GpuCase> tensor_tiles() {
 }
 
 TEST(GpuEmitter, TensorTilesAreCalls) {
-  for (const schedules::TensorTile& tile : schedules::tensor_tiles()) {
+  for (const schedules::TensorTile& tile : tiles_of_warps()) {
     const std::string type = tile.operand == Float32 ? "float2" : "uint2";
     const std::string text = text_of(tensor_gemm(tile)), across = text_of(tensor_gemm(tile, false));
     for (const std::string& each : {text, across})
@@ -327,6 +409,116 @@ TEST(Nvrtc, CompilesTensorTiles) {
   expect_nvrtc_compiles(*nvrtc, tensor_tiles());
 }
 
+/// Elements of 1, 2 and 4 bytes, swizzled by each number of bytes, in one slot and in three, some
+/// of them in memory that the launch asks for.
+std::vector<GpuCase> swizzled_products() {
+  std::vector<GpuCase> cases;
+  for (const char* name : {"mma_m16n8k32_s8", "mma_m16n8k16_bf16", "mma_m16n8k8_3xtf32"})
+    for (const char* steps :
+         {"swizzle a@c 32\nswizzle b@c 128\n", "swizzle a@c 64\npipeline a@c 3\npipeline b@c 3\n",
+          "swizzle a@c 128\nswizzle b@c 64\npipeline a@c 4\npipeline b@c 4\n"}) {
+      const Program program = tensor_gemm(*schedules::find_tensor_tile(name), true, steps);
+      cases.push_back(
+          gpu_case(fmt::format("{} {}", name, steps), program, integer_inputs(program, 1), 4e-6));
+    }
+  return cases;
+}
+
+TEST(GpuEmitter, SwizzledBuffersAreAligned) {
+  const auto& tile = *schedules::find_tensor_tile("mma_m16n8k16_bf16");
+  const std::string text = text_of(tensor_gemm(tile, true, "swizzle b@c 64\n"));
+  EXPECT_THAT(text, HasSubstr("__shared__ __align__(1024) unsigned short b_c[512];"));
+  EXPECT_THAT(text, HasSubstr("__shared__ __align__(16) unsigned short a_c[2048];"));
+  EXPECT_THAT(text, HasSubstr("*(const uint2*)&b_c[tw_swizzled<64, 2>("));
+  EXPECT_LT(text.find("b_c[512]"), text.find("a_c[2048]"));
+  EXPECT_THAT(text_of(tensor_gemm(tile, true, "swizzle b@c 64\n"), GpuDialect::OpenCl),
+              AllOf(HasSubstr("__local ushort b_c[512];"), Not(HasSubstr("swizzled"))));
+}
+
+TEST(HostTwin, RunsSwizzledProducts) { expect_twins_agree(swizzled_products()); }
+
+TEST(OpenCl, RunsSwizzledProducts) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, swizzled_products());
+}
+
+TEST(Nvrtc, CompilesSwizzledProducts) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_nvrtc_compiles(*nvrtc, swizzled_products());
+}
+
+/// The element at each place of a buffer of 4 KiB, whose text is `tw_swizzled<...>(i)`.
+template <typename Element>
+void expect_swizzled(int swizzle) {
+  constexpr size_t count = 4096 / sizeof(Element);
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 1};
+  const std::string text = fmt::format(
+      R"(extern "C" __global__ void k(int* out, unsigned char* scratch) {{
+  for (int i = 0; i < {}; ++i) out[i] = tw_swizzled<{}, {}>(i);
+}}
+)",
+      count, swizzle, sizeof(Element));
+  std::vector<int> out(count);
+  const auto twin = HostTwin::compile(cuda_functions_for(text) + text, {"k"});
+  ASSERT_TRUE(twin) << twin.error().message;
+  ASSERT_TRUE(twin->launch(kernel, {out.data(), nullptr}));
+  const schedules::Buffer buffer{"b", Int8, {4096}, Scope::Shared, swizzle};
+  for (size_t i = 0; i < count; ++i)
+    ASSERT_EQ(out[i] * sizeof(Element),
+              static_cast<size_t>(buffer.swizzled(static_cast<int64_t>(i * sizeof(Element)))));
+}
+
+TEST(HostTwin, SwizzlesAsBuffersSay) {
+  for (const int swizzle : {32, 64, 128}) {
+    expect_swizzled<int8_t>(swizzle);
+    expect_swizzled<int16_t>(swizzle);
+    expect_swizzled<float>(swizzle);
+  }
+}
+
+std::vector<GpuCase> warpgroup_cases() {
+  std::vector<GpuCase> cases;
+  const auto add = [&](const Groups& g) {
+    const Program program = warpgroups(g);
+    cases.push_back(gpu_case(fmt::format("{} {}x{} of {} {}, {} bytes, {}", g.tile, g.below,
+                                         g.beside, g.tiles, g.columns, g.bytes, g.stages),
+                             program, integer_inputs(program, 1), 4e-6));
+  };
+  for (const schedules::TensorTile& tile : schedules::tensor_tiles())
+    if (tile.is_of_warpgroup)
+      for (const int64_t bytes : {32, 64, 128})
+        add({.tile = std::string(tile.name), .columns = bytes / 2, .bytes = bytes});
+  add({.below = 2, .beside = 2, .columns = 24});
+  add({.tiles = 2, .columns = 16, .stages = 3});
+  add({.below = 2, .columns = 256, .bytes = 64, .stages = 4});
+  add({.tile = "wgmma_m64k32_s8", .columns = 64, .stages = 2});
+  add({.columns = 64, .stages = 3, .has_tails = false});
+  return cases;
+}
+
+TEST(GpuEmitter, TilesOfWarpgroupsAreCalls) {
+  const std::string text = text_of(warpgroups({.columns = 64, .stages = 3}));
+  EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n64k16_bf16(&c_acc[0], tw_descriptor<128>(&a_c["));
+  EXPECT_THAT(text_of(warpgroups({}), GpuDialect::OpenCl), Not(HasSubstr("tw_wgmma")));
+}
+
+TEST(HostTwin, RunsWarpgroups) { expect_twins_agree(warpgroup_cases()); }
+
+TEST(Nvrtc, CompilesWarpgroupsForSm90aAlone) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const GpuCase& each : warpgroup_cases()) {
+    const std::string text = text_of(each.program);
+    const auto code = nvrtc->compile(text, "sm_90a");
+    ASSERT_TRUE(code) << each.title << "\n" << code.error().message << text;
+    EXPECT_EQ(code->functions[0].spill_store_bytes, 0) << each.title << "\n" << text;
+    EXPECT_EQ(code->functions[0].stack_bytes, 0) << each.title;
+  }
+  EXPECT_FALSE(nvrtc->compile(text_of(warpgroup_cases()[0].program), "sm_120"));
+}
+
 TEST(GpuEmitter, SaysHowToLaunch) {
   const Program program = gemm();
   for (const GpuDialect dialect : {GpuDialect::Cuda, GpuDialect::OpenCl}) {
@@ -363,7 +555,7 @@ TEST(GpuEmitter, LargeSharedMemoryIsAskedForByTheLaunch) {
   EXPECT_EQ(kernel.shared_bytes, 64 << 10);
   EXPECT_EQ(emit_gpu(large, "k", GpuDialect::OpenCl)->kernels[0].dynamic_shared_bytes, 0);
   EXPECT_THAT(text_of(fits), Not(HasSubstr("tw_shared")));
-  EXPECT_THAT(text_of(large), HasSubstr("extern __shared__ uint4 tw_shared[];"));
+  EXPECT_THAT(text_of(large), HasSubstr("extern __shared__ __align__(1024) uint4 tw_shared[];"));
   const std::vector<GpuCase> cases = {gpu_case("large", large, integer_inputs(large, 1))};
   expect_twins_agree(cases);
 }
@@ -657,6 +849,57 @@ TEST(HostTwin, AMissingWaitShows) {
   EXPECT_TRUE(std::isnan(sum(without(code.text, "tw_wait<1>();"))));
   EXPECT_TRUE(std::isnan(sum(without(code.text, "tw_commit();"))));
   EXPECT_TRUE(std::isnan(sum(without(code.text, "__syncthreads();"))));
+}
+
+std::string with(std::string text, const std::string& part, const std::string& instead) {
+  size_t at = text.find(part);
+  EXPECT_NE(at, std::string::npos) << part;
+  for (; at != std::string::npos; at = text.find(part, at + instead.size()))
+    text.replace(at, part.size(), instead);
+  return text;
+}
+
+// Of elements that differ: 1 in one row of each factor and column of the reduction, else 0.
+TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
+  const Program program = warpgroups({.columns = 16});
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  constexpr uint16_t one = 0x3f80;
+  std::vector<uint16_t> a(54 * 140), b(22 * 140);
+  a[13 * 140 + 77] = b[5 * 140 + 77] = one;
+  const auto outcome = [&](const std::string& text) -> std::string {
+    std::vector<float> c(54 * 22, 7);
+    const std::string error =
+        twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
+    if (!error.empty()) return error;
+    if (std::ranges::any_of(c, [](float value) { return std::isnan(value); })) return "NaN";
+    for (size_t i = 0; i < c.size(); ++i)
+      if (c[i] != (i == 13 * 22 + 5 ? 1 : 0)) return "wrong";
+    return "right";
+  };
+  EXPECT_EQ(outcome(code.text), "right");
+  // Dense where the hardware swizzles, or another swizzle, or another step between rows.
+  EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[(")), "wrong");
+  EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[tw_swizzled<64, 2>(")),
+            "wrong");
+  EXPECT_EQ(outcome(with(code.text, "tw_descriptor<128>(&b_c", "tw_descriptor<64>(&b_c")), "wrong");
+  EXPECT_EQ(outcome(with(code.text, "(8 * swizzle / 16) << 32", "(4 * swizzle / 16) << 32")),
+            "wrong");
+  EXPECT_THAT(outcome(with(code.text, "mode << 62", "0ull << 62")),
+              HasSubstr("is not in shared memory, swizzled"));
+  // Sums arrive when they are waited for, and the hardware has orders of its own.
+  EXPECT_EQ(outcome(without(code.text, "tw_wgmma_commit();")), "NaN");
+  EXPECT_EQ(outcome(without(code.text, "tw_wgmma_wait(c_acc);")), "NaN");
+  EXPECT_THAT(outcome(without(code.text, "tw_wgmma_fence(c_acc);")),
+              HasSubstr("before tw_wgmma_fence"));
+  EXPECT_THAT(outcome(with(code.text, "tw_fence_async();", "")),
+              HasSubstr("without tw_fence_async before the last barrier"));
+  EXPECT_THAT(outcome(with(code.text, "tw_descriptor<128>(&a_c[",
+                           "tw_descriptor<128>(&a_c[1024 * "
+                           "(threadIdx.x / 32) + ")),
+              HasSubstr("threads of a warpgroup have different matrices"));
+  EXPECT_THAT(outcome(with(code.text, "tw_wgmma_m64n16k16_bf16(&c_acc",
+                           "if (threadIdx.x != 40) tw_wgmma_m64n16k16_bf16(&c_acc")),
+              HasSubstr("an instruction of a warpgroup that not all lanes of threads 0 to 127"));
 }
 
 TEST(HostTwin, ThreadsThatPartAtABarrierAreAnError) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cost_model/lanes.h"
+#include "dsl/parse.h"
 #include "tests/cost_model/gpu_programs.h"
 
 namespace tw::cost_model {
@@ -110,6 +111,41 @@ TEST(GpuFacts, PaddingAvoidsConflicts) {
   const GpuPhaseFacts plain = phase_of(gemm(4096, 4096, 4096));
   const GpuPhaseFacts padded = phase_of(gemm(4096, 4096, 4096, {.padding = 4}));
   EXPECT_LT(padded.shared_cycles, 0.9 * plain.shared_cycles);
+}
+
+TEST(GpuFacts, SwizzlesAvoidConflicts) {
+  // Rows of 128 bytes, of each of which a warp reads 32.
+  const auto compute = dsl::parse_compute(
+      "input a: bf16[64, 128]\nweight b: bf16[128, 64]\n"
+      "out: f32[m=64, n=64] = sum(k=128) "
+      "f32(a[m, k]) * f32(b[k, n])");
+  const std::string steps = R"(tw1
+split out m 16
+split out m.1 8
+split out n 8
+split out n.1 2
+split out k 64
+split out k.1 16
+reorder out m.0 n.0 k.0 m.1.1 n.1.0 k.1.0 m.1.0 n.1.1 k.1.1
+cache_write out n.0
+cache_operand out 1 k.0 m.1.0 m.1.1 k.1.0 k.1.1
+cache_operand out 2 k.0 n.1.0 n.1.1 k.1.0 k.1.1
+parallel out m.0
+parallel out n.0
+bind out m.1.1
+bind out n.1.0
+tensorize out m.1.0 mma_m16n8k16_bf16
+bind a@out m.1.1
+bind b@out k.1.1
+)";
+  const auto cycles = [&](const std::string& more) {
+    const auto schedule = schedules::parse_schedule(*compute, steps + more);
+    const GpuPhaseFacts p = phase_of(schedule->program().value());
+    const auto section = std::ranges::max_element(p.sections, {}, &SectionFacts::tensor_fma);
+    return section->shared_cycles / section->instructions.shared;
+  };
+  EXPECT_EQ(cycles(""), 8);
+  EXPECT_EQ(cycles("swizzle a@out 128\nswizzle b@out 128\n"), 2);
 }
 
 TEST(GpuFacts, Copies) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pipeline and pad: copies into shared memory that are ahead of what uses them, and where they lie
-// there.
+// pipeline, pad and swizzle: copies into shared memory that are ahead of what uses them, and where
+// they lie there.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -299,6 +299,72 @@ TEST(Pad, SaysWhyNot) {
             "[pad] the padding has 1 to 1024 elements, not 2000");
   EXPECT_EQ(why(product(20).pad("a@c", "k.1", 4).pad("a@c", "m.1", 4)),
             "[pad] 'a@c' is padded already");
+}
+
+/// The operands of an iteration are 256 and 512 bytes.
+Schedule even_product() {
+  const auto compute = dsl::parse_compute(R"(input a: f32[8, 48]
+weight b: f32[48, 16]
+c: f32[m=8, n=16] = sum(k=48) a[m, k] * b[k, n])");
+  return Schedule(*compute)
+      .split("c", "k", 8)
+      .reorder("c", {"k.0", "m", "n", "k.1"})
+      .split("c", "m", 8)
+      .reorder("c", {"m.0", "k.0", "m.1", "n", "k.1"})
+      .cache_write("c", "m.0")
+      .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+      .cache_operand("c", 2, "k.0", {"n", "k.1"})
+      .bind("c", "m.1")
+      .bind("c", "n")
+      .bind("a@c", "m.1")
+      .bind("b@c", "n");
+}
+
+TEST(Swizzle, ChangesNoValues) {
+  const Schedule schedule = even_product().swizzle("a@c", 32).swizzle("b@c", 64);
+  const auto program = schedule.program();
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_THAT(to_string(*program), HasSubstr("a@c: shared f32[8, 8] swizzled 32\n"));
+  EXPECT_THAT(to_string(*program), HasSubstr("b@c: shared f32[16, 8] swizzled 64\n"));
+  EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << to_string(*program);
+  const Schedule both = schedule.pipeline("a@c", 3).pipeline("b@c", 3);
+  EXPECT_THAT(text_of(both), HasSubstr("b@c: shared f32[3, 16, 8] swizzled 64\n"));
+  EXPECT_EQ(disagreement(both.compute(), both.program().value()), std::nullopt) << text_of(both);
+  EXPECT_NE(hash(*program), hash(*even_product().swizzle("a@c", 32).program()));
+}
+
+TEST(Swizzle, TurnsWithin128Bytes) {
+  Buffer buffer{"b", BFloat16, {8, 64}, Scope::Shared, 128};
+  EXPECT_EQ(buffer.swizzle_period(), 1024);
+  EXPECT_EQ(buffer.swizzled(128 * 3 + 16 * 5 + 6), 128 * 3 + 16 * (5 ^ 3) + 6);
+  EXPECT_EQ(buffer.swizzled(128 * 11 + 16), 128 * 11 + 16 * (1 ^ 3));
+  buffer.swizzle = 64;
+  EXPECT_EQ(buffer.swizzled(128 * 6 + 16 * 5), 128 * 6 + 16 * (5 ^ 2));
+  buffer.swizzle = 32;
+  EXPECT_EQ(buffer.swizzled(128 * 7 + 16 * 4), 128 * 7 + 16 * 5);
+  buffer.swizzle = 0;
+  EXPECT_EQ(buffer.swizzled(128 * 7 + 16 * 4), 128 * 7 + 16 * 4);
+}
+
+TEST(Swizzle, SaysWhyNot) {
+  EXPECT_EQ(why(even_product().swizzle("c", 64)),
+            "[swizzle] 'c' holds no operand: cache_operand makes stages that do");
+  EXPECT_EQ(why(even_product().swizzle("a@c", 48)),
+            "[swizzle] a swizzle is of 32, 64 or 128 bytes, not 48");
+  EXPECT_EQ(why(even_product().swizzle("a@c", 64)),
+            "[swizzle] 'a@c' has 256 bytes, which are no multiple of 512");
+  EXPECT_EQ(why(even_product().swizzle("a@c", 32).swizzle("a@c", 32)),
+            "[swizzle] 'a@c' is swizzled already");
+  EXPECT_EQ(why(even_product().swizzle("a@c", 32).pad("a@c", "k.1", 4)),
+            "[pad] 'a@c' is swizzled: one or the other");
+  EXPECT_EQ(why(even_product().pad("a@c", "k.1", 4).swizzle("a@c", 32)),
+            "[swizzle] 'a@c' is padded: one or the other");
+  const Schedule alone(even_product().compute());
+  EXPECT_EQ(why(alone.split("c", "k", 8)
+                    .reorder("c", {"k.0", "m", "n", "k.1"})
+                    .cache_operand("c", 2, "k.0", {"n", "k.1"})
+                    .swizzle("b@c", 32)),
+            "[swizzle] 'b@c' is local: only what threads share is swizzled");
 }
 
 }  // namespace

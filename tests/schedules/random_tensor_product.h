@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random products by tensor tiles: points of the search space on sizes that blocks do not divide.
+// Random products by tensor tiles: points of the search space on sizes that blocks do not divide,
+// and some of their operands swizzled.
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/workload.h"
+#include "schedules/nest.h"
 #include "schedules/space.h"
 
 namespace tw::schedules {
@@ -26,6 +28,18 @@ inline Point tensor_point(const Space& space, Random& random) {
     Point point = space.sample(random);
     if (value_of(space, point, ".tensor") != 0) return point;
   }
+}
+
+/// With operands that are swizzled by some number of bytes, where that divides them.
+inline Schedule swizzled(const Schedule& schedule, Random& random) {
+  Schedule result = schedule;
+  for (const StageNest& stage : schedule.nest().stages) {
+    if (!stage.holds_operand || random.chance(0.3)) continue;
+    const int64_t bytes = random.pick(std::vector<int64_t>{32, 64, 128});
+    const Schedule next = result.swizzle(stage.stage.name, bytes);
+    if (!next.error()) result = next;
+  }
+  return result;
 }
 
 struct TensorProductCase {
@@ -52,7 +66,7 @@ inline TensorProductCase random_tensor_product(Random& random) {
   EXPECT_TRUE(workload) << workload.error().message;
   const Space space = Space::derive(workload->compute, *parse_target("cuda:sm_80"));
   for (;;) {
-    const Schedule schedule = space.schedule(tensor_point(space, random));
+    const Schedule schedule = swizzled(space.schedule(tensor_point(space, random)), random);
     if (schedule.program()) return {*workload, schedule};  // within the limits of any target
   }
 }

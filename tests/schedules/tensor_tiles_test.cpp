@@ -50,12 +50,51 @@ Schedule tiled(const TensorTile& tile) {
       .tensorize("c", "m.1.0", std::string(tile.name));
 }
 
+/// A warpgroup a block, of 64 rows and `columns`, and blocks of the reduction of so many bytes.
+struct Group {
+  int64_t columns = 24, bytes = 64;
+};
+
+Schedule warpgroup(const TensorTile& tile, const Group& g = {}) {
+  const int64_t depth = tile.depth, steps = g.bytes / 32;
+  return Schedule(product(tile.operand, 70, 40, 100))
+      .split("c", "m", 64)
+      .split("c", "m.1", 16)
+      .split("c", "m.1.1", 8)
+      .split("c", "n", g.columns)
+      .split("c", "n.1", 8)
+      .split("c", "n.1.1", 2)
+      .split("c", "k", steps * depth)
+      .split("c", "k.1", depth)
+      .reorder("c", {"m.0", "n.0", "k.0", "m.1.0", "m.1.1.1", "n.1.1.0", "k.1.0", "m.1.1.0",
+                     "n.1.0", "n.1.1.1", "k.1.1"})
+      .cache_write("c", "n.0")
+      .cache_operand("c", 1, "k.0", {"m.1.0", "m.1.1.0", "m.1.1.1", "k.1.0", "k.1.1"})
+      .cache_operand("c", 2, "k.0", {"n.1.0", "n.1.1.0", "n.1.1.1", "k.1.0", "k.1.1"})
+      .parallel("c", "m.0")
+      .parallel("c", "n.0")
+      .bind("c", "m.1.0")
+      .bind("c", "m.1.1.1")
+      .bind("c", "n.1.1.0")
+      .bind("a@c", "m.1.0")
+      .bind("b@c", "n.1.0")
+      .swizzle("a@c", g.bytes)
+      .swizzle("b@c", g.bytes)
+      .tensorize("c", "m.1.1.0", std::string(tile.name));
+}
+
 const TensorTile& tf32() { return *find_tensor_tile("mma_m16n8k8_3xtf32"); }
 
 TEST(TensorTiles, AreFoundByTheirNames) {
-  EXPECT_EQ(tensor_tiles().size(), 5u);
+  EXPECT_EQ(tensor_tiles().size(), 9u);
   for (const TensorTile& tile : tensor_tiles()) {
     EXPECT_EQ(find_tensor_tile(tile.name), &tile);
+    if (tile.is_of_warpgroup) {
+      EXPECT_NE(tile.name.find(fmt::format("m{}k{}_", warpgroup_rows, tile.depth)),
+                std::string_view::npos);
+      EXPECT_EQ(tile.depth * size_bytes(tile.operand), 32);
+      continue;
+    }
     EXPECT_NE(tile.name.find(fmt::format("m{}n{}k{}_", tile_rows, tile_columns, tile.depth)),
               std::string_view::npos);
     // A lane has 8 bytes of what a tile needs of a row or column.
@@ -66,12 +105,13 @@ TEST(TensorTiles, AreFoundByTheirNames) {
 
 TEST(TensorTiles, ComputeWhatTheirLoopsMean) {
   for (const TensorTile& tile : tensor_tiles()) {
-    const Schedule schedule = tiled(tile);
+    const Schedule schedule = tile.is_of_warpgroup ? warpgroup(tile) : tiled(tile);
     const auto program = schedule.program();
     ASSERT_TRUE(program) << program.error().message;
     EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << tile.name;
     EXPECT_THAT(to_string(*program),
-                HasSubstr(fmt::format("tensor m.1.0 in 0..2 {}\n", tile.name)));
+                HasSubstr(fmt::format("tensor m.1{}.0 in 0..2 {}\n",
+                                      tile.is_of_warpgroup ? ".1" : "", tile.name)));
     const auto parsed = parse_schedule(schedule.compute(), schedule.to_string());
     ASSERT_TRUE(parsed) << parsed.error().message;
     EXPECT_EQ(to_string(parsed->program().value()), to_string(*program));
@@ -108,7 +148,8 @@ TEST(TensorTiles, StepsSayWhatDoesNotFit) {
   };
   EXPECT_EQ(with(2, 2, 8, "m.1", "mma_m16n8k8"),
             "[tensorize] there is no tile 'mma_m16n8k8': they are mma_m16n8k8_tf32, "
-            "mma_m16n8k8_3xtf32, mma_m16n8k16_f16, mma_m16n8k16_bf16, mma_m16n8k32_s8");
+            "mma_m16n8k8_3xtf32, mma_m16n8k16_f16, mma_m16n8k16_bf16, mma_m16n8k32_s8, "
+            "wgmma_m64k8_tf32, wgmma_m64k16_f16, wgmma_m64k16_bf16, wgmma_m64k32_s8");
   EXPECT_EQ(with(2, 2, 8, "n.1", "mma_m16n8k8_tf32"),
             "[tensorize] 'n.1' is to be the third loop from within");
   EXPECT_EQ(with(4, 2, 8, "m.1", "mma_m16n8k8_tf32"),
@@ -195,7 +236,8 @@ std::string verdict(const Parts& p) {
   body.push_back(dsl::is_int(p.condition, 1) ? tile : Stmt{If{p.condition, block({tile})}});
   const Block nest = {
       loop("r", p.rows, LoopKind::Thread, {loop("c", 4, LoopKind::Thread, std::move(body))})};
-  const Block all = {{Allocate{{"acc", Float32, {8, 4, 2, 2}, p.acc}, block(nest)}}};
+  const Buffer acc{"acc", Float32, {8, 4, 2, 2}, p.acc};
+  const Block all = {{Allocate{acc, block(nest)}}};
   const Status status = check_tensor_tiles({"p", {}, block(all)}, {});
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
 }
@@ -252,6 +294,74 @@ TEST(TensorTiles, AreWhole) {
                  {loop("e", 2, LoopKind::Tensor, {loop("k", 8, LoopKind::Tensor, {sum, sum})})},
                  &tf32())}),
       "[tensorize] mma_m16n8k8_3xtf32 is one sum of products, without a condition");
+}
+
+// ---- warpgroups ----------------------------------------------------------------------------
+
+const TensorTile& wgmma() { return *find_tensor_tile("wgmma_m64k16_bf16"); }
+
+TEST(Warpgroups, AreOfOneArchitecture) {
+  const Schedule schedule = warpgroup(wgmma());
+  const auto on = [&](const std::string& target) {
+    return refusal(schedule, limits_of(*parse_target("cuda:" + target)));
+  };
+  EXPECT_EQ(on("sm_90a"), "legal");
+  EXPECT_EQ(on("sm_80"), "[tensorize] wgmma_m64k16_bf16 is of sm_90a alone, the target is sm_80");
+  EXPECT_EQ(on("sm_120"), "[tensorize] wgmma_m64k16_bf16 is of sm_90a alone, the target is sm_120");
+  for (const TensorTile& tile : tensor_tiles()) {
+    EXPECT_EQ(has_tile(tile, 90, false), !tile.is_of_warpgroup);
+    EXPECT_EQ(has_tile(tile, 100, true), !tile.is_of_warpgroup);
+    EXPECT_FALSE(has_tile(tile, 75, false));
+  }
+}
+
+TEST(Warpgroups, HaveColumnsByEights) {
+  for (const int64_t columns : {16, 24, 40, 248, 256}) EXPECT_TRUE(has_columns(wgmma(), columns));
+  for (const int64_t columns : {0, 8, 20, 264}) EXPECT_FALSE(has_columns(wgmma(), columns));
+  const TensorTile& bytes = *find_tensor_tile("wgmma_m64k32_s8");
+  for (const int64_t columns : {16, 24, 32, 48, 256}) EXPECT_TRUE(has_columns(bytes, columns));
+  for (const int64_t columns : {40, 56, 248}) EXPECT_FALSE(has_columns(bytes, columns));
+  EXPECT_THAT(refusal(warpgroup(wgmma(), {.columns = 264})),
+              HasSubstr("'wgmma_m64k16_bf16' has no 264 columns, 8 for each turn of the loop"));
+}
+
+/// With other loops of the buffers, or another step instead of one of them.
+std::string changed(const std::string& from, const std::string& to, const Group& g = {}) {
+  std::string text = warpgroup(wgmma(), g).to_string();
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  const auto schedule = parse_schedule(product(BFloat16, 70, 40, 100), text);
+  return schedule ? refusal(*schedule) : schedule.error().message;
+}
+
+TEST(Warpgroups, SayHowTheirFactorsAreToLie) {
+  const std::string a = "[tensorize] wgmma_m64k16_bf16 reads 'a@c' from shared memory: ";
+  const std::string b = "[tensorize] wgmma_m64k16_bf16 reads 'b@c' from shared memory: ";
+  EXPECT_EQ(changed("swizzle a@c 64\n", ""), a + "swizzle it by the bytes of a row");
+  EXPECT_EQ(changed("swizzle a@c 64\n", "pad a@c k.1.0 8\n"),
+            a + "swizzle it by the bytes of a row");
+  EXPECT_EQ(changed("swizzle b@c 64\n", "swizzle b@c 32\n"),
+            b + "rows of 16 elements, one after the other, with 'k.1.1' innermost");
+  EXPECT_EQ(
+      changed("k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.0 k.1.1", "k.0 m.1.0 m.1.1.1 m.1.1.0 k.1.0 k.1.1"),
+      a + "rows of 32 elements, one after the other, with 'k.1.1' innermost");
+  EXPECT_EQ(
+      changed("k.0 n.1.0 n.1.1.0 n.1.1.1 k.1.0 k.1.1", "k.0 n.1.0 n.1.1.0 k.1.0 n.1.1.1 k.1.1"),
+      b + "rows of 32 elements, one after the other, with 'k.1.1' innermost");
+  EXPECT_EQ(
+      changed("k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.0 k.1.1", "k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.1 k.1.0"),
+      a + "rows of 32 elements, one after the other, with 'k.1.1' innermost");
+  // Blocks of the reduction outside of the rows are as well a tile's own rows, of 32 bytes.
+  EXPECT_EQ(
+      changed("k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.0 k.1.1", "k.0 k.1.0 m.1.0 m.1.1.0 m.1.1.1 k.1.1"),
+      a + "rows of 32 elements, one after the other, with 'k.1.1' innermost");
+}
+
+TEST(Warpgroups, SayWhichThreadsTheyWant) {
+  EXPECT_EQ(changed("bind c m.1.0\n", ""),
+            "[tensorize] wgmma_m64k16_bf16 is computed by a warpgroup: the innermost threads are 4 "
+            "by 8 by 4");
 }
 
 }  // namespace

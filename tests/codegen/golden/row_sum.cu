@@ -28,7 +28,7 @@ k_p0(const float* __restrict__ a, float* r, unsigned char* scratch) {
   __syncthreads();
   if (thread < 32) {
     float tw_own = 0.0f;
-    for (int j_rf = 0 + thread; j_rf < 40; j_rf += 32) {
+    for (int j_rf = thread; j_rf < 40; j_rf += 32) {
       tw_own = tw_own + r_rf[j_rf];
     }
     #pragma unroll
