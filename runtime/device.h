@@ -53,6 +53,8 @@ struct DeviceFacts {
   int64_t shared_bytes_per_multiprocessor = 0;
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
+
+  bool is_cuda() const { return architecture.starts_with("sm_"); }
 };
 
 /// Code to load. The binary is taken where it is for this device, else the text.

@@ -68,7 +68,7 @@ struct DeviceKernel::State {
   std::mutex mutex;                       ///< of what follows, and of the order on a queue
   std::map<Queue, DeviceBuffer> scratch;
 
-  bool is_opencl() const { return !device->facts().architecture.starts_with("sm_"); }
+  bool is_cuda() const { return device->facts().is_cuda(); }
   Result<DeviceBuffer> place(const ArgumentInfo& argument, const DeviceArray& array) const;
   std::vector<ByteRange> ranges_of(std::span<const DeviceArray> arrays) const;
 };
@@ -136,7 +136,7 @@ Result<DeviceBuffer> DeviceKernel::State::place(const ArgumentInfo& argument,
   const int64_t bytes = logical_bytes(argument);
   if (bytes == 0) return DeviceBuffer();
   const auto address = reinterpret_cast<uintptr_t>(array.memory);
-  if (!is_opencl() && (address + static_cast<uintptr_t>(array.offset)) % device_alignment != 0)
+  if (is_cuda() && (address + static_cast<uintptr_t>(array.offset)) % device_alignment != 0)
     return wrong_argument(
         argument,
         fmt::format("misaligned memory given, expected a multiple of {}", device_alignment));
@@ -152,8 +152,8 @@ std::vector<ByteRange> DeviceKernel::State::ranges_of(std::span<const DeviceArra
   std::vector<ByteRange> ranges;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const auto same = std::ranges::find(arrays, arrays[i].memory, &DeviceArray::memory);
-    const uint64_t begin = is_opencl() ? static_cast<uint64_t>(same - arrays.begin()) << 48
-                                       : reinterpret_cast<uintptr_t>(arrays[i].memory);
+    const uint64_t begin = is_cuda() ? reinterpret_cast<uintptr_t>(arrays[i].memory)
+                                     : static_cast<uint64_t>(same - arrays.begin()) << 48;
     const auto bytes = static_cast<uint64_t>(logical_bytes(info.arguments[i]));
     const uint64_t first = begin + static_cast<uint64_t>(arrays[i].offset);
     ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{first, first + bytes});

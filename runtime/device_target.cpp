@@ -18,7 +18,7 @@ void add(const std::string& name, std::vector<Target>& targets) {
 
 std::vector<Target> targets_of(const DeviceFacts& facts) {
   std::vector<Target> targets;
-  if (!facts.architecture.starts_with("sm_")) {
+  if (!facts.is_cuda()) {
     add(facts.architecture, targets);
     return targets;
   }

@@ -75,7 +75,7 @@ Place processor() {
 }
 
 Place place_of(const Device& device) {
-  const bool cuda = device.facts().architecture.starts_with("sm_");
+  const bool cuda = device.facts().is_cuda();
   const DLDevice own{cuda ? kDLCUDA : kDLOpenCL, device.facts().index};
   std::vector<int> others;
   if (cuda) others = {kDLCUDAHost, kDLCUDAManaged};
@@ -129,7 +129,7 @@ Result<std::vector<DeviceArray>> arrays_of(const KernelInfo& info,
 /// The array API leaves 0 out, as libraries mean different streams by it.
 Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
   if (stream == dlpack_own_queue) return DeviceStream();
-  const bool cuda = device.facts().architecture.starts_with("sm_");
+  const bool cuda = device.facts().is_cuda();
   if (stream < (cuda ? 1 : 3))
     return fail(ErrorCode::Usage,
                 fmt::format("[dlpack] stream {} given, expected {}, or -1 for the device's own "

@@ -10,12 +10,6 @@
 #include "runtime/device.h"
 #include "tests/runtime/opencl_library.h"
 
-// PoCL and its LLVM never free what they made. Read by LeakSanitizer, where a build has it.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:libpocl\nleak:libLLVM\nleak:libclang\n";
-}
-
 namespace tw::runtime {
 namespace {
 
