@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/integer.h"
 #include "codegen/abi.h"
@@ -273,7 +274,10 @@ class KernelPrinter : public CPrinter {
     for (size_t i = 0; i < block.size(); ++i) {
       const Stmt& stmt = block[i];
       const Loop* loop = stmt.as<Loop>();
-      if (stmt.as<Barrier>()) {
+      if (const size_t nest = groups_ahead(block, i); nest > i) {
+        print_ahead(block, i, nest, indent);
+        i = nest;
+      } else if (stmt.as<Barrier>()) {
         if (threads_ > 1) print_barrier(indent);
       } else if (stmt.as<Commit>() || stmt.as<Wait>()) {
         print_order(stmt, indent);
@@ -303,6 +307,69 @@ class KernelPrinter : public CPrinter {
   void print_barrier(int indent) {
     if (runs_warpgroups_) line(indent, "tw_fence_async();");
     line(indent, std::string(barrier()));
+  }
+
+  /// The nest whose instructions of warpgroups may begin before the statements from `i` on, which
+  /// are copies of a pipeline: legality has proved that no barrier is needed between them, so they
+  /// touch no element that the nest reads, and they touch none of its sums. `i` where there is
+  /// none.
+  size_t groups_ahead(const Block& block, size_t i) const {
+    if (!runs_warpgroups_) return i;
+    for (size_t j = i; j < block.size(); ++j) {
+      const Stmt& stmt = block[j];
+      const Loop* loop = stmt.as<Loop>();
+      if (loop && loop->kind == LoopKind::Thread && is_nest_of_groups(*loop)) {
+        const Block before(block.begin() + static_cast<ptrdiff_t>(i),
+                           block.begin() + static_cast<ptrdiff_t>(j));
+        return touches_own(before) ? i : j;
+      }
+      if (!stmt.as<Commit>() && orders_threads(stmt)) return i;
+    }
+    return i;
+  }
+
+  /// By all threads.
+  bool is_nest_of_groups(const Loop& loop) const {
+    const ThreadNest nest = schedules::thread_nest(loop);
+    return nest.threads() == threads_ &&
+           std::ranges::all_of(*nest.loops.back()->body, [](const Stmt& s) {
+             const Loop* l = s.as<Loop>();
+             return l && is_group(*l);
+           });
+  }
+
+  /// Any buffer of a thread's own.
+  bool touches_own(const Block& statements) const {
+    const auto is_own = [&](const std::string& name) {
+      const Scope scope = buffer(name).scope;
+      return scope == Scope::Local || scope == Scope::Register;
+    };
+    bool found = false;
+    schedules::for_each(statements, [&](const Stmt& stmt) {
+      const Assign* assign = stmt.as<Assign>();
+      if (!assign) return;
+      found |= is_own(assign->buffer);
+      dsl::for_each(assign->value, [&](const Expr& e) {
+        if (const auto* read = e.as<dsl::Read>()) found |= is_own(read->tensor);
+      });
+    });
+    return found;
+  }
+
+  /// The instructions run while their threads copy.
+  void print_ahead(const Block& block, size_t i, size_t nest, int indent) {
+    waits_later_ = true;
+    apart([&] { print_nest(*block[nest].as<Loop>(), indent); });
+    waits_later_ = false;
+    const std::set<std::string> awaited = std::exchange(awaited_, {});
+    together(
+        {block.begin() + static_cast<ptrdiff_t>(i), block.begin() + static_cast<ptrdiff_t>(nest)},
+        indent);
+    for (const std::string& sums : awaited) print_awaited(sums, indent);
+  }
+
+  void print_awaited(const std::string& sums, int indent) {
+    line(indent, fmt::format("tw_wgmma_wait({});", buffer_identifier(sums)));
   }
 
   /// Of copies; where all are made at once there is nothing to order.
@@ -433,7 +500,7 @@ class KernelPrinter : public CPrinter {
     });
   }
 
-  /// Instructions that run one after the other, while their threads wait for the last of them:
+  /// Instructions that run one after the other, and what waits for the last of them:
   ///   tw_wgmma_fence(acc); ... tw_wgmma_m64n128k16_bf16(acc, ...); ... tw_wgmma_wait(acc);
   void print_group(const Loop& loop, int indent) {
     schedules::for_each(Block{{loop}}, [&](const Stmt& stmt) {
@@ -444,8 +511,11 @@ class KernelPrinter : public CPrinter {
       line(indent, fmt::format("tw_wgmma_fence({});", buffer_identifier(sums)));
     print_loop(loop, indent);
     line(indent, "tw_wgmma_commit();");
-    for (const std::string& sums : group_)
-      line(indent, fmt::format("tw_wgmma_wait({});", buffer_identifier(sums)));
+    if (waits_later_) {
+      awaited_.merge(group_);
+    } else {
+      for (const std::string& sums : group_) print_awaited(sums, indent);
+    }
     group_.clear();
   }
 
@@ -592,7 +662,8 @@ class KernelPrinter : public CPrinter {
   const int64_t threads_;
   const ThreadNest* nest_ = nullptr;  // that is being printed
   bool is_together_ = true, uses_thread_ = false, has_copies_to_order_ = false;
-  bool runs_warpgroups_ = false;
+  bool runs_warpgroups_ = false, waits_later_ = false;
+  std::set<std::string> awaited_;  // the sums of instructions that are waited for later
   std::set<std::string> group_;  // the sums of the instructions that are being printed, not awaited
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;

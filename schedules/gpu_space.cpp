@@ -25,6 +25,12 @@ constexpr int64_t most_sums = 128;
 // Statements of a product's innermost loop: beyond, compiling takes longer than they save.
 constexpr int64_t most_products = 512;
 constexpr int64_t least_threads = 32, warp = 32;
+// Products that are smaller than a tile of a warpgroup, and a row of its swizzled factors, are for
+// tiles of a warp.
+constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
+// Elements that a thread copies under conditions at once, beside the sums of a warpgroup's tile:
+// 32 of them spill for the convolutions of ResNet-50.
+constexpr int64_t most_guarded_copies = 16;
 // Registers of a block, and those of a thread that hold neither sums nor factors.
 constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 // Vectors stay aligned, and the 8 neighbours along the reduction that a part of a warp copies lie
@@ -79,15 +85,24 @@ std::vector<const TensorTile*> tiles_for(const StagePlan& plan, const Stage& sta
   const int64_t rows = extent_of(stage, rows_last ? plan.product.columns : plan.product.rows);
   const int64_t columns = extent_of(stage, rows_last ? plan.product.rows : plan.product.columns);
   const int64_t length = extent_of(stage, names_of(stage.reduction));
+  const Limits limits = limits_of(target);
   for (const TensorTile& tile : tensor_tiles()) {
     // The last bits of an f32.
-    const bool is_exact = tile.input_error <= 0x1p-20;
-    if (is_exact && !tile.is_of_warpgroup && sums_products_of(stage, tile) &&
-        gpu_architecture(target) >= tile.least_architecture && rows >= tile_rows &&
-        columns >= tile_columns && length >= tile.depth)
+    const bool is_exact = tile.input_error <= 0x1p-20, is_wide = tile.is_of_warpgroup;
+    if (is_exact && sums_products_of(stage, tile) &&
+        has_tile(tile, limits.gpu_architecture, limits.architecture_specific) &&
+        rows >= (is_wide ? warpgroup_rows : tile_rows) &&
+        columns >= (is_wide ? least_warpgroup_columns : tile_columns) &&
+        length >= (is_wide ? warpgroup_steps : 1) * tile.depth)
       tiles.push_back(&tile);
   }
   return tiles;
+}
+
+/// Whether the last of the tiles is of a warpgroup.
+bool has_warpgroups(const StagePlan& plan, const Stage& stage, const Target& target) {
+  const auto tiles = tiles_for(plan, stage, target);
+  return !tiles.empty() && tiles.back()->is_of_warpgroup;
 }
 
 /// The tile that the knob says; null for none.
@@ -114,10 +129,11 @@ bool add_tensor(const StagePlan& plan, const Stage& stage, const Target& target,
 
 void add_product(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
   const bool has_tiles = add_tensor(plan, stage, target, knobs);
+  const int64_t most_block = has_warpgroups(plan, stage, target) ? 256 : 128;
   const std::string p = plan.name + ".";
   for (const auto& [name, axes] :
        {std::pair("rows", plan.product.rows), std::pair("columns", plan.product.columns)}) {
-    knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, 128));
+    knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, most_block));
     knobs.add(p + "tile." + name, {1, 2, 4, 8});   // of a thread
     knobs.add(p + "together." + name, {1, 2, 4});  // of it, next to each other
     // The reduction's neighbours next to each other; for tensor tiles also several across at once.
@@ -268,9 +284,10 @@ std::string cache_operand(Construction& c, const CacheOperand& step) {
   return std::prev(at)->stage.name;
 }
 
-/// The loops of a copy, and vectors inside of them, to the threads of a block.
+/// The loops of a copy, and vectors inside of them, to the threads of a block. Turns of a thread
+/// are unrolled up to so many elements, where each has a condition of its own.
 void share_copy(Construction& c, const std::string& stage, const Loops& loops, const Loops& vectors,
-                int64_t threads) {
+                int64_t threads, int64_t most_guarded = 256) {
   std::string thread = fuse_all(c, stage, loops);
   // A thread's turns inside of it: outside they would be as many nests, with barriers between.
   const std::string turns = split_off(c, stage, thread, threads);
@@ -278,8 +295,14 @@ void share_copy(Construction& c, const std::string& stage, const Loops& loops, c
   c.schedule.add(Bind{stage, thread});
   for (const std::string& lanes : vectors) c.schedule.add(Vectorize{stage, lanes});
   const StageNest* nest = c.schedule.error() ? nullptr : c.schedule.nest().find(stage);
-  const int at = nest ? nest->find_loop(turns) : -1;
-  if (at >= 0 && nest->loops[static_cast<size_t>(at)].extent <= 16)
+  if (!nest) return;
+  const auto extent = [&](const std::string& loop) {
+    return nest->loops[static_cast<size_t>(nest->find_loop(loop))].extent;
+  };
+  int64_t elements = extent(turns);
+  for (const std::string& lanes : vectors) elements *= extent(lanes);
+  const bool is_guarded = nest->stage.body.as<dsl::Select>() != nullptr;
+  if (extent(turns) <= 16 && (!is_guarded || elements <= most_guarded))
     c.schedule.add(Unroll{stage, turns});
 }
 
@@ -390,16 +413,17 @@ class Product {
   std::string unrolled_;  // of it, or none
 };
 
-/// What one dimension of a block's tile becomes where warps compute it by tensor tiles: a warp has
-/// neighbouring tiles, and in each of them a lane two rows eight apart, or two columns that are
-/// neighbours.
+/// What one dimension of a block's tile becomes where warps, or warpgroups, compute it by tensor
+/// tiles: each has neighbouring tiles, and in each of them a lane two rows eight apart, or two
+/// columns that are neighbours.
 struct TiledDimension {
   std::string block;   ///< outside of the block's tile
   Loops warps, tiles;  ///< a loop or none each
+  Loops inside;        ///< of a warpgroup's tile: its warps, or eights of columns
   std::string lane;    ///< of 8 in a column, or of 4 in a row
   std::string part;    ///< of a lane: the loop of 2
 
-  Loops outside() const { return concat({warps, tiles}); }
+  Loops outside() const { return concat({warps, tiles, inside}); }
 };
 
 class TensorProduct {
@@ -420,21 +444,22 @@ class TensorProduct {
     const TiledDimension inner = columns(names[inner_at], *of_names[inner_at]);
     split_reduction();
     const Loops blocks = order_blocks(c_, plan_, product_, outer.block, inner.block);
-    const Loops threads = concat({outer.warps, inner.warps, {outer.lane, inner.lane}});
+    const Loops threads =
+        concat({outer.warps, inner.warps, outer.inside, {outer.lane, inner.lane}});
     c_.schedule.add(Reorder{product_.name, concat({blocks,
                                                    outside_,
                                                    threads,
                                                    steps_,
                                                    outer.tiles,
                                                    inner.tiles,
-                                                   {outer.part, inner.part, depth_}})});
+                                                   {outer.part},
+                                                   inner.inside,
+                                                   {inner.part, depth_}})});
     c_.schedule.add(CacheWrite{product_.name, blocks.back()});
     // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
     const Loops outer_row = {outer.part, outer.lane}, inner_row = {inner.lane, inner.part};
-    const std::string first =
-        cache(outer_at, concat({steps_, outer.outside(), outer_row, {depth_}}));
-    const std::string second =
-        cache(inner_at, concat({steps_, inner.outside(), inner_row, {depth_}}));
+    const std::string first = cache(outer_at, outer.outside(), outer_row);
+    const std::string second = cache(inner_at, inner.outside(), inner_row);
     for (const std::string& loop : blocks) c_.schedule.add(Parallel{product_.name, loop});
     for (const std::string& loop : threads) c_.schedule.add(Bind{product_.name, loop});
     for (const std::string& loop : concat({unrolled_, outer.tiles, inner.tiles}))
@@ -462,7 +487,9 @@ class TensorProduct {
 
   TiledDimension rows(const std::string& name, const Loops& axes) {
     std::string loop;
-    TiledDimension d = tile(name, axes, tile_rows, loop);
+    const bool is_wide = tile_.is_of_warpgroup;
+    TiledDimension d = tile(name, axes, is_wide ? warpgroup_rows : tile_rows, loop);
+    if (is_wide) d.inside = {split_off(c_, product_.name, loop, tile_rows)};
     d.part = split_off(c_, product_.name, loop, lane_rows);
     d.lane = loop;
     return d;
@@ -470,7 +497,9 @@ class TensorProduct {
 
   TiledDimension columns(const std::string& name, const Loops& axes) {
     std::string loop;
-    TiledDimension d = tile(name, axes, tile_columns, loop);
+    const bool is_wide = tile_.is_of_warpgroup;
+    TiledDimension d = tile(name, axes, is_wide ? most_warpgroup_columns : tile_columns, loop);
+    if (is_wide) d.inside = {split_off(c_, product_.name, loop, tile_columns)};
     d.lane = split_off(c_, product_.name, loop, tile_part);
     d.part = loop;
     return d;
@@ -485,9 +514,17 @@ class TensorProduct {
     depth_ = loop;
   }
 
-  std::string cache(size_t operand, const Loops& loops) {
-    return cache_operand(
+  /// A warpgroup's instruction reads rows, of a block of the reduction, which are swizzled.
+  std::string cache(size_t operand, const Loops& outside, const Loops& row) {
+    const bool is_wide = tile_.is_of_warpgroup;
+    const Loops loops = is_wide ? concat({outside, row, steps_, {depth_}})
+                                : concat({steps_, outside, row, {depth_}});
+    const std::string stage = cache_operand(
         c_, {product_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
+    if (is_wide && !stage.empty())
+      c_.schedule.add(
+          Swizzle{stage, c_.value(plan_, "tiles") * tile_.depth * size_bytes(tile_.operand)});
+    return stage;
   }
 
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
@@ -513,14 +550,15 @@ class TensorProduct {
         loops.push_back(split_off(c_, stage, eight, lanes));
       vector = {eight};
     }
-    share_copy(c_, stage, loops, vector, threads_ * lane_rows * lane_columns);
+    share_copy(c_, stage, loops, vector, threads_ * lane_rows * lane_columns,
+               tile_.is_of_warpgroup ? most_guarded_copies : 256);
   }
 
   Construction& c_;
   const StagePlan& plan_;
   const ProductStage product_;
   const TensorTile& tile_;
-  int64_t threads_ = 1;    // warps
+  int64_t threads_ = tile_.is_of_warpgroup ? warpgroup_warps : 1;  // warps
   Loops outside_, steps_;  // of the reduction: around its blocks and over them; tiles of a block
   Loops unrolled_;         // of these
   std::string depth_;      // of a tile
@@ -677,16 +715,18 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
   if (round_up(length, kblock) > 2 * length) return false;  // mostly padding
   if (stages > 1 && stages > ceil_div(length, kblock)) return false;
   const bool rows_last = rows_are_last(plan, stage);
-  int64_t threads = warp, tiles = 1, shared = 0, factors = 0;
+  const bool is_wide = tile.is_of_warpgroup;
+  int64_t threads = is_wide ? warpgroup_warps * warp : warp, tiles = 1, shared = 0, factors = 0;
   for (const std::string name : {"rows", "columns"}) {
     const bool are_rows = (name == "columns") == rows_last;
     const int64_t block = value("block." + name), warps = value("warps." + name);
-    const int64_t extent = are_rows ? tile_rows : tile_columns;
+    const int64_t extent = are_rows ? (is_wide ? warpgroup_rows : tile_rows) : tile_columns;
     if (block % (warps * extent) != 0) return false;
+    if (is_wide && !are_rows && !has_columns(tile, block / warps)) return false;
     threads *= warps;
     tiles *= block / warps / extent;
     // Two registers for each eight rows or columns, and as many for what splitting leaves.
-    factors += block / warps / 8 * 2 * (tile.instructions > 1 ? 2 : 1);
+    if (!is_wide) factors += block / warps / 8 * 2 * (tile.instructions > 1 ? 2 : 1);
     shared += block * kblock * size_bytes(tile.operand);
   }
   const int64_t sums = tiles * tile_part * tile_part;
@@ -821,11 +861,22 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
       const int64_t tensor = knobs.value(point, p + "tensor", 0);
       const TensorTile* tile = tile_of(stage, plan.stage(stage), plan.target, tensor);
       if (tile && is_worth_it(*tile, plan.target)) {
-        for (const std::string name : {"rows", "columns"}) {
-          prefer(p + "block." + name, 64, 1);
-          prefer(p + "warps." + name, 2, 1);
+        if (tile->is_of_warpgroup) {
+          // Two warpgroups below each other, and rows of 128 bytes.
+          const bool rows_last = rows_are_last(stage, plan.stage(stage));
+          for (const std::string name : {"rows", "columns"}) {
+            prefer(p + "block." + name, 128, 1);
+            prefer(p + "warps." + name, (name == "columns") == rows_last ? 2 : 1, 1);
+          }
+          prefer(p + "tiles", 4, 1);
+          score += far_better;
+        } else {
+          for (const std::string name : {"rows", "columns"}) {
+            prefer(p + "block." + name, 64, 1);
+            prefer(p + "warps." + name, 2, 1);
+          }
+          prefer(p + "tiles", 2, 0.5);
         }
-        prefer(p + "tiles", 2, 0.5);
         prefer(p + "stages", 2.5, 1);
         prefer(p + "unroll", 4, 0.25);
         const std::vector<Expr> factors = operands_of(plan.stage(stage));

@@ -7,7 +7,7 @@
 //     tile of that in registers; blocks of the reduction pass through shared memory, where all
 //     threads put them together (cache_operand; implicit GEMM), several blocks ahead of what is
 //     computed (pipeline). Where types and target have a tensor tile (tensor_tiles.h), the threads
-//     of a warp may compute the sums together instead.
+//     of a warp, or of a warpgroup, may compute the sums together instead.
 //   - Other reductions, and stages without one, give each thread a few neighbouring elements.
 //   - A reduction along the contiguous axis is split over the threads of a block first (rfactor).
 //

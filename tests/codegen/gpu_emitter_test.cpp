@@ -399,7 +399,9 @@ TEST(OpenCl, RunsTensorTilesAsLoops) {
   const auto device = opencl_device();
   if (!device) GTEST_SKIP() << device.error().message;
   const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k16_bf16"));
-  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
+  const Program wide = warpgroups({.columns = 16, .bytes = 64});
+  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1)),
+                                      gpu_case("wide", wide, integer_inputs(wide, 1))};
   expect_opencl_agrees(**device, cases);
 }
 
@@ -502,6 +504,22 @@ TEST(GpuEmitter, TilesOfWarpgroupsAreCalls) {
   const std::string text = text_of(warpgroups({.columns = 64, .stages = 3}));
   EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n64k16_bf16(&c_acc[0], tw_descriptor<128>(&a_c["));
   EXPECT_THAT(text_of(warpgroups({}), GpuDialect::OpenCl), Not(HasSubstr("tw_wgmma")));
+}
+
+// In a pipeline they run while their threads copy; without one there is a barrier between.
+TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
+  const std::string text = text_of(warpgroups({.stages = 3, .has_tails = false}));
+  const size_t loop = text.find("tw_wait<1>()");
+  const size_t issued = text.find("tw_wgmma_commit();\n", loop);
+  const size_t copied = text.find("tw_copy_async<16>(&a_c", loop);
+  const size_t committed = text.find("tw_commit();\n", loop);
+  const size_t awaited = text.find("tw_wgmma_wait(c_acc);", loop);
+  ASSERT_NE(awaited, std::string::npos);
+  EXPECT_LT(issued, copied);
+  EXPECT_LT(copied, committed);
+  EXPECT_LT(committed, awaited);
+  const std::string plain = text_of(warpgroups({.has_tails = false}));
+  EXPECT_THAT(plain, HasSubstr("tw_wgmma_commit();\n    tw_wgmma_wait(c_acc);\n"));
 }
 
 TEST(HostTwin, RunsWarpgroups) { expect_twins_agree(warpgroup_cases()); }

@@ -128,6 +128,22 @@ GpuCase make_case(uint64_t seed) {
   return gpu_case(title, program, inputs, std::max(tolerance, 4e-6));
 }
 
+#ifndef TW_SLOW_TESTS
+GpuCase make_warpgroup_case(uint64_t seed) {
+  Random random(seed);
+  const auto [workload, schedule] = schedules::random_warpgroup_product(random);
+  const Target target = *parse_target("cuda:sm_90a");
+  const Program program = schedule.program(schedules::limits_of(target)).value();
+  const dsl::Arrays arrays = schedules::exact_inputs(workload.compute, seed);
+  Storage inputs;
+  for (const auto& argument : program.arguments)
+    if (!argument.is_output)
+      inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
+  return gpu_case(fmt::format("seed {}\n{}\n{}", seed, workload.key(), schedule.to_string()),
+                  program, inputs, 4e-6);
+}
+#endif
+
 /// Compilers have fixed costs, and what fails is easier to find in a small text.
 constexpr int64_t batch = 20;
 
@@ -182,6 +198,24 @@ TEST(GpuRandom, NvrtcCompilesSchedules) {
 TEST(GpuRandom, SchedulesAgreeOnTheHostTwin) { run_twins(1, 60); }
 TEST(GpuRandom, SchedulesAgreeOnOpenCl) { run_opencl(101, 40); }
 TEST(GpuRandom, SchedulesAgreeOnCuda) { run_cuda(301, 60); }
+
+// For sm_90a alone: neither OpenCL nor another architecture has more than the loops.
+TEST(GpuRandom, WarpgroupsAgreeOnTheTwin) {
+  std::vector<GpuCase> cases;
+  for (uint64_t seed = 1; seed <= 8; ++seed) cases.push_back(make_warpgroup_case(seed));
+  expect_twins_agree(cases);
+}
+
+TEST(GpuRandom, WarpgroupsCompileForSm90a) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const GpuCase each = make_warpgroup_case(seed);
+    const std::string text = emit_gpu(each.program, "k", GpuDialect::Cuda)->text;
+    const auto code = nvrtc->compile(text, "sm_90a");
+    ASSERT_TRUE(code) << each.title << code.error().message << text;
+  }
+}
 #else
 /// TW_RANDOM_CASES=2000 for a night.
 int64_t many() {

@@ -71,7 +71,9 @@ TEST(GpuFacts, Tile) {
 
 TEST(GpuFacts, TensorTiles) {
   const double products = 1024.0 * 1024 * 1024;
-  const GpuPhaseFacts p = phase_of(first_program("dense m=1024 n=1024 k=1024 bf16 fast"));
+  const Target sm_80 = gpu("cuda:sm_80");
+  const GpuPhaseFacts p =
+      phase_of(first_program("dense m=1024 n=1024 k=1024 bf16 fast", sm_80), sm_80);
   EXPECT_EQ(p.instructions.tensor, products / (16 * 8 * 16));
   EXPECT_EQ(p.instructions.fma, 0);
   EXPECT_EQ(p.spills, 0);
@@ -86,6 +88,26 @@ TEST(GpuFacts, TensorTiles) {
     EXPECT_EQ(section->shared_cycles, 2 * section->instructions.shared);
     EXPECT_GT(section->tensor_chain, 0);
   }
+}
+
+TEST(GpuFacts, TilesOfWarpgroups) {
+  const std::string workload = "dense m=1024 n=1024 k=1024 bf16 fast";
+  const GpuPhaseFacts p = phase_of(first_program(workload));
+  const GpuPhaseFacts q = phase_of(first_program(workload, gpu("cuda:sm_80")));
+  const auto tensor_section = [](const GpuPhaseFacts& facts) {
+    return *std::ranges::max_element(facts.sections, {}, &SectionFacts::tensor_fma);
+  };
+  const auto fma = [&](const GpuPhaseFacts& facts) {
+    const SectionFacts s = tensor_section(facts);
+    return facts.blocks * s.executions * s.warps * s.tensor_fma;
+  };
+  // Faster by as much, and lanes load nothing for them.
+  EXPECT_NEAR(fma(q), 1024.0 * 1024 * 1024, 1);
+  EXPECT_NEAR(fma(p), fma(q) / 1.6, 1);
+  EXPECT_EQ(tensor_section(p).instructions.shared, 0);
+  EXPECT_GT(tensor_section(p).shared_cycles, 0);
+  EXPECT_LT(p.instructions.tensor, q.instructions.tensor / 8);
+  EXPECT_EQ(p.spills, 0);
 }
 
 TEST(GpuFacts, Pipelines) {

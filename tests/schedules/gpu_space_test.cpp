@@ -125,8 +125,10 @@ std::string first_tile(std::string_view op, std::string_view shape, DType type,
   const auto is_tensor = [](const Knob& knob) { return knob.name.ends_with(".tensor"); };
   if (std::ranges::none_of(space.knobs(), is_tensor)) return "no knob";
   const std::string text = space.schedule(space.default_point()).to_string();
-  const size_t at = text.find(" mma_");
-  return at == std::string::npos ? "none" : text.substr(at + 1, text.find('\n', at) - at - 1);
+  const size_t step = text.find("\ntensorize "), end = text.find('\n', step + 1);
+  if (step == std::string::npos) return "none";
+  const size_t at = text.rfind(' ', end) + 1;
+  return text.substr(at, end - at);
 }
 
 TEST(GpuSpaceOfProducts, BeginWithTensorTilesWhereTheyAreFaster) {
@@ -139,6 +141,12 @@ TEST(GpuSpaceOfProducts, BeginWithTensorTilesWhereTheyAreFaster) {
   EXPECT_EQ(dense(BFloat16, "cuda:sm_120"), "mma_m16n8k16_bf16");
   EXPECT_EQ(dense(Float16, "cuda:sm_86"), "mma_m16n8k16_f16");
   EXPECT_EQ(dense(Int8, "cuda:sm_80"), "mma_m16n8k32_s8");
+  EXPECT_EQ(dense(BFloat16, "cuda:sm_90a"), "wgmma_m64k16_bf16");
+  EXPECT_EQ(dense(Float16, "cuda:sm_90a"), "wgmma_m64k16_f16");
+  EXPECT_EQ(dense(Int8, "cuda:sm_90a"), "wgmma_m64k32_s8");
+  EXPECT_EQ(first_tile("dense", "m=32 n=128 k=128", BFloat16, "cuda:sm_90a"), "mma_m16n8k16_bf16");
+  EXPECT_EQ(first_tile("conv2d", "n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1", BFloat16, "cuda:sm_90a"),
+            "wgmma_m64k16_bf16");
   EXPECT_EQ(dense(BFloat16, "cuda:sm_75"), "no knob");
   EXPECT_EQ(dense(BFloat16, "opencl"), "no knob");
   EXPECT_EQ(first_tile("dense", "m=8 n=128 k=128", BFloat16, "cuda:sm_80"), "no knob");

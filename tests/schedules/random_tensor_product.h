@@ -10,6 +10,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/workload.h"
+#include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/space.h"
 
@@ -68,6 +69,30 @@ inline TensorProductCase random_tensor_product(Random& random) {
   for (;;) {
     const Schedule schedule = swizzled(space.schedule(tensor_point(space, random)), random);
     if (schedule.program()) return {*workload, schedule};  // within the limits of any target
+  }
+}
+
+/// The same by tiles of warpgroups, on sm_90a.
+inline TensorProductCase random_warpgroup_product(Random& random) {
+  const DType type = random.pick(std::vector<DType>{Float16, BFloat16, BFloat16, Int8});
+  const auto size = [&](int64_t least, int64_t more) {
+    return random.chance(0.4) ? (least + more) / 8 * 8 : least + random.below(more);
+  };
+  const int64_t m = size(64, 40), n = size(64, 40), k = size(type == Int8 ? 128 : 64, 40);
+  const bool is_dense = random.chance(0.6);
+  const dsl::Attributes attributes =
+      is_dense ? dsl::Attributes{{"m", m}, {"n", n}, {"k", k}}
+               : dsl::Attributes{{"n", 1}, {"c", k / 8}, {"h", 9}, {"w", 8},
+                                 {"k", n}, {"r", 3},     {"s", 3}, {"pad", 1}};
+  const auto workload = dsl::make_workload(is_dense ? "dense" : "conv2d", attributes, type);
+  EXPECT_TRUE(workload) << workload.error().message;
+  const Target target = *parse_target("cuda:sm_90a");
+  const Space space = Space::derive(workload->compute, target);
+  for (;;) {
+    const Schedule schedule = space.schedule(tensor_point(space, random));
+    if (schedule.to_string().find(" wgmma_") != std::string::npos &&
+        schedule.program(limits_of(target)))
+      return {*workload, schedule};
   }
 }
 

@@ -315,6 +315,16 @@ TEST(Warpgroups, AreOfOneArchitecture) {
   }
 }
 
+TEST(Warpgroups, PointsOfSpacesComputeWhatTheComputeMeans) {
+  Random random(4);
+  for (int i = 0; i < 6; ++i) {
+    const auto [workload, schedule] = random_warpgroup_product(random);
+    const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
+    ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
+    EXPECT_EQ(disagreement(workload.compute, *program, 3), std::nullopt) << schedule.to_string();
+  }
+}
+
 TEST(Warpgroups, HaveColumnsByEights) {
   for (const int64_t columns : {16, 24, 40, 248, 256}) EXPECT_TRUE(has_columns(wgmma(), columns));
   for (const int64_t columns : {0, 8, 20, 264}) EXPECT_FALSE(has_columns(wgmma(), columns));

@@ -79,6 +79,40 @@ TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 40);
 }
 
+/// What a search on sm_90a begins with where products are large enough for warpgroups.
+TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
+  const auto nvrtc = codegen::Nvrtc::open();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const Target target = *parse_target("cuda:sm_90a");
+  int kernels = 0;
+  for (const SuiteInfo& info : suites()) {
+    const auto items = suite(info.name);
+    for (const SuiteItem& item : *items)
+      for (const DType type : {Float16, BFloat16, Int8}) {
+        if (item.workload.is_empty() || item.workload.op == "expr") continue;
+        const auto workload = dsl::make_workload(item.workload.op, item.workload.attributes, type);
+        if (!workload) continue;
+        const auto space = schedules::Space::derive(workload->compute, target);
+        const auto schedule = space.schedule(space.default_point());
+        if (schedule.to_string().find(" wgmma_") == std::string::npos) continue;
+        const auto program = schedule.program(schedules::limits_of(target));
+        ASSERT_TRUE(program) << item.name << ": " << program.error().message;
+        const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
+        ASSERT_TRUE(text) << item.name << ": " << text.error().message;
+        const auto code = nvrtc->compile(text->text, "sm_90a");
+        ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
+        for (const codegen::CudaFunctionFacts& function : code->functions) {
+          EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
+              << item.name << ", " << function.registers << " registers\n"
+              << text->text;
+          EXPECT_EQ(function.stack_bytes, 0) << item.name;
+        }
+        ++kernels;
+      }
+  }
+  EXPECT_GE(kernels, 60);
+}
+
 INSTANTIATE_TEST_SUITE_P(Generations, GpuSuites, ::testing::Values("sm_80", "sm_90a", "sm_120"),
                          [](const auto& info) { return info.param; });
 

@@ -146,6 +146,12 @@ k_p0(const unsigned short* __restrict__ a, const unsigned short* __restrict__ b,
     tw_wait<1>();
     tw_fence_async();
     __syncthreads();
+    tw_wgmma_fence(c_acc);
+    #pragma unroll 1
+    for (int k_1_0 = 0; k_1_0 < 4; ++k_1_0) {
+      tw_wgmma_m64n32k16_bf16(&c_acc[0], tw_descriptor<128>(&a_c[(k_0 * 4 * 2 * 8 * 4 + k_1_0) * 16]), tw_descriptor<128>(&b_c[(k_0 * 4 * 4 * 2 * 4 + k_1_0) * 16]));
+    }
+    tw_wgmma_commit();
     if (k_0 + 2 < 3) {
       if (thread < 4) {
         const int a_c_m_1_1_1_0 = thread;
@@ -179,12 +185,6 @@ k_p0(const unsigned short* __restrict__ a, const unsigned short* __restrict__ b,
       }
     }
     tw_commit();
-    tw_wgmma_fence(c_acc);
-    #pragma unroll 1
-    for (int k_1_0 = 0; k_1_0 < 4; ++k_1_0) {
-      tw_wgmma_m64n32k16_bf16(&c_acc[0], tw_descriptor<128>(&a_c[(k_0 * 4 * 2 * 8 * 4 + k_1_0) * 16]), tw_descriptor<128>(&b_c[(k_0 * 4 * 4 * 2 * 4 + k_1_0) * 16]));
-    }
-    tw_wgmma_commit();
     tw_wgmma_wait(c_acc);
   }
   {
