@@ -135,7 +135,7 @@ std::string_view to_string(Scope scope) {
 }
 
 std::string_view to_string(LoopKind kind) {
-  constexpr std::string_view words[] = {"for", "unroll", "vector", "thread", "tensor"};
+  constexpr std::string_view words[] = {"for", "unroll", "vector", "thread", "tensor", "bulk"};
   return words[static_cast<int>(kind)];
 }
 

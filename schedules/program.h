@@ -64,7 +64,7 @@ struct Argument {
   bool constant = false;  ///< may be packed ahead of the call
 };
 
-enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor };
+enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Bulk };
 std::string_view to_string(LoopKind kind);
 
 struct Stmt;
@@ -74,7 +74,8 @@ using BlockPtr = std::shared_ptr<const Block>;
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
 /// All but Serial loops have literal bounds, Thread loops from 0. Three Tensor loops inside each
-/// other are a tile that the threads of a warp compute together (tensor_tiles.h).
+/// other are a tile that the threads of a warp compute together (tensor_tiles.h). Bulk loops inside
+/// each other are a box that is copied as a whole (bulk_copies.h).
 struct Loop {
   std::string variable;
   Expr begin, end;

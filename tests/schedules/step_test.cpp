@@ -27,6 +27,7 @@ const std::vector<std::string>& lines() {
                                                  "cache_operand conv 2 c.0 c.1 k.1",
                                                  "tensorize conv h mma_m16n8k8_3xtf32",
                                                  "pipeline a@c 3",
+                                                 "bulk a@c",
                                                  "pad a@c m.1.0 4",
                                                  "rfactor out j 8",
                                                  "set_layout w OIHW16i32o"};
