@@ -51,7 +51,8 @@ std::vector<Launch> DeviceKernel::launches(std::span<const DeviceAddress> argume
   std::vector<Launch> launches;
   for (size_t i = 0; i < functions_.size(); ++i) {
     const PhaseInfo& phase = info_->phases[i];
-    launches.push_back({functions_[i], phase.tasks, phase.threads, phase.shared_bytes, addresses});
+    launches.push_back(
+        {functions_[i], phase.tasks, phase.threads, phase.shared_bytes, addresses, phase.maps});
   }
   return launches;
 }

@@ -8,7 +8,8 @@
 //     const auto launches = kernel.launches({{a.address(), b.address(), c.address()}},
 //     scratch.address()); TW_RETURN_IF_ERROR(device->launch(launches));
 //
-// The functions of the code have a parameter for each argument, in order, and scratch as the last.
+// The functions of the code have a parameter for each argument, in order, then scratch, and then
+// one for each tensor map.
 // A value whose copies share the code; thread-safe.
 
 #include <memory>
