@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -15,6 +16,7 @@
 #include "codegen/c_printer.h"
 #include "codegen/gpu_prelude.h"
 #include "codegen/lanes.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -26,6 +28,7 @@ using schedules::Assign;
 using schedules::Barrier;
 using schedules::Block;
 using schedules::Buffer;
+using schedules::BulkCopy;
 using schedules::Commit;
 using schedules::Expr;
 using schedules::If;
@@ -104,6 +107,9 @@ class KernelPrinter : public CPrinter {
     for (const auto& argument : program_.arguments) parameters.push_back(parameter(argument));
     parameters.push_back(scratch_parameter());
     find_shared(*phase_.body);
+    find_boxes(kernel);
+    for (size_t i = 0; i < kernel.maps.size(); ++i)
+      parameters.push_back(fmt::format("const __grid_constant__ tw_tensor_map tw_map_{}", i));
     place_shared(kernel);
     find_copies();
     together(*phase_.body, 1);
@@ -135,6 +141,15 @@ class KernelPrinter : public CPrinter {
   virtual bool print_tile(const TensorNest&, int) { return false; }
   /// Those of the prelude, in groups that are committed and waited for; else they are made at once.
   virtual bool has_asynchronous_copies() const = 0;
+  /// Those of the prelude, of which thread 0 asks for boxes; else it copies them itself.
+  virtual bool has_bulk_copies() const = 0;
+
+  int64_t alignment_of(const Buffer& buffer) const {
+    const bool has_boxes = std::ranges::count(boxes_, buffer.name, [](const Box& box) {
+                             return box.copy.destination;
+                           }) > 0;
+    return has_boxes ? schedules::box_alignment : shared_alignment;
+  }
 
   int64_t threads() const { return threads_; }
   void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
@@ -172,11 +187,14 @@ class KernelPrinter : public CPrinter {
 
   void place_shared(GpuKernel& kernel) {
     for (const Buffer& b : shared_) {
+      kernel.shared_bytes = round_up(kernel.shared_bytes, alignment_of(b));
       shared_offsets_.push_back(kernel.shared_bytes);
       kernel.shared_bytes += round_up(std::max<int64_t>(b.bytes(), 1), shared_alignment);
     }
-    if (kernel.shared_bytes > most_static_bytes())
+    const int64_t barriers = groups_ * schedules::group_barrier_bytes;
+    if (kernel.shared_bytes + barriers > most_static_bytes())
       kernel.dynamic_shared_bytes = kernel.shared_bytes;
+    kernel.shared_bytes += barriers;
   }
 
   std::string declarations(const GpuKernel& kernel) {
@@ -238,7 +256,7 @@ class KernelPrinter : public CPrinter {
     if (!axes.empty()) text += fmt::format("  const int block = {};\n", block_number());
     if (uses_thread_) text += fmt::format("  const int thread = {};\n", thread_number());
     for (const std::string& axis : axes) text += "  " + axis + "\n";
-    return text;
+    return text + group_barriers();
   }
 
   void print_body(const Block& block, int indent) override {
@@ -276,8 +294,9 @@ class KernelPrinter : public CPrinter {
 
   /// Of copies; where all are made at once there is nothing to order.
   void print_order(const Stmt& stmt, int indent) {
-    if (!has_copies_to_order_) return;
     const Wait* wait = stmt.as<Wait>();
+    if (groups_ > 0) print_box_order(wait, indent);
+    if (!has_copies_to_order_) return;
     line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
   }
 
@@ -326,9 +345,11 @@ class KernelPrinter : public CPrinter {
         (print_vectors(loop, indent) || print_scatter(loop, indent)))
       return;
     if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
+    if (loop.kind == LoopKind::Bulk && print_box(loop, indent)) return;
     // Of a tensor tile without an instruction: what indexes the sums, so that they are registers.
-    const bool is_unrolled = loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part)
-                                                           : loop.kind != LoopKind::Serial;
+    const bool is_unrolled = loop.kind == LoopKind::Tensor
+                                 ? dsl::is_int(loop.end, tile_part)
+                                 : loop.kind != LoopKind::Serial && loop.kind != LoopKind::Bulk;
     line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
     if (const auto slot = slot_of(loop)) return print_pipeline(loop, *slot, indent);
     line(indent, for_head(loop) + " {");
@@ -403,11 +424,101 @@ class KernelPrinter : public CPrinter {
 
   /// Elements of any size may be copied asynchronously as vectors.
   void find_copies() {
+    std::set<const Assign*> in_boxes;
     schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
+      const Loop* loop = stmt.as<Loop>();
+      if (groups_ > 0 && loop && loop->kind == LoopKind::Bulk)
+        schedules::for_each(*loop->body,
+                            [&](const Stmt& inner) { in_boxes.insert(inner.as<Assign>()); });
       const Assign* assign = stmt.as<Assign>();
-      has_copies_to_order_ |=
-          assign && assign->value.as<dsl::Read>() && is_asynchronous(*assign, 16);
+      has_copies_to_order_ |= assign && assign->value.as<dsl::Read>() &&
+                              is_asynchronous(*assign, 16) && !in_boxes.contains(assign);
     });
+  }
+
+  // ---- bulk copies --------------------------------------------------------------------------
+  // A group of boxes is on its way to a barrier of its own, of which its parity says whether it has
+  // arrived: all of the groups' numbers, from 0, are 0 modulo the barriers where it is used first.
+
+  struct Box {
+    BulkCopy copy;
+    size_t map;  ///< of the kernel's
+  };
+
+  void find_boxes(GpuKernel& kernel) {
+    if (!has_bulk_copies() || !schedules::has_bulk_copies(*phase_.body)) return;
+    groups_ = schedules::bulk_groups(*phase_.body);
+    uses_thread_ = true;
+    const std::vector<BulkCopy> copies = schedules::bulk_copies(program_, phase_).value();
+    for (const BulkCopy& copy : copies) {
+      const runtime::TensorMap map = map_of(copy);
+      const auto known = std::ranges::find(kernel.maps, map);
+      boxes_.push_back({copy, static_cast<size_t>(known - kernel.maps.begin())});
+      if (known == kernel.maps.end()) kernel.maps.push_back(map);
+    }
+  }
+
+  runtime::TensorMap map_of(const BulkCopy& copy) const {
+    runtime::TensorMap map;
+    map.type = buffer(copy.source).type;
+    const auto& arguments = program_.arguments;
+    const auto argument =
+        std::ranges::find(arguments, copy.source, [](const auto& a) { return a.buffer.name; });
+    map.argument = static_cast<int>(argument - arguments.begin());
+    if (argument == arguments.end()) {
+      const auto scratch = std::ranges::find(program_.scratch, copy.source, &Buffer::name);
+      map.offset =
+          scratch_layout(program_).offsets[static_cast<size_t>(scratch - program_.scratch.begin())];
+    }
+    for (const schedules::BoxDimension& d : copy.dimensions) {
+      if (!map.extents.empty()) map.strides.push_back(d.stride * size_bytes(map.type));
+      map.extents.push_back(d.extent);
+      map.box.push_back(d.box);
+    }
+    return map;
+  }
+
+  std::string group_barriers() const {
+    if (groups_ == 0) return "";
+    return fmt::format(
+        "  __shared__ __align__(8) unsigned long long tw_barriers[{0}];\n"
+        "  int tw_committed = 0, tw_arrived = 0;\n"
+        "  if (thread == 0) tw_open_barriers(tw_barriers, {0});\n  {1}\n",
+        groups_, barrier());
+  }
+
+  bool print_box(const Loop& loop, int indent) {
+    const auto box =
+        std::ranges::find(boxes_, loop.body.get(), [](const Box& b) { return b.copy.body; });
+    if (box == boxes_.end()) return false;
+    std::string first;
+    for (const schedules::BoxDimension& d : box->copy.dimensions) {
+      const std::string index = value(d.first);
+      first += index_type_ == "int" ? ", " + index : fmt::format(", (int)({})", index);
+    }
+    line(indent, fmt::format("tw_copy_box<{}>(&{}, tw_map_{}, &tw_barriers[tw_committed & {}], "
+                             "{}{});",
+                             box->copy.dimensions.size(),
+                             element(buffer(box->copy.destination), box->copy.to), box->map,
+                             groups_ - 1, box->copy.bytes, first));
+    return true;
+  }
+
+  /// Of a commit, or of a wait.
+  void print_box_order(const Wait* wait, int indent) {
+    if (!wait) {
+      line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
+                               groups_ - 1));
+      return line(indent, "++tw_committed;");
+    }
+    line(indent, "#pragma unroll 1");
+    line(indent, wait->pending == 0
+                     ? "for (; tw_arrived < tw_committed; ++tw_arrived) {"
+                     : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{",
+                                   wait->pending));
+    line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
+                                 groups_ - 1, std::countr_zero(static_cast<uint64_t>(groups_))));
+    line(indent, "}");
   }
 
   struct Copy {
@@ -481,6 +592,8 @@ class KernelPrinter : public CPrinter {
   bool is_together_ = true, uses_thread_ = false, has_copies_to_order_ = false;
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
+  std::vector<Box> boxes_;
+  int64_t groups_ = 0;  ///< of boxes, that may be on their way at once
   std::set<std::string> as_vectors_;
 };
 
@@ -509,8 +622,8 @@ class CudaPrinter final : public KernelPrinter {
   std::string_view aligned() const override { return "__align__(16) "; }
   int64_t most_static_bytes() const override { return static_shared_bytes; }
   std::string declare_shared(const std::string& name, const Buffer& b) const override {
-    return fmt::format("__shared__ __align__({}) {} {}[{}];", shared_alignment,
-                       storage_type(b.type), name, std::max<int64_t>(1, b.elements()));
+    return fmt::format("__shared__ __align__({}) {} {}[{}];", alignment_of(b), storage_type(b.type),
+                       name, std::max<int64_t>(1, b.elements()));
   }
 
   static std::string vector_type(DType type, int64_t lanes) {
@@ -527,6 +640,7 @@ class CudaPrinter final : public KernelPrinter {
     return fmt::format("*({0}*)&{1} = {{}};", vector_type(type, lanes), to);
   }
   bool has_asynchronous_copies() const override { return true; }
+  bool has_bulk_copies() const override { return true; }
 
   bool print_scatter(const Loop& loop, int indent) override {
     const auto from =
@@ -647,6 +761,7 @@ class OpenClPrinter final : public KernelPrinter {
     return fmt::format("vstore{0}(({1}{0})(0), 0, &{2});", lanes, storage_type(type), to);
   }
   bool has_asynchronous_copies() const override { return false; }
+  bool has_bulk_copies() const override { return false; }
 };
 
 Status check_countable(const Program& program) {

@@ -11,10 +11,12 @@
 
 #include "base/text.h"
 #include "dsl/workload.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/space.h"
 #include "schedules/threads.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/property.h"
+#include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::codegen {
@@ -25,7 +27,7 @@ using schedules::Schedule;
 /// How much of what matters the cases have.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
-  int64_t tiles = 0, pipelines = 0;
+  int64_t tiles = 0, pipelines = 0, boxes = 0;
 
   void add(const Program& program) {
     ++cases;
@@ -33,10 +35,12 @@ struct Seen {
     bool any_threads = false, any_shared = false, any_barrier = false, any_partial = false;
     bool any_tile = false;
     bool any_pipeline = false;
+    bool any_box = false;
     for (const auto& phase : program.phases) {
       const int64_t most = schedules::threads_of(*phase.body);
       any_threads |= most > 1;
       any_shared |= schedules::shared_bytes(*phase.body) > 0;
+      any_box |= schedules::has_bulk_copies(*phase.body);
       schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
         any_barrier |= stmt.as<schedules::Barrier>() != nullptr;
         any_pipeline |= stmt.as<schedules::Wait>() != nullptr;
@@ -52,14 +56,15 @@ struct Seen {
     partial += any_partial;
     tiles += any_tile;
     pipelines += any_pipeline;
+    boxes += any_box;
   }
 
   std::string text() const {
     return fmt::format(
         "{} cases: {} with threads, {} with shared memory, {} with barriers, {} with nests of "
         "fewer threads than the block, {} with several phases, {} with tensor tiles, {} with "
-        "pipelines",
-        cases, threads, shared, barriers, partial, several_phases, tiles, pipelines);
+        "pipelines, {} with bulk copies",
+        cases, threads, shared, barriers, partial, several_phases, tiles, pipelines, boxes);
   }
 };
 
@@ -95,13 +100,17 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// Of fifteen, three are products by tensor tiles. Four are of a space for GPUs: there operands
-/// pass through shared memory, mostly in pipelines.
+/// Of five, one is a product by tensor tiles. Of seven others, one copies in bulk. Of what is left
+/// a third is of a space for GPUs: there operands pass through shared memory, mostly in pipelines.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {
     const auto [workload, schedule] = schedules::random_tensor_product(random);
     return {workload.compute, 0, schedule};
+  }
+  if (seed % 7 == 0) {
+    const auto [compute, schedule] = schedules::random_bulk_product(random);
+    return {compute, 0, schedule};
   }
   if (seed % 3 == 0) {
     const auto [compute, schedule] = random_product(random);
@@ -151,6 +160,7 @@ void run(uint64_t first_seed, int64_t cases, Expect&& expect) {
   EXPECT_GE(seen.several_phases * 10, seen.cases);
   EXPECT_GE(seen.tiles * 10, seen.cases);
   EXPECT_GE(seen.pipelines * 6, seen.cases);
+  EXPECT_GE(seen.boxes * 14, seen.cases);
 }
 
 void run_twins(uint64_t first_seed, int64_t cases) {
