@@ -48,6 +48,8 @@ constexpr int64_t widest_access = 16;
 constexpr double shift_instructions = 1, division_instructions = 8;
 // An f32 rounded to tf32, or split into two of them.
 constexpr double split_instructions = 4;
+// Asking for a box: the engine does the rest. What shared memory takes in a cycle.
+constexpr double box_instructions = 8, shared_line_bytes = 128;
 // Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
 constexpr double condition_instructions = 2, loop_instructions = 1;
 
@@ -172,6 +174,7 @@ class GpuPhaseWalk {
 
   Status visit_loop(const Loop& loop) {
     if (loop.tile) return visit_tile(loop);
+    if (loop.kind == LoopKind::Bulk) return visit_box(loop);
     if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, loop.kind));
     const double trips = levels_.back().trips, outer_executions = executions_;
@@ -293,6 +296,42 @@ class GpuPhaseWalk {
         add_factor(s, tile, *by_row, row_indices(nest, dsl::var(nest.part->variable), i), share) +
         add_factor(s, tile, *by_column, column_indices(nest, i), share);
     s.operands = std::max(s.operands, std::min(operands, most_operands));
+    levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
+    return {};
+  }
+
+  /// What a thread asks for, and the engine brings past the registers: lines of 128 bytes.
+  Status visit_box(const Loop& loop) {
+    const size_t outside = levels_.size();
+    double elements = 1;
+    const Assign* copy = nullptr;
+    const auto gather = [&](const Stmt& stmt) {
+      const Loop* inner = stmt.as<Loop>();
+      if (inner)
+        levels_.push_back(
+            make_level(levels_, inner->variable, inner->begin, inner->end, inner->kind));
+      if (inner) elements *= levels_.back().trips;
+      const Assign* assign = stmt.as<Assign>();
+      if (assign && assign->value.as<dsl::Read>()) copy = assign;
+    };
+    schedules::for_each(Block{Stmt{loop}}, gather);
+    TW_CHECK(copy, "a box is a copy");
+    const dsl::Read& read = *copy->value.as<dsl::Read>();
+    TW_TRY(const Buffer* source, find(read.tensor, read.indices.size()));
+    SectionFacts& s = section();
+    const double share = s.executions > 0 ? executions_ / s.executions : 0;
+    const double bytes = elements * size_bytes(source->type) * share;
+    s.instructions.integer += box_instructions * share;
+    s.shared_cycles += bytes / shared_line_bytes;
+    is_asynchronous_ = true;
+    const double loads = s.instructions.global_loads;
+    WarpAccess line;
+    line.executed = 1;
+    line.lanes = warp_lanes;
+    line.sectors = shared_line_bytes / sector_bytes;
+    add_global_access(s, make_access(*source, read.indices, levels_), false,
+                      bytes / shared_line_bytes, line, shared_line_bytes / warp_lanes);
+    s.instructions.global_loads = loads;
     levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
     return {};
   }

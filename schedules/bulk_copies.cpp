@@ -244,11 +244,10 @@ class CopyFinder {
       const dsl::Unary* negation = otherwise ? otherwise->condition.as<dsl::Unary>() : nullptr;
       if (!zeros || !negation || negation->op != dsl::UnaryOp::Not ||
           !dsl::equal(negation->a, exists->condition) || !is_zero(zeros->value) ||
-          zeros->buffer != copy_->buffer || !zeros->asynchronous ||
-          !std::equal(zeros->indices.begin(), zeros->indices.end(), copy_->indices.begin(),
-                      copy_->indices.end(), dsl::equal))
+          zeros->buffer != copy_->buffer || !zeros->asynchronous)
         return wrong("where nothing is copied a box has zeros");
       condition_ = exists->condition;
+      zeros_ = zeros;
     }
     if (!split_condition(condition_).opaque.empty())
       return wrong(fmt::format("{} does not bound an index", dsl::to_string(condition_)));
@@ -275,6 +274,10 @@ class CopyFinder {
     if (!to || !from)
       return wrong(fmt::format("the address in '{}' is not linear in the loops of the box",
                                to ? from_->name : to_->name));
+    if (zeros_) {
+      const auto zeros = forms_.split(linear(*to_, zeros_->indices));
+      if (!zeros || !is_same(*zeros, *to)) return wrong("where nothing is copied a box has zeros");
+    }
     base_ = from->rest;
     dimensions_.reserve(most_box_dimensions);  // they are pointed to
     for (const auto& [loop, box] : loops_)
@@ -288,6 +291,12 @@ class CopyFinder {
     }
     bytes_ = dense * size_bytes(to_->type);
     return check_addresses(to->rest);
+  }
+
+  static bool is_same(const Split& a, const Split& b) {
+    Affine difference = a.rest;
+    difference.add(b.rest, -1);
+    return difference.is_constant() && difference.constant == 0 && a.strides == b.strides;
   }
 
   Status check_addresses(const Affine& to) const {
@@ -465,7 +474,7 @@ class CopyFinder {
   const std::map<std::string, const Buffer*>& buffers_;
   BoxLoops loops_;
   const AffineForms forms_;
-  const Assign* copy_ = nullptr;
+  const Assign *copy_ = nullptr, *zeros_ = nullptr;
   const dsl::Read* read_ = nullptr;
   Expr condition_ = dsl::constant_int(Bool, 1);
   const Buffer *to_ = nullptr, *from_ = nullptr;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <fstream>
 #include <tuple>
 
 #include "base/text.h"
@@ -193,6 +194,61 @@ TEST(GpuRandom, SchedulesAgreeOnTheHostTwin) { run_twins(1, 60); }
 TEST(GpuRandom, SchedulesAgreeOnOpenCl) { run_opencl(101, 40); }
 TEST(GpuRandom, SchedulesAgreeOnCuda) { run_cuda(301, 60); }
 #else
+/// The products of a table of bench/workloads, by tensor tiles where there are some, with each
+/// operand copied in bulk that can be.
+std::vector<dsl::Workload> bench_products() {
+  std::vector<dsl::Workload> workloads;
+  for (const char* table : {"gemm.tsv", "resnet50_conv.tsv"}) {
+    std::ifstream in(std::string(TW_SOURCE_DIR "/bench/workloads/") + table);
+    EXPECT_TRUE(in) << table;
+    for (std::string line; std::getline(in, line);) {
+      const std::vector<std::string> w = words(line);
+      if (w.empty() || w[0].starts_with("#")) continue;
+      std::string text;
+      if (w.size() == 5)
+        text = fmt::format("{} m={} n={} k={}",
+                           w[1] == "1" ? "dense" : fmt::format("batch_matmul b={}", w[1]), w[2],
+                           w[3], w[4]);
+      else if (w[6] == "1")
+        text = fmt::format("conv2d n=1 c={} h={} w={} k={} r=1 s=1 stride={}", w[2], w[3], w[4],
+                           w[5], w[8]);
+      if (text.empty()) continue;
+      const auto workload = dsl::parse_workload(text + " f32 fast");
+      EXPECT_TRUE(workload) << text << ": " << workload.error().message;
+      if (workload) workloads.push_back(*workload);
+    }
+  }
+  return workloads;
+}
+
+TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const Target target = *parse_target("cuda:sm_90a");
+  Random random(1);
+  int compiled = 0, both = 0;
+  for (const dsl::Workload& workload : bench_products()) {
+    const auto space = schedules::Space::derive(workload.compute, target);
+    auto point = schedules::bulk_point(space, random, 2);
+    if (!point) point = schedules::bulk_point(space, random);
+    if (!point) {  // no operand is a box
+      for (const auto& knob : space.knobs())
+        EXPECT_EQ(knob.name.find(".bulk."), std::string::npos) << workload.key();
+      continue;
+    }
+    const auto program = space.schedule(*point).program(schedules::limits_of(target));
+    ASSERT_TRUE(program) << workload.key() << "\n" << program.error().message;
+    const auto code = emit_gpu(*program, "k", GpuDialect::Cuda);
+    ASSERT_TRUE(code) << code.error().message;
+    const auto cubin = nvrtc->compile(code->text, target.gpu);
+    ASSERT_TRUE(cubin) << workload.key() << "\n" << cubin.error().message << code->text;
+    ++compiled;
+    both += code->kernels.back().maps.size() > 1;
+  }
+  printf("%d products compiled, %d of them with two tensor maps\n", compiled, both);
+  EXPECT_GE(compiled, 20);
+}
+
 /// TW_RANDOM_CASES=2000 for a night.
 int64_t many() {
   const char* text = getenv("TW_RANDOM_CASES");

@@ -6,14 +6,31 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
+#include "schedules/space.h"
 
 namespace tw::schedules {
+
+/// A point of a space whose product copies so many operands in bulk; none where hardly any does.
+inline std::optional<Point> bulk_point(const Space& space, Random& random, int operands = 1) {
+  for (int tries = 0; tries < 2000 * operands * operands; ++tries) {
+    Point point = space.sample(random);
+    int found = 0;
+    for (size_t i = 0; i < point.size(); ++i) {
+      const Knob& knob = space.knobs()[i];
+      found += knob.name.find(".bulk.") != std::string::npos &&
+               knob.values[static_cast<size_t>(point[i])] == 1;
+    }
+    if (found >= operands) return point;
+  }
+  return std::nullopt;
+}
 
 struct BulkProductCase {
   dsl::Compute compute;
