@@ -13,6 +13,7 @@
 #include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
@@ -109,18 +110,22 @@ void add_bulk(const ComputePlan& compute, const StagePlan& plan, bool has_tiles,
   const Target& target = compute.target;
   if (target.architecture != Architecture::Cuda || gpu_architecture(target) < bulk_architecture)
     return;
+  size_t boxes = 0;
   for (const auto& [name, operand] : operands) {
     const BoxNeighbours neighbours = box_neighbours(compute, plan, operand);
-    if (neighbours == BoxNeighbours::Rows || (neighbours == BoxNeighbours::Terms && has_tiles))
-      knobs.add(fmt::format("{}.bulk.{}", plan.name, name), {0, 1});
+    if (neighbours != BoxNeighbours::Rows && (neighbours != BoxNeighbours::Terms || !has_tiles))
+      continue;
+    knobs.add(fmt::format("{}.bulk.{}", plan.name, name), {0, 1});
+    ++boxes;
   }
+  if (boxes == std::size(operands)) knobs.add(plan.name + ".specialise", {0, 1});
 }
 
 /// At most, of the groups that a pipeline has on its way.
 int64_t barrier_bytes(const StagePlan& plan, const Knobs& knobs, const Point& point) {
   for (const auto& [name, operand] : operands)
     if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 1)
-      return 8 * group_barrier_bytes;
+      return 2 * 8 * group_barrier_bytes;  // and of those who ask for boxes
   return 0;
 }
 
@@ -149,6 +154,15 @@ bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const
     }
   }
   return true;
+}
+
+/// Whether threads beside so many ask for boxes only where they copy both operands.
+bool is_sensibly_specialised(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
+                             const Point& point, int64_t threads) {
+  if (knobs.value(point, plan.name + ".specialise", 0) == 0) return true;
+  for (const auto& [name, operand] : operands)
+    if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 0) return false;
+  return threads % warp == 0 && threads + asking_threads <= compute.target.block.threads;
 }
 
 // ---- knobs ----------------------------------------------------------------------------------
@@ -247,6 +261,10 @@ bool copies_in_bulk(Construction& c, const StagePlan& plan, const std::string& n
   return c.value(plan, "bulk." + name) == 1;
 }
 
+void specialise(Construction& c, const StagePlan& plan) {
+  if (c.value(plan, "specialise") == 1) c.schedule.add(Specialise{plan.name});
+}
+
 /// The loops of the reduction, the main one innermost.
 Loops reduction_of(const StagePlan& plan, const Stage& stage) {
   Loops loops = names_of(stage.reduction);
@@ -327,6 +345,7 @@ class Product {
     for (const std::string& loop : written) c_.schedule.add(Unroll{plan_.name, loop});
     copy("rows", first, rows, reduction);
     copy("columns", second, columns, reduction);
+    specialise(c_, plan_);
   }
 
  private:
@@ -460,6 +479,7 @@ class TensorProduct {
     for (const std::string& operand : {first, second}) pipeline(c_, plan_, operand);
     if (copies_in_bulk(c_, plan_, names[outer_at])) c_.schedule.add(Bulk{first});
     if (copies_in_bulk(c_, plan_, names[inner_at])) c_.schedule.add(Bulk{second});
+    specialise(c_, plan_);
   }
 
  private:
@@ -696,7 +716,9 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
     factors += block / warps / 8 * 2 * (tile.instructions > 1 ? 2 : 1);
     shared += block * kblock * size_bytes(tile.operand);
   }
-  if (!has_sensible_boxes(compute, plan, &tile, knobs, point)) return false;
+  if (!has_sensible_boxes(compute, plan, &tile, knobs, point) ||
+      !is_sensibly_specialised(compute, plan, knobs, point, threads))
+    return false;
   const int64_t sums = tiles * tile_part * tile_part;
   const int64_t registers =
       std::min<int64_t>(compute.target.block.registers_per_thread, most_block_registers / threads);
@@ -726,7 +748,9 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
   }
   if (stages > 1 && stages > ceil_div(pipelined_extent(compute, plan, knobs, point), kblock))
     return false;
-  if (!has_sensible_boxes(compute, plan, nullptr, knobs, point)) return false;
+  if (!has_sensible_boxes(compute, plan, nullptr, knobs, point) ||
+      !is_sensibly_specialised(compute, plan, knobs, point, threads))
+    return false;
   return threads >= least_threads && threads <= compute.target.block.threads && sums <= most_sums &&
          unroll <= kblock && sums * unroll <= most_products &&
          stages * shared + barrier_bytes(plan, knobs, point) <= compute.target.block.shared_bytes;
@@ -813,6 +837,7 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
     const std::string p = stage.name + ".";
     for (const auto& [name, operand] : operands)
       score -= static_cast<double>(knobs.value(point, fmt::format("{}bulk.{}", p, name), 0));
+    score -= static_cast<double>(knobs.value(point, p + "specialise", 0));
     if (is_product(stage)) {
       const int64_t tensor = knobs.value(point, p + "tensor", 0);
       const TensorTile* tile = tile_of(stage, plan.stage(stage), plan.target, tensor);

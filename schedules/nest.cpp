@@ -704,6 +704,15 @@ Status run(Nest& nest, const Bulk& s) {
   return {};
 }
 
+Status run(Nest& nest, const Specialise& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (stage->specialised) return illegal(s.name, fmt::format("'{}' is already", s.stage));
+  if (stage->at)
+    return illegal(s.name, fmt::format("stage '{}' is computed inside another", s.stage));
+  stage->specialised = true;
+  return {};
+}
+
 Status run(Nest& nest, const Pad& s) {
   constexpr int64_t most_elements = 1024;
   TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));

@@ -137,6 +137,8 @@ struct Phase {
   std::string name;  ///< of the stage that it computes
   std::vector<TaskAxis> axes;
   BlockPtr body;
+  /// Boxes may be asked for by threads beside those of the body, ahead of it (specialised.h).
+  bool specialised = false;
   int64_t tasks() const;
 };
 

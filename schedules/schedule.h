@@ -59,6 +59,7 @@ class Schedule {
   Schedule tensorize(std::string stage, std::string loop, std::string tile) const;
   Schedule pipeline(std::string stage, int64_t depth) const;
   Schedule bulk(std::string stage) const;
+  Schedule specialise(std::string stage) const;
   Schedule pad(std::string stage, std::string loop, int64_t elements) const;
   Schedule rfactor(std::string stage, std::string axis, int64_t factor) const;
   Schedule set_layout(std::string tensor, std::string layout) const;

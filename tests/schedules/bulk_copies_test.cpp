@@ -10,6 +10,7 @@
 
 #include "dsl/parse.h"
 #include "schedules/legality.h"
+#include "schedules/specialised.h"
 #include "schedules/threads.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
@@ -221,6 +222,60 @@ TEST(BulkCopies, SayWhyNot) {
   EXPECT_EQ(why(product().pad("a@c", "m.1", 4).bulk("a@c")),
             "[bulk] the box begins at multiples of 272 bytes of 'a@c', not of 128");
   EXPECT_EQ(why(product().pad("a@c", "k.1", 4).bulk("a@c")), "[bulk] the box has gaps in 'a@c'");
+}
+
+/// With threads in whole warps.
+Schedule specialised_product() { return bulk_product({.block_columns = 16}).specialise("c"); }
+
+TEST(Specialise, SplitsTheWorkOfAPhase) {
+  const auto program = specialised_product().program();
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_THAT(to_string(*program), HasSubstr("phase 0 c, specialised, tasks 3"));
+  EXPECT_EQ(disagreement(specialised_product().compute(), *program), std::nullopt);
+  const SpecialisedBody parts = specialised_body(program->phases[0]);
+  const auto count = [](const Block& body, auto&& is_it) {
+    int found = 0;
+    for_each(body, [&](const Stmt& stmt) { found += is_it(stmt); });
+    return found;
+  };
+  const auto is_box = [](const Stmt& s) {
+    const Loop* loop = s.as<Loop>();
+    return loop && loop->kind == LoopKind::Bulk;
+  };
+  const auto is_barrier = [](const Stmt& s) { return s.as<Barrier>() != nullptr; };
+  const auto is_commit = [](const Stmt& s) { return s.as<Commit>() != nullptr; };
+  const auto is_wait = [](const Stmt& s) { return s.as<Wait>() != nullptr; };
+  EXPECT_EQ(count(parts.asking, is_box), 8);  // four of two loops
+  EXPECT_EQ(count(parts.asking, is_barrier), 1);
+  EXPECT_EQ(count(parts.asking, is_commit), 2);
+  EXPECT_EQ(count(parts.asking, is_wait), 0);
+  EXPECT_FALSE(has_threads(parts.asking));
+  EXPECT_EQ(count(parts.computing, is_box), 0);
+  EXPECT_EQ(count(parts.computing, is_barrier), 0);
+  EXPECT_EQ(count(parts.computing, is_commit), 2);
+  EXPECT_EQ(count(parts.computing, is_wait), 1);
+  EXPECT_EQ(threads_of(parts.computing), 128);
+}
+
+TEST(Specialise, SaysWhyNot) {
+  const Sizes whole{.block_columns = 16};
+  EXPECT_EQ(why(specialised_product()), "legal");
+  EXPECT_EQ(why(specialised_product().specialise("c")), "[specialise] 'c' is already");
+  EXPECT_EQ(why(bulk_product(whole).specialise("a@c")),
+            "[specialise] stage 'a@c' is computed inside another");
+  EXPECT_EQ(why(product(whole).bulk("a@c").bind("b@c", "n.1").specialise("c")),
+            "[specialise] 'b@c' is copied by threads: bulk copies leave them free");
+  EXPECT_EQ(why(specialised_product(), {.threads = 255}),
+            "[specialise] 128 threads, expected whole warps, and room for 128 more");
+  EXPECT_EQ(
+      why(bulk_product({.block_rows = 4, .block_columns = 4, .block_terms = 16}).specialise("c")),
+      "[specialise] 16 threads, expected whole warps, and room for 128 more");
+  EXPECT_EQ(why(specialised_product(), {.shared_bytes = 3 * (8 * 8 + 8 * 16) * 4 + 32}),
+            "[specialise] 2368 bytes between threads, with their barriers, at most 2336");
+  const auto compute = dsl::parse_compute(R"(input a: f32[8, 16]
+c: f32[m=8] = a[m, 0] * 2.0)");
+  EXPECT_EQ(why(Schedule(*compute).specialise("c")),
+            "[specialise] there is no pipeline outside of other loops");
 }
 
 TEST(BulkCopies, OfPipelinesAlone) {

@@ -191,14 +191,14 @@ TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {
       {"batch_matmul", "b=2 m=33 n=20 k=44", Float32},
       {"conv2d", "n=1 c=36 h=4 w=9 k=24 r=1 s=1", Float32}};
   const Target target = *parse_target("cuda:sm_90a");
-  int several = 0;
+  int several = 0, specialised = 0;
   for (const auto& [op, shape, type] : products) {
     const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
     ASSERT_TRUE(workload) << workload.error().message;
     const Space space = Space::derive(workload->compute, target);
     Random random(3);
     for (int i = 0; i < 24; ++i) {
-      auto point = i < 2 ? bulk_point(space, random, 2) : std::nullopt;
+      auto point = i < 3 ? bulk_point(space, random, 2) : std::nullopt;
       if (!point) point = bulk_point(space, random);
       ASSERT_TRUE(point) << workload->key();
       const Schedule schedule = space.schedule(*point);
@@ -210,12 +210,14 @@ TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {
       ASSERT_TRUE(copies);
       EXPECT_FALSE(copies->empty());
       several += copies->size() > 2;
+      specialised += program->phases.back().specialised;
       if (i >= 4) continue;
       EXPECT_EQ(disagreement(workload->compute, *program, 3, 1e-4), std::nullopt)
           << schedule.to_string() << to_string(*program);
     }
   }
   EXPECT_GE(several, 8);
+  EXPECT_GE(specialised, 2);
 }
 
 TEST(GpuSpaceOfProducts, NarrowOperandsStayNarrowInSharedMemory) {

@@ -103,7 +103,7 @@ inline void expect_substance(const Tally& tally) {
   // random_tensor_product.h and random_bulk_product.h.
   EXPECT_GE(tally.legal * 2, tally.steps) << tally.legal << " of " << tally.steps;
   EXPECT_LE(tally.unproved * 200, tally.legal);
-  EXPECT_EQ(tally.kinds.size(), std::variant_size_v<Step> - 2);
+  EXPECT_EQ(tally.kinds.size(), std::variant_size_v<Step> - 3);
   for (const auto& [kind, count] : tally.kinds) EXPECT_GE(count * 100, tally.cases) << kind;
 }
 

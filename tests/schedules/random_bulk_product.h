@@ -113,6 +113,7 @@ inline BulkProductCase random_bulk_product(Random& random) {
     s = s.pipeline(copies[i], depth);
     s = static_cast<int64_t>(i) == only ? s.bind(copies[i], across[i]) : s.bulk(copies[i]);
   }
+  if (only >= 2 && k > block_terms && random.chance(0.5)) s = s.specialise("c");
   return {*compute, s};
 }
 

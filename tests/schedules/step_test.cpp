@@ -28,6 +28,7 @@ const std::vector<std::string>& lines() {
                                                  "tensorize conv h mma_m16n8k8_3xtf32",
                                                  "pipeline a@c 3",
                                                  "bulk a@c",
+                                                 "specialise c",
                                                  "pad a@c m.1.0 4",
                                                  "rfactor out j 8",
                                                  "set_layout w OIHW16i32o"};
