@@ -17,6 +17,7 @@
 #include "codegen/gpu_prelude.h"
 #include "codegen/lanes.h"
 #include "schedules/bulk_copies.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -45,7 +46,8 @@ using schedules::tile_part;
 using schedules::Wait;
 
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
-constexpr int64_t shared_alignment = 16;           // of the widest vector access
+constexpr int64_t warp = 32;
+constexpr int64_t shared_alignment = 16;  // of the widest vector access
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
@@ -112,16 +114,16 @@ class KernelPrinter : public CPrinter {
       parameters.push_back(fmt::format("const __grid_constant__ tw_tensor_map tw_map_{}", i));
     place_shared(kernel);
     find_copies();
-    together(*phase_.body, 1);
-    return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
-                       counted(kernel.blocks, "block"), counted(threads_, "thread"), head(),
-                       kernel.name, fmt::format("{}", fmt::join(parameters, ", ")),
-                       declarations(kernel), numbers(), body_);
+    print_phase(kernel);
+    return fmt::format(
+        "// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name, counted(kernel.blocks, "block"),
+        counted(kernel.threads, "thread"), head(kernel.threads), kernel.name,
+        fmt::format("{}", fmt::join(parameters, ", ")), declarations(kernel), numbers(), body_);
   }
 
  protected:
   // ---- what dialects differ in --------------------------------------------------------------
-  virtual std::string head() const = 0;
+  virtual std::string head(int64_t threads) const = 0;
   virtual std::string parameter(const schedules::Argument& argument) = 0;
   virtual std::string scratch_parameter() const = 0;
   virtual std::string_view block_number() const = 0;
@@ -151,7 +153,6 @@ class KernelPrinter : public CPrinter {
     return has_boxes ? schedules::box_alignment : shared_alignment;
   }
 
-  int64_t threads() const { return threads_; }
   void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
 
   VectorBuffer vector_buffer(const std::string& name) const {
@@ -270,7 +271,9 @@ class KernelPrinter : public CPrinter {
       const Stmt& stmt = block[i];
       const Loop* loop = stmt.as<Loop>();
       if (stmt.as<Barrier>()) {
-        if (threads_ > 1) line(indent, std::string(barrier()));
+        if (threads_ > 1)
+          line(indent,
+               is_specialised_ ? fmt::format("tw_sync<{}>();", threads_) : std::string(barrier()));
       } else if (stmt.as<Commit>() || stmt.as<Wait>()) {
         print_order(stmt, indent);
       } else if (loop && loop->kind == LoopKind::Thread) {
@@ -481,11 +484,81 @@ class KernelPrinter : public CPrinter {
   std::string group_barriers() const {
     if (groups_ == 0) return "";
     return fmt::format(
-        "  __shared__ __align__(8) unsigned long long tw_barriers[{0}];\n"
+        "  __shared__ __align__(8) unsigned long long tw_barriers[{0}];\n{2}"
         "  int tw_committed = 0, tw_arrived = 0;\n"
-        "  if (thread == 0) tw_open_barriers(tw_barriers, {0});\n  {1}\n",
-        groups_, barrier());
+        "  if (thread == 0) tw_open_barriers(tw_barriers, {0}, 1);\n{3}  {1}\n{4}",
+        groups_, barrier(),
+        is_specialised_ ? fmt::format("  __shared__ __align__(8) unsigned long long "
+                                      "tw_emptied[{}];\n",
+                                      groups_)
+                        : "",
+        is_specialised_ ? fmt::format("  if (thread == 0) tw_open_barriers(tw_emptied, {}, {});\n",
+                                      groups_, threads_ / warp)
+                        : "",
+        asking_);
   }
+
+  // ---- specialised phases -------------------------------------------------------------------
+  // Threads after those that compute ask for boxes. `tw_emptied` has an arrival of each warp that
+  // comes to its wait: what the iteration before has read may be overwritten.
+
+  void print_phase(GpuKernel& kernel) {
+    is_specialised_ = phase_.specialised && groups_ > 0;
+    if (!is_specialised_) return together(*phase_.body, 1);
+    kernel.threads += static_cast<int>(schedules::asking_threads);
+    kernel.shared_bytes += groups_ * schedules::group_barrier_bytes;
+    parts_ = schedules::specialised_body(phase_);
+    const auto registers = registers_of(threads_);
+    line(1, fmt::format("if (thread >= {}) {{", threads_));
+    if (registers) line(2, fmt::format("tw_fewer_registers<{}>();", registers->asking));
+    line(2, fmt::format("if (thread == {}) {{", threads_));
+    print_asking(parts_.asking, 3);
+    line(2, "}");
+    line(2, "return;");
+    line(1, "}");
+    if (registers) line(1, fmt::format("tw_more_registers<{}>();", registers->computing));
+    asking_ = std::move(body_);
+    body_.clear();
+    together(parts_.computing, 1);
+  }
+
+  /// Of a thread. Of the 65536 of a multiprocessor all threads begin with equal parts, in steps of
+  /// 8; what those that ask give back, those that compute take, four warps at once.
+  struct Registers {
+    int asking, computing;
+  };
+  static std::optional<Registers> registers_of(int64_t threads) {
+    if (threads == 256) return Registers{40, 232};
+    if (threads == 384) return Registers{32, 160};
+    if (threads == 512) return Registers{24, 112};
+    return std::nullopt;
+  }
+
+  void print_asking(const Block& body, int indent) {
+    for (const Stmt& stmt : body) {
+      const Loop* loop = stmt.as<Loop>();
+      if (loop && loop->kind == LoopKind::Bulk) {
+        TW_CHECK(print_box(*loop, indent), "a legal box");
+      } else if (loop) {
+        line(indent, "#pragma unroll 1");
+        line(indent, for_head(*loop) + " {");
+        print_asking(*loop->body, indent + 1);
+        line(indent, "}");
+      } else if (const If* branch = stmt.as<If>()) {
+        line(indent, fmt::format("if ({}) {{", value(branch->condition)));
+        print_asking(*branch->body, indent + 1);
+        line(indent, "}");
+      } else if (stmt.as<Commit>()) {
+        line(indent, fmt::format("tw_arrive(&tw_barriers[tw_committed & {}]);", groups_ - 1));
+        line(indent, "++tw_committed;");
+      } else {
+        line(indent, fmt::format("tw_wait_at(&tw_emptied[tw_arrived & {}], tw_arrived >> {} & 1);",
+                                 groups_ - 1, groups_shift()));
+        line(indent, "++tw_arrived;");
+      }
+    }
+  }
+  int groups_shift() const { return std::countr_zero(static_cast<uint64_t>(groups_)); }
 
   bool print_box(const Loop& loop, int indent) {
     const auto box =
@@ -506,6 +579,9 @@ class KernelPrinter : public CPrinter {
 
   /// Of a commit, or of a wait.
   void print_box_order(const Wait* wait, int indent) {
+    if (!wait && is_specialised_) return line(indent, "++tw_committed;");
+    if (is_specialised_)
+      line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", groups_ - 1));
     if (!wait) {
       line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
                                groups_ - 1));
@@ -517,7 +593,7 @@ class KernelPrinter : public CPrinter {
                      : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{",
                                    wait->pending));
     line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
-                                 groups_ - 1, std::countr_zero(static_cast<uint64_t>(groups_))));
+                                 groups_ - 1, groups_shift()));
     line(indent, "}");
   }
 
@@ -593,6 +669,9 @@ class KernelPrinter : public CPrinter {
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
   std::vector<Box> boxes_;
+  bool is_specialised_ = false;
+  schedules::SpecialisedBody parts_;
+  std::string asking_;  ///< text of those who ask
   int64_t groups_ = 0;  ///< of boxes, that may be on their way at once
   std::set<std::string> as_vectors_;
 };
@@ -604,8 +683,8 @@ class CudaPrinter final : public KernelPrinter {
 
  private:
   /// With one block at once: without that number the compiler spills to have more of them.
-  std::string head() const override {
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads());
+  std::string head(int64_t threads) const override {
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads);
   }
   std::string parameter(const schedules::Argument& argument) override {
     const Buffer& b = argument.buffer;
@@ -730,9 +809,8 @@ class OpenClPrinter final : public KernelPrinter {
       : KernelPrinter(program, phase, opencl_spelling) {}
 
  private:
-  std::string head() const override {
-    return fmt::format("__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid ",
-                       threads());
+  std::string head(int64_t threads) const override {
+    return fmt::format("__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid ", threads);
   }
   std::string parameter(const schedules::Argument& argument) override {
     const Buffer& b = argument.buffer;

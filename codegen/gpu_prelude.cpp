@@ -147,13 +147,14 @@ INLINE void tw_wait() {
   unsigned long long words[16];
 };
 )"},
-    // A barrier has one arrival, thread 0's, when it has asked for all boxes of a group, and waits
-    // for their bytes. The fences show the barriers to the copy engine.
-    {"tw_open_barriers(", R"(INLINE void tw_open_barriers(unsigned long long* barriers, int count) {
+    // Where boxes arrive, a barrier has one arrival, when a thread has asked for all of a group,
+    // and waits for their bytes. The fences show the barriers to the copy engine.
+    {"tw_open_barriers(", R"(INLINE void tw_open_barriers(unsigned long long* barriers, int count,
+                             int arrivals) {
 #if __CUDA_ARCH__ >= 900
   for (int i = 0; i < count; ++i) {
     const unsigned at = (unsigned)__cvta_generic_to_shared(&barriers[i]);
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
   }
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -194,6 +195,39 @@ INLINE void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* 
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 #else
   __trap();
+#endif
+}
+)"},
+    // Of a warp.
+    {"tw_leave(", R"(INLINE void tw_leave(unsigned long long* barrier) {
+#if __CUDA_ARCH__ >= 900
+  __syncwarp();
+  const unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+  if (threadIdx.x % 32 == 0)
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+#else
+  __trap();
+#endif
+}
+)"},
+    // Of the first threads of a block, whole warps.
+    {"tw_sync<", R"(template <int threads>
+INLINE void tw_sync() {
+  asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+}
+)"},
+    // Four warps at once give registers to others, or take them: what a chip's own code has.
+    {"tw_fewer_registers<", R"(template <int registers>
+INLINE void tw_fewer_registers() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL)
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+#endif
+}
+)"},
+    {"tw_more_registers<", R"(template <int registers>
+INLINE void tw_more_registers() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL)
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 #endif
 }
 )"},

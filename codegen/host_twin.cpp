@@ -57,7 +57,8 @@ void (*tw_wait_for)(int pending);
 struct tw_tensor_map { void* map; };
 void (*tw_begin_box)(void* to, const tw_tensor_map* map, void* barrier, int bytes, int rank,
                      const int* first);
-void (*tw_open_barrier)(void* barrier);
+void (*tw_open_barrier)(void* barrier, int arrivals);
+void (*tw_barrier_of)(int line, int threads);
 void (*tw_arrive_at)(void* barrier);
 void (*tw_wait_for_parity)(void* barrier, int parity);
 unsigned char* tw_shared;
@@ -93,10 +94,19 @@ static void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* 
   const int first[] = {c0, c1, c2, c3, c4};
   tw_begin_box(to, &map, barrier, bytes, rank, first);
 }
-static inline void tw_open_barriers(unsigned long long* barriers, int count) {
-  for (int i = 0; i < count; ++i) tw_open_barrier(&barriers[i]);
+static inline void tw_open_barriers(unsigned long long* barriers, int count, int arrivals) {
+  for (int i = 0; i < count; ++i) tw_open_barrier(&barriers[i], arrivals);
 }
 static inline void tw_arrive(unsigned long long* barrier) { tw_arrive_at(barrier); }
+static inline void tw_leave(unsigned long long* barrier) {
+  tw_warp_barrier(3);
+  if (threadIdx.x % 32 == 0) tw_arrive_at(barrier);
+}
+template <int threads> static void tw_sync(int line = __builtin_LINE()) {
+  tw_barrier_of(line, threads);
+}
+template <int registers> static void tw_fewer_registers() {}
+template <int registers> static void tw_more_registers() {}
 static inline void tw_wait_at(unsigned long long* barrier, int parity) {
   tw_wait_for_parity(barrier, parity);
 }
@@ -195,7 +205,8 @@ std::vector<unsigned char> box_of(const TwinMap& from, const int* first) {
 /// phases are counted: phase n is complete when all have arrived that it expects.
 class BoxBarrier {
  public:
-  void arrive() { has_arrived_ = true; }
+  explicit BoxBarrier(int arrivals = 1) : arrivals_(arrivals) {}
+  void arrive() { ++arrived_; }
   void expect(int64_t bytes) { expected_ += bytes; }
   void bring(unsigned char* to, std::vector<unsigned char> bytes) {
     expected_ -= static_cast<int64_t>(bytes.size());
@@ -211,20 +222,20 @@ class BoxBarrier {
   }
   /// Of the phase, if nothing is missing.
   void complete() {
-    if (!has_arrived_ || expected_ != 0) return;
+    if (!all_arrived() || expected_ != 0) return;
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
     copies_.clear();
-    has_arrived_ = false;
+    arrived_ = 0;
     ++phase_;
   }
-  bool has_arrived() const { return has_arrived_; }
+  bool all_arrived() const { return arrived_ == arrivals_; }
 
  private:
   struct Copy {
     unsigned char* to;
     std::vector<unsigned char> bytes;
   };
-  bool has_arrived_ = false;
+  int arrivals_, arrived_ = 0;
   int64_t expected_ = 0;  ///< bytes that nobody brings
   int phase_ = 0;
   std::vector<Copy> copies_;
@@ -265,6 +276,8 @@ class Block {
       if (release_boxes()) continue;
       TW_TRY(const bool some_go_on, release_warps());
       if (some_go_on) continue;
+      TW_TRY(const bool first_go_on, release_first());
+      if (first_go_on) continue;
       TW_RETURN_IF_ERROR(check_boxes());
       TW_RETURN_IF_ERROR(check_arrivals());
       all_done = fibers_[0].line == done;
@@ -278,6 +291,11 @@ class Block {
 
   /// What __syncthreads() calls.
   static void arrive(int line) { wait(line, false); }
+  /// What tw_sync() calls: a barrier of the first threads.
+  static void arrive_among(int line, int threads) {
+    running().among = static_cast<size_t>(threads);
+    wait(line, false);
+  }
   /// What an instruction of a warp calls.
   static void arrive_in_warp(int line) { wait(line, true); }
 
@@ -303,7 +321,9 @@ class Block {
   }
 
   /// What tw_open_barriers() calls.
-  static void open_barrier(void* at) { running_->barriers_[at] = {}; }
+  static void open_barrier(void* at, int arrivals) {
+    running_->barriers_[at] = BoxBarrier(arrivals);
+  }
   /// What tw_copy_box() calls: as defer(), for the barrier's phase.
   static void begin_box(void* to, const MapParameter* parameter, void* at, int bytes, int rank,
                         const int* first) {
@@ -345,6 +365,7 @@ class Block {
     int line = 0;             ///< of the barrier where it waits
     bool is_of_warp = false;  ///< that barrier
     bool may_run = true;
+    size_t among = 0;     ///< threads of that barrier, where not all
     void* box = nullptr;  ///< of boxes: the barrier where it waits
     int parity = 0;
     std::vector<Copy> copies;  ///< on their way
@@ -375,7 +396,7 @@ class Block {
   static BoxBarrier& begin_phase(void* at) {
     BoxBarrier& barrier = barrier_at(at);
     barrier.complete();
-    if (barrier.has_arrived()) stop("a barrier is used again before its boxes have arrived");
+    if (barrier.all_arrived()) stop("a barrier is used again before its boxes have arrived");
     return barrier;
   }
 
@@ -409,6 +430,7 @@ class Block {
   void start(size_t thread) {
     fibers_[thread].copies.clear();
     fibers_[thread].box = nullptr;
+    fibers_[thread].among = 0;
     fibers_[thread].committed = 0;
     ucontext_t& context = fibers_[thread].context;
     fibers_[thread].may_run = true;
@@ -450,6 +472,25 @@ class Block {
       any = true;
     }
     return any;
+  }
+
+  /// Lets the first threads of the block go on, whose barrier all of them have reached; whether
+  /// they wait at one.
+  Result<bool> release_first() {
+    const size_t among = fibers_[0].among;
+    if (std::any_of(fibers_.begin() + static_cast<ptrdiff_t>(among), fibers_.end(),
+                    [](const Fiber& fiber) { return fiber.among > 0; }) ||
+        std::any_of(fibers_.begin(), fibers_.begin() + static_cast<ptrdiff_t>(among),
+                    [&](const Fiber& fiber) {
+                      return fiber.among != among || fiber.line != fibers_[0].line;
+                    }))
+      return fail(ErrorCode::Invalid,
+                  "[host twin] the first threads of a block part at a barrier of theirs");
+    for (size_t thread = 0; thread < among; ++thread) {
+      fibers_[thread].among = 0;
+      fibers_[thread].may_run = true;
+    }
+    return among > 0;
   }
 
   Status check_arrivals() const {
@@ -577,7 +618,8 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   TW_TRY(auto* const defer, module_->find<void (*)(void*, const void*, int)>("tw_defer"));
   TW_TRY(auto* const commit, module_->find<void (*)()>("tw_commit"));
   TW_TRY(auto* const wait_for, module_->find<void (*)(int)>("tw_wait_for"));
-  TW_TRY(auto* const open_barrier, module_->find<void (*)(void*)>("tw_open_barrier"));
+  TW_TRY(auto* const open_barrier, module_->find<void (*)(void*, int)>("tw_open_barrier"));
+  TW_TRY(auto* const barrier_of, module_->find<void (*)(int, int)>("tw_barrier_of"));
   TW_TRY(auto* const begin_box,
          module_->find<void (*)(void*, const MapParameter*, void*, int, int, const int*)>(
              "tw_begin_box"));
@@ -595,6 +637,7 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   *commit = Block::commit;
   *wait_for = Block::wait_for;
   *open_barrier = Block::open_barrier;
+  *barrier_of = Block::arrive_among;
   *begin_box = Block::begin_box;
   *arrive_at = Block::arrive_at;
   *wait_for_parity = Block::wait_for_parity;

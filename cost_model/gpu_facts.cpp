@@ -16,7 +16,9 @@
 #include "cost_model/lanes.h"
 #include "cost_model/occupancy.h"
 #include "cost_model/operations.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -130,6 +132,8 @@ class GpuPhaseWalk {
     facts_.blocks = static_cast<double>(phase.tasks());
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
     facts_.warps = std::ceil(facts_.threads / warp_lanes);
+    if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::bulk_architecture)
+      asking_warps_ = static_cast<double>(schedules::asking_threads) / warp_lanes;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
@@ -625,14 +629,14 @@ class GpuPhaseWalk {
 
   void find_residence() {
     // A block must fit, so the compiler leaves no thread more than its share.
-    const double most =
-        std::min(target_.block.registers_per_thread * 1.0,
-                 std::floor(static_cast<double>(gpu_.registers) / (facts_.warps * warp_lanes)));
+    const double most = std::min(target_.block.registers_per_thread * 1.0,
+                                 std::floor(static_cast<double>(gpu_.registers) /
+                                            ((facts_.warps + asking_warps_) * warp_lanes)));
     facts_.spills = std::max(0.0, facts_.registers - most);
     const double share = std::floor(most / registers_granule) * registers_granule;
-    facts_.resident =
-        residency(facts_.threads, std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
-            .blocks();
+    facts_.resident = residency(facts_.threads + asking_warps_ * warp_lanes,
+                                std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
+                          .blocks();
     facts_.occupancy = facts_.resident * facts_.warps * warp_lanes / gpu_.threads;
     const double processors = gpu_.multiprocessors;
     facts_.waves = facts_.blocks / (processors * std::max(1.0, facts_.resident));
@@ -750,6 +754,7 @@ class GpuPhaseWalk {
   bool in_nest_ = false;
   schedules::ThreadNest nest_;    // around, in a nest
   double executions_ = 1;         // by one block
+  double asking_warps_ = 0;       // beside those of the body
   bool has_waited_ = false;       // since the last barrier, for global loads
   bool is_asynchronous_ = false;  // the copy that is looked at
   const Wait* waits_ = nullptr;   // in the loops around, the innermost

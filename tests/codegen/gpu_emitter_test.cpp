@@ -644,7 +644,7 @@ TEST(GpuEmitter, BulkCopiesAreAskedForByOneThread) {
         "  __shared__ __align__(128) float a_c[192];\n",
         "  __shared__ __align__(8) unsigned long long tw_barriers[4];\n"
         "  int tw_committed = 0, tw_arrived = 0;\n"
-        "  if (thread == 0) tw_open_barriers(tw_barriers, 4);\n"
+        "  if (thread == 0) tw_open_barriers(tw_barriers, 4, 1);\n"
         "  __syncthreads();\n",
         "    if (thread == 0) {\n"
         "      tw_copy_box<2>(&a_c[k_0 * 8 * 8], tw_map_0, &tw_barriers[tw_committed & 3], 256, "
@@ -777,6 +777,115 @@ TEST(HostTwin, AMissingWaitForBoxesShows) {
       error(without(code.text, "tw_wait_at(&tw_barriers[tw_arrived & 1], tw_arrived >> 1 & 1);")),
       "[host twin] a block ends while boxes are on their way");
   EXPECT_TRUE(std::isnan(c[0]));
+}
+
+TEST(GpuEmitter, SpecialisedPhasesHaveThreadsThatAsk) {
+  const Program program = bulk_schedule(3).specialise("c").program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  for (const char* part : {"__launch_bounds__(256, 1)",
+                           "  __shared__ __align__(8) unsigned long long tw_emptied[4];\n",
+                           "  if (thread == 0) tw_open_barriers(tw_emptied, 4, 4);\n"
+                           "  __syncthreads();\n"
+                           "  if (thread >= 128) {\n"
+                           "    if (thread == 128) {\n"
+                           "      #pragma unroll 1\n"
+                           "      for (int k_0 = 0; k_0 < 2; ++k_0) {\n"
+                           "        tw_copy_box<2>(",
+                           "        tw_arrive(&tw_barriers[tw_committed & 3]);\n"
+                           "        ++tw_committed;\n"
+                           "      }\n"
+                           "      #pragma unroll 1\n"
+                           "      for (int k_0 = 0; k_0 < 6; ++k_0) {\n"
+                           "        tw_wait_at(&tw_emptied[tw_arrived & 3], tw_arrived >> 2 & 1);\n"
+                           "        ++tw_arrived;\n"
+                           "        if (k_0 + 2 < 6) {\n",
+                           "    return;\n  }\n",
+                           "    tw_leave(&tw_emptied[tw_arrived & 3]);\n"
+                           "    #pragma unroll 1\n"
+                           "    for (; tw_arrived < tw_committed - 1; ++tw_arrived) {\n"})
+    EXPECT_THAT(code.text, HasSubstr(part));
+  EXPECT_EQ(code.kernels[0].threads, 256);
+  EXPECT_EQ(code.kernels[0].shared_bytes, 3 * (64 + 128) * 4 + 2 * 4 * 8);
+  // Where there is no engine, nobody asks.
+  EXPECT_EQ(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].threads, 128);
+}
+
+TEST(HostTwin, SpecialisedPhasesCompute) {
+  std::vector<GpuCase> cases;
+  for (const int64_t depth : {2, 3, 4})
+    for (const int64_t trips : {2, 3, 4, 5, 11}) {
+      const Program program =
+          bulk_schedule(depth, 21, 8 * trips - 4).specialise("c").program().value();
+      cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
+    }
+  expect_twins_agree(cases);
+}
+
+TEST(HostTwin, WrongSpecialisedPhasesShow) {
+  const Program program = bulk_schedule(2).specialise("c").program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  std::vector<float> a(20 * 44, 1), b(44 * 16, 1), c(20 * 16);
+  const auto run = [&](const std::string& text, ThreadOrder order) {
+    return twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr},
+                      {.order = order});
+  };
+  const std::string leave = "tw_leave(&tw_emptied[tw_arrived & 1]);";
+  const std::string emptied = "tw_wait_at(&tw_emptied[tw_arrived & 1], tw_arrived >> 1 & 1);";
+  for (const ThreadOrder order : {ThreadOrder::Forward, ThreadOrder::Backward}) {
+    EXPECT_EQ(run(code.text, order), "");
+    EXPECT_EQ(c[0], 44);
+    EXPECT_THAT(run(without(code.text, leave), order), HasSubstr("waits for boxes that never"));
+    // Whoever asks does not wait for those who read.
+    const std::string error = run(without(code.text, emptied), order);
+    EXPECT_TRUE(!error.empty() || c[0] != 44) << error;
+  }
+}
+
+TEST(HostTwin, ABarrierOfSomeThreadsThatOneDoesNotReachIsAnError) {
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 64};
+  const std::string text = R"(extern "C" __global__ void k(int* out, unsigned char* scratch) {
+  if (threadIdx.x >= 32) return;
+  if (threadIdx.x != 5) tw_sync<32>();
+  out[threadIdx.x] = 1;
+}
+)";
+  std::vector<int> out(64);
+  EXPECT_EQ(twin_error(without(text, "if (threadIdx.x != 5) "), kernel, {out.data(), nullptr}), "");
+  EXPECT_THAT(twin_error(text, kernel, {out.data(), nullptr}),
+              HasSubstr("the first threads of a block part at a barrier"));
+}
+
+TEST(Nvrtc, CompilesSpecialisedPhases) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const int64_t rows : {8, 16, 32}) {
+    const auto compute = dsl::parse_compute(R"(input a: f32[128, 256]
+weight b: f32[256, 16]
+c: f32[m=128, n=16] = sum(k=256) a[m, k] * b[k, n])");
+    const Schedule schedule = Schedule(*compute)
+                                  .split("c", "m", rows)
+                                  .split("c", "k", 32)
+                                  .reorder("c", {"m.0", "k.0", "m.1", "n", "k.1"})
+                                  .cache_write("c", "m.0")
+                                  .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+                                  .cache_operand("c", 2, "k.0", {"k.1", "n"})
+                                  .pipeline("a@c", 3)
+                                  .pipeline("b@c", 3)
+                                  .bulk("a@c")
+                                  .bulk("b@c")
+                                  .specialise("c")
+                                  .parallel("c", "m.0")
+                                  .bind("c", "m.1")
+                                  .bind("c", "n");
+    const std::string text = text_of(schedule.program().value());
+    EXPECT_EQ(text.find("tw_more_registers<") != std::string::npos, rows > 8);
+    for (const char* architecture : {"sm_90", "sm_90a", "sm_100", "sm_120"}) {
+      if (std::ranges::count(nvrtc->architectures(), architecture) == 0) continue;
+      const auto compiled = nvrtc->compile(text, architecture);
+      ASSERT_TRUE(compiled) << compiled.error().message;
+      EXPECT_EQ(compiled->functions[0].spill_store_bytes, 0) << architecture;
+    }
+  }
 }
 
 TEST(Nvrtc, BulkCopiesAreOfSm90On) {
