@@ -85,7 +85,8 @@ class PhaseEmitter final : public CPrinter {
                                           "  /* vector */",
                                           "  /* threads */",
                                           "  /* tensor tile */",
-                                          "  /* of a warp */"};
+                                          "  /* of a warp */",
+                                          "  /* a box */"};
     line(indent, fmt::format("{} {{{}", for_head(loop), notes[static_cast<int>(loop.kind)]));
     print(*loop.body, indent + 1);
     line(indent, "}");

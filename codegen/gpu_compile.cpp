@@ -55,7 +55,7 @@ Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std
   GpuCompiled compiled;
   for (const GpuKernel& kernel : code.kernels)
     compiled.phases.push_back(
-        {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes});
+        {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, kernel.maps});
   if (!is_cuda) {
     compiled.object = std::move(code.text);
     return compiled;

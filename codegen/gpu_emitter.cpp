@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -16,6 +17,8 @@
 #include "codegen/c_printer.h"
 #include "codegen/gpu_prelude.h"
 #include "codegen/lanes.h"
+#include "schedules/bulk_copies.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -27,6 +30,7 @@ using schedules::Assign;
 using schedules::Barrier;
 using schedules::Block;
 using schedules::Buffer;
+using schedules::BulkCopy;
 using schedules::Commit;
 using schedules::Expr;
 using schedules::If;
@@ -43,8 +47,8 @@ using schedules::tile_part;
 using schedules::Wait;
 
 constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
-constexpr int64_t shared_alignment = 16;           // of the widest vector access
-constexpr int warp_threads = 32;
+constexpr int64_t warp = 32;
+constexpr int64_t shared_alignment = 16;      // of the widest vector access
 constexpr int64_t swizzled_alignment = 1024;  // of the longest period of a swizzle
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
@@ -113,21 +117,24 @@ class KernelPrinter : public CPrinter {
     find_shared(*phase_.body);
     // Each is a multiple of its own period, so those of longer ones leave the next aligned.
     std::ranges::stable_sort(shared_, std::greater<>(), &Buffer::swizzle);
+    find_boxes(kernel);
+    for (size_t i = 0; i < kernel.maps.size(); ++i)
+      parameters.push_back(fmt::format("const __grid_constant__ tw_tensor_map tw_map_{}", i));
     place_shared(kernel);
     find_copies();
     schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
       runs_warpgroups_ |= has_warpgroups() && is_of_warpgroup(stmt);
     });
-    together(*phase_.body, 1);
-    return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
-                       counted(kernel.blocks, "block"), counted(threads_, "thread"), head(),
-                       kernel.name, fmt::format("{}", fmt::join(parameters, ", ")),
-                       declarations(kernel), numbers(), body_);
+    print_phase(kernel);
+    return fmt::format(
+        "// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name, counted(kernel.blocks, "block"),
+        counted(kernel.threads, "thread"), head(kernel.threads), kernel.name,
+        fmt::format("{}", fmt::join(parameters, ", ")), declarations(kernel), numbers(), body_);
   }
 
  protected:
   // ---- what dialects differ in --------------------------------------------------------------
-  virtual std::string head() const = 0;
+  virtual std::string head(int64_t threads) const = 0;
   virtual std::string parameter(const schedules::Argument& argument) = 0;
   virtual std::string scratch_parameter() const = 0;
   virtual std::string_view block_number() const = 0;
@@ -151,8 +158,17 @@ class KernelPrinter : public CPrinter {
   virtual bool has_warpgroups() const { return false; }
   /// Those of the prelude, in groups that are committed and waited for; else they are made at once.
   virtual bool has_asynchronous_copies() const = 0;
+  /// Those of the prelude, of which thread 0 asks for boxes; else it copies them itself.
+  virtual bool has_bulk_copies() const = 0;
 
-  int64_t threads() const { return threads_; }
+  int64_t alignment_of(const Buffer& buffer) const {
+    const bool has_boxes = std::ranges::count(boxes_, buffer.name, [](const Box& box) {
+                             return box.copy.destination;
+                           }) > 0;
+    if (buffer.swizzle > 0) return swizzled_alignment;
+    return has_boxes ? schedules::box_alignment : shared_alignment;
+  }
+
   void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
 
   VectorBuffer vector_buffer(const std::string& name) const {
@@ -188,11 +204,14 @@ class KernelPrinter : public CPrinter {
 
   void place_shared(GpuKernel& kernel) {
     for (const Buffer& b : shared_) {
+      kernel.shared_bytes = round_up(kernel.shared_bytes, alignment_of(b));
       shared_offsets_.push_back(kernel.shared_bytes);
       kernel.shared_bytes += round_up(std::max<int64_t>(b.bytes(), 1), shared_alignment);
     }
-    if (kernel.shared_bytes > most_static_bytes())
+    const int64_t barriers = groups_ * schedules::group_barrier_bytes;
+    if (kernel.shared_bytes + barriers > most_static_bytes())
       kernel.dynamic_shared_bytes = kernel.shared_bytes;
+    kernel.shared_bytes += barriers;
   }
 
   std::string declarations(const GpuKernel& kernel) {
@@ -254,7 +273,7 @@ class KernelPrinter : public CPrinter {
     if (!axes.empty()) text += fmt::format("  const int block = {};\n", block_number());
     if (uses_thread_) text += fmt::format("  const int thread = {};\n", thread_number());
     for (const std::string& axis : axes) text += "  " + axis + "\n";
-    return text;
+    return text + group_barriers();
   }
 
   void print_body(const Block& block, int indent) override {
@@ -267,7 +286,7 @@ class KernelPrinter : public CPrinter {
     return schedules::has_threads(Block{stmt}) || orders_threads(stmt) ||
            (can_reduce_together() && has_reductions(stmt));
   }
-  bool can_reduce_together() const { return threads_ >= warp_threads && can_shuffle(Float32); }
+  bool can_reduce_together() const { return threads_ >= warp && can_shuffle(Float32); }
 
   /// What all threads of a block go through.
   void together(const Block& block, int indent) {
@@ -306,7 +325,8 @@ class KernelPrinter : public CPrinter {
   /// thread that has written orders its own before the barrier.
   void print_barrier(int indent) {
     if (runs_warpgroups_) line(indent, "tw_fence_async();");
-    line(indent, std::string(barrier()));
+    line(indent,
+         is_specialised_ ? fmt::format("tw_sync<{}>();", threads_) : std::string(barrier()));
   }
 
   /// The nest whose instructions of warpgroups may begin before the statements from `i` on, which
@@ -374,8 +394,9 @@ class KernelPrinter : public CPrinter {
 
   /// Of copies; where all are made at once there is nothing to order.
   void print_order(const Stmt& stmt, int indent) {
-    if (!has_copies_to_order_) return;
     const Wait* wait = stmt.as<Wait>();
+    if (groups_ > 0) print_box_order(wait, indent);
+    if (!has_copies_to_order_) return;
     line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
   }
 
@@ -412,19 +433,18 @@ class KernelPrinter : public CPrinter {
     held_.emplace_back(others, "tw_other");
     uses_thread_ = true;
     const std::string word(storage_type(type));
-    line(indent, fmt::format("if (thread < {}) {{", warp_threads));
+    line(indent, fmt::format("if (thread < {}) {{", warp));
     line(indent + 1,
          fmt::format("{} tw_own = {};", word, value(dsl::identity(assign.combine, type))));
     const int64_t begin = *dsl::as_int(loop.begin);
     line(indent + 1, fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", index_type_,
                                  identifier(loop.variable),
                                  begin == 0 ? "thread" : fmt::format("{} + thread", begin),
-                                 *dsl::as_int(loop.end), warp_threads));
+                                 *dsl::as_int(loop.end), warp));
     line(indent + 2, combined("tw_own", assign.combine, own, assign.value));
     line(indent + 1, "}");
     line(indent + 1, "#pragma unroll");
-    line(indent + 1,
-         fmt::format("for (int tw_mask = {}; tw_mask > 0; tw_mask /= 2) {{", warp_threads / 2));
+    line(indent + 1, fmt::format("for (int tw_mask = {}; tw_mask > 0; tw_mask /= 2) {{", warp / 2));
     line(indent + 2, fmt::format("const {} tw_other = tw_shuffle(tw_own, tw_mask);", word));
     line(indent + 2, combined("tw_own", assign.combine, own, others));
     line(indent + 1, "}");
@@ -476,8 +496,10 @@ class KernelPrinter : public CPrinter {
         (print_vectors(loop, indent) || print_scatter(loop, indent)))
       return;
     if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
+    if (loop.kind == LoopKind::Bulk && print_box(loop, indent)) return;
     // Of a tensor tile without an instruction: what indexes the sums, so that they are registers.
-    const bool is_rolled = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce;
+    const bool is_rolled = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce ||
+                           loop.kind == LoopKind::Bulk;
     const bool is_unrolled =
         loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part) : !is_rolled;
     line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
@@ -586,11 +608,175 @@ class KernelPrinter : public CPrinter {
 
   /// Elements of any size may be copied asynchronously as vectors.
   void find_copies() {
+    std::set<const Assign*> in_boxes;
     schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
+      const Loop* loop = stmt.as<Loop>();
+      if (groups_ > 0 && loop && loop->kind == LoopKind::Bulk)
+        schedules::for_each(*loop->body,
+                            [&](const Stmt& inner) { in_boxes.insert(inner.as<Assign>()); });
       const Assign* assign = stmt.as<Assign>();
-      has_copies_to_order_ |=
-          assign && assign->value.as<dsl::Read>() && is_asynchronous(*assign, 16);
+      has_copies_to_order_ |= assign && assign->value.as<dsl::Read>() &&
+                              is_asynchronous(*assign, 16) && !in_boxes.contains(assign);
     });
+  }
+
+  // ---- bulk copies --------------------------------------------------------------------------
+  // A group of boxes is on its way to a barrier of its own, of which its parity says whether it has
+  // arrived: all of the groups' numbers, from 0, are 0 modulo the barriers where it is used first.
+
+  struct Box {
+    BulkCopy copy;
+    size_t map;  ///< of the kernel's
+  };
+
+  void find_boxes(GpuKernel& kernel) {
+    if (!has_bulk_copies() || !schedules::has_bulk_copies(*phase_.body)) return;
+    groups_ = schedules::bulk_groups(*phase_.body);
+    uses_thread_ = true;
+    const std::vector<BulkCopy> copies = schedules::bulk_copies(program_, phase_).value();
+    for (const BulkCopy& copy : copies) {
+      const runtime::TensorMap map = map_of(copy);
+      const auto known = std::ranges::find(kernel.maps, map);
+      boxes_.push_back({copy, static_cast<size_t>(known - kernel.maps.begin())});
+      if (known == kernel.maps.end()) kernel.maps.push_back(map);
+    }
+  }
+
+  runtime::TensorMap map_of(const BulkCopy& copy) const {
+    runtime::TensorMap map;
+    map.type = buffer(copy.source).type;
+    map.swizzle = static_cast<int>(buffer(copy.destination).swizzle);
+    const auto& arguments = program_.arguments;
+    const auto argument =
+        std::ranges::find(arguments, copy.source, [](const auto& a) { return a.buffer.name; });
+    map.argument = static_cast<int>(argument - arguments.begin());
+    if (argument == arguments.end()) {
+      const auto scratch = std::ranges::find(program_.scratch, copy.source, &Buffer::name);
+      map.offset =
+          scratch_layout(program_).offsets[static_cast<size_t>(scratch - program_.scratch.begin())];
+    }
+    for (const schedules::BoxDimension& d : copy.dimensions) {
+      if (!map.extents.empty()) map.strides.push_back(d.stride * size_bytes(map.type));
+      map.extents.push_back(d.extent);
+      map.box.push_back(d.box);
+    }
+    return map;
+  }
+
+  std::string group_barriers() const {
+    if (groups_ == 0) return "";
+    return fmt::format(
+        "  __shared__ __align__(8) unsigned long long tw_barriers[{0}];\n{2}"
+        "  int tw_committed = 0, tw_arrived = 0;\n"
+        "  if (thread == 0) tw_open_barriers(tw_barriers, {0}, 1);\n{3}  {1}\n{4}",
+        groups_, barrier(),
+        is_specialised_ ? fmt::format("  __shared__ __align__(8) unsigned long long "
+                                      "tw_emptied[{}];\n",
+                                      groups_)
+                        : "",
+        is_specialised_ ? fmt::format("  if (thread == 0) tw_open_barriers(tw_emptied, {}, {});\n",
+                                      groups_, threads_ / warp)
+                        : "",
+        asking_);
+  }
+
+  // ---- specialised phases -------------------------------------------------------------------
+  // Threads after those that compute ask for boxes. `tw_emptied` has an arrival of each warp that
+  // comes to its wait: what the iteration before has read may be overwritten.
+
+  void print_phase(GpuKernel& kernel) {
+    is_specialised_ = phase_.specialised && groups_ > 0;
+    if (!is_specialised_) return together(*phase_.body, 1);
+    kernel.threads += static_cast<int>(schedules::asking_threads);
+    kernel.shared_bytes += groups_ * schedules::group_barrier_bytes;
+    parts_ = schedules::specialised_body(phase_);
+    const auto registers = registers_of(threads_);
+    line(1, fmt::format("if (thread >= {}) {{", threads_));
+    if (registers) line(2, fmt::format("tw_fewer_registers<{}>();", registers->asking));
+    line(2, fmt::format("if (thread == {}) {{", threads_));
+    print_asking(parts_.asking, 3);
+    line(2, "}");
+    line(2, "return;");
+    line(1, "}");
+    if (registers) line(1, fmt::format("tw_more_registers<{}>();", registers->computing));
+    asking_ = std::move(body_);
+    body_.clear();
+    together(parts_.computing, 1);
+  }
+
+  /// Of a thread. Of the 65536 of a multiprocessor all threads begin with equal parts, in steps of
+  /// 8; what those that ask give back, those that compute take, four warps at once.
+  struct Registers {
+    int asking, computing;
+  };
+  static std::optional<Registers> registers_of(int64_t threads) {
+    if (threads == 256) return Registers{40, 232};
+    if (threads == 384) return Registers{32, 160};
+    if (threads == 512) return Registers{24, 112};
+    return std::nullopt;
+  }
+
+  void print_asking(const Block& body, int indent) {
+    for (const Stmt& stmt : body) {
+      const Loop* loop = stmt.as<Loop>();
+      if (loop && loop->kind == LoopKind::Bulk) {
+        TW_CHECK(print_box(*loop, indent), "a legal box");
+      } else if (loop) {
+        line(indent, "#pragma unroll 1");
+        line(indent, for_head(*loop) + " {");
+        print_asking(*loop->body, indent + 1);
+        line(indent, "}");
+      } else if (const If* branch = stmt.as<If>()) {
+        line(indent, fmt::format("if ({}) {{", value(branch->condition)));
+        print_asking(*branch->body, indent + 1);
+        line(indent, "}");
+      } else if (stmt.as<Commit>()) {
+        line(indent, fmt::format("tw_arrive(&tw_barriers[tw_committed & {}]);", groups_ - 1));
+        line(indent, "++tw_committed;");
+      } else {
+        line(indent, fmt::format("tw_wait_at(&tw_emptied[tw_arrived & {}], tw_arrived >> {} & 1);",
+                                 groups_ - 1, groups_shift()));
+        line(indent, "++tw_arrived;");
+      }
+    }
+  }
+  int groups_shift() const { return std::countr_zero(static_cast<uint64_t>(groups_)); }
+
+  bool print_box(const Loop& loop, int indent) {
+    const auto box =
+        std::ranges::find(boxes_, loop.body.get(), [](const Box& b) { return b.copy.body; });
+    if (box == boxes_.end()) return false;
+    std::string first;
+    for (const schedules::BoxDimension& d : box->copy.dimensions) {
+      const std::string index = value(d.first);
+      first += index_type_ == "int" ? ", " + index : fmt::format(", (int)({})", index);
+    }
+    line(indent, fmt::format("tw_copy_box<{}>(&{}, tw_map_{}, &tw_barriers[tw_committed & {}], "
+                             "{}{});",
+                             box->copy.dimensions.size(),
+                             element(buffer(box->copy.destination), box->copy.to), box->map,
+                             groups_ - 1, box->copy.bytes, first));
+    return true;
+  }
+
+  /// Of a commit, or of a wait.
+  void print_box_order(const Wait* wait, int indent) {
+    if (!wait && is_specialised_) return line(indent, "++tw_committed;");
+    if (is_specialised_)
+      line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", groups_ - 1));
+    if (!wait) {
+      line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
+                               groups_ - 1));
+      return line(indent, "++tw_committed;");
+    }
+    line(indent, "#pragma unroll 1");
+    line(indent, wait->pending == 0
+                     ? "for (; tw_arrived < tw_committed; ++tw_arrived) {"
+                     : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{",
+                                   wait->pending));
+    line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
+                                 groups_ - 1, groups_shift()));
+    line(indent, "}");
   }
 
   struct Copy {
@@ -667,6 +853,11 @@ class KernelPrinter : public CPrinter {
   std::set<std::string> group_;  // the sums of the instructions that are being printed, not awaited
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
+  std::vector<Box> boxes_;
+  bool is_specialised_ = false;
+  schedules::SpecialisedBody parts_;
+  std::string asking_;  ///< text of those who ask
+  int64_t groups_ = 0;  ///< of boxes, that may be on their way at once
   std::set<std::string> as_vectors_;
 };
 
@@ -677,8 +868,8 @@ class CudaPrinter final : public KernelPrinter {
 
  private:
   /// With one block at once: without that number the compiler spills to have more of them.
-  std::string head() const override {
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads());
+  std::string head(int64_t threads) const override {
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads);
   }
   std::string parameter(const schedules::Argument& argument) override {
     const Buffer& b = argument.buffer;
@@ -695,8 +886,7 @@ class CudaPrinter final : public KernelPrinter {
   std::string_view aligned() const override { return "__align__(16) "; }
   int64_t most_static_bytes() const override { return static_shared_bytes; }
   std::string declare_shared(const std::string& name, const Buffer& b) const override {
-    return fmt::format("__shared__ __align__({}) {} {}[{}];",
-                       b.swizzle > 0 ? swizzled_alignment : shared_alignment, storage_type(b.type),
+    return fmt::format("__shared__ __align__({}) {} {}[{}];", alignment_of(b), storage_type(b.type),
                        name, std::max<int64_t>(1, b.elements()));
   }
 
@@ -721,6 +911,7 @@ class CudaPrinter final : public KernelPrinter {
   }
   bool has_asynchronous_copies() const override { return true; }
   bool can_shuffle(DType type) const override { return type == Float32 || type == Int32; }
+  bool has_bulk_copies() const override { return true; }
 
   bool print_scatter(const Loop& loop, int indent) override {
     const auto from =
@@ -839,9 +1030,8 @@ class OpenClPrinter final : public KernelPrinter {
       : KernelPrinter(program, phase, opencl_spelling) {}
 
  private:
-  std::string head() const override {
-    return fmt::format("__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid ",
-                       threads());
+  std::string head(int64_t threads) const override {
+    return fmt::format("__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid ", threads);
   }
   std::string parameter(const schedules::Argument& argument) override {
     const Buffer& b = argument.buffer;
@@ -870,6 +1060,7 @@ class OpenClPrinter final : public KernelPrinter {
     return fmt::format("vstore{0}(({1}{0})(0), 0, &{2});", lanes, storage_type(type), to);
   }
   bool has_asynchronous_copies() const override { return false; }
+  bool has_bulk_copies() const override { return false; }
 };
 
 Status check_countable(const Program& program) {

@@ -9,7 +9,8 @@
 // A task is a block, a thread loop's iterations are its threads, on a grid and blocks of one
 // dimension. Each kernel takes the arguments of the program in order, each in storage layout and
 // aligned to 16 bytes, and then one pointer to scratch memory of scratch_layout(program).bytes
-// (codegen/abi.h); what it does not touch may be null. Phases run one after the other.
+// (codegen/abi.h); what it does not touch may be null. After these follow the tensors that a CUDA
+// kernel copies boxes of (GpuKernel::maps), by value. Phases run one after the other.
 //
 // What the CUDA text calls beyond the language is a short list of names, which codegen/host_twin.h
 // defines for the CPU: the same text runs there.
@@ -21,6 +22,7 @@
 
 #include "base/result.h"
 #include "codegen/cpu_codegen.h"
+#include "runtime/tensor_map.h"
 #include "schedules/program.h"
 
 namespace tw::codegen {
@@ -33,7 +35,8 @@ struct GpuKernel {
   int64_t blocks = 0;
   int threads = 1;
   int64_t shared_bytes = 0;          ///< of a block, those asked for by the launch included
-  int64_t dynamic_shared_bytes = 0;  ///< that the launch asks for: all, beyond 48 KiB in CUDA
+  int64_t dynamic_shared_bytes = 0;  ///< that the launch asks for: buffers, beyond 48 KiB in CUDA
+  std::vector<runtime::TensorMap> maps = {};  ///< parameters after scratch
 };
 
 struct GpuCode {

@@ -157,6 +157,116 @@ INLINE void tw_wait() {
 }
 INLINE int tw_shuffle(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 )"},
+    // What a CUtensorMap is. Boxes are copied on sm_90 and newer alone; nothing older is given such
+    // code.
+    {"tw_tensor_map", R"(struct __align__(128) tw_tensor_map {
+  unsigned long long words[16];
+};
+)"},
+    // Where boxes arrive, a barrier has one arrival, when a thread has asked for all of a group,
+    // and waits for their bytes. The fences show the barriers to the copy engine.
+    {"tw_open_barriers(", R"(INLINE void tw_open_barriers(unsigned long long* barriers, int count,
+                             int arrivals) {
+#if __CUDA_ARCH__ >= 900
+  for (int i = 0; i < count; ++i) {
+    const unsigned at = (unsigned)__cvta_generic_to_shared(&barriers[i]);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+  }
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+  __trap();
+#endif
+}
+)"},
+    {"tw_copy_box<", R"(template <int rank>
+INLINE void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* barrier, int bytes,
+                        int c0, int c1 = 0, int c2 = 0, int c3 = 0, int c4 = 0) {
+#if __CUDA_ARCH__ >= 900
+#define TW_COPY_BOX(dimensions, indices)                                                     \
+  asm volatile("cp.async.bulk.tensor." dimensions                                            \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" indices \
+               "}], [%2];" ::"r"(at),                                                        \
+               "l"(&map), "r"(barrier_at), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)       \
+               : "memory")
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  const unsigned barrier_at = (unsigned)__cvta_generic_to_shared(barrier);
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier_at),
+               "r"(bytes)
+               : "memory");
+  if constexpr (rank == 1) TW_COPY_BOX("1d", "%3");
+  if constexpr (rank == 2) TW_COPY_BOX("2d", "%3, %4");
+  if constexpr (rank == 3) TW_COPY_BOX("3d", "%3, %4, %5");
+  if constexpr (rank == 4) TW_COPY_BOX("4d", "%3, %4, %5, %6");
+  if constexpr (rank == 5) TW_COPY_BOX("5d", "%3, %4, %5, %6, %7");
+#undef TW_COPY_BOX
+#else
+  __trap();
+#endif
+}
+)"},
+    {"tw_arrive(", R"(INLINE void tw_arrive(unsigned long long* barrier) {
+#if __CUDA_ARCH__ >= 900
+  const unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+#else
+  __trap();
+#endif
+}
+)"},
+    // Of a warp.
+    {"tw_leave(", R"(INLINE void tw_leave(unsigned long long* barrier) {
+#if __CUDA_ARCH__ >= 900
+  __syncwarp();
+  const unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+  if (threadIdx.x % 32 == 0)
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+#else
+  __trap();
+#endif
+}
+)"},
+    // Of the first threads of a block, whole warps.
+    {"tw_sync<", R"(template <int threads>
+INLINE void tw_sync() {
+  asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+}
+)"},
+    // Four warps at once give registers to others, or take them: what a chip's own code has.
+    {"tw_fewer_registers<", R"(template <int registers>
+INLINE void tw_fewer_registers() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL)
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+#endif
+}
+)"},
+    {"tw_more_registers<", R"(template <int registers>
+INLINE void tw_more_registers() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL)
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+#endif
+}
+)"},
+    {"tw_wait_at(", R"(INLINE void tw_wait_at(unsigned long long* barrier, int parity) {
+#if __CUDA_ARCH__ >= 900
+  const unsigned at = (unsigned)__cvta_generic_to_shared(barrier);
+  unsigned done;
+  do {
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}"
+        : "=r"(done)
+        : "r"(at), "r"(parity)
+        : "memory");
+  } while (done == 0);
+#else
+  __trap();
+#endif
+}
+)"},
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "codegen/c_prelude.h"
 #include "codegen/command.h"
 #include "runtime/library.h"
+#include "schedules/bulk_copies.h"
 
 namespace tw::codegen {
 namespace {
@@ -30,6 +32,7 @@ constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
 
 #define __device__
 #define __global__
+#define __grid_constant__
 #define __launch_bounds__(threads, blocks)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("tw_shared_arrays")))
@@ -53,6 +56,13 @@ void (*tw_fail)(const char* what);
 void (*tw_defer)(void* to, const void* value, int bytes);
 void (*tw_commit)();
 void (*tw_wait_for)(int pending);
+struct tw_tensor_map { void* map; };
+void (*tw_begin_box)(void* to, const tw_tensor_map* map, void* barrier, int bytes, int rank,
+                     const int* first);
+void (*tw_open_barrier)(void* barrier, int arrivals);
+void (*tw_barrier_of)(int line, int threads);
+void (*tw_arrive_at)(void* barrier);
+void (*tw_wait_for_parity)(void* barrier, int parity);
 unsigned char* tw_shared;
 extern unsigned char __start_tw_shared_arrays[] __attribute__((weak));
 extern unsigned char __stop_tw_shared_arrays[] __attribute__((weak));
@@ -100,11 +110,41 @@ static void tw_copy_async(void* to, const void* from, bool exists = true) {
   tw_defer(to, &value, bytes);
 }
 template <int pending> static void tw_wait() { tw_wait_for(pending); }
+template <int rank>
+static void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* barrier, int bytes,
+                        int c0, int c1 = 0, int c2 = 0, int c3 = 0, int c4 = 0) {
+  const int first[] = {c0, c1, c2, c3, c4};
+  tw_begin_box(to, &map, barrier, bytes, rank, first);
+}
+static inline void tw_open_barriers(unsigned long long* barriers, int count, int arrivals) {
+  for (int i = 0; i < count; ++i) tw_open_barrier(&barriers[i], arrivals);
+}
+static inline void tw_arrive(unsigned long long* barrier) { tw_arrive_at(barrier); }
+static inline void tw_leave(unsigned long long* barrier) {
+  tw_warp_barrier(9, 32);
+  if (threadIdx.x % 32 == 0) tw_arrive_at(barrier);
+}
+template <int threads> static void tw_sync(int line = __builtin_LINE()) {
+  tw_pass_fence();
+  tw_barrier_of(line, threads);
+}
+template <int registers> static void tw_fewer_registers() {}
+template <int registers> static void tw_more_registers() {}
+static inline void tw_wait_at(unsigned long long* barrier, int parity) {
+  tw_wait_for_parity(barrier, parity);
+  tw_may_read[threadIdx.x] = true;  // the engine writes where instructions of warpgroups read
+}
 
+template <typename A> struct tw_argument {
+  static A of(void* pointer) { return (A)pointer; }
+};
+template <> struct tw_argument<tw_tensor_map> {
+  static tw_tensor_map of(void* pointer) { return {pointer}; }
+};
 template <int... i> struct tw_numbers {};
 template <typename... A, int... i>
 static void tw_call(void (*kernel)(A...), void* const* arguments, tw_numbers<i...>) {
-  kernel((A)arguments[i]...);
+  kernel(tw_argument<A>::of(arguments[i])...);
 }
 template <typename... A>
 static void tw_call(void (*kernel)(A...), void* const* arguments) {
@@ -340,6 +380,79 @@ static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned lo
 
 using Call = void(void* const* arguments);
 
+/// A tensor that boxes are copied of: what a kernel's parameter is on the CPU.
+struct TwinMap {
+  const runtime::TensorMap* map;
+  const unsigned char* data;
+};
+struct MapParameter {
+  const TwinMap* map;
+};
+
+/// A box in the order of its destination: zeros where it is outside of the tensor, and moved to
+/// where the map's swizzle says.
+std::vector<unsigned char> box_of(const TwinMap& from, const int* first) {
+  const runtime::TensorMap& map = *from.map;
+  const auto size = static_cast<size_t>(size_bytes(map.type));
+  int64_t elements = 1;
+  for (const int64_t box : map.box) elements *= box;
+  std::vector<unsigned char> bytes(static_cast<size_t>(elements) * size);
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t rest = i, offset = 0;
+    bool exists = true;
+    for (size_t d = 0; d < map.box.size(); ++d) {
+      const int64_t index = first[d] + rest % map.box[d];
+      rest /= map.box[d];
+      exists &= index >= 0 && index < map.extents[d];
+      offset += index * (d == 0 ? static_cast<int64_t>(size) : map.strides[d - 1]);
+    }
+    size_t to = static_cast<size_t>(i) * size;
+    if (map.swizzle > 0) to ^= ((to >> 7) & (static_cast<size_t>(map.swizzle) / 16 - 1)) << 4;
+    if (exists) std::memcpy(&bytes[to], from.data + offset, size);
+  }
+  return bytes;
+}
+
+/// A barrier in shared memory that threads arrive at, and bytes of copies (PTX: mbarrier). Its
+/// phases are counted: phase n is complete when all have arrived that it expects.
+class BoxBarrier {
+ public:
+  explicit BoxBarrier(int arrivals = 1) : arrivals_(arrivals) {}
+  void arrive() { ++arrived_; }
+  void expect(int64_t bytes) { expected_ += bytes; }
+  void bring(unsigned char* to, std::vector<unsigned char> bytes) {
+    expected_ -= static_cast<int64_t>(bytes.size());
+    copies_.push_back({to, std::move(bytes)});
+  }
+  bool has_copies() const { return !copies_.empty(); }
+
+  /// Whether the phase of this parity is over. Copies arrive as late as they may: when they are
+  /// asked for, or when the next phase begins.
+  bool is_over(int parity) {
+    if (phase_ % 2 == parity) complete();
+    return phase_ % 2 != parity;
+  }
+  /// Of the phase, if nothing is missing.
+  void complete() {
+    if (!all_arrived() || expected_ != 0) return;
+    for (const Copy& copy : copies_) std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+    copies_.clear();
+    arrived_ = 0;
+    ++phase_;
+  }
+  bool all_arrived() const { return arrived_ == arrivals_; }
+
+ private:
+  struct Copy {
+    unsigned char* to;
+    std::vector<unsigned char> bytes;
+  };
+  int arrivals_, arrived_ = 0;
+  int64_t expected_ = 0;  ///< bytes that nobody brings
+  int phase_ = 0;
+  std::vector<Copy> copies_;
+};
+
 /// The threads of a block as fibers on stacks of their own.
 class Block {
  public:
@@ -365,23 +478,37 @@ class Block {
   /// `order` says before each barrier who runs when.
   Status run(const std::function<const std::vector<size_t>&()>& order) {
     for (size_t i = 0; i < fibers_.size(); ++i) start(i);
+    barriers_.clear();
+    fault_.clear();
     running_ = this;
     for (bool all_done = false; !all_done;) {
       for (const size_t thread : order())
-        if (fibers_[thread].may_run) resume(thread);
+        if (fibers_[thread].may_run && fault_.empty()) resume(thread);
       if (!fault_.empty())
         return fail(ErrorCode::Invalid, fmt::format("[host twin] {}", std::exchange(fault_, {})));
+      if (release_boxes()) continue;
       TW_TRY(const bool some_go_on, release_warps());
       if (some_go_on) continue;
+      TW_TRY(const bool first_go_on, release_first());
+      if (first_go_on) continue;
+      TW_RETURN_IF_ERROR(check_boxes());
       TW_RETURN_IF_ERROR(check_arrivals());
       all_done = fibers_[0].line == done;
       for (Fiber& fiber : fibers_) fiber.may_run = true;
     }
+    for (const auto& [at, barrier] : barriers_)
+      if (barrier.has_copies())
+        return fail(ErrorCode::Invalid, "[host twin] a block ends while boxes are on their way");
     return {};
   }
 
   /// What __syncthreads() calls.
   static void arrive(int line) { wait(line, 0); }
+  /// What tw_sync() calls: a barrier of the first threads.
+  static void arrive_among(int line, int threads) {
+    running().among = static_cast<size_t>(threads);
+    wait(line, 0);
+  }
   /// What an instruction of a warp calls, or of a warpgroup.
   static void arrive_in_warp(int line, int threads) { wait(line, static_cast<size_t>(threads)); }
   /// What an instruction calls that cannot do what it is to.
@@ -410,6 +537,37 @@ class Block {
     });
   }
 
+  /// What tw_open_barriers() calls.
+  static void open_barrier(void* at, int arrivals) {
+    running_->barriers_[at] = BoxBarrier(arrivals);
+  }
+  /// What tw_copy_box() calls: as defer(), for the barrier's phase.
+  static void begin_box(void* to, const MapParameter* parameter, void* at, int bytes, int rank,
+                        const int* first) {
+    const TwinMap& map = *parameter->map;
+    BoxBarrier& barrier = begin_phase(at);
+    if (reinterpret_cast<uintptr_t>(to) % schedules::box_alignment != 0)
+      stop(fmt::format("a box goes to an address that is no multiple of {}",
+                       schedules::box_alignment));
+    if (static_cast<size_t>(rank) != map.map->box.size())
+      stop(fmt::format("a box of {} dimensions is copied by {}", map.map->box.size(), rank));
+    std::vector<unsigned char> box = box_of(map, first);
+    std::memset(to, running_->poison_, box.size());
+    barrier.expect(bytes);
+    barrier.bring(static_cast<unsigned char*>(to), std::move(box));
+  }
+  /// What tw_arrive() calls.
+  static void arrive_at(void* at) { begin_phase(at).arrive(); }
+  /// What tw_wait_at() calls.
+  static void wait_for_parity(void* at, int parity) {
+    Fiber& fiber = running();
+    while (!barrier_at(at).is_over(parity)) {
+      fiber.box = at;
+      fiber.parity = parity;
+      pause();
+    }
+  }
+
  private:
   static constexpr int done = -1;
   static constexpr size_t warp = 32;
@@ -424,6 +582,9 @@ class Block {
     int line = 0;      ///< of the barrier where it waits
     size_t meets = 0;  ///< threads of that barrier: of a warp or warpgroup, or 0: of all
     bool may_run = true;
+    size_t among = 0;     ///< threads of that barrier, where not all
+    void* box = nullptr;  ///< of boxes: the barrier where it waits
+    int parity = 0;
     std::vector<Copy> copies;  ///< on their way
     int committed = 0;         ///< groups
   };
@@ -436,6 +597,44 @@ class Block {
     fiber.meets = meets;
     swapcontext(&fiber.context, &block.scheduler_);
   }
+  static void pause() { swapcontext(&running().context, &running_->scheduler_); }
+  /// The block ends with an error.
+  static void stop(const std::string& why) {
+    running_->fault_ = why;
+    for (;;) pause();
+  }
+
+  static BoxBarrier& barrier_at(void* at) {
+    const auto found = running_->barriers_.find(at);
+    if (found == running_->barriers_.end()) stop("a barrier of boxes is used before it is opened");
+    return found->second;
+  }
+  /// A phase begins when the last is over: the hardware knows of no other.
+  static BoxBarrier& begin_phase(void* at) {
+    BoxBarrier& barrier = barrier_at(at);
+    barrier.complete();
+    if (barrier.all_arrived()) stop("a barrier is used again before its boxes have arrived");
+    return barrier;
+  }
+
+  /// Lets threads go on whose boxes have arrived; whether there are any.
+  bool release_boxes() {
+    bool any = false;
+    for (Fiber& fiber : fibers_) {
+      if (fiber.box == nullptr || !barriers_[fiber.box].is_over(fiber.parity)) continue;
+      fiber.box = nullptr;
+      fiber.may_run = any = true;
+    }
+    return any;
+  }
+
+  Status check_boxes() const {
+    for (size_t thread = 0; thread < fibers_.size(); ++thread)
+      if (fibers_[thread].box != nullptr)
+        return fail(ErrorCode::Invalid,
+                    fmt::format("[host twin] thread {} waits for boxes that never arrive", thread));
+    return {};
+  }
 
   static void enter() {
     Block& block = *running_;
@@ -447,6 +646,8 @@ class Block {
 
   void start(size_t thread) {
     fibers_[thread].copies.clear();
+    fibers_[thread].box = nullptr;
+    fibers_[thread].among = 0;
     fibers_[thread].committed = 0;
     ucontext_t& context = fibers_[thread].context;
     fibers_[thread].may_run = true;
@@ -492,6 +693,25 @@ class Block {
     return any;
   }
 
+  /// Lets the first threads of the block go on, whose barrier all of them have reached; whether
+  /// they wait at one.
+  Result<bool> release_first() {
+    const size_t among = fibers_[0].among;
+    if (std::any_of(fibers_.begin() + static_cast<ptrdiff_t>(among), fibers_.end(),
+                    [](const Fiber& fiber) { return fiber.among > 0; }) ||
+        std::any_of(fibers_.begin(), fibers_.begin() + static_cast<ptrdiff_t>(among),
+                    [&](const Fiber& fiber) {
+                      return fiber.among != among || fiber.line != fibers_[0].line;
+                    }))
+      return fail(ErrorCode::Invalid,
+                  "[host twin] the first threads of a block part at a barrier of theirs");
+    for (size_t thread = 0; thread < among; ++thread) {
+      fibers_[thread].among = 0;
+      fibers_[thread].may_run = true;
+    }
+    return among > 0;
+  }
+
   Status check_arrivals() const {
     for (size_t thread = 1; thread < fibers_.size(); ++thread)
       if (fibers_[thread].line != fibers_[0].line)
@@ -515,6 +735,7 @@ class Block {
   ucontext_t scheduler_;
   size_t current_ = 0;
   std::string fault_;
+  std::map<void*, BoxBarrier> barriers_;  ///< by where they are
 };
 
 thread_local Block* Block::running_ = nullptr;
@@ -640,6 +861,13 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   TW_TRY(auto* const defer, module_->find<void (*)(void*, const void*, int)>("tw_defer"));
   TW_TRY(auto* const commit, module_->find<void (*)()>("tw_commit"));
   TW_TRY(auto* const wait_for, module_->find<void (*)(int)>("tw_wait_for"));
+  TW_TRY(auto* const open_barrier, module_->find<void (*)(void*, int)>("tw_open_barrier"));
+  TW_TRY(auto* const barrier_of, module_->find<void (*)(int, int)>("tw_barrier_of"));
+  TW_TRY(auto* const begin_box,
+         module_->find<void (*)(void*, const MapParameter*, void*, int, int, const int*)>(
+             "tw_begin_box"));
+  TW_TRY(auto* const arrive_at, module_->find<void (*)(void*)>("tw_arrive_at"));
+  TW_TRY(auto* const wait_for_parity, module_->find<void (*)(void*, int)>("tw_wait_for_parity"));
   TW_TRY(auto* const dynamic, module_->find<unsigned char*>("tw_shared"));
   TW_TRY(auto* const begin, module_->find<unsigned char*()>("tw_shared_begin"));
   TW_TRY(auto* const end, module_->find<unsigned char*()>("tw_shared_end"));
@@ -653,7 +881,19 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   *defer = Block::defer;
   *commit = Block::commit;
   *wait_for = Block::wait_for;
-  Block block(call, arguments.data(), kernel.threads, &thread_index->x, options.poison);
+  *open_barrier = Block::open_barrier;
+  *barrier_of = Block::arrive_among;
+  *begin_box = Block::begin_box;
+  *arrive_at = Block::arrive_at;
+  *wait_for_parity = Block::wait_for_parity;
+  std::vector<TwinMap> maps;
+  for (const runtime::TensorMap& map : kernel.maps)
+    maps.push_back(
+        {&map, static_cast<const unsigned char*>(arguments[static_cast<size_t>(map.argument)]) +
+                   map.offset});
+  std::vector<void*> parameters = arguments;
+  for (TwinMap& map : maps) parameters.push_back(&map);
+  Block block(call, parameters.data(), kernel.threads, &thread_index->x, options.poison);
   Order blocks(static_cast<size_t>(kernel.blocks), options);
   Order threads(static_cast<size_t>(kernel.threads), options);
   for (const size_t number : blocks.next()) {

@@ -11,7 +11,9 @@
 // so that a barrier that is missing shows in one order or another. Instructions of a warp are
 // barriers of its 32 threads, which exchange what the hardware's layout of tensor tiles says that
 // each has. Shared memory holds a pattern when a block begins, and where an asynchronous copy is on
-// its way: it arrives when its thread waits for it, no sooner. Not thread-safe: launches of one
+// its way: it arrives when its thread waits for it, no sooner. Boxes that are copied in bulk arrive
+// when a thread waits at their barrier, which counts its phases and bytes as the hardware does. Not
+// thread-safe: launches of one
 // twin share their blocks' memory.
 
 #include <cstdint>
@@ -40,9 +42,9 @@ class HostTwin {
   static Result<HostTwin> compile(const std::string& text, const std::vector<std::string>& kernels);
 
   /// Runs the kernel to its end; `arguments` are all of its pointers, scratch last. Invalid: some
-  /// threads reach a barrier, or an instruction of their warp, that others do not, or a block
-  /// writes past the shared memory of the launch. Unaligned vectors and indices outside of arrays
-  /// end the process with a message.
+  /// threads reach a barrier, or an instruction of their warp, that others do not, or wait for
+  /// boxes that never arrive, or a block writes past the shared memory of the launch. Unaligned
+  /// vectors and indices outside of arrays end the process with a message.
   Status launch(const GpuKernel& kernel, const std::vector<void*>& arguments,
                 const TwinOptions& options = {}) const;
 

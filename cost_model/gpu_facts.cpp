@@ -16,7 +16,9 @@
 #include "cost_model/lanes.h"
 #include "cost_model/occupancy.h"
 #include "cost_model/operations.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -51,6 +53,8 @@ constexpr double split_instructions = 4;
 // Of tensor tiles of a warpgroup, against those of a warp, on sm_90: 0.99 of the peak of an H100
 // instead of 0.62 (arXiv 2402.13499). Each has two descriptors to compute.
 constexpr double warpgroup_speed = 1.6, descriptor_instructions = 4;
+// Asking for a box: the engine does the rest. What shared memory takes in a cycle.
+constexpr double box_instructions = 8, shared_line_bytes = 128;
 // Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
 constexpr double condition_instructions = 2, loop_instructions = 1;
 
@@ -131,6 +135,8 @@ class GpuPhaseWalk {
     facts_.blocks = static_cast<double>(phase.tasks());
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
     facts_.warps = std::ceil(facts_.threads / warp_lanes);
+    if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::bulk_architecture)
+      asking_warps_ = static_cast<double>(schedules::asking_threads) / warp_lanes;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
@@ -175,6 +181,7 @@ class GpuPhaseWalk {
 
   Status visit_loop(const Loop& loop) {
     if (loop.tile) return visit_tile(loop);
+    if (loop.kind == LoopKind::Bulk) return visit_box(loop);
     if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
     // A warp takes the iterations in turns, and combines what its lanes have in five steps.
     const bool by_warp = loop.kind == LoopKind::Reduce;
@@ -321,6 +328,42 @@ class GpuPhaseWalk {
     s.instructions.integer += instructions * descriptor_instructions;
     s.chain = std::max(s.chain, 1.0);
     s.tensor_chain = std::max(s.tensor_chain, 1.0);
+  }
+
+  /// What a thread asks for, and the engine brings past the registers: lines of 128 bytes.
+  Status visit_box(const Loop& loop) {
+    const size_t outside = levels_.size();
+    double elements = 1;
+    const Assign* copy = nullptr;
+    const auto gather = [&](const Stmt& stmt) {
+      const Loop* inner = stmt.as<Loop>();
+      if (inner)
+        levels_.push_back(
+            make_level(levels_, inner->variable, inner->begin, inner->end, inner->kind));
+      if (inner) elements *= levels_.back().trips;
+      const Assign* assign = stmt.as<Assign>();
+      if (assign && assign->value.as<dsl::Read>()) copy = assign;
+    };
+    schedules::for_each(Block{Stmt{loop}}, gather);
+    TW_CHECK(copy, "a box is a copy");
+    const dsl::Read& read = *copy->value.as<dsl::Read>();
+    TW_TRY(const Buffer* source, find(read.tensor, read.indices.size()));
+    SectionFacts& s = section();
+    const double share = s.executions > 0 ? executions_ / s.executions : 0;
+    const double bytes = elements * size_bytes(source->type) * share;
+    s.instructions.integer += box_instructions * share;
+    s.shared_cycles += bytes / shared_line_bytes;
+    is_asynchronous_ = true;
+    const double loads = s.instructions.global_loads;
+    WarpAccess line;
+    line.executed = 1;
+    line.lanes = warp_lanes;
+    line.sectors = shared_line_bytes / sector_bytes;
+    add_global_access(s, make_access(*source, read.indices, levels_), false,
+                      bytes / shared_line_bytes, line, shared_line_bytes / warp_lanes);
+    s.instructions.global_loads = loads;
+    levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
+    return {};
   }
 
   /// What lanes load for tiles and make of it; returns the registers that hold it.
@@ -617,14 +660,14 @@ class GpuPhaseWalk {
 
   void find_residence() {
     // A block must fit, so the compiler leaves no thread more than its share.
-    const double most =
-        std::min(target_.block.registers_per_thread * 1.0,
-                 std::floor(static_cast<double>(gpu_.registers) / (facts_.warps * warp_lanes)));
+    const double most = std::min(target_.block.registers_per_thread * 1.0,
+                                 std::floor(static_cast<double>(gpu_.registers) /
+                                            ((facts_.warps + asking_warps_) * warp_lanes)));
     facts_.spills = std::max(0.0, facts_.registers - most);
     const double share = std::floor(most / registers_granule) * registers_granule;
-    facts_.resident =
-        residency(facts_.threads, std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
-            .blocks();
+    facts_.resident = residency(facts_.threads + asking_warps_ * warp_lanes,
+                                std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
+                          .blocks();
     facts_.occupancy = facts_.resident * facts_.warps * warp_lanes / gpu_.threads;
     const double processors = gpu_.multiprocessors;
     facts_.waves = facts_.blocks / (processors * std::max(1.0, facts_.resident));
@@ -742,6 +785,7 @@ class GpuPhaseWalk {
   bool in_nest_ = false;
   schedules::ThreadNest nest_;    // around, in a nest
   double executions_ = 1;         // by one block
+  double asking_warps_ = 0;       // beside those of the body
   bool has_waited_ = false;       // since the last barrier, for global loads
   bool is_asynchronous_ = false;  // the copy that is looked at
   const Wait* waits_ = nullptr;   // in the loops around, the innermost

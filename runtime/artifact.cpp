@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/integer.h"
@@ -51,16 +52,30 @@ Status check_phases(std::string_view what, const std::vector<PhaseInfo>& phases)
           fmt::format("[artifact] {}: phase '{}' has {} threads and {} shared bytes: "
                       "expected 0 to {}, and 0 or more",
                       what, phase.symbol, phase.threads, phase.shared_bytes, most_threads));
+    for (const TensorMap& map : phase.maps) {
+      const Status valid = check_tensor_map(map);
+      if (!valid)
+        return invalid(fmt::format("[artifact] {}: phase '{}': {}", what, phase.symbol,
+                                   valid.error().message));
+    }
   }
   return {};
 }
 
-/// Tasks have threads on GPUs and nowhere else.
+/// Tasks have threads on GPUs and nowhere else, and tensor maps with CUDA.
 Status check_threads(const KernelInfo& info, const Target& target) {
   for (const PhaseInfo& phase : info.phases)
     if ((phase.threads > 0) != target.is_gpu())
       return invalid(fmt::format("[artifact] phase '{}' has {} threads and the target is {}",
                                  phase.symbol, phase.threads, info.target));
+  for (const PhaseInfo& phase : info.phases)
+    for (const TensorMap& map : phase.maps)
+      if (target.architecture != Architecture::Cuda ||
+          std::cmp_greater(map.argument, info.arguments.size()))
+        return invalid(
+            fmt::format("[artifact] phase '{}' has a tensor map of argument {}: the "
+                        "kernel is for {} and has {}",
+                        phase.symbol, map.argument, info.target, info.arguments.size()));
   return {};
 }
 
@@ -120,6 +135,14 @@ Json phases_json(const std::vector<PhaseInfo>& phases) {
       entry["threads"] = phase.threads;
       entry["shared_bytes"] = phase.shared_bytes;
     }
+    for (const TensorMap& map : phase.maps)
+      entry["maps"].push_back({{"argument", map.argument},
+                               {"offset", map.offset},
+                               {"dtype", to_string(map.type)},
+                               {"extents", map.extents},
+                               {"strides", map.strides},
+                               {"box", map.box},
+                               {"swizzle", map.swizzle}});
     list.push_back(std::move(entry));
   }
   return list;
@@ -151,11 +174,31 @@ Json info_json(const KernelInfo& info) {
 }
 
 // The readers below throw nlohmann's exceptions, which read_header turns into one error.
-std::vector<PhaseInfo> phases_from(const Json& json) {
+Result<TensorMap> map_from(const Json& json) {
+  TensorMap map;
+  TW_TRY(map.type, parse_dtype(json.at("dtype").get<std::string>()));
+  json.at("argument").get_to(map.argument);
+  json.at("offset").get_to(map.offset);
+  json.at("extents").get_to(map.extents);
+  json.at("strides").get_to(map.strides);
+  json.at("box").get_to(map.box);
+  json.at("swizzle").get_to(map.swizzle);
+  return map;
+}
+
+Result<std::vector<PhaseInfo>> phases_from(const Json& json) {
   std::vector<PhaseInfo> phases;
-  for (const Json& phase : json)
-    phases.push_back({phase.at("symbol").get<std::string>(), phase.at("tasks").get<int64_t>(),
-                      phase.value("threads", 0), phase.value("shared_bytes", int64_t{0})});
+  for (const Json& entry : json) {
+    PhaseInfo& phase = phases.emplace_back();
+    entry.at("symbol").get_to(phase.symbol);
+    entry.at("tasks").get_to(phase.tasks);
+    phase.threads = entry.value("threads", 0);
+    phase.shared_bytes = entry.value("shared_bytes", int64_t{0});
+    if (!entry.contains("maps")) continue;
+    for (const Json& map : entry.at("maps")) {
+      TW_TRY(phase.maps.emplace_back(), map_from(map));
+    }
+  }
   return phases;
 }
 
@@ -181,9 +224,10 @@ Result<KernelInfo> info_from(const Json& json) {
   json.at("scratch_bytes").get_to(info.scratch_bytes);
   json.at("spills").get_to(info.spills);
   json.at("flops").get_to(info.flops);
-  info.phases = phases_from(json.at("phases"));
-  for (const auto& [name, phases] : json.at("packs").items())
-    info.packs[name] = phases_from(phases);
+  TW_TRY(info.phases, phases_from(json.at("phases")));
+  for (const auto& [name, phases] : json.at("packs").items()) {
+    TW_TRY(info.packs[name], phases_from(phases));
+  }
   for (const Json& item : json.at("arguments")) {
     TW_TRY(ArgumentInfo argument, argument_from(item));
     info.arguments.push_back(std::move(argument));

@@ -34,10 +34,11 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "base/target.h"
+#include "runtime/tensor_map.h"
 
 namespace tw::runtime {
 
-inline constexpr int kRuntimeAbi = 1;
+inline constexpr int kRuntimeAbi = 2;
 
 /// Of the code generator: grows whenever old artifacts or records stop meaning the same, and takes
 /// part in every lookup.
@@ -48,6 +49,8 @@ struct PhaseInfo {
   int64_t tasks = 1;
   int threads = 0;           ///< of a task; 0 on a CPU, whose tasks have none
   int64_t shared_bytes = 0;  ///< that a GPU's launch adds to what the code declares
+  /// Parameters of the code after its pointers, of which scratch is the last.
+  std::vector<TensorMap> maps = {};
   friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
 };
 

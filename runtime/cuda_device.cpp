@@ -48,6 +48,8 @@ Result<Driver> open_driver(const std::string& path) {
 #undef X
   driver.cuFuncGetParamInfo =
       reinterpret_cast<decltype(driver.cuFuncGetParamInfo)>(dlsym(library, "cuFuncGetParamInfo"));
+  driver.cuTensorMapEncodeTiled = reinterpret_cast<decltype(driver.cuTensorMapEncodeTiled)>(
+      dlsym(library, "cuTensorMapEncodeTiled"));
   return driver;
 }
 
@@ -375,12 +377,63 @@ class CudaDevice final : public Device {
                  fmt::format("allow kernel '{}' {} bytes of shared memory", name, most));
   }
 
+  static int type_of(const TensorMap& map) {
+    switch (size_bytes(map.type)) {
+      case 1:
+        return cuda::Bits8;
+      case 2:
+        return cuda::Bits16;
+      case 4:
+        return cuda::Bits32;
+      default:
+        return cuda::Bits64;
+    }
+  }
+  static int swizzle_of(const TensorMap& map) {
+    switch (map.swizzle) {
+      case 32:
+        return cuda::Swizzle32;
+      case 64:
+        return cuda::Swizzle64;
+      case 128:
+        return cuda::Swizzle128;
+      default:
+        return cuda::NoSwizzle;
+    }
+  }
+
+  /// The driver copies them when it is given the launch.
+  Result<std::vector<cuda::TensorMap>> encoded_maps(const Launch& launch) {
+    std::vector<cuda::TensorMap> maps;
+    for (const TensorMap& map : launch.maps) {
+      if (cuda_.cuTensorMapEncodeTiled == nullptr)
+        return fail(ErrorCode::Environment,
+                    fmt::format("[cuda] the driver of {} has no cuTensorMapEncodeTiled, which {} "
+                                "needs to copy in bulk: update the driver",
+                                facts_.name, launch.function.name()));
+      const std::vector<unsigned long long> extents(map.extents.begin(), map.extents.end());
+      const std::vector<unsigned long long> strides(map.strides.begin(), map.strides.end());
+      const std::vector<unsigned> box(map.box.begin(), map.box.end()), steps(map.box.size(), 1);
+      const Address address = at(launch.arguments[static_cast<size_t>(map.argument)], map.offset);
+      const int code = cuda_.cuTensorMapEncodeTiled(
+          &maps.emplace_back(), type_of(map), static_cast<unsigned>(extents.size()),
+          reinterpret_cast<void*>(address), extents.data(), strides.data(), box.data(),
+          steps.data(), cuda::no_interleave, swizzle_of(map), cuda::promote_to_128_bytes,
+          cuda::fill_with_zeros);
+      TW_RETURN_IF_ERROR(check(code, fmt::format("describe argument {} of {} to its copy engine",
+                                                 map.argument, launch.function.name())));
+    }
+    return maps;
+  }
+
   Status enqueue_on(std::span<const Launch> launches, Handle stream) {
     for (const Launch& launch : launches) {
       if (launch.blocks == 0) continue;
       std::vector<DeviceAddress> arguments = launch.arguments;
       std::vector<void*> pointers;
       for (DeviceAddress& argument : arguments) pointers.push_back(&argument);
+      TW_TRY(std::vector<cuda::TensorMap> maps, encoded_maps(launch));
+      for (cuda::TensorMap& map : maps) pointers.push_back(&map);
       const int code = cuda_.cuLaunchKernel(handle(launch), static_cast<unsigned>(launch.blocks), 1,
                                             1, static_cast<unsigned>(launch.threads), 1, 1,
                                             static_cast<unsigned>(launch.shared_bytes), stream,

@@ -112,12 +112,29 @@ inline constexpr int capture_relaxed = 2;
   X(cuEventRecord, Handle, Handle)                                                                \
   X(cuEventElapsedTime, float*, Handle, Handle)
 
+/// CUtensorMap.
+struct alignas(128) TensorMap {
+  unsigned long long words[16];
+};
+/// CUtensorMapDataType, of unsigned integers of 8, 16, 32 and 64 bits: copies keep bits as they
+/// are.
+enum TensorMapType : int { Bits8 = 0, Bits16 = 1, Bits32 = 2, Bits64 = 4 };
+/// CUtensorMapSwizzle.
+enum TensorMapSwizzle : int { NoSwizzle = 0, Swizzle32 = 1, Swizzle64 = 2, Swizzle128 = 3 };
+/// CUtensorMapInterleave, CUtensorMapL2promotion and CUtensorMapFloatOOBfill.
+inline constexpr int no_interleave = 0, promote_to_128_bytes = 2, fill_with_zeros = 0;
+
 struct Driver {
 #define X(name, ...) Result (*name)(__VA_ARGS__) = nullptr;
   TW_CUDA_FUNCTIONS(X)
 #undef X
   /// Since CUDA 12.4; null in older drivers.
   Result (*cuFuncGetParamInfo)(Handle, size_t, size_t*, size_t*) = nullptr;
+  /// The map, type, rank, address, extents, strides in bytes, box, steps between its elements,
+  /// interleave, swizzle, promotion, fill. Null in a driver that has no such thing.
+  Result (*cuTensorMapEncodeTiled)(TensorMap*, int, unsigned, void*, const unsigned long long*,
+                                   const unsigned long long*, const unsigned*, const unsigned*, int,
+                                   int, int, int) = nullptr;
 };
 
 }  // namespace tw::runtime::cuda

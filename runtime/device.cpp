@@ -167,9 +167,16 @@ Status Device::check(const Launch& launch) const {
   if (launch.shared_bytes < 0 || launch.shared_bytes > shared)
     return refuse(fmt::format("{} dynamic bytes of shared memory, expected at most {}",
                               launch.shared_bytes, shared));
-  if (function.arguments >= 0 && std::cmp_not_equal(launch.arguments.size(), function.arguments))
-    return refuse(
-        fmt::format("{} arguments, expected {}", launch.arguments.size(), function.arguments));
+  const size_t arguments = launch.arguments.size() + launch.maps.size();
+  if (function.arguments >= 0 && std::cmp_not_equal(arguments, function.arguments))
+    return refuse(fmt::format("{} arguments, expected {}", arguments, function.arguments));
+  for (const TensorMap& map : launch.maps) {
+    const Status valid = check_tensor_map(map);
+    if (!valid) return refuse(valid.error().message);
+    if (std::cmp_greater_equal(map.argument, launch.arguments.size()))
+      return refuse(fmt::format("a tensor map of argument {}, expected one of {}", map.argument,
+                                launch.arguments.size()));
+  }
   return {};
 }
 

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/tensor_map.h"
 
 namespace tw::runtime {
 
@@ -154,6 +155,8 @@ struct Launch {
   int threads = 1;           ///< a block
   int64_t shared_bytes = 0;  ///< `extern __shared__`, a block; OpenCL C has no such thing: 0
   std::vector<DeviceAddress> arguments = {};
+  /// Parameters after these, each of the memory of one of them. CUDA alone has them.
+  std::vector<TensorMap> maps = {};
 };
 
 /// What another library does on a device: it is called with a queue of the kind that DeviceStream

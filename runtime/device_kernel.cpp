@@ -192,8 +192,8 @@ std::vector<Launch> DeviceKernel::launches(std::span<const DeviceAddress> argume
   std::vector<Launch> launches;
   for (size_t i = 0; i < state_->functions.size(); ++i) {
     const PhaseInfo& phase = info().phases[i];
-    launches.push_back(
-        {state_->functions[i], phase.tasks, phase.threads, phase.shared_bytes, addresses});
+    launches.push_back({state_->functions[i], phase.tasks, phase.threads, phase.shared_bytes,
+                        addresses, phase.maps});
   }
   return launches;
 }

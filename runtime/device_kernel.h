@@ -9,9 +9,9 @@
 // Kernels of GPUs have no code that packs: an argument that is stored in another layout than its
 // logical one is Unsupported in both calls, and launches() takes its storage.
 //
-// The functions of the code have a parameter for each argument, in order, and scratch as the last.
-// A value whose copies share the code and the scratch memory; thread-safe. It must outlive the work
-// that it queued.
+// The functions of the code have a parameter for each argument, in order, then scratch, and then
+// one for each tensor map. A value whose copies share the code and the scratch memory; thread-safe.
+// It must outlive the work that it queued.
 
 #include <memory>
 #include <span>

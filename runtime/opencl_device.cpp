@@ -320,6 +320,10 @@ class OpenClDevice final : public Device {
 
   Status enqueue_one(const Launch& launch, cl_command_queue queue, cl_event* event) {
     if (launch.blocks == 0) return {};
+    if (!launch.maps.empty())
+      return fail(ErrorCode::Usage,
+                  fmt::format("[launch] {}: {} tensor maps, which OpenCL C has not",
+                              launch.function.name(), launch.maps.size()));
     if (launch.shared_bytes != 0)
       return fail(ErrorCode::Usage,
                   fmt::format("[launch] {}: {} dynamic bytes of shared memory, expected 0: OpenCL "

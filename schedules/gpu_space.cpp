@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/gpu_space.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "base/integer.h"
+#include "schedules/box_choice.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
@@ -111,6 +116,72 @@ const TensorTile* tile_of(const StagePlan& plan, const Stage& stage, const Targe
   return knob == 0 ? nullptr : tiles_for(plan, stage, target)[static_cast<size_t>(knob) - 1];
 }
 
+// ---- bulk copies ----------------------------------------------------------------------------
+
+constexpr std::pair<std::string_view, size_t> operands[] = {{"rows", 0}, {"columns", 1}};
+/// Of operands whose blocks are boxes. Without tensor tiles, what is in shared memory is contiguous
+/// across the reduction.
+void add_bulk(const ComputePlan& compute, const StagePlan& plan, bool has_tiles, Knobs& knobs) {
+  const Target& target = compute.target;
+  if (target.architecture != Architecture::Cuda || gpu_architecture(target) < bulk_architecture)
+    return;
+  size_t boxes = 0;
+  for (const auto& [name, operand] : operands) {
+    const BoxNeighbours neighbours = box_neighbours(compute, plan, operand);
+    if (neighbours != BoxNeighbours::Rows && (neighbours != BoxNeighbours::Terms || !has_tiles))
+      continue;
+    knobs.add(fmt::format("{}.bulk.{}", plan.name, name), {0, 1});
+    ++boxes;
+  }
+  if (boxes == std::size(operands)) knobs.add(plan.name + ".specialise", {0, 1});
+}
+
+/// At most, of the groups that a pipeline has on its way.
+int64_t barrier_bytes(const StagePlan& plan, const Knobs& knobs, const Point& point) {
+  for (const auto& [name, operand] : operands)
+    if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 1)
+      return 2 * 8 * group_barrier_bytes;  // and of those who ask for boxes
+  return 0;
+}
+
+/// Whether those that are copied in bulk are boxes, and no other knob of their copies says
+/// anything.
+bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const TensorTile* tile,
+                        const Knobs& knobs, const Point& point) {
+  const auto value = [&](std::string_view name, std::string_view of = "") {
+    return knobs.value(point, fmt::format("{}.{}{}", plan.name, name, of), 0);
+  };
+  for (const auto& [name, operand] : operands) {
+    if (value("bulk.", name) == 0) continue;
+    const Stage& stage = compute.stage(plan);
+    const int64_t size = size_bytes(unwidened(operands_of(stage)[operand]).type());
+    if (value("stages") <= 1 || value("copy.", name) != 0 || value("pad.", name) != 0) return false;
+    if (value("split") > 1) return false;  // parts need not begin at 16 bytes
+    const BoxNeighbours neighbours = box_neighbours(compute, plan, operand);
+    const int64_t row_bytes = value("block.", name) * size;
+    const int64_t kblock = tile ? value("tiles") * tile->depth : value("kblock");
+    if (neighbours == BoxNeighbours::Rows) {
+      if (tile && tile->is_of_warpgroup) return false;
+      if (row_bytes % 16 != 0 || kblock * row_bytes % box_alignment != 0) return false;
+    } else {
+      // The tiles of a block are a dimension, and what is left over must be whole ones.
+      const int64_t length = extent_of(stage, names_of(stage.reduction));
+      if (neighbours == BoxNeighbours::None || !tile) return false;
+      if (value("tiles") > 1 && length % tile->depth != 0) return false;
+    }
+  }
+  return true;
+}
+
+/// Whether threads beside so many ask for boxes only where they copy both operands.
+bool is_sensibly_specialised(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
+                             const Point& point, int64_t threads) {
+  if (knobs.value(point, plan.name + ".specialise", 0) == 0) return true;
+  for (const auto& [name, operand] : operands)
+    if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 0) return false;
+  return threads % warp == 0 && threads + asking_threads <= compute.target.block.threads;
+}
+
 // ---- knobs ----------------------------------------------------------------------------------
 
 /// Whether there are any.
@@ -127,7 +198,9 @@ bool add_tensor(const StagePlan& plan, const Stage& stage, const Target& target,
   return true;
 }
 
-void add_product(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
+void add_product(const ComputePlan& compute, const StagePlan& plan, Knobs& knobs) {
+  const Stage& stage = compute.stage(plan);
+  const Target& target = compute.target;
   const bool has_tiles = add_tensor(plan, stage, target, knobs);
   const int64_t most_block = has_warpgroups(plan, stage, target) ? 256 : 128;
   const std::string p = plan.name + ".";
@@ -142,6 +215,7 @@ void add_product(const StagePlan& plan, const Stage& stage, const Target& target
     knobs.add(p + "pad." + name, {0, pad_words});  // then, of a row in shared memory
   }
   knobs.add(p + "stages", {1, 2, 3, 4});  // blocks of the reduction in shared memory at once
+  add_bulk(compute, plan, has_tiles, knobs);
   const int64_t length = extent_of(stage, names_of(stage.reduction));
   knobs.add(p + "kblock", powers(length, 4, 32));
   knobs.add(p + "unroll", {1, 2, 4, 8});
@@ -230,6 +304,15 @@ ProductStage product_of(Construction& c, const StagePlan& plan) {
   std::erase(product.reduction, plan.main_reduction);
   if (!plan.main_reduction.empty()) product.reduction.push_back(plan.main_reduction);
   return product;
+}
+
+/// Whether an operand is copied in bulk, by the engine's own order: neighbours are a dimension.
+bool copies_in_bulk(Construction& c, const StagePlan& plan, const std::string& name) {
+  return c.value(plan, "bulk." + name) == 1;
+}
+
+void specialise(Construction& c, const StagePlan& plan, const ProductStage& product) {
+  if (c.value(plan, "specialise") == 1) c.schedule.add(Specialise{product.name});
 }
 
 /// Splits blocks of `block` off the innermost loop of the reduction, or off all of it fused: the
@@ -339,6 +422,7 @@ class Product {
     for (const std::string& loop : written) c_.schedule.add(Unroll{product_.name, loop});
     copy("rows", first, rows, reduction);
     copy("columns", second, columns, reduction);
+    specialise(c_, plan_, product_);
     sum_partials(c_, plan_);
   }
 
@@ -385,6 +469,11 @@ class Product {
             const Loops& reduction) {
     if (stage.empty()) return;
     pipeline(c_, plan_, stage);
+    if (copies_in_bulk(c_, plan_, name)) {
+      fuse_all(c_, stage, reduction);
+      fuse_all(c_, stage, dimension.all());
+      return c_.schedule.add(Bulk{stage});
+    }
     const bool along_reduction = c_.value(plan_, "copy." + name) == 1;
     Loops loops = concat({reduction, dimension.all()}), vector;
     if (along_reduction) {
@@ -458,8 +547,8 @@ class TensorProduct {
     c_.schedule.add(CacheWrite{product_.name, blocks.back()});
     // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
     const Loops outer_row = {outer.part, outer.lane}, inner_row = {inner.lane, inner.part};
-    const std::string first = cache(outer_at, outer.outside(), outer_row);
-    const std::string second = cache(inner_at, inner.outside(), inner_row);
+    const std::string first = cache(outer_at, names[outer_at], outer.outside(), outer_row);
+    const std::string second = cache(inner_at, names[inner_at], inner.outside(), inner_row);
     for (const std::string& loop : blocks) c_.schedule.add(Parallel{product_.name, loop});
     for (const std::string& loop : threads) c_.schedule.add(Bind{product_.name, loop});
     for (const std::string& loop : concat({unrolled_, outer.tiles, inner.tiles}))
@@ -468,6 +557,9 @@ class TensorProduct {
     copy(names[outer_at], first, concat({outer.outside(), {outer.part}}), {outer.lane});
     copy(names[inner_at], second, inner.outside(), inner_row);
     for (const std::string& operand : {first, second}) pipeline(c_, plan_, operand);
+    if (copies_in_bulk(c_, plan_, names[outer_at])) c_.schedule.add(Bulk{first});
+    if (copies_in_bulk(c_, plan_, names[inner_at])) c_.schedule.add(Bulk{second});
+    specialise(c_, plan_, product_);
     sum_partials(c_, plan_);
   }
 
@@ -515,10 +607,13 @@ class TensorProduct {
   }
 
   /// A warpgroup's instruction reads rows, of a block of the reduction, which are swizzled.
-  std::string cache(size_t operand, const Loops& outside, const Loops& row) {
+  std::string cache(size_t operand, const std::string& name, const Loops& outside,
+                    const Loops& row) {
     const bool is_wide = tile_.is_of_warpgroup;
-    const Loops loops = is_wide ? concat({outside, row, steps_, {depth_}})
-                                : concat({steps_, outside, row, {depth_}});
+    const Loops rows = concat({outside, row});
+    const Loops loops = is_wide                     ? concat({rows, steps_, {depth_}})
+                        : keeps_rows(operand, name) ? concat({steps_, {depth_}, rows})
+                                                    : concat({steps_, rows, {depth_}});
     const std::string stage = cache_operand(
         c_, {product_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
     if (is_wide && !stage.empty())
@@ -527,12 +622,24 @@ class TensorProduct {
     return stage;
   }
 
+  /// What the engine copies keeps its order: rows may be neighbours.
+  bool keeps_rows(size_t operand, const std::string& name) {
+    return copies_in_bulk(c_, plan_, name) &&
+           box_neighbours(c_.plan(), plan_, operand) == BoxNeighbours::Rows;
+  }
+
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
   /// eight rows side by side, of which warps write four elements each. Or a thread reads several of
   /// these rows at once.
   void copy(const std::string& name, const std::string& stage, const Loops& outside,
             const Loops& row) {
     if (stage.empty()) return;
+    if (copies_in_bulk(c_, plan_, name)) {
+      fuse_all(c_, stage, concat({outside, row}));
+      if (tile_.is_of_warpgroup || keeps_rows(name == "rows" ? 0 : 1, name))
+        fuse_all(c_, stage, concat({steps_, {depth_}}));
+      return;
+    }
     std::string depth = depth_;
     Loops loops, vector;
     if (c_.value(plan_, "copy." + name) == 1) {
@@ -729,13 +836,16 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
     if (!is_wide) factors += block / warps / 8 * 2 * (tile.instructions > 1 ? 2 : 1);
     shared += block * kblock * size_bytes(tile.operand);
   }
+  if (!has_sensible_boxes(compute, plan, &tile, knobs, point) ||
+      !is_sensibly_specialised(compute, plan, knobs, point, threads))
+    return false;
   const int64_t sums = tiles * tile_part * tile_part;
   const int64_t registers =
       std::min<int64_t>(compute.target.block.registers_per_thread, most_block_registers / threads);
   return threads <= compute.target.block.threads && sums <= most_sums &&
          sums + factors + own_registers <= registers &&
          tiles * value("tiles") * tile.instructions <= most_products &&
-         stages * shared <= compute.target.block.shared_bytes;
+         stages * shared + barrier_bytes(plan, knobs, point) <= compute.target.block.shared_bytes;
 }
 
 bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
@@ -759,9 +869,12 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
   }
   if (stages > 1 && stages > ceil_div(pipelined_extent(compute, plan, knobs, point), kblock))
     return false;
+  if (!has_sensible_boxes(compute, plan, nullptr, knobs, point) ||
+      !is_sensibly_specialised(compute, plan, knobs, point, threads))
+    return false;
   return threads >= least_threads && threads <= compute.target.block.threads && sums <= most_sums &&
          unroll <= kblock && sums * unroll <= most_products &&
-         stages * shared <= compute.target.block.shared_bytes;
+         stages * shared + barrier_bytes(plan, knobs, point) <= compute.target.block.shared_bytes;
 }
 
 // ---- plainness ------------------------------------------------------------------------------
@@ -813,7 +926,7 @@ Knobs gpu_knobs_of(const ComputePlan& plan) {
     if (stage.placeable) knobs.add(stage.name + ".place", {0, 1});
     if (definition.axes.empty()) continue;
     if (is_product(stage)) {
-      add_product(stage, definition, plan.target, knobs);
+      add_product(plan, stage, knobs);
     } else if (stage.role == Role::Lanes) {
       add_lanes(stage, definition, plan.target, knobs);
     } else {
@@ -855,6 +968,9 @@ double gpu_plainness(const ComputePlan& plan, const Knobs& knobs, const Point& p
   };
   for (const StagePlan& stage : plan.stages) {
     const std::string p = stage.name + ".";
+    for (const auto& [name, operand] : operands)
+      score -= static_cast<double>(knobs.value(point, fmt::format("{}bulk.{}", p, name), 0));
+    score -= static_cast<double>(knobs.value(point, p + "specialise", 0));
     if (is_product(stage)) {
       score -= idleness(plan, stage, knobs, point);
       prefer(p + "raster", 1, 0.1);

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "schedules/bounds.h"
+#include "schedules/bulk_copies.h"
+#include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
 
@@ -176,6 +178,8 @@ Status check_legal(const Program& program, const Limits& limits) {
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
     TW_RETURN_IF_ERROR(check_tensor_tiles(phase, limits));
+    TW_RETURN_IF_ERROR(check_bulk_copies(program, phase, limits));
+    TW_RETURN_IF_ERROR(check_specialised(phase, limits));
     if (unrolled_statements(*phase.body) > limits.unrolled_statements)
       return too_large(phase.name, limits);
     if (has_threads(*phase.body)) {

@@ -157,7 +157,7 @@ class Emitter {
   explicit Emitter(const Nest& nest) : nest_(nest) {}
 
   Result<Phase> phase(const StageNest& s) {
-    Phase phase{s.stage.name, {}, nullptr};
+    Phase phase{s.stage.name, {}, nullptr, s.specialised};
     size_t first = 0;
     for (; first < s.loops.size() && s.loops[first].parallel; ++first)
       phase.axes.push_back({s.loops[first].variable, s.loops[first].extent});
@@ -583,11 +583,17 @@ class Finisher {
       if (const Loop* l = stmt.as<Loop>()) {
         const Expr begin = simplify(l->begin, bounds_), end = simplify(l->end, bounds_);
         bounds_.push_loop(l->variable, begin, end);
+        if (l->kind == LoopKind::Bulk) box_.push_back(l->variable);
         result.push_back(
             {Loop{l->variable, begin, end, l->kind, block(finish(*l->body)), l->tile}});
+        if (l->kind == LoopKind::Bulk) box_.pop_back();
       } else if (const If* branch = stmt.as<If>()) {
         const Expr condition = rewrite_condition(branch->condition);
-        bounds_.push_condition(condition);
+        if (box_.empty()) {
+          bounds_.push_condition(condition);
+        } else {
+          push_in_box(condition);
+        }
         Block inner = finish(*branch->body);
         if (dsl::is_int(condition, 1)) {
           for (Stmt& s : inner) result.push_back(std::move(s));
@@ -618,14 +624,29 @@ class Finisher {
     for_each_read(condition, [&](const dsl::Read&) { any_read = true; });
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto mark = bounds_.mark();
-      for (size_t j = 0; j < (any_read ? i : parts.size()); ++j)
-        if (j != i) bounds_.push_condition(parts[j]);
+      if (box_.empty())
+        for (size_t j = 0; j < (any_read ? i : parts.size()); ++j)
+          if (j != i) bounds_.push_condition(parts[j]);
       const dsl::Unary* n = parts[i].as<dsl::Unary>();
       const bool negates = n && n->op == dsl::UnaryOp::Not;
       parts[i] = negates ? rewrite_condition(parts[i]) : rewrite(parts[i]);
       bounds_.restore(mark);
     }
     return conjunction(parts);
+  }
+  /// A box is linear in all of its loops. Where a condition leaves one iteration of them, indices
+  /// are not to be without the loop.
+  void push_in_box(const Expr& condition) {
+    std::vector<Expr> parts;
+    gather_parts(condition, parts);
+    for (const Expr& part : parts) {
+      const auto mark = bounds_.mark();
+      bounds_.push_condition(part);
+      const bool leaves_one = std::any_of(box_.begin(), box_.end(), [&](const std::string& loop) {
+        return bounds_.lower(dsl::var(loop)) == bounds_.upper(dsl::var(loop));
+      });
+      if (leaves_one) bounds_.restore(mark);
+    }
   }
   static void gather_parts(const Expr& condition, std::vector<Expr>& parts) {
     const dsl::Binary* b = condition.as<dsl::Binary>();
@@ -682,6 +703,7 @@ class Finisher {
 
   const Nest& nest_;
   std::map<std::string, std::vector<int64_t>> shapes_;
+  std::vector<std::string> box_;  ///< bulk loops around
   Bounds bounds_;
 };
 

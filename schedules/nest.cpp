@@ -10,6 +10,7 @@
 #include "base/integer.h"
 #include "base/text.h"
 #include "schedules/box.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/tensor_tiles.h"
 
 namespace tw::schedules {
@@ -698,6 +699,38 @@ Status run(Nest& nest, const Pipeline& s) {
                                        "reduce",
                                        s.stage, loop.name, stage->at->consumer));
   stage->depth = s.depth;
+  return {};
+}
+
+Status run(Nest& nest, const Bulk& s) {
+  TW_TRY(StageNest * stage, holder_of(nest, s.name, s.stage));
+  if (stage->depth == 1)
+    return illegal(s.name,
+                   fmt::format("'{}' is copied where it is used: pipeline it first", s.stage));
+  for (const NestLoop& loop : stage->loops) {
+    if (loop.kind != LoopKind::Serial)
+      return illegal(s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or of a box "
+                                         "already",
+                                         loop.name));
+    if (loop.extent > most_box_iterations)
+      return illegal(s.name, fmt::format("loop '{}' has {} iterations, a box has at most {} in a "
+                                         "dimension",
+                                         loop.name, loop.extent, most_box_iterations));
+  }
+  if (stage->loops.size() > most_box_dimensions)
+    return illegal(s.name, fmt::format("'{}' has {} loops, a box has at most {} dimensions: fuse "
+                                       "some",
+                                       s.stage, stage->loops.size(), most_box_dimensions));
+  for (NestLoop& loop : stage->loops) loop.kind = LoopKind::Bulk;
+  return {};
+}
+
+Status run(Nest& nest, const Specialise& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (stage->specialised) return illegal(s.name, fmt::format("'{}' is already", s.stage));
+  if (stage->at)
+    return illegal(s.name, fmt::format("stage '{}' is computed inside another", s.stage));
+  stage->specialised = true;
   return {};
 }
 

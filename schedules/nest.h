@@ -46,6 +46,7 @@ struct StageNest {
   /// element where one of the absorbed guards of the consumer fails.
   bool holds_operand = false;
   std::vector<Expr> absorbed;
+  bool specialised = false;  ///< its boxes are asked for by threads of their own
   int64_t depth = 1;  ///< iterations of the loop that it is computed at in its buffer (pipeline)
   /// The dimensions from this one on are one that is longer by so many elements.
   struct Padding {

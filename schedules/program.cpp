@@ -136,7 +136,8 @@ std::string_view to_string(Scope scope) {
 }
 
 std::string_view to_string(LoopKind kind) {
-  constexpr std::string_view words[] = {"for", "unroll", "vector", "thread", "tensor", "reduce"};
+  constexpr std::string_view words[] = {"for",    "unroll", "vector", "thread",
+                                        "tensor", "reduce", "bulk"};
   return words[static_cast<int>(kind)];
 }
 
@@ -188,7 +189,8 @@ std::string to_string(const Program& program) {
     std::vector<std::string> axes;
     for (const TaskAxis& axis : phase.axes)
       axes.push_back(fmt::format("{} in 0..{}", axis.variable, axis.extent));
-    out += fmt::format("phase {} {}, tasks {}{}\n", i, phase.name, phase.tasks(),
+    out += fmt::format("phase {} {}{}, tasks {}{}\n", i, phase.name,
+                       phase.specialised ? ", specialised" : "", phase.tasks(),
                        axes.empty() ? "" : ": " + join(axes, ", "));
     print(*phase.body, 1, out);
   }
@@ -203,7 +205,7 @@ size_t hash(const Program& program) {
   for (const Phase& phase : program.phases) {
     for (const TaskAxis& axis : phase.axes)
       h = mix(mix(h, hash_of(axis.variable)), static_cast<size_t>(axis.extent));
-    h = mix(h, hash_of(*phase.body));
+    h = mix(mix(h, phase.specialised ? 1 : 0), hash_of(*phase.body));
   }
   return h;
 }

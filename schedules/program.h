@@ -73,7 +73,7 @@ struct Argument {
   bool constant = false;  ///< may be packed ahead of the call
 };
 
-enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Reduce };
+enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Reduce, Bulk };
 std::string_view to_string(LoopKind kind);
 
 struct Stmt;
@@ -85,7 +85,8 @@ using BlockPtr = std::shared_ptr<const Block>;
 /// All but Serial loops have literal bounds, Thread loops from 0. Three Tensor loops inside each
 /// other are a tile that the threads of a warp compute together (tensor_tiles.h). A Reduce loop
 /// stands outside of thread loops, and around one combining Assign to one element: the threads of a
-/// warp may share the iterations and combine what they have, in any order.
+/// warp may share the iterations and combine what they have, in any order. Bulk loops inside
+/// each other are a box that is copied as a whole (bulk_copies.h).
 struct Loop {
   std::string variable;
   Expr begin, end;
@@ -147,6 +148,8 @@ struct Phase {
   std::string name;  ///< of the stage that it computes
   std::vector<TaskAxis> axes;
   BlockPtr body;
+  /// Boxes may be asked for by threads beside those of the body, ahead of it (specialised.h).
+  bool specialised = false;
   int64_t tasks() const;
 };
 

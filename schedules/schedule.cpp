@@ -80,6 +80,10 @@ Schedule Schedule::tensorize(std::string stage, std::string loop, std::string ti
 Schedule Schedule::pipeline(std::string stage, int64_t depth) const {
   return then(Pipeline{std::move(stage), depth});
 }
+Schedule Schedule::bulk(std::string stage) const { return then(Bulk{std::move(stage)}); }
+Schedule Schedule::specialise(std::string stage) const {
+  return then(Specialise{std::move(stage)});
+}
 Schedule Schedule::pad(std::string stage, std::string loop, int64_t elements) const {
   return then(Pad{std::move(stage), std::move(loop), elements});
 }

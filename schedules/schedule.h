@@ -58,6 +58,8 @@ class Schedule {
                          std::vector<std::string> loops) const;
   Schedule tensorize(std::string stage, std::string loop, std::string tile) const;
   Schedule pipeline(std::string stage, int64_t depth) const;
+  Schedule bulk(std::string stage) const;
+  Schedule specialise(std::string stage) const;
   Schedule pad(std::string stage, std::string loop, int64_t elements) const;
   Schedule swizzle(std::string stage, int64_t bytes) const;
   Schedule rfactor(std::string stage, std::string axis, int64_t factor,

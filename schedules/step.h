@@ -213,6 +213,26 @@ struct Pipeline {
     f(depth);
   }
 };
+/// The copies of a pipelined stage are boxes that the copy engine of a GPU moves (bulk_copies.h),
+/// asked for by one thread (CUTLASS: TMA). All of the stage's loops are its box.
+struct Bulk {
+  static constexpr std::string_view name = "bulk";
+  std::string stage;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+  }
+};
+/// Threads of their own ask for the boxes of the stage's pipeline, those that compute do not wait
+/// for each other (CUTLASS: warp specialisation).
+struct Specialise {
+  static constexpr std::string_view name = "specialise";
+  std::string stage;
+  template <typename F>
+  void fields(F&& f) {
+    f(stage);
+  }
+};
 /// The dimensions of a stage that cache_operand made, from `loop` inwards, become one that is
 /// `elements` longer (TVM: storage_align), so that a column of what is outside of it lies in
 /// different banks of shared memory.
@@ -269,8 +289,8 @@ struct SetLayout {
 };
 
 using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt,
-                          Inline, Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Pad,
-                          Swizzle, Tensorize, Rfactor, SetLayout>;
+                          Inline, Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Bulk,
+                          Specialise, Pad, Swizzle, Tensorize, Rfactor, SetLayout>;
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);

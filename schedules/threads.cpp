@@ -8,7 +8,9 @@
 #include <optional>
 #include <set>
 
+#include "base/integer.h"
 #include "schedules/affine.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 
 namespace tw::schedules {
@@ -491,9 +493,11 @@ NumberedDimensions numbered_dimensions(const Block& body) {
 }
 
 int64_t shared_bytes(const Block& body) {
-  int64_t bytes = 0;
+  const int64_t groups = bulk_groups(body);
+  int64_t bytes = groups * group_barrier_bytes;
   for (const Buffer& buffer : local_buffers(body))
-    if (buffer.scope == Scope::Shared) bytes += buffer.bytes();
+    if (buffer.scope == Scope::Shared)
+      bytes += groups > 0 ? round_up(buffer.bytes(), box_alignment) : buffer.bytes();
   return bytes;
 }
 

@@ -41,7 +41,7 @@ int64_t threads_of(const Block& body);
 using NumberedDimensions = std::map<std::string, std::vector<size_t>>;
 NumberedDimensions numbered_dimensions(const Block& body);
 
-/// Bytes of the buffers that all threads of a task see.
+/// Bytes of the buffers that all threads of a task see, and of the barriers of bulk copies.
 int64_t shared_bytes(const Block& body);
 /// Bytes of the buffers of one thread, which registers hold where the compiler can.
 int64_t thread_bytes(const Block& body);

@@ -920,6 +920,317 @@ TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
               HasSubstr("an instruction of a warpgroup that not all lanes of threads 0 to 127"));
 }
 
+/// a[m, k] * b[k, n] in blocks, both copied in bulk.
+Schedule bulk_schedule(int64_t depth, int64_t m = 20, int64_t k = 44) {
+  const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[{0}, {1}]
+weight b: f32[{1}, 16]
+c: f32[m={0}, n=16] = sum(k={1}) a[m, k] * b[k, n])",
+                                                      m, k));
+  return Schedule(*compute)
+      .split("c", "m", 8)
+      .split("c", "k", 8)
+      .reorder("c", {"m.0", "k.0", "m.1", "n", "k.1"})
+      .cache_write("c", "m.0")
+      .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+      .cache_operand("c", 2, "k.0", {"k.1", "n"})
+      .pipeline("a@c", depth)
+      .pipeline("b@c", depth)
+      .bulk("a@c")
+      .bulk("b@c")
+      .parallel("c", "m.0")
+      .bind("c", "m.1")
+      .bind("c", "n");
+}
+
+TEST(GpuEmitter, BulkCopiesAreAskedForByOneThread) {
+  const Program program = bulk_schedule(3).program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  for (const char* part :
+       {"unsigned char* scratch, const __grid_constant__ tw_tensor_map tw_map_0, "
+        "const __grid_constant__ tw_tensor_map tw_map_1) {",
+        "  __shared__ __align__(128) float a_c[192];\n",
+        "  __shared__ __align__(8) unsigned long long tw_barriers[4];\n"
+        "  int tw_committed = 0, tw_arrived = 0;\n"
+        "  if (thread == 0) tw_open_barriers(tw_barriers, 4, 1);\n"
+        "  __syncthreads();\n",
+        "    if (thread == 0) {\n"
+        "      tw_copy_box<2>(&a_c[k_0 * 8 * 8], tw_map_0, &tw_barriers[tw_committed & 3], 256, "
+        "k_0 * 8, "
+        "m_0 * 8);\n"
+        "      tw_copy_box<2>(&b_c[k_0 * 8 * 16], tw_map_1, &tw_barriers[tw_committed & 3], 512, "
+        "0, "
+        "k_0 * 8);\n"
+        "    }\n"
+        "    if (thread == 0) tw_arrive(&tw_barriers[tw_committed & 3]);\n"
+        "    ++tw_committed;\n",
+        "    for (; tw_arrived < tw_committed - 1; ++tw_arrived) {\n"
+        "      tw_wait_at(&tw_barriers[tw_arrived & 3], tw_arrived >> 2 & 1);\n"
+        "    }\n"
+        "    __syncthreads();\n"})
+    EXPECT_THAT(code.text, HasSubstr(part));
+  // No copies by threads are to be waited for.
+  EXPECT_THAT(code.text, Not(testing::AnyOf(HasSubstr("tw_commit()"), HasSubstr("tw_wait<"))));
+  const runtime::TensorMap a{.argument = 0, .extents = {44, 20}, .strides = {176}, .box = {8, 8}};
+  const runtime::TensorMap b{.argument = 1, .extents = {16, 44}, .strides = {64}, .box = {16, 8}};
+  EXPECT_EQ(code.kernels[0].maps, (std::vector{a, b}));
+  EXPECT_EQ(code.kernels[0].shared_bytes, 3 * (64 + 128) * 4 + 4 * 8);
+  // OpenCL has loops.
+  const GpuCode opencl = emit_gpu(program, "k", GpuDialect::OpenCl).value();
+  EXPECT_TRUE(opencl.kernels[0].maps.empty());
+  EXPECT_THAT(opencl.text, Not(HasSubstr("tw_")));
+}
+
+TEST(GpuEmitter, BulkCopiesOfScratchAndIntoLargeMemory) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[40, 64]
+weight b: f32[64, 64]
+t: f32[i=40, k=64] = a[i, k] * 2.0
+c: f32[m=40, n=64] = sum(k=64) t[m, k] * b[k, n])");
+  const Schedule schedule = Schedule(*compute)
+                                .split("c", "m", 16)
+                                .split("c", "k", 32)
+                                .reorder("c", {"m.0", "k.0", "m.1", "n", "k.1"})
+                                .cache_write("c", "m.0")
+                                .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+                                .cache_operand("c", 2, "k.0", {"k.1", "n"})
+                                .pipeline("t@c", 2)
+                                .pipeline("b@c", 2)
+                                .bulk("t@c")
+                                .bulk("b@c")
+                                .parallel("c", "m.0")
+                                .bind("c", "m.1")
+                                .bind("c", "n");
+  const Program program = schedule.program({.shared_bytes = 200 << 10}).value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  ASSERT_EQ(code.kernels.size(), 2U);
+  EXPECT_EQ(code.kernels[1].maps[0].argument, 3);  // scratch
+  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
+  expect_twins_agree(cases);
+}
+
+TEST(HostTwin, CopiesBoxesInPipelines) {
+  std::vector<GpuCase> cases;
+  for (const int64_t depth : {2, 3, 4})
+    for (const int64_t trips : {1, 2, 3, 4, 5, 11})
+      for (const int64_t less : {0, 4}) {
+        const Program program = bulk_schedule(depth, 21, 8 * trips - less).program().value();
+        cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
+      }
+  expect_twins_agree(cases);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(HostTwin, WrongBulkCopiesShow) {
+  const Program program = bulk_schedule(3).program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  std::vector<float> a(20 * 44, 1), b(44 * 16, 1), c(20 * 16);
+  const auto run = [&](const std::string& text, const GpuKernel& kernel,
+                       ThreadOrder order = ThreadOrder::Forward) {
+    return twin_error(text, kernel, {a.data(), b.data(), c.data(), nullptr}, {.order = order});
+  };
+  const auto sum = [&](const std::string& text, const GpuKernel& kernel) {
+    EXPECT_EQ(run(text, kernel), "");
+    return c[0];
+  };
+  const GpuKernel kernel = code.kernels[0];
+  EXPECT_EQ(sum(code.text, kernel), 44);
+  GpuKernel wrong = kernel;
+  wrong.maps[0].extents[0] = 40;
+  EXPECT_EQ(sum(code.text, wrong), 40);
+  wrong = kernel;
+  wrong.maps[1].strides[0] = 80;
+  b[2 * 16] = 5;
+  EXPECT_EQ(sum(code.text, kernel), 48);
+  wrong.maps[1].extents[1] = 30;
+  EXPECT_NE(sum(code.text, wrong), 48);
+  // Row 2 of a block begins at byte 128: the first 16 bytes are where the second were.
+  wrong = kernel;
+  wrong.maps[1].swizzle = 64;
+  EXPECT_EQ(sum(code.text, wrong), 44);
+  b[2 * 16] = 1;
+  const std::string wait = "tw_wait_at(&tw_barriers[tw_arrived & 3], tw_arrived >> 2 & 1);";
+  const std::string short_box = replaced(code.text, ", 256, ", ", 252, ");
+  EXPECT_THAT(run(without(short_box, wait), kernel),
+              HasSubstr("used again before its boxes have arrived"));
+  const std::string never = "waits for boxes that never arrive";
+  EXPECT_THAT(run(short_box, kernel), HasSubstr(never));
+  EXPECT_THAT(run(replaced(code.text, "if (thread == 0) tw_arrive(", "(void)("), kernel),
+              HasSubstr(never));
+  EXPECT_THAT(run(without(code.text, "__syncthreads();"), kernel, ThreadOrder::Backward),
+              HasSubstr("used before it is opened"));
+  EXPECT_THAT(run(replaced(code.text, "&a_c[k_0 * 8 * 8]", "&a_c[k_0 * 8 * 8 + 4]"), kernel),
+              HasSubstr("an address that is no multiple of 128"));
+  wrong = kernel;
+  wrong.maps[0].box.push_back(1);
+  wrong.maps[0].extents.push_back(1);
+  wrong.maps[0].strides.push_back(16);
+  EXPECT_THAT(run(code.text, wrong), HasSubstr("a box of 3 dimensions is copied by 2"));
+}
+
+TEST(HostTwin, AMissingWaitForBoxesShows) {
+  const Program program = bulk_schedule(2, 8, 16).program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  std::vector<float> a(8 * 16, 1), b(16 * 16, 1), c(8 * 16);
+  const auto error = [&](const std::string& text) {
+    return twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
+  };
+  EXPECT_EQ(error(code.text), "");
+  EXPECT_EQ(c[0], 16);
+  EXPECT_EQ(
+      error(without(code.text, "tw_wait_at(&tw_barriers[tw_arrived & 1], tw_arrived >> 1 & 1);")),
+      "[host twin] a block ends while boxes are on their way");
+  EXPECT_TRUE(std::isnan(c[0]));
+}
+
+TEST(GpuEmitter, SpecialisedPhasesHaveThreadsThatAsk) {
+  const Program program = bulk_schedule(3).specialise("c").program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  for (const char* part : {"__launch_bounds__(256, 1)",
+                           "  __shared__ __align__(8) unsigned long long tw_emptied[4];\n",
+                           "  if (thread == 0) tw_open_barriers(tw_emptied, 4, 4);\n"
+                           "  __syncthreads();\n"
+                           "  if (thread >= 128) {\n"
+                           "    if (thread == 128) {\n"
+                           "      #pragma unroll 1\n"
+                           "      for (int k_0 = 0; k_0 < 2; ++k_0) {\n"
+                           "        tw_copy_box<2>(",
+                           "        tw_arrive(&tw_barriers[tw_committed & 3]);\n"
+                           "        ++tw_committed;\n"
+                           "      }\n"
+                           "      #pragma unroll 1\n"
+                           "      for (int k_0 = 0; k_0 < 6; ++k_0) {\n"
+                           "        tw_wait_at(&tw_emptied[tw_arrived & 3], tw_arrived >> 2 & 1);\n"
+                           "        ++tw_arrived;\n"
+                           "        if (k_0 + 2 < 6) {\n",
+                           "    return;\n  }\n",
+                           "    tw_leave(&tw_emptied[tw_arrived & 3]);\n"
+                           "    #pragma unroll 1\n"
+                           "    for (; tw_arrived < tw_committed - 1; ++tw_arrived) {\n"})
+    EXPECT_THAT(code.text, HasSubstr(part));
+  EXPECT_EQ(code.kernels[0].threads, 256);
+  EXPECT_EQ(code.kernels[0].shared_bytes, 3 * (64 + 128) * 4 + 2 * 4 * 8);
+  // Where there is no engine, nobody asks.
+  EXPECT_EQ(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].threads, 128);
+}
+
+TEST(HostTwin, SpecialisedPhasesCompute) {
+  std::vector<GpuCase> cases;
+  for (const int64_t depth : {2, 3, 4})
+    for (const int64_t trips : {2, 3, 4, 5, 11}) {
+      const Program program =
+          bulk_schedule(depth, 21, 8 * trips - 4).specialise("c").program().value();
+      cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
+    }
+  expect_twins_agree(cases);
+}
+
+TEST(HostTwin, WrongSpecialisedPhasesShow) {
+  const Program program = bulk_schedule(2).specialise("c").program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  std::vector<float> a(20 * 44, 1), b(44 * 16, 1), c(20 * 16);
+  const auto run = [&](const std::string& text, ThreadOrder order) {
+    return twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr},
+                      {.order = order});
+  };
+  const std::string leave = "tw_leave(&tw_emptied[tw_arrived & 1]);";
+  const std::string emptied = "tw_wait_at(&tw_emptied[tw_arrived & 1], tw_arrived >> 1 & 1);";
+  for (const ThreadOrder order : {ThreadOrder::Forward, ThreadOrder::Backward}) {
+    EXPECT_EQ(run(code.text, order), "");
+    EXPECT_EQ(c[0], 44);
+    EXPECT_THAT(run(without(code.text, leave), order), HasSubstr("waits for boxes that never"));
+    // Whoever asks does not wait for those who read.
+    const std::string error = run(without(code.text, emptied), order);
+    EXPECT_TRUE(!error.empty() || c[0] != 44) << error;
+  }
+}
+
+TEST(HostTwin, ABarrierOfSomeThreadsThatOneDoesNotReachIsAnError) {
+  const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 64};
+  const std::string text = R"(extern "C" __global__ void k(int* out, unsigned char* scratch) {
+  if (threadIdx.x >= 32) return;
+  if (threadIdx.x != 5) tw_sync<32>();
+  out[threadIdx.x] = 1;
+}
+)";
+  std::vector<int> out(64);
+  EXPECT_EQ(twin_error(without(text, "if (threadIdx.x != 5) "), kernel, {out.data(), nullptr}), "");
+  EXPECT_THAT(twin_error(text, kernel, {out.data(), nullptr}),
+              HasSubstr("the first threads of a block part at a barrier"));
+}
+
+TEST(Nvrtc, CompilesSpecialisedPhases) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const int64_t rows : {8, 16, 32}) {
+    const auto compute = dsl::parse_compute(R"(input a: f32[128, 256]
+weight b: f32[256, 16]
+c: f32[m=128, n=16] = sum(k=256) a[m, k] * b[k, n])");
+    const Schedule schedule = Schedule(*compute)
+                                  .split("c", "m", rows)
+                                  .split("c", "k", 32)
+                                  .reorder("c", {"m.0", "k.0", "m.1", "n", "k.1"})
+                                  .cache_write("c", "m.0")
+                                  .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+                                  .cache_operand("c", 2, "k.0", {"k.1", "n"})
+                                  .pipeline("a@c", 3)
+                                  .pipeline("b@c", 3)
+                                  .bulk("a@c")
+                                  .bulk("b@c")
+                                  .specialise("c")
+                                  .parallel("c", "m.0")
+                                  .bind("c", "m.1")
+                                  .bind("c", "n");
+    const std::string text = text_of(schedule.program().value());
+    EXPECT_EQ(text.find("tw_more_registers<") != std::string::npos, rows > 8);
+    for (const char* architecture : {"sm_90", "sm_90a", "sm_100", "sm_120"}) {
+      if (std::ranges::count(nvrtc->architectures(), architecture) == 0) continue;
+      const auto compiled = nvrtc->compile(text, architecture);
+      ASSERT_TRUE(compiled) << compiled.error().message;
+      EXPECT_EQ(compiled->functions[0].spill_store_bytes, 0) << architecture;
+    }
+  }
+}
+
+TEST(Nvrtc, BulkCopiesAreOfSm90On) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const std::string text = text_of(bulk_schedule(3).program().value());
+  for (const char* architecture : {"sm_90", "sm_90a", "sm_100", "sm_120"}) {
+    if (std::ranges::count(nvrtc->architectures(), architecture) == 0) continue;
+    const bool has_ptx = architecture != std::string("sm_90a");
+    const auto compiled = nvrtc->compile(text, architecture, has_ptx);
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    EXPECT_EQ(compiled->functions[0].spill_store_bytes, 0) << architecture;
+    if (!has_ptx) continue;
+    for (const char* instruction :
+         {"mbarrier.init.shared::cta.b64", "fence.mbarrier_init.release.cluster",
+          "mbarrier.expect_tx.relaxed.cta.shared::cta.b64",
+          "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+          "mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"})
+      EXPECT_THAT(compiled->code.text, HasSubstr(instruction)) << architecture;
+  }
+  // Boxes of each number of dimensions.
+  for (int rank = 1; rank <= 5; ++rank) {
+    std::string first;
+    for (int d = 0; d < rank; ++d) first += fmt::format(", {}", d);
+    const std::string kernel = fmt::format(
+        R"(extern "C" __global__ void k(const __grid_constant__ tw_tensor_map map) {{
+  __shared__ __align__(128) float s[64];
+  __shared__ unsigned long long barrier;
+  tw_copy_box<{}>(s, map, &barrier, 256{});
+}}
+)",
+        rank, first);
+    const auto compiled = nvrtc->compile(cuda_functions_for(kernel) + kernel, "sm_90", true);
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    EXPECT_THAT(compiled->code.text, HasSubstr(fmt::format("cp.async.bulk.tensor.{}d.", rank)));
+  }
+}
+
 TEST(HostTwin, ThreadsThatPartAtABarrierAreAnError) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 4};
   EXPECT_THAT(twin_error(R"(extern "C" __global__ void k(unsigned char* scratch) {

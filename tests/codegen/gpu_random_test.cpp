@@ -7,14 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <fstream>
 #include <tuple>
 
 #include "base/text.h"
 #include "dsl/workload.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/space.h"
 #include "schedules/threads.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/property.h"
+#include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::codegen {
@@ -25,7 +28,7 @@ using schedules::Schedule;
 /// How much of what matters the cases have.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
-  int64_t tiles = 0, pipelines = 0;
+  int64_t tiles = 0, pipelines = 0, boxes = 0;
 
   void add(const Program& program) {
     ++cases;
@@ -33,10 +36,12 @@ struct Seen {
     bool any_threads = false, any_shared = false, any_barrier = false, any_partial = false;
     bool any_tile = false;
     bool any_pipeline = false;
+    bool any_box = false;
     for (const auto& phase : program.phases) {
       const int64_t most = schedules::threads_of(*phase.body);
       any_threads |= most > 1;
       any_shared |= schedules::shared_bytes(*phase.body) > 0;
+      any_box |= schedules::has_bulk_copies(*phase.body);
       schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
         any_barrier |= stmt.as<schedules::Barrier>() != nullptr;
         any_pipeline |= stmt.as<schedules::Wait>() != nullptr;
@@ -52,14 +57,15 @@ struct Seen {
     partial += any_partial;
     tiles += any_tile;
     pipelines += any_pipeline;
+    boxes += any_box;
   }
 
   std::string text() const {
     return fmt::format(
         "{} cases: {} with threads, {} with shared memory, {} with barriers, {} with nests of "
         "fewer threads than the block, {} with several phases, {} with tensor tiles, {} with "
-        "pipelines",
-        cases, threads, shared, barriers, partial, several_phases, tiles, pipelines);
+        "pipelines, {} with bulk copies",
+        cases, threads, shared, barriers, partial, several_phases, tiles, pipelines, boxes);
   }
 };
 
@@ -95,13 +101,17 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// Of fifteen, three are products by tensor tiles. Four are of a space for GPUs: there operands
-/// pass through shared memory, mostly in pipelines.
+/// Of five, one is a product by tensor tiles. Of seven others, one copies in bulk. Of what is left
+/// a third is of a space for GPUs: there operands pass through shared memory, mostly in pipelines.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {
     const auto [workload, schedule] = schedules::random_tensor_product(random);
     return {workload.compute, 0, schedule};
+  }
+  if (seed % 7 == 0) {
+    const auto [compute, schedule] = schedules::random_bulk_product(random);
+    return {compute, 0, schedule};
   }
   if (seed % 3 == 0) {
     const auto [compute, schedule] = random_product(random);
@@ -167,6 +177,7 @@ void run(uint64_t first_seed, int64_t cases, Expect&& expect) {
   EXPECT_GE(seen.several_phases * 10, seen.cases);
   EXPECT_GE(seen.tiles * 10, seen.cases);
   EXPECT_GE(seen.pipelines * 6, seen.cases);
+  EXPECT_GE(seen.boxes * 14, seen.cases);
 }
 
 void run_twins(uint64_t first_seed, int64_t cases) {
@@ -217,6 +228,61 @@ TEST(GpuRandom, WarpgroupsCompileForSm90a) {
   }
 }
 #else
+/// The products of a table of bench/workloads, by tensor tiles where there are some, with each
+/// operand copied in bulk that can be.
+std::vector<dsl::Workload> bench_products() {
+  std::vector<dsl::Workload> workloads;
+  for (const char* table : {"gemm.tsv", "resnet50_conv.tsv"}) {
+    std::ifstream in(std::string(TW_SOURCE_DIR "/bench/workloads/") + table);
+    EXPECT_TRUE(in) << table;
+    for (std::string line; std::getline(in, line);) {
+      const std::vector<std::string> w = words(line);
+      if (w.empty() || w[0].starts_with("#")) continue;
+      std::string text;
+      if (w.size() == 5)
+        text = fmt::format("{} m={} n={} k={}",
+                           w[1] == "1" ? "dense" : fmt::format("batch_matmul b={}", w[1]), w[2],
+                           w[3], w[4]);
+      else if (w[6] == "1")
+        text = fmt::format("conv2d n=1 c={} h={} w={} k={} r=1 s=1 stride={}", w[2], w[3], w[4],
+                           w[5], w[8]);
+      if (text.empty()) continue;
+      const auto workload = dsl::parse_workload(text + " f32 fast");
+      EXPECT_TRUE(workload) << text << ": " << workload.error().message;
+      if (workload) workloads.push_back(*workload);
+    }
+  }
+  return workloads;
+}
+
+TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const Target target = *parse_target("cuda:sm_90a");
+  Random random(1);
+  int compiled = 0, both = 0;
+  for (const dsl::Workload& workload : bench_products()) {
+    const auto space = schedules::Space::derive(workload.compute, target);
+    auto point = schedules::bulk_point(space, random, 2);
+    if (!point) point = schedules::bulk_point(space, random);
+    if (!point) {  // no operand is a box
+      for (const auto& knob : space.knobs())
+        EXPECT_EQ(knob.name.find(".bulk."), std::string::npos) << workload.key();
+      continue;
+    }
+    const auto program = space.schedule(*point).program(schedules::limits_of(target));
+    ASSERT_TRUE(program) << workload.key() << "\n" << program.error().message;
+    const auto code = emit_gpu(*program, "k", GpuDialect::Cuda);
+    ASSERT_TRUE(code) << code.error().message;
+    const auto cubin = nvrtc->compile(code->text, target.gpu);
+    ASSERT_TRUE(cubin) << workload.key() << "\n" << cubin.error().message << code->text;
+    ++compiled;
+    both += code->kernels.back().maps.size() > 1;
+  }
+  printf("%d products compiled, %d of them with two tensor maps\n", compiled, both);
+  EXPECT_GE(compiled, 20);
+}
+
 /// TW_RANDOM_CASES=2000 for a night.
 int64_t many() {
   const char* text = getenv("TW_RANDOM_CASES");

@@ -88,8 +88,8 @@ Result<Storage> launch_on(runtime::Device& device, const runtime::DeviceModule& 
   std::vector<runtime::Launch> launches;
   for (const GpuKernel& kernel : kernels) {
     TW_TRY(const auto function, module.function(kernel.name));
-    launches.push_back(
-        {function, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, addresses});
+    launches.push_back({function, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes,
+                        addresses, kernel.maps});
   }
   TW_RETURN_IF_ERROR(device.launch(launches));
   Storage outputs;

@@ -129,6 +129,38 @@ TEST(GpuFacts, Pipelines) {
   EXPECT_TRUE(phase_of(program, gpu("cuda:sm_75")).pipelines.empty());
 }
 
+TEST(GpuFacts, BulkCopiesBringTheSameBytesForFewerInstructions) {
+  const auto with = [](const std::string& copies) {
+    return phase_of(scheduled("dense m=1024 n=1024 k=1024 f32 fast", R"(split out m 16
+split out n 64
+split out k 16
+reorder out m.0 n.0 k.0 m.1 n.1 k.1
+cache_write out n.0
+cache_operand out 1 k.0 m.1 k.1
+cache_operand out 2 k.0 k.1 n.1
+parallel out m.0
+parallel out n.0
+bind out m.1
+bind out n.1
+pipeline a@out 3
+pipeline b@out 3
+)" + copies));
+  };
+  const GpuPhaseFacts threads = with(R"(fuse a@out m.1 k.1
+bind a@out m.1*k.1
+fuse b@out k.1 n.1
+bind b@out k.1*n.1)");
+  const GpuPhaseFacts boxes = with("bulk a@out\nbulk b@out");
+  EXPECT_EQ(boxes.pipelines.size(), 1);
+  EXPECT_NEAR(boxes.l2_bytes, threads.l2_bytes, 0.01 * threads.l2_bytes);
+  EXPECT_NEAR(boxes.dram_bytes, threads.dram_bytes, 0.01 * threads.dram_bytes);
+  EXPECT_NEAR(boxes.sectors, threads.sectors, 0.01 * threads.sectors);
+  EXPECT_EQ(boxes.instructions.global_loads, 0);
+  EXPECT_GT(threads.instructions.global_loads, 0);
+  EXPECT_LT(boxes.instructions.integer, threads.instructions.integer);
+  EXPECT_LE(boxes.registers, threads.registers);
+}
+
 TEST(GpuFacts, PaddingAvoidsConflicts) {
   const GpuPhaseFacts plain = phase_of(gemm(4096, 4096, 4096));
   const GpuPhaseFacts padded = phase_of(gemm(4096, 4096, 4096, {.padding = 4}));

@@ -203,7 +203,7 @@ TEST_F(ArtifactTest, Fault55_AnotherAbiVersionIsRefused) {
   const std::string changed =
       with_header(read_bytes(path_), [](auto& json) { json["runtime_abi"] = kRuntimeAbi + 1; });
   write_bytes(path_, changed);
-  expect_refused("kernel ABI is version 2, this runtime's is 1");
+  expect_refused("kernel ABI is version 3, this runtime's is 2");
 }
 
 TEST_F(ArtifactTest, FieldsOfTheWrongTypeAreRefused) {
@@ -273,6 +273,59 @@ TEST_F(ArtifactTest, PtxStandsBehindACubinAndNowhereElse) {
 
   artifact.info.target = "opencl";
   EXPECT_THAT(write_artifact(path_, artifact).error().message, HasSubstr("PTX and the target"));
+}
+
+/// Of a GPU, with a tensor map.
+Artifact artifact_with_map() {
+  Artifact artifact = small_artifact();
+  artifact.info.target = "cuda:sm_90a";
+  artifact.info.packs.clear();
+  artifact.info.arguments[0].pack.clear();
+  artifact.info.phases = {{.symbol = "f",
+                           .tasks = 4,
+                           .threads = 128,
+                           .maps = {{.argument = 2,
+                                     .offset = 64,
+                                     .type = Float16,
+                                     .extents = {72, 20, 3},
+                                     .strides = {144, 2880},
+                                     .box = {32, 8, 1},
+                                     .swizzle = 64}}}};
+  return artifact;
+}
+
+TEST_F(ArtifactTest, KeepsTensorMaps) {
+  const Artifact artifact = artifact_with_map();
+  ASSERT_TRUE(write_artifact(path_, artifact));
+  const auto read = read_artifact(path_, Trust::Own, *parse_target("cuda:sm_90a"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->info.phases, artifact.info.phases);
+}
+
+TEST(ArtifactInfo, TensorMapsThatNoEngineTakesAreRefused) {
+  const auto error_of = [](const std::function<void(TensorMap&)>& change) {
+    KernelInfo info = artifact_with_map().info;
+    change(info.phases[0].maps[0]);
+    const Status status = check_info(info);
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(error_of([](auto&) {}), "");
+  EXPECT_THAT(error_of([](auto& m) { m.argument = 3; }), HasSubstr("of argument 3"));
+  EXPECT_THAT(error_of([](auto& m) { m.argument = -1; }), HasSubstr("of argument -1"));
+  EXPECT_THAT(error_of([](auto& m) { m.offset = 8; }), HasSubstr("byte 8 of argument 2"));
+  EXPECT_THAT(error_of([](auto& m) { m.extents[1] = 0; }), HasSubstr("the extent 0"));
+  EXPECT_THAT(error_of([](auto& m) { m.strides[0] = 136; }), HasSubstr("a stride of 136 bytes"));
+  EXPECT_THAT(error_of([](auto& m) { m.box[1] = 257; }), HasSubstr("a box of 257 elements"));
+  EXPECT_THAT(error_of([](auto& m) { m.box[0] = 12; }), HasSubstr("rows of 24 bytes"));
+  EXPECT_THAT(error_of([](auto& m) { m.swizzle = 32; }),
+              HasSubstr("a swizzle of 32 takes no more"));
+  EXPECT_THAT(error_of([](auto& m) { m.swizzle = 48; }), HasSubstr("a swizzle of 48 bytes"));
+  EXPECT_THAT(error_of([](auto& m) { m.strides.pop_back(); }), HasSubstr("3 extents, 1 strides"));
+  KernelInfo info = artifact_with_map().info;
+  info.target = "opencl";
+  const Status status = check_info(info);
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("the kernel is for opencl"));
 }
 
 TEST(ArtifactName, DependsOnAllFourPartsAndIsStable) {

@@ -102,6 +102,77 @@ TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
   EXPECT_EQ(fake_->current, 0);
 }
 
+/// 20 rows of 44 floats from byte 64 on, in boxes of 8 rows of 16.
+TensorMap small_map() {
+  return {.argument = 1, .offset = 64, .extents = {44, 20}, .strides = {176}, .box = {16, 8}};
+}
+
+TEST_F(CudaDevice, TensorMapsAreDescribedToTheDriver) {
+  std::vector<FakeTensorMap> seen;
+  const auto see = [&](void* const* arguments) {
+    seen.push_back(*static_cast<const FakeTensorMap*>(arguments[2]));
+  };
+  fake_->kernels["boxes_p0"] = {2, see, 1};
+  const auto device = open().value();
+  const DeviceFunction boxes = module_of(*device).function("boxes_p0").value();
+  EXPECT_EQ(boxes.facts().arguments, 3);
+  const DeviceBuffer x = device->allocate(8192).value();
+  Launch launch{boxes, 1, 128, 0, {nullptr, x.address()}, {small_map()}};
+  ASSERT_TRUE(device->launch({&launch, 1}));
+  launch.maps[0].type = Float16;
+  launch.maps[0].swizzle = 32;
+  ASSERT_TRUE(device->time_ns({&launch, 1}, {.graph = true}));
+  ASSERT_GE(seen.size(), 2U);
+  const FakeTensorMap& first = seen.front();
+  EXPECT_EQ(first.address, reinterpret_cast<uint64_t>(x.address()) + 64);
+  EXPECT_EQ(first.type, cuda::Bits32);
+  EXPECT_EQ(first.rank, 2);
+  EXPECT_EQ(first.swizzle, cuda::NoSwizzle);
+  EXPECT_EQ(first.promotion, cuda::promote_to_128_bytes);
+  EXPECT_THAT(first.extents, ElementsAre(44, 20, 0, 0, 0));
+  EXPECT_THAT(first.strides, ElementsAre(176, 0, 0, 0));
+  EXPECT_THAT(first.box, ElementsAre(16, 8, 0, 0, 0));
+  EXPECT_EQ(seen.back().type, cuda::Bits16);
+  EXPECT_EQ(seen.back().swizzle, cuda::Swizzle32);
+}
+
+TEST_F(CudaDevice, TensorMapsThatAreWrongAreRefusedBeforeTheLaunch) {
+  fake_->kernels["boxes_p0"] = {2, [](void* const*) { FAIL(); }, 1};
+  const auto device = open().value();
+  const DeviceFunction boxes = module_of(*device).function("boxes_p0").value();
+  const DeviceBuffer x = device->allocate(8192).value();
+  const auto error_of = [&](const std::function<void(Launch&)>& change) {
+    Launch launch{boxes, 1, 128, 0, {nullptr, x.address()}, {small_map()}};
+    change(launch);
+    const Status status = device->launch({&launch, 1});
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_THAT(error_of([](Launch& l) { l.maps.clear(); }), HasSubstr("2 arguments, expected 3"));
+  EXPECT_THAT(error_of([](Launch& l) { l.maps[0].argument = 2; }),
+              HasSubstr("a tensor map of argument 2, expected one of 2"));
+  EXPECT_THAT(error_of([](Launch& l) { l.maps[0].box[0] = 6; }), HasSubstr("rows of 24 bytes"));
+  // Memory of a caller's, which only the driver sees.
+  EXPECT_THAT(error_of([&](Launch& l) { l.arguments[1] = static_cast<char*>(x.address()) + 4; }),
+              HasSubstr("cannot describe argument 1 of boxes_p0 to its copy engine"));
+}
+
+TEST_F(CudaDevice, Fault51_ADriverWithoutTensorMapsSaysSo) {
+  void* library = dlopen(TW_FAKE_OLD_CUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  FakeCuda* old = reinterpret_cast<FakeCudaControl*>(dlsym(library, "fake_cuda"))();
+  old->kernels["boxes_p0"] = {2, [](void* const*) { FAIL(); }, 1};
+  const auto device = open_cuda_device({.library = TW_FAKE_OLD_CUDA}).value();
+  const DeviceFunction boxes = module_of(*device).function("boxes_p0").value();
+  const DeviceBuffer x = device->allocate(8192).value();
+  const Launch launch{boxes, 1, 128, 0, {nullptr, x.address()}, {small_map()}};
+  const Status status = device->launch({&launch, 1});
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::Environment);
+  EXPECT_EQ(status.error().message,
+            "[cuda] the driver of Fake GPU has no cuTensorMapEncodeTiled, which boxes_p0 needs to "
+            "copy in bulk: update the driver");
+}
+
 TEST_F(CudaDevice, TimesWorkOfOtherLibraries) {
   auto device = open().value();
   const auto put = reinterpret_cast<FakeCudaSubmit*>(

@@ -23,6 +23,7 @@ constexpr unsigned shared_bytes = 228 << 10, static_shared_bytes = 1 << 10;
 struct FakeFunction {
   std::string name;
   int arguments;
+  int maps = 0;
   unsigned dynamic_shared_bytes = (48 << 10) - static_shared_bytes;
 };
 struct FakeGraph {
@@ -254,7 +255,7 @@ int cuModuleGetFunction(Handle* function, Handle, const char* name) {
   if (!fake.kernels.contains(name)) find_kernel(name);
   const auto of_test = fake.kernels.find(name);
   if (of_test == fake.kernels.end()) return NotFound;
-  *function = &(added[name] = FakeFunction{name, of_test->second.arguments});
+  *function = &(added[name] = FakeFunction{name, of_test->second.arguments, of_test->second.maps});
   return Success;
 }
 int cuFuncGetAttribute(int* value, int what, Handle) {
@@ -274,8 +275,8 @@ int cuFuncSetAttribute(Handle function, int what, int value) {
   return Success;
 }
 int cuFuncGetParamInfo(Handle function, size_t index, size_t* offset, size_t* bytes) {
-  if (std::cmp_greater_equal(index, static_cast<FakeFunction*>(function)->arguments))
-    return InvalidValue;
+  const auto* known = static_cast<FakeFunction*>(function);
+  if (std::cmp_greater_equal(index, known->arguments + known->maps)) return InvalidValue;
   *offset = 8 * index;
   *bytes = 8;
   return Success;
@@ -289,10 +290,54 @@ int cuLaunchKernel(Handle handle, unsigned blocks, unsigned, unsigned, unsigned 
   std::vector<void*> arguments;
   for (int i = 0; i < function->arguments; ++i)
     arguments.push_back(*static_cast<void**>(parameters[i]));
+  std::vector<cuda::TensorMap> maps;
+  for (int i = 0; i < function->maps; ++i)
+    maps.push_back(*static_cast<cuda::TensorMap*>(parameters[function->arguments + i]));
   const FakeLaunch launch{function->name, blocks, threads, dynamic, stream};
-  put(stream, [launch, arguments] { run(launch, arguments); });
+  put(stream, [launch, arguments, maps]() mutable {
+    std::vector<void*> all = arguments;
+    for (cuda::TensorMap& map : maps) all.push_back(&map);
+    run(launch, all);
+  });
   return Success;
 }
+
+#ifndef TW_FAKE_OLD_CUDA
+int cuTensorMapEncodeTiled(cuda::TensorMap* map, int type, unsigned rank, void* address,
+                           const unsigned long long* extents, const unsigned long long* strides,
+                           const unsigned* box, const unsigned* steps, int interleave, int swizzle,
+                           int promotion, int fill) {
+  const uint64_t element_bytes[] = {1, 2, 4, 4, 8};
+  const uint64_t swizzle_bytes[] = {uint64_t{1} << 40, 32, 64, 128};
+  const auto start = reinterpret_cast<uint64_t>(address);
+  if (reinterpret_cast<uint64_t>(map) % 64 != 0 || start % 16 != 0 || type < 0 || type > 4 ||
+      rank < 1 || rank > 5 || interleave != 0 || swizzle < 0 || swizzle > 3 || promotion < 0 ||
+      promotion > 3 || fill != 0)
+    return InvalidValue;
+  const uint64_t row_bytes = box[0] * element_bytes[type];
+  if (row_bytes % 16 != 0 || row_bytes > swizzle_bytes[swizzle]) return InvalidValue;
+  FakeTensorMap made = {};
+  made.address = start;
+  made.type = static_cast<uint16_t>(type);
+  made.rank = static_cast<uint16_t>(rank);
+  made.swizzle = static_cast<uint16_t>(swizzle);
+  made.promotion = static_cast<uint16_t>(promotion);
+  for (unsigned i = 0; i < rank; ++i) {
+    if (extents[i] < 1 || extents[i] > uint64_t{1} << 32 || box[i] < 1 || box[i] > 256 ||
+        steps[i] != 1)
+      return InvalidValue;
+    made.extents[i] = extents[i];
+    made.box[i] = box[i];
+  }
+  for (unsigned i = 0; i + 1 < rank; ++i) {
+    if (strides[i] % 16 != 0 || strides[i] >= uint64_t{1} << 40) return InvalidValue;
+    made.strides[i] = strides[i];
+  }
+  static_assert(sizeof made == sizeof *map);
+  memcpy(map, &made, sizeof made);
+  return Success;
+}
+#endif
 
 int cuStreamCreate(Handle* stream, unsigned) {
   if (const Result entered = enter()) return entered;

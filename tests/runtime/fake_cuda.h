@@ -4,7 +4,7 @@
 // memory of the process, launches run functions of the process as soon as they are submitted, and
 // each advances the clock that events read by as many microseconds as it has blocks. The driver
 // refuses what a real one would: work without a current context, memory that was not allocated,
-// dynamic shared memory above 48 KiB that was not allowed.
+// dynamic shared memory above 48 KiB that was not allowed, tensor maps that are not aligned.
 //
 // Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
 // threads; `fault_p0(scratch)`, which reads an illegal address; and what a test adds, to
@@ -29,10 +29,20 @@ struct FakeLaunch {
   void* stream = nullptr;
 };
 
-/// A kernel of a test's: what it does with the pointers that it is given.
+/// A kernel of a test's: what it does with the pointers that it is given. Of tensor maps, which
+/// follow the others, these are pointers to FakeTensorMap.
 struct FakeKernel {
   int arguments = 0;
   std::function<void(void* const* arguments)> run;
+  int maps = 0;
+};
+
+/// What cuTensorMapEncodeTiled puts into a CUtensorMap.
+struct alignas(128) FakeTensorMap {
+  uint64_t address;
+  uint16_t type, rank, swizzle, promotion;
+  uint64_t extents[5], strides[4];
+  uint64_t box[5];
 };
 
 /// One a process, `fake_cuda()` of the library. Not thread-safe.

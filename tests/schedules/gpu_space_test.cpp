@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
+#include "base/text.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/threads.h"
 #include "tests/schedules/agreement.h"
+#include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
@@ -203,6 +207,75 @@ TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
   };
   EXPECT_GE(tasks("conv2d", "n=1 c=512 h=7 w=7 k=512 r=3 s=3 pad=1"), 66);
   EXPECT_GE(tasks("dense", "m=1 n=1000 k=2048"), 66);
+}
+
+/// The operands of a product that may be copied in bulk.
+std::string boxes_in(std::string_view op, std::string_view shape, DType type = Float32,
+                     const std::string& target = "cuda:sm_90a") {
+  const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
+  EXPECT_TRUE(workload) << workload.error().message;
+  std::vector<std::string> names;
+  const Space space = Space::derive(workload->compute, *parse_target(target));
+  for (const Knob& knob : space.knobs())
+    if (const size_t at = knob.name.find(".bulk."); at != std::string::npos)
+      names.push_back(knob.name.substr(at + 6));
+  return join(names, " ");
+}
+
+TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
+  // The first operand is contiguous along the reduction, which tensor tiles take; the second
+  // across.
+  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64"), "rows columns");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_120"), "rows columns");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_80"), "");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "opencl"), "");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=66 k=68"), "rows");
+  EXPECT_EQ(boxes_in("dense", "m=64 n=68 k=66"), "columns");
+  EXPECT_EQ(boxes_in("dense", "m=8 n=64 k=64"), "columns");  // too small for tiles
+  EXPECT_EQ(boxes_in("dense", "m=64 n=72 k=72", Int8), "");
+  EXPECT_EQ(boxes_in("batch_matmul", "b=3 m=64 n=64 k=64"), "rows columns");
+  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1"), "rows columns");
+  EXPECT_EQ(boxes_in("conv2d", "n=2 c=64 h=14 w=14 k=64 r=1 s=1"), "columns");
+  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=1 s=1 stride=2"), "columns");
+  EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
+}
+
+TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {
+  const std::tuple<const char*, const char*, DType> products[] = {
+      {"dense", "m=40 n=48 k=72", Float32},
+      {"dense", "m=33 n=40 k=72", BFloat16},
+      {"dense", "m=33 n=48 k=80", Int8},
+      {"dense", "m=9 n=20 k=33", Float32},
+      {"batch_matmul", "b=2 m=33 n=20 k=44", Float32},
+      {"conv2d", "n=1 c=36 h=4 w=9 k=24 r=1 s=1", Float32}};
+  const Target target = *parse_target("cuda:sm_90a");
+  int several = 0, specialised = 0;
+  for (const auto& [op, shape, type] : products) {
+    const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
+    ASSERT_TRUE(workload) << workload.error().message;
+    const Space space = Space::derive(workload->compute, target);
+    Random random(3);
+    for (int i = 0; i < 24; ++i) {
+      auto point = i < 3 ? bulk_point(space, random, 2) : std::nullopt;
+      if (!point) point = bulk_point(space, random);
+      ASSERT_TRUE(point) << workload->key();
+      const Schedule schedule = space.schedule(*point);
+      const auto program = schedule.program(limits_of(target));
+      ASSERT_TRUE(program) << workload->key() << "\n"
+                           << schedule.to_string() << "\n"
+                           << program.error().message;
+      const auto copies = bulk_copies(*program, program->phases.back());
+      ASSERT_TRUE(copies);
+      EXPECT_FALSE(copies->empty());
+      several += copies->size() > 2;
+      specialised += program->phases.back().specialised;
+      if (i >= 4) continue;
+      EXPECT_EQ(disagreement(workload->compute, *program, 3, 1e-4), std::nullopt)
+          << schedule.to_string() << to_string(*program);
+    }
+  }
+  EXPECT_GE(several, 8);
+  EXPECT_GE(specialised, 2);
 }
 
 TEST(GpuSpaceOfProducts, NarrowOperandsStayNarrowInSharedMemory) {

@@ -27,6 +27,8 @@ const std::vector<std::string>& lines() {
                                                  "cache_operand conv 2 c.0 c.1 k.1",
                                                  "tensorize conv h mma_m16n8k8_3xtf32",
                                                  "pipeline a@c 3",
+                                                 "bulk a@c",
+                                                 "specialise c",
                                                  "pad a@c m.1.0 4",
                                                  "swizzle a@c 128",
                                                  "rfactor out j 8",

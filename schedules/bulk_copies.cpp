@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/bulk_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "base/integer.h"
+#include "schedules/affine.h"
+#include "schedules/bounds.h"
+#include "schedules/legality.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::Binary;
+using dsl::BinaryOp;
+
+constexpr int64_t engine_bytes = 16;  // what strides and rows are multiples of
+constexpr int64_t most_extent = int64_t{1} << 32, most_stride_bytes = int64_t{1} << 40;
+
+tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
+  return fail(ErrorCode::Invalid, fmt::format("[bulk] {}\n{}", why, to_string(Block{stmt}, 1)));
+}
+
+const Loop* as_bulk_loop(const Stmt& stmt) {
+  const Loop* loop = stmt.as<Loop>();
+  return loop && loop->kind == LoopKind::Bulk ? loop : nullptr;
+}
+
+/// The numbers of elements along the loops of a box.
+using BoxLoops = std::map<std::string, int64_t>;
+
+bool uses_any(const Expr& expr, const BoxLoops& loops) {
+  return std::any_of(loops.begin(), loops.end(),
+                     [&](const auto& loop) { return dsl::uses_var(expr, loop.first); });
+}
+
+// ---- affine forms ---------------------------------------------------------------------------
+
+/// x / k or x % k.
+struct Digit {
+  Expr x;
+  int64_t k;
+};
+std::optional<Digit> as_digit(const Expr& expr, BinaryOp op) {
+  const Binary* b = expr.as<Binary>();
+  const auto k = b && b->op == op ? dsl::as_int(b->b) : std::nullopt;
+  return k && *k > 0 ? std::optional(Digit{b->a, *k}) : std::nullopt;
+}
+
+/// The whole as one quotient: x / 3 / 4 is x / 12, and x / 3 + y is (x + y * 3) / 3.
+std::optional<Digit> as_quotient(const Expr& expr) {
+  if (const auto outer = as_digit(expr, BinaryOp::Div)) {
+    const auto inner = as_quotient(outer->x);
+    return inner ? Digit{inner->x, inner->k * outer->k} : outer;
+  }
+  const Affine sum = to_affine(expr);
+  for (const Affine::Term& term : sum.terms) {
+    const auto inner = term.coefficient == 1 ? as_digit(term.atom, BinaryOp::Div) : std::nullopt;
+    if (!inner) continue;
+    Affine rest = sum, x = to_affine(inner->x);
+    rest.add(term.atom, -1);
+    x.add(rest, inner->k);
+    return Digit{to_expr(x), inner->k};
+  }
+  return std::nullopt;
+}
+
+/// Whether x % k and y % k are the same.
+bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
+  Affine difference = to_affine(x);
+  difference.add(to_affine(y), -1);
+  return difference.constant % k == 0 &&
+         std::all_of(difference.terms.begin(), difference.terms.end(),
+                     [&](const Affine::Term& term) { return term.coefficient % k == 0; });
+}
+
+/// Digits of one number, joined: x / k * k + x % k is x, and x / k % n * k + x % k is x % (k * n).
+bool join_digits(Affine& affine) {
+  for (const Affine::Term& low : affine.terms) {
+    const auto last = as_digit(low.atom, BinaryOp::Mod);
+    if (!last) continue;
+    for (const Affine::Term& high : affine.terms) {
+      if (high.coefficient != low.coefficient * last->k) continue;
+      const auto next = as_digit(high.atom, BinaryOp::Mod);
+      const auto first = as_quotient(next ? next->x : high.atom);
+      if (!first || first->k != last->k || !are_congruent(first->x, last->x, last->k)) continue;
+      const Expr joined = next ? first->x % Expr(last->k * next->k) : first->x;
+      const int64_t a = low.coefficient;
+      const Expr low_atom = low.atom, high_atom = high.atom;
+      affine.add(low_atom, -a);
+      affine.add(high_atom, -a * last->k);
+      affine.add(to_affine(joined), a);
+      return true;
+    }
+  }
+  return false;
+}
+
+/// What does not depend on the loops of a box, and the coefficients of these.
+struct Split {
+  Affine rest;
+  std::map<std::string, int64_t> strides;
+};
+
+class AffineForms {
+ public:
+  explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
+
+  /// nullopt: the loops' part is not linear.
+  std::optional<Split> split(Affine affine) const {
+    while (join_digits(affine)) {
+    }
+    Split split;
+    split.rest.constant = affine.constant;
+    for (const Affine::Term& term : affine.terms) {
+      const auto* v = term.atom.as<dsl::Var>();
+      if (v && loops_.contains(v->name)) {
+        split.strides[v->name] += term.coefficient;
+      } else if (!uses_any(term.atom, loops_)) {
+        split.rest.add(term.atom, term.coefficient);
+      } else if (const auto inner = split_digit(term.atom)) {
+        split.rest.add(inner->rest, term.coefficient);
+        for (const auto& [name, a] : inner->strides) split.strides[name] += a * term.coefficient;
+      } else {
+        return std::nullopt;
+      }
+    }
+    return split;
+  }
+
+  /// The most that the loops add.
+  int64_t most(const std::map<std::string, int64_t>& strides) const {
+    int64_t sum = 0;
+    for (const auto& [name, a] : strides) sum += a * (loops_.at(name) - 1);
+    return sum;
+  }
+
+ private:
+  /// (r + v) / k is r / k and (r + v) % k is r % k + v, where v is less than what divides r and k.
+  std::optional<Split> split_digit(const Expr& atom) const {
+    const auto remainder = as_digit(atom, BinaryOp::Mod);
+    const auto quotient = remainder ? std::nullopt : as_quotient(atom);
+    if (!quotient && !remainder) return std::nullopt;
+    const Digit digit = quotient ? *quotient : *remainder;
+    auto inside = split(to_affine(digit.x));
+    if (!inside) return std::nullopt;
+    int64_t divisor = std::gcd(digit.k, inside->rest.constant);
+    for (const Affine::Term& term : inside->rest.terms)
+      divisor = std::gcd(divisor, term.coefficient);
+    const bool grows = std::all_of(inside->strides.begin(), inside->strides.end(),
+                                   [](const auto& stride) { return stride.second >= 0; });
+    if (!grows || most(inside->strides) >= divisor) return std::nullopt;
+    const Expr rest = to_expr(inside->rest);
+    if (remainder) return Split{to_affine(rest % Expr(digit.k)), inside->strides};
+    return Split{to_affine(rest / Expr(digit.k)), {}};
+  }
+
+  const BoxLoops& loops_;
+};
+
+Affine linear(const Buffer& buffer, const std::vector<Expr>& indices) {
+  Affine sum;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    Affine next;
+    next.add(sum, buffer.extents[d]);
+    next.add(to_affine(indices[d]));
+    sum = std::move(next);
+  }
+  return sum;
+}
+
+int64_t stride_of(const Split& split, const std::string& loop) {
+  const auto found = split.strides.find(loop);
+  return found == split.strides.end() ? 0 : found->second;
+}
+
+// ---- one copy -------------------------------------------------------------------------------
+
+/// A dimension while its index is found: first + v, for the values v of its loop.
+struct Dimension {
+  std::string loop;
+  int64_t box = 1, stride = 1;
+  Affine first;
+  bool is_fixed = false;            ///< `first` is known up to a constant
+  bool is_exact = false;            ///< and that constant
+  std::optional<Affine> last_room;  ///< v <= this where an element exists
+};
+
+class CopyFinder {
+ public:
+  CopyFinder(const Loop& loop, const Bounds& bounds,
+             const std::map<std::string, const Buffer*>& buffers)
+      : stmt_{loop}, outermost_(loop), bounds_(bounds), buffers_(buffers), forms_(loops_) {}
+
+  Result<BulkCopy> find() {
+    TW_TRY(const Block* body, gather_loops());
+    TW_RETURN_IF_ERROR(gather_copy(*body));
+    TW_RETURN_IF_ERROR(gather_dimensions());
+    for (const Affine& condition : split_condition(condition_).affine)
+      TW_RETURN_IF_ERROR(apply(condition));
+    TW_RETURN_IF_ERROR(place_box());
+    return result();
+  }
+
+ private:
+  tl::unexpected<Error> wrong(const std::string& why) const { return illegal(why, stmt_); }
+
+  Result<const Block*> gather_loops() {
+    const Block* body = outermost_.body.get();
+    for (const Loop* loop = &outermost_; loop; body = loop->body.get(),
+                     loop = body->size() == 1 ? as_bulk_loop(body->front()) : nullptr) {
+      const auto end = dsl::as_int(loop->end);
+      if (!dsl::is_int(loop->begin, 0) || !end || *end < 1 || *end > most_box_iterations)
+        return wrong(fmt::format("loop '{}' does not run from 0 over at most {} iterations",
+                                 loop->variable, most_box_iterations));
+      loops_[loop->variable] = *end;
+    }
+    if (loops_.size() > most_box_dimensions)
+      return wrong(fmt::format("{} loops, a box has at most {} dimensions", loops_.size(),
+                               most_box_dimensions));
+    return body;
+  }
+
+  /// `to[...] = from[...]`, or that under a condition and zeros where it fails.
+  Status gather_copy(const Block& body) {
+    const If* exists = body.size() == 2 ? body[0].as<If>() : nullptr;
+    const If* otherwise = exists ? body[1].as<If>() : nullptr;
+    const auto only = [](const Block& b) {
+      return b.size() == 1 ? b.front().as<Assign>() : nullptr;
+    };
+    copy_ = exists ? only(*exists->body) : only(body);
+    read_ = copy_ ? copy_->value.as<dsl::Read>() : nullptr;
+    if (!read_ || copy_->combine != Combine::None || !copy_->asynchronous)
+      return wrong("a box is one asynchronous copy, or zeros in its place");
+    if (exists) {
+      const Assign* zeros = otherwise ? only(*otherwise->body) : nullptr;
+      const dsl::Unary* negation = otherwise ? otherwise->condition.as<dsl::Unary>() : nullptr;
+      if (!zeros || !negation || negation->op != dsl::UnaryOp::Not ||
+          !dsl::equal(negation->a, exists->condition) || !is_zero(zeros->value) ||
+          zeros->buffer != copy_->buffer || !zeros->asynchronous)
+        return wrong("where nothing is copied a box has zeros");
+      condition_ = exists->condition;
+      zeros_ = zeros;
+    }
+    if (!split_condition(condition_).opaque.empty())
+      return wrong(fmt::format("{} does not bound an index", dsl::to_string(condition_)));
+    to_ = buffers_.at(copy_->buffer);
+    from_ = buffers_.at(read_->tensor);
+    if (from_->scope != Scope::Argument && from_->scope != Scope::Scratch)
+      return wrong(fmt::format("'{}' is not in global memory", from_->name));
+    if (to_->scope != Scope::Shared)
+      return wrong(
+          fmt::format("'{}' is not shared by threads: bind loops of what uses it", to_->name));
+    return {};
+  }
+
+  static bool is_zero(const Expr& value) {
+    const auto* c = value.as<dsl::Const>();
+    return c && (is_float(c->type) ? c->float_value == 0 && !std::signbit(c->float_value)
+                                   : c->int_value == 0);
+  }
+
+  /// By their order in the destination, innermost first.
+  Status gather_dimensions() {
+    const auto to = forms_.split(linear(*to_, copy_->indices));
+    const auto from = forms_.split(linear(*from_, read_->indices));
+    if (!to || !from)
+      return wrong(fmt::format("the address in '{}' is not linear in the loops of the box",
+                               to ? from_->name : to_->name));
+    if (zeros_) {
+      const auto zeros = forms_.split(linear(*to_, zeros_->indices));
+      if (!zeros || !is_same(*zeros, *to)) return wrong("where nothing is copied a box has zeros");
+    }
+    base_ = from->rest;
+    dimensions_.reserve(most_box_dimensions);  // they are pointed to
+    for (const auto& [loop, box] : loops_)
+      dimensions_.push_back({loop, box, stride_of(*from, loop), {}, false, false, {}});
+    std::ranges::sort(dimensions_, {}, [&](const Dimension& d) { return stride_of(*to, d.loop); });
+    int64_t dense = 1;
+    for (const Dimension& d : dimensions_) {
+      if (stride_of(*to, d.loop) != dense)
+        return wrong(fmt::format("the box has gaps in '{}'", to_->name));
+      dense *= d.box;
+    }
+    bytes_ = dense * size_bytes(to_->type);
+    return check_addresses(to->rest);
+  }
+
+  static bool is_same(const Split& a, const Split& b) {
+    Affine difference = a.rest;
+    difference.add(b.rest, -1);
+    return difference.is_constant() && difference.constant == 0 && a.strides == b.strides;
+  }
+
+  Status check_addresses(const Affine& to) const {
+    const int64_t size = size_bytes(to_->type);
+    const Dimension& row = dimensions_.front();
+    if (row.stride != 1)
+      return wrong(fmt::format("neighbours along '{}' are {} elements apart in '{}'", row.loop,
+                               row.stride, from_->name));
+    if (row.box * size % engine_bytes != 0)
+      return wrong(fmt::format("a row of the box, along '{}', has {} bytes, no multiple of {}",
+                               row.loop, row.box * size, engine_bytes));
+    for (size_t i = 1; i < dimensions_.size(); ++i)
+      TW_RETURN_IF_ERROR(check_stride(dimensions_[i].stride, dimensions_[i].loop));
+    const int64_t swizzle = to_->swizzle, alignment = std::max(box_alignment, 8 * swizzle);
+    if (swizzle > 0 && row.box * size != swizzle)
+      return wrong(fmt::format("a row of the box has {} bytes, and '{}' is swizzled by {}",
+                               row.box * size, to_->name, swizzle));
+    int64_t divisor = to.constant * size;
+    for (const Affine::Term& term : to.terms) divisor = std::gcd(divisor, term.coefficient * size);
+    if (divisor % alignment != 0)
+      return wrong(fmt::format("the box begins at multiples of {} bytes of '{}', not of {}",
+                               std::abs(divisor), to_->name, alignment));
+    return {};
+  }
+
+  Status check_stride(int64_t stride, const std::string& along) const {
+    const int64_t bytes = stride * size_bytes(from_->type);
+    if (bytes > 0 && bytes % engine_bytes == 0 && bytes < most_stride_bytes) return {};
+    return wrong(fmt::format("'{}' has a stride of {} bytes along {}, which is no multiple of {}",
+                             from_->name, bytes, along, engine_bytes));
+  }
+
+  /// Part of the condition: a bound of one loop's index, from below or above.
+  Status apply(const Affine& at_least_zero) {
+    const auto split = forms_.split(at_least_zero);
+    const auto refuse = [&] {
+      return wrong(fmt::format("{} does not bound the index of one loop",
+                               dsl::to_string(to_condition(at_least_zero))));
+    };
+    if (!split) return refuse();
+    // (f + v) * a + rest >= 0, where the rest counts for nothing: it is less than a.
+    const auto main = std::ranges::max_element(
+        split->strides, {}, [](const auto& stride) { return std::abs(stride.second); });
+    if (main == split->strides.end() || main->second == 0) return refuse();
+    const int64_t a = std::abs(main->second);
+    const bool is_lower = main->second > 0;
+    auto others = split->strides;
+    others.erase(main->first);
+    for (auto& [name, stride] : others) {
+      if (!is_lower) stride = -stride;
+      if (stride < 0) return refuse();
+    }
+    const int64_t most = forms_.most(others), left = floor_mod(split->rest.constant, a);
+    if (is_lower ? left + most >= a : left < most) return refuse();
+    Affine room;
+    room.constant = floor_div(split->rest.constant, a);
+    for (const Affine::Term& term : split->rest.terms) {
+      if (term.coefficient % a != 0) return refuse();
+      room.add(term.atom, term.coefficient / a);
+    }
+    return is_lower ? bound_below(main->first, room) : bound_above(main->first, room);
+  }
+
+  Dimension& dimension(const std::string& loop) {
+    return *std::ranges::find(dimensions_, loop, &Dimension::loop);
+  }
+
+  /// room + v >= 0
+  Status bound_below(const std::string& loop, const Affine& room) {
+    Dimension& d = dimension(loop);
+    if (d.is_exact) return wrong(fmt::format("loop '{}' has two bounds from below", loop));
+    d.first = room;
+    d.is_fixed = d.is_exact = true;
+    return {};
+  }
+  /// room - v >= 0
+  Status bound_above(const std::string& loop, const Affine& room) {
+    Dimension& d = dimension(loop);
+    if (d.last_room) return wrong(fmt::format("loop '{}' has two bounds from above", loop));
+    d.last_room = room;
+    if (d.is_fixed) return {};
+    d.first.add(room, -1);
+    d.first.constant = 0;
+    d.is_fixed = true;
+    return {};
+  }
+
+  /// The address of the first element, as the dimensions' indices.
+  Status place_box() {
+    Affine rest = base_;
+    for (const Dimension& d : dimensions_) rest.add(d.first, -d.stride);
+    std::vector<Dimension*> by_stride;
+    for (Dimension& d : dimensions_) by_stride.push_back(&d);
+    std::ranges::sort(by_stride, std::greater<>(), &Dimension::stride);
+    const int64_t next = by_stride.size() > 1 ? by_stride[by_stride.size() - 2]->stride : 0;
+    for (Dimension* d : by_stride)
+      if (!d->is_fixed)
+        take(rest, *d, [&](int64_t a) {
+          return a % d->stride == 0 && (d->stride > 1 || next == 0 || std::abs(a) < next);
+        });
+    if (!rest.terms.empty()) TW_RETURN_IF_ERROR(place_elsewhere(rest));
+    for (Dimension* d : by_stride) {
+      if (d->is_exact) continue;
+      const int64_t steps = rest.constant / d->stride;
+      d->first.constant += steps;
+      rest.constant -= steps * d->stride;
+    }
+    if (rest.constant != 0)
+      return wrong(fmt::format("the box begins {} elements beside its indices", rest.constant));
+    return {};
+  }
+
+  template <typename F>
+  static void take(Affine& rest, Dimension& d, F&& takes) {
+    const auto terms = rest.terms;
+    for (const Affine::Term& term : terms) {
+      if (!takes(term.coefficient)) continue;
+      d.first.add(term.atom, term.coefficient / d.stride);
+      rest.add(term.atom, -term.coefficient);
+    }
+  }
+
+  /// What no loop of the box moves along, as a batch: a dimension of its own.
+  Status place_elsewhere(Affine& rest) {
+    int64_t stride = 0;
+    for (const Affine::Term& term : rest.terms) stride = std::gcd(stride, term.coefficient);
+    const bool has_room = dimensions_.size() < most_box_dimensions;
+    Dimension& row = dimensions_.front();
+    const bool divides = stride * size_bytes(from_->type) % engine_bytes == 0;
+    if ((!has_room || !divides) && !row.is_fixed) {
+      take(rest, row, [](int64_t) { return true; });
+      return {};
+    }
+    if (!has_room) return wrong(fmt::format("'{}' has too many dimensions", from_->name));
+    TW_RETURN_IF_ERROR(check_stride(stride, dsl::to_string(to_expr(rest))));
+    Dimension batch{"", 1, stride, {}, true, true, {}};
+    take(rest, batch, [](int64_t) { return true; });
+    dimensions_.push_back(std::move(batch));
+    return {};
+  }
+
+  Result<BulkCopy> result() const {
+    BulkCopy copy{outermost_.body.get(), from_->name, to_->name, {}, {}, bytes_};
+    for (const Dimension& d : dimensions_) {
+      BoxDimension dimension{1, d.stride, d.box, to_expr(d.first), !d.last_room};
+      TW_TRY(dimension.extent, extent(d));
+      copy.dimensions.push_back(std::move(dimension));
+    }
+    dsl::Substitution first;
+    for (const auto& [loop, box] : loops_) first[loop] = Expr(0);
+    copy.to = dsl::substitute(copy_->indices, first);
+    return copy;
+  }
+
+  Result<int64_t> extent(const Dimension& d) const {
+    // Before 0 there are zeros, which only a bound from below asks for.
+    const bool may_be_before = d.is_exact && !d.loop.empty();
+    const auto low = bounds_.lower(d.first), high = bounds_.upper(d.first);
+    if (!low || !high || (!may_be_before && *low < 0))
+      return wrong(fmt::format("{} is not proved to be an index of '{}'",
+                               dsl::to_string(to_expr(d.first)), from_->name));
+    int64_t extent = *high + d.box;
+    if (d.last_room) {
+      Affine sum = *d.last_room;
+      sum.add(d.first);
+      if (!sum.is_constant())
+        return wrong(
+            fmt::format("the bound of loop '{}' is not where '{}' ends", d.loop, from_->name));
+      extent = sum.constant + 1;
+    }
+    if (extent < 1 || extent > most_extent)
+      return wrong(fmt::format("'{}' has an extent of {} along '{}'", from_->name, extent, d.loop));
+    return extent;
+  }
+
+  const Stmt stmt_;
+  const Loop& outermost_;
+  const Bounds& bounds_;
+  const std::map<std::string, const Buffer*>& buffers_;
+  BoxLoops loops_;
+  const AffineForms forms_;
+  const Assign *copy_ = nullptr, *zeros_ = nullptr;
+  const dsl::Read* read_ = nullptr;
+  Expr condition_ = dsl::constant_int(Bool, 1);
+  const Buffer *to_ = nullptr, *from_ = nullptr;
+  Affine base_;  ///< of the source: without the loops
+  std::vector<Dimension> dimensions_;
+  int64_t bytes_ = 0;
+};
+
+// ---- all of a phase -------------------------------------------------------------------------
+
+class PhaseWalk {
+ public:
+  explicit PhaseWalk(const Program& program) {
+    for (const Argument& argument : program.arguments) add(argument.buffer);
+    for (const Buffer& buffer : program.scratch) add(buffer);
+  }
+
+  Result<std::vector<BulkCopy>> run(const Phase& phase) {
+    for (const TaskAxis& axis : phase.axes)
+      bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
+    TW_RETURN_IF_ERROR(visit(*phase.body));
+    for (BulkCopy& copy : copies_)
+      for (const BulkCopy& other : copies_)
+        if (is_described_by(copy, other))
+          for (size_t d = 0; d < copy.dimensions.size(); ++d)
+            copy.dimensions[d].extent =
+                std::max(copy.dimensions[d].extent, other.dimensions[d].extent);
+    return std::move(copies_);
+  }
+
+ private:
+  void add(const Buffer& buffer) { buffers_[buffer.name] = &buffer; }
+
+  /// Where nothing lies outside, a larger extent says the same.
+  static bool is_described_by(const BulkCopy& a, const BulkCopy& b) {
+    const auto same = [](const BoxDimension& x, const BoxDimension& y) {
+      return x.stride == y.stride && x.box == y.box && (x.is_inside || x.extent == y.extent);
+    };
+    return a.source == b.source && std::equal(a.dimensions.begin(), a.dimensions.end(),
+                                              b.dimensions.begin(), b.dimensions.end(), same);
+  }
+
+  Status visit(const Block& body) {
+    for (const Stmt& stmt : body) {
+      const auto mark = bounds_.mark();
+      TW_RETURN_IF_ERROR(visit(stmt));
+      bounds_.restore(mark);
+    }
+    return {};
+  }
+
+  Status visit(const Stmt& stmt) {
+    if (const Loop* loop = stmt.as<Loop>()) {
+      if (loop->kind == LoopKind::Bulk) return visit_box(*loop, stmt);
+      const bool outer = in_threads_;
+      in_threads_ |= loop->kind == LoopKind::Thread;
+      bounds_.push_loop(loop->variable, loop->begin, loop->end);
+      const Status status = visit(*loop->body);
+      in_threads_ = outer;
+      return status;
+    }
+    if (const If* branch = stmt.as<If>()) {
+      bounds_.push_condition(branch->condition);
+      return visit(*branch->body);
+    }
+    const Allocate* allocate = stmt.as<Allocate>();
+    if (!allocate) return {};
+    add(allocate->buffer);
+    return visit(*allocate->body);
+  }
+
+  Status visit_box(const Loop& loop, const Stmt& stmt) {
+    if (in_threads_) return illegal("one thread asks for a box, outside of thread loops", stmt);
+    TW_TRY(BulkCopy copy, CopyFinder(loop, bounds_, buffers_).find());
+    copies_.push_back(std::move(copy));
+    return {};
+  }
+
+  Bounds bounds_;
+  std::map<std::string, const Buffer*> buffers_;
+  bool in_threads_ = false;
+  std::vector<BulkCopy> copies_;
+};
+
+}  // namespace
+
+Result<std::vector<BulkCopy>> bulk_copies(const Program& program, const Phase& phase) {
+  if (!has_bulk_copies(*phase.body)) return std::vector<BulkCopy>{};
+  return PhaseWalk(program).run(phase);
+}
+
+bool has_bulk_copies(const Block& body) {
+  bool found = false;
+  for_each(body, [&](const Stmt& stmt) { found |= as_bulk_loop(stmt) != nullptr; });
+  return found;
+}
+
+// A pipeline that ends leaves as many groups, which are empty, as it is iterations ahead, and the
+// next begins with as many.
+int64_t bulk_groups(const Block& body) {
+  if (!has_bulk_copies(body)) return 0;
+  int64_t ahead = 1, groups = 1;
+  for_each(body, [&](const Stmt& stmt) {
+    if (const Wait* wait = stmt.as<Wait>()) ahead = std::max(ahead, wait->pending + 1);
+  });
+  while (groups < 2 * ahead) groups *= 2;
+  return groups;
+}
+
+Status check_bulk_copies(const Program& program, const Phase& phase, const Limits& limits) {
+  TW_TRY(const std::vector<BulkCopy> copies, bulk_copies(program, phase));
+  if (!copies.empty() && limits.gpu_architecture > 0 && limits.gpu_architecture < bulk_architecture)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[bulk] boxes are copied by sm_{} and newer, the target is sm_{}\n  "
+                            "stage '{}'",
+                            bulk_architecture, limits.gpu_architecture, phase.name));
+  return {};
+}
+
+}  // namespace tw::schedules

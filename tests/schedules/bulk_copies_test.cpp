@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// bulk: which copies are boxes, what the copy engine is told of them, and what is refused.
+
+#include "schedules/bulk_copies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "dsl/parse.h"
+#include "schedules/legality.h"
+#include "schedules/specialised.h"
+#include "schedules/threads.h"
+#include "tests/schedules/agreement.h"
+#include "tests/schedules/random_bulk_product.h"
+
+namespace tw::schedules {
+namespace {
+
+using testing::HasSubstr;
+
+struct Sizes {
+  int64_t m = 20, n = 16, k = 40;
+  int64_t block_rows = 8, block_columns = 8, block_terms = 8;
+  const char* type = "f32";
+};
+
+/// a[m, k] * b[k, n], in blocks, ready to be copied in bulk.
+Schedule product(const Sizes& z = {}, int64_t depth = 3) {
+  const auto compute = dsl::parse_compute(fmt::format(R"(input a: {3}[{0}, {2}]
+weight b: {3}[{2}, {1}]
+c: {3}[m={0}, n={1}] = sum(k={2}) a[m, k] * b[k, n])",
+                                                      z.m, z.n, z.k, z.type));
+  return Schedule(*compute)
+      .split("c", "m", z.block_rows)
+      .split("c", "n", z.block_columns)
+      .split("c", "k", z.block_terms)
+      .reorder("c", {"m.0", "n.0", "k.0", "m.1", "n.1", "k.1"})
+      .cache_write("c", "n.0")
+      .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+      .cache_operand("c", 2, "k.0", {"k.1", "n.1"})
+      .parallel("c", "m.0")
+      .parallel("c", "n.0")
+      .bind("c", "m.1")
+      .bind("c", "n.1")
+      .pipeline("a@c", depth)
+      .pipeline("b@c", depth);
+}
+
+Schedule bulk_product(const Sizes& z = {}, int64_t depth = 3) {
+  return product(z, depth).bulk("a@c").bulk("b@c");
+}
+
+std::vector<BulkCopy> copies_of(const Program& program) {
+  return bulk_copies(program, program.phases[0]).value();
+}
+
+/// "extent/stride/box first" of each dimension, innermost first.
+std::string text_of(const BulkCopy& copy) {
+  std::string text = copy.source;
+  for (const BoxDimension& d : copy.dimensions)
+    text += fmt::format(", {}/{}/{} {}", d.extent, d.stride, d.box, dsl::to_string(d.first));
+  return text;
+}
+
+std::vector<std::string> boxes_of(const Schedule& schedule) {
+  const auto program = schedule.program();
+  EXPECT_TRUE(program) << program.error().message;
+  std::vector<std::string> texts;
+  if (!program) return texts;
+  EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << to_string(*program);
+  for (const BulkCopy& copy : copies_of(*program)) texts.push_back(text_of(copy));
+  return texts;
+}
+
+TEST(BulkCopies, AreBoxesOfATensor) {
+  EXPECT_THAT(boxes_of(bulk_product()),
+              testing::ElementsAre("a, 40/1/8 k.0 * 8, 20/40/8 m.0 * 8",
+                                   "b, 16/1/8 n.0 * 8, 40/16/8 k.0 * 8",
+                                   "a, 40/1/8 k.0 * 8 + 16, 20/40/8 m.0 * 8",
+                                   "b, 16/1/8 n.0 * 8, 40/16/8 k.0 * 8 + 16"));
+}
+
+TEST(BulkCopies, WhatIsOutsideOfATensorIsZeros) {
+  // Five rows, columns or terms are left over.
+  EXPECT_THAT(boxes_of(bulk_product({.m = 13, .n = 20, .k = 44})),
+              testing::ElementsAre("a, 44/1/8 k.0 * 8, 13/44/8 m.0 * 8",
+                                   "b, 20/1/8 n.0 * 8, 44/20/8 k.0 * 8",
+                                   "a, 44/1/8 k.0 * 8 + 16, 13/44/8 m.0 * 8",
+                                   "b, 20/1/8 n.0 * 8, 44/20/8 k.0 * 8 + 16"));
+}
+
+TEST(BulkCopies, ComputeWhatTheProductMeans) {
+  for (const int64_t depth : {2, 3, 4})
+    for (const int64_t trips : {1, 2, 3, 4, 5, 9})
+      for (const int64_t less : {0, 4}) {
+        const Schedule schedule = bulk_product({.m = 11, .k = 8 * trips - less}, depth);
+        const auto program = schedule.program();
+        ASSERT_TRUE(program) << program.error().message;
+        EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << to_string(*program);
+      }
+}
+
+TEST(BulkCopies, OfABatchHaveADimensionForIt) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[3, 11, 36]
+weight b: f32[3, 36, 16]
+c: f32[i=3, m=11, n=16] = sum(k=36) a[i, m, k] * b[i, k, n])");
+  const Schedule schedule = Schedule(*compute)
+                                .split("c", "m", 8)
+                                .split("c", "k", 8)
+                                .reorder("c", {"i", "m.0", "k.0", "m.1", "n", "k.1"})
+                                .cache_write("c", "m.0")
+                                .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+                                .cache_operand("c", 2, "k.0", {"k.1", "n"})
+                                .pipeline("a@c", 2)
+                                .pipeline("b@c", 2)
+                                .bulk("a@c")
+                                .bulk("b@c")
+                                .parallel("c", "i")
+                                .bind("c", "m.1")
+                                .bind("c", "n");
+  EXPECT_THAT(boxes_of(schedule),
+              testing::ElementsAre("a, 36/1/8 0, 11/36/8 m.0 * 8, 3/396/1 i",
+                                   "b, 16/1/16 0, 80/16/8 i * 36",
+                                   "a, 36/1/8 k.0 * 8 + 8, 11/36/8 m.0 * 8, 3/396/1 i",
+                                   "b, 16/1/16 0, 36/16/8 k.0 * 8 + 8, 3/576/1 i"));
+}
+
+/// Pixels of 1x1 convolutions as rows of a product: `shape` and `at` of the image.
+Schedule pixels(const char* shape, const char* at, bool terms_last, int64_t images) {
+  const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[{1}]
+weight w: f32[16, 8]
+c: f32[i={0}, y=4, x=8, n=8] = sum(k=16) a[{2}] * w[k, n])",
+                                                      images, shape, at));
+  EXPECT_TRUE(compute) << compute.error().message;
+  std::vector<std::string> loops = {"k.1", "i*y*x.1"};
+  if (terms_last) std::swap(loops[0], loops[1]);
+  return Schedule(*compute)
+      .fuse("c", "i", "y")
+      .fuse("c", "i*y", "x")
+      .split("c", "i*y*x", 16)
+      .split("c", "k", 4)
+      .reorder("c", {"i*y*x.0", "k.0", "i*y*x.1", "n", "k.1"})
+      .cache_write("c", "i*y*x.0")
+      .cache_operand("c", 1, "k.0", loops)
+      .cache_operand("c", 2, "k.0", {"k.1", "n"})
+      .pipeline("a@c", 2)
+      .pipeline("w@c", 2)
+      .bulk("a@c")
+      .bind("c", "i*y*x.1")
+      .bind("c", "n")
+      .bind("w@c", "n");
+}
+
+TEST(BulkCopies, FusedPixelsAreOneDimension) {
+  EXPECT_EQ(boxes_of(pixels("3, 4, 8, 16", "i, y, x, k", true, 3)).front(),
+            "a, 16/1/4 0, 96/16/16 i*y*x.0 * 16");
+  EXPECT_EQ(boxes_of(pixels("1, 16, 4, 8", "i, k, y, x", false, 1)).front(),
+            "a, 32/1/16 i*y*x.0 * 16, 16/32/4 0");
+  EXPECT_EQ(boxes_of(pixels("3, 16, 4, 8", "i, k, y, x", false, 3)).front(),
+            "a, 47/1/16 i*y*x.0 * 16 % 32, 48/32/4 i*y*x.0 * 16 / 32 * 16");
+}
+
+TEST(BulkCopies, RandomProductsAgree) {
+  std::map<size_t, int> ranks;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Random random(seed);
+    const auto [compute, schedule] = random_bulk_product(random);
+    const auto program = schedule.program();
+    ASSERT_TRUE(program) << dsl::to_text(compute) << schedule.to_string() << "\n"
+                         << program.error().message;
+    ASSERT_EQ(disagreement(compute, *program), std::nullopt) << to_string(*program);
+    for (const BulkCopy& copy : copies_of(*program)) ++ranks[copy.dimensions.size()];
+  }
+  EXPECT_GE(ranks[2], 60);
+  EXPECT_GE(ranks[3], 20);
+}
+
+TEST(BulkCopies, HaveABarrierForEachGroup) {
+  for (const auto& [depth, groups] : {std::pair(2, 2), std::pair(3, 4), std::pair(4, 8)}) {
+    const Program program = bulk_product({}, depth).program().value();
+    EXPECT_EQ(bulk_groups(*program.phases[0].body), groups);
+    EXPECT_EQ(shared_bytes(*program.phases[0].body), depth * 2 * 8 * 8 * 4 + groups * 8);
+  }
+  EXPECT_EQ(bulk_groups(*product().program()->phases[0].body), 0);
+}
+
+/// The first line of why the schedule is illegal, when its last step is made or when it is lowered.
+std::string why(const Schedule& schedule, const Limits& limits = {}) {
+  const auto program = schedule.program(limits);
+  return program ? "legal" : program.error().message.substr(0, program.error().message.find('\n'));
+}
+
+TEST(BulkCopies, SayWhyNot) {
+  EXPECT_EQ(why(bulk_product()), "legal");
+  EXPECT_EQ(why(product().bulk("c")),
+            "[bulk] 'c' holds no operand: cache_operand makes stages that do");
+  EXPECT_EQ(why(product().bulk("a@c").bulk("a@c")),
+            "[bulk] loop 'm.1' is unrolled, vectorized, bound or of a box already");
+  EXPECT_EQ(why(product().bind("a@c", "k.1").bulk("a@c")),
+            "[bulk] loop 'k.1' is unrolled, vectorized, bound or of a box already");
+  EXPECT_EQ(why(product({.k = 600, .block_terms = 300}).bulk("a@c")),
+            "[bulk] loop 'k.1' has 300 iterations, a box has at most 256 in a dimension");
+  EXPECT_EQ(why(product()
+                    .split("a@c", "m.1", 4)
+                    .split("a@c", "m.1.0", 1)
+                    .split("a@c", "k.1", 4)
+                    .split("a@c", "k.1.1", 2)
+                    .split("a@c", "k.1.0", 1)
+                    .bulk("a@c")),
+            "[bulk] 'a@c' has 7 loops, a box has at most 5 dimensions: fuse some");
+  EXPECT_EQ(why(bulk_product(), {.gpu_architecture = 89}),
+            "[bulk] boxes are copied by sm_90 and newer, the target is sm_89");
+  EXPECT_EQ(why(bulk_product(), {.gpu_architecture = 90}), "legal");
+  EXPECT_EQ(why(bulk_product({.k = 42})),
+            "[bulk] 'a' has a stride of 168 bytes along a@c.m.1, which is no multiple of 16");
+  EXPECT_EQ(why(bulk_product({.block_columns = 2})),
+            "[bulk] a row of the box, along 'b@c.n.1', has 8 bytes, no multiple of 16");
+  EXPECT_EQ(why(bulk_product({.block_rows = 2})),
+            "[bulk] the box begins at multiples of 64 bytes of 'a@c', not of 128");
+  EXPECT_EQ(why(product().pad("a@c", "m.1", 4).bulk("a@c")),
+            "[bulk] the box begins at multiples of 272 bytes of 'a@c', not of 128");
+  EXPECT_EQ(why(product().pad("a@c", "k.1", 4).bulk("a@c")), "[bulk] the box has gaps in 'a@c'");
+}
+
+/// With threads in whole warps.
+Schedule specialised_product() { return bulk_product({.block_columns = 16}).specialise("c"); }
+
+TEST(Specialise, SplitsTheWorkOfAPhase) {
+  const auto program = specialised_product().program();
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_THAT(to_string(*program), HasSubstr("phase 0 c, specialised, tasks 3"));
+  EXPECT_EQ(disagreement(specialised_product().compute(), *program), std::nullopt);
+  const SpecialisedBody parts = specialised_body(program->phases[0]);
+  const auto count = [](const Block& body, auto&& is_it) {
+    int found = 0;
+    for_each(body, [&](const Stmt& stmt) { found += is_it(stmt); });
+    return found;
+  };
+  const auto is_box = [](const Stmt& s) {
+    const Loop* loop = s.as<Loop>();
+    return loop && loop->kind == LoopKind::Bulk;
+  };
+  const auto is_barrier = [](const Stmt& s) { return s.as<Barrier>() != nullptr; };
+  const auto is_commit = [](const Stmt& s) { return s.as<Commit>() != nullptr; };
+  const auto is_wait = [](const Stmt& s) { return s.as<Wait>() != nullptr; };
+  EXPECT_EQ(count(parts.asking, is_box), 8);  // four of two loops
+  EXPECT_EQ(count(parts.asking, is_barrier), 1);
+  EXPECT_EQ(count(parts.asking, is_commit), 2);
+  EXPECT_EQ(count(parts.asking, is_wait), 0);
+  EXPECT_FALSE(has_threads(parts.asking));
+  EXPECT_EQ(count(parts.computing, is_box), 0);
+  EXPECT_EQ(count(parts.computing, is_barrier), 0);
+  EXPECT_EQ(count(parts.computing, is_commit), 2);
+  EXPECT_EQ(count(parts.computing, is_wait), 1);
+  EXPECT_EQ(threads_of(parts.computing), 128);
+}
+
+TEST(Specialise, SaysWhyNot) {
+  const Sizes whole{.block_columns = 16};
+  EXPECT_EQ(why(specialised_product()), "legal");
+  EXPECT_EQ(why(specialised_product().specialise("c")), "[specialise] 'c' is already");
+  EXPECT_EQ(why(bulk_product(whole).specialise("a@c")),
+            "[specialise] stage 'a@c' is computed inside another");
+  EXPECT_EQ(why(product(whole).bulk("a@c").bind("b@c", "n.1").specialise("c")),
+            "[specialise] 'b@c' is copied by threads: bulk copies leave them free");
+  EXPECT_EQ(why(specialised_product(), {.threads = 255}),
+            "[specialise] 128 threads, expected whole warps, and room for 128 more");
+  EXPECT_EQ(
+      why(bulk_product({.block_rows = 4, .block_columns = 4, .block_terms = 16}).specialise("c")),
+      "[specialise] 16 threads, expected whole warps, and room for 128 more");
+  EXPECT_EQ(why(specialised_product(), {.shared_bytes = 3 * (8 * 8 + 8 * 16) * 4 + 32}),
+            "[specialise] 2368 bytes between threads, with their barriers, at most 2336");
+  const auto compute = dsl::parse_compute(R"(input a: f32[8, 16]
+c: f32[m=8] = a[m, 0] * 2.0)");
+  EXPECT_EQ(why(Schedule(*compute).specialise("c")),
+            "[specialise] there is no pipeline outside of other loops");
+}
+
+TEST(BulkCopies, OfPipelinesAlone) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[8, 16]
+c: f32[m=8] = sum(k=16) a[m, k])");
+  const Schedule schedule = Schedule(*compute).split("c", "k", 4).reorder("c", {"k.0", "m", "k.1"});
+  const Schedule copied = schedule.cache_operand("c", 1, "k.0", {"m", "k.1"});
+  EXPECT_EQ(why(copied.bulk("a@c")), "[bulk] 'a@c' is copied where it is used: pipeline it first");
+  EXPECT_EQ(why(copied.pipeline("a@c", 2).bulk("a@c")),
+            "[bulk] a box is one asynchronous copy, or zeros in its place");
+}
+
+TEST(BulkCopies, NeedNeighboursInMemory) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[16, 32]
+weight b: f32[16, 32]
+c: f32[m=32, n=32] = sum(k=16) a[k, m] * b[k, n])");
+  const Schedule schedule = Schedule(*compute)
+                                .split("c", "k", 8)
+                                .split("c", "m", 8)
+                                .reorder("c", {"m.0", "k.0", "m.1", "n", "k.1"})
+                                .cache_write("c", "m.0")
+                                .cache_operand("c", 1, "k.0", {"m.1", "k.1"})
+                                .pipeline("a@c", 2)
+                                .bulk("a@c")
+                                .bind("c", "m.1")
+                                .bind("c", "n");
+  EXPECT_EQ(why(schedule), "[bulk] neighbours along 'a@c.k.1' are 32 elements apart in 'a'");
+}
+
+TEST(BulkCopies, PaddingInsideOfAFusedLoopIsNoBound) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[1, 6, 6, 32]
+weight w: f32[3, 32, 8]
+c: f32[y=6, x=6, n=8] = sum(r=3, k=32) select(0 <= x + r - 1 && x + r - 1 < 6, a[0, y, x + r - 1, k], 0.0) * w[r, k, n])");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto with = [&](bool fused) {
+    Schedule s(*compute);
+    if (fused) s = s.fuse("c", "y", "x").split("c", "y*x", 12);
+    s = s.split("c", "k", 16);
+    const std::vector<std::string> rows =
+        fused ? std::vector<std::string>{"y*x.1"} : std::vector<std::string>{"x"};
+    return s.reorder("c", {fused ? "y*x.0" : "y", "r", "k.0", rows[0], "n", "k.1"})
+        .cache_write("c", fused ? "y*x.0" : "y")
+        .cache_operand("c", 1, "k.0", {rows[0], "k.1"})
+        .cache_operand("c", 2, "k.0", {"k.1", "n"})
+        .pipeline("a@c", 2)
+        .pipeline("w@c", 2)
+        .bulk("w@c")
+        .bind("c", rows[0])
+        .bind("c", "n");
+  };
+  // Rows of an image are boxes that begin before it and end after it.
+  EXPECT_THAT(boxes_of(with(false).bulk("a@c")).front(), "a, 32/1/16 0, 6/32/6 r - 1, 6/192/1 y");
+  EXPECT_THAT(why(with(true).bulk("a@c")), HasSubstr("does not bound the index of one loop"));
+}
+
+}  // namespace
+}  // namespace tw::schedules

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Random products whose operands are copied in bulk, in pipelines: matrices either way round, in
+// batches, and the pixels of a 1x1 convolution as rows, on sizes that blocks do not divide.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "dsl/parse.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+
+namespace tw::schedules {
+
+/// A point of a space whose product copies so many operands in bulk; none where hardly any does.
+inline std::optional<Point> bulk_point(const Space& space, Random& random, int operands = 1) {
+  for (int tries = 0; tries < 2000 * operands * operands; ++tries) {
+    Point point = space.sample(random);
+    int found = 0;
+    for (size_t i = 0; i < point.size(); ++i) {
+      const Knob& knob = space.knobs()[i];
+      found += knob.name.find(".bulk.") != std::string::npos &&
+               knob.values[static_cast<size_t>(point[i])] == 1;
+    }
+    if (found >= operands) return point;
+  }
+  return std::nullopt;
+}
+
+struct BulkProductCase {
+  dsl::Compute compute;
+  Schedule schedule;
+};
+
+inline BulkProductCase random_bulk_product(Random& random) {
+  struct Type {
+    const char *operand, *sum;
+    int64_t lanes;  ///< of 16 bytes
+  };
+  const auto [type, sum, lanes] =
+      random.pick(std::vector<Type>{{"f32", "f32", 4}, {"f16", "f32", 8}, {"i8", "i32", 16}});
+  const auto up_to = [&](int64_t n) { return 1 + random.below(n); };
+  const int64_t k = lanes * up_to(8), n = random.chance(0.5) ? 32 : lanes * up_to(3);
+
+  enum Rows { Matrix, Batch, PixelsLast, ChannelsLast };
+  const auto rows = random.pick(std::vector<Rows>{Matrix, Matrix, Batch, PixelsLast, ChannelsLast});
+  const int64_t block_rows = rows == PixelsLast || random.chance(0.5) ? 16 : 8, block_columns = 16;
+  const int64_t block_terms = lanes * (int64_t{1} << random.below(3));
+  const bool has_batch = rows == Batch, has_pixels = rows == PixelsLast || rows == ChannelsLast;
+  const bool terms_last = random.chance(0.5);  // of the second operand
+  const int64_t m = 1 + random.below(40), batch = 1 + random.below(3);
+  // A block of rows is of one image, and rows of what is contiguous are whole units.
+  const int64_t images = has_pixels && random.chance(0.5) ? 2 : 1;
+  const int64_t height = images == 2 ? 2 * block_rows / 8 : lanes, width = images == 2 ? 8 : 5;
+  const std::string of_b = has_batch ? "b, " : "",
+                    in_b = has_batch ? fmt::format("{}, ", batch) : "";
+  std::string a_shape = fmt::format("{}{}, {}", in_b, m, k), a_at = of_b + "m, k";
+  std::string axes = fmt::format("m={}, n={}", m, n);
+  if (has_batch) axes = fmt::format("b={}, ", batch) + axes;
+  if (has_pixels) {
+    axes = fmt::format("i={}, y={}, x={}, n={}", images, height, width, n);
+    a_shape = rows == PixelsLast ? fmt::format("{}, {}, {}, {}", images, k, height, width)
+                                 : fmt::format("{}, {}, {}, {}", images, height, width, k);
+    a_at = rows == PixelsLast ? "i, k, y, x" : "i, y, x, k";
+  }
+  const std::string text = fmt::format(
+      "input a: {0}[{1}]\ninput w: {0}[{2}{3}]\nc: {4}[{5}] = sum(k={6}) {4}(a[{7}]) * "
+      "{4}(w[{8}{9}])",
+      type, a_shape, in_b, terms_last ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+      sum, axes, k, a_at, of_b, terms_last ? "n, k" : "k, n");
+  const auto compute = dsl::parse_compute(text);
+  EXPECT_TRUE(compute) << text << "\n" << compute.error().message;
+
+  Schedule s(*compute);
+  std::string row = "m";
+  if (has_pixels) {
+    s = s.fuse("c", "i", "y").fuse("c", "i*y", "x");
+    row = "i*y*x";
+  }
+  s = s.split("c", row, block_rows).split("c", "n", block_columns).split("c", "k", block_terms);
+  std::vector<std::string> terms = {"k.1"}, outside;
+  // Boxes of three dimensions, where the reduction ends with a part.
+  const bool in_parts = rows != PixelsLast && block_terms > lanes && random.chance(0.4);
+  if (in_parts) {
+    s = s.split("c", "k.1", lanes);
+    terms = {"k.1.0", "k.1.1"};
+  }
+  if (has_batch) outside = {"b"};
+  outside.insert(outside.end(), {row + ".0", "n.0", "k.0"});
+  std::vector<std::string> order = outside;
+  order.insert(order.end(), {row + ".1", "n.1"});
+  order.insert(order.end(), terms.begin(), terms.end());
+  s = s.reorder("c", order).cache_write("c", "n.0");
+  const auto loops_of = [&](const std::string& across, bool contiguous_terms) {
+    std::vector<std::string> loops = terms;
+    loops.insert(contiguous_terms ? loops.end() - 1 : loops.end(), across);
+    return loops;
+  };
+  s = s.cache_operand("c", 1, "k.0", loops_of(row + ".1", rows != PixelsLast))
+          .cache_operand("c", 2, "k.0", loops_of("n.1", terms_last));
+  outside.pop_back();
+  for (const std::string& loop : outside) s = s.parallel("c", loop);
+  s = s.bind("c", row + ".1").bind("c", "n.1");
+  const int64_t depth = 2 + random.below(3);
+  const int64_t only = random.below(4);  // by threads, of the operands: 0 or 1, or none
+  const std::vector<std::string> copies = {"a@c", "w@c"}, across = {row + ".1", "n.1"};
+  for (size_t i = 0; i < copies.size(); ++i) {
+    s = s.pipeline(copies[i], depth);
+    s = static_cast<int64_t>(i) == only ? s.bind(copies[i], across[i]) : s.bulk(copies[i]);
+  }
+  if (only >= 2 && k > block_terms && random.chance(0.5)) s = s.specialise("c");
+  return {*compute, s};
+}
+
+}  // namespace tw::schedules
