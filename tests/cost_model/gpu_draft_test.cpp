@@ -56,6 +56,13 @@ TEST(GpuDraft, TensorTilesBeatLanes) {
   EXPECT_LT(cost(first_program(dense(4096, 4096, 4096))), lanes);
 }
 
+TEST(GpuDraft, WarpgroupsBeatWarps) {
+  for (const int64_t size : {2048, 4096, 8192}) {
+    const std::string workload = fmt::format("dense m={0} n={0} k={0} bf16 fast", size);
+    EXPECT_LT(cost(first_program(workload)), cost(first_program(workload, gpu("cuda:sm_80"))));
+  }
+}
+
 TEST(GpuDraft, CopiesRunAtTheSpeedOfMemory) {
   const double dram = 2.0 * (256 << 20) / gpu_architecture(gpu()).dram_bytes_per_ns;
   for (const int64_t together : {1, 4}) {

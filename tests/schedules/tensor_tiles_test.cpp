@@ -374,5 +374,73 @@ TEST(Warpgroups, SayWhichThreadsTheyWant) {
             "by 8 by 4");
 }
 
+/// acc[w, r, c, h, j, e] += a[w * 16 + h * 8 + r, k] * b[j * 8 + c * 2 + e, k] in steps of 16
+/// terms, as often as said, but for what is given.
+struct WideParts {
+  std::string a_row = "w * 16 + h * 8 + r", a_term = "s * 16 + k";
+  std::vector<int64_t> a_extents = {64, 32};
+  Scope a_scope = Scope::Shared;
+  std::vector<Expr> sums_at = {at("w"), at("r"), at("c"), at("h"), at("j"), at("e")};
+  std::vector<int64_t> sums_extents = {4, 8, 4, 2, 2, 2};
+  int64_t steps = 2, columns = 2;
+  Expr condition = dsl::constant_int(Bool, 1);
+};
+
+std::string wide_verdict(const WideParts& p) {
+  const auto factor = [](const std::string& buffer, const std::string& row,
+                         const std::string& term) {
+    return dsl::cast(Float32, dsl::read(buffer, {at(row), at(term)}, BFloat16));
+  };
+  const Assign sum{"acc", p.sums_at,
+                   factor("a", p.a_row, p.a_term) * factor("b", "j * 8 + c * 2 + e", "s * 16 + k"),
+                   Combine::Sum};
+  const Stmt tile =
+      loop("h", 2, LoopKind::Tensor,
+           {loop("j", p.columns, LoopKind::Tensor,
+                 {loop("e", 2, LoopKind::Tensor, {loop("k", 16, LoopKind::Tensor, {{sum}})})})},
+           &wgmma());
+  const Stmt inner = dsl::is_int(p.condition, 1) ? tile : Stmt{If{p.condition, block({tile})}};
+  const Block nest = {loop(
+      "w", 4, LoopKind::Thread,
+      {loop("r", 8, LoopKind::Thread,
+            {loop("c", 4, LoopKind::Thread, {loop("s", p.steps, LoopKind::Serial, {inner})})})})};
+  const Buffer acc{"acc", Float32, p.sums_extents, Scope::Register};
+  const Buffer a{"a", BFloat16, p.a_extents, p.a_scope, 64};
+  const Buffer b{"b", BFloat16, {16, 32}, Scope::Shared, 64};
+  const Block with_b = {{Allocate{b, block(nest)}}}, with_a = {{Allocate{a, block(with_b)}}};
+  const Block all = {{Allocate{acc, block(with_a)}}};
+  const Status status = check_tensor_tiles({"p", {}, block(all)}, {});
+  return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+}
+
+TEST(Warpgroups, ProgramsSayWhatIsWrong) {
+  const std::string a = "[tensorize] wgmma_m64k16_bf16 reads 'a' from shared memory: ";
+  const std::string begins = a + "a tile begins at a multiple of 8 rows, and of 16 terms in them";
+  EXPECT_EQ(wide_verdict({}), "legal");
+  EXPECT_EQ(wide_verdict({.a_row = "w * 16 + h * 8 + r + 8", .a_extents = {72, 32}}), "legal");
+  EXPECT_EQ(wide_verdict({.a_row = "w * 16 + h * 8 + r + 4", .a_extents = {72, 32}}), begins);
+  EXPECT_EQ(wide_verdict({.a_row = "w * 16 + h * 8 + r + s * 4", .a_extents = {72, 32}}), begins);
+  EXPECT_EQ(wide_verdict({.a_term = "s * 16 + k + 8"}), begins);
+  EXPECT_EQ(wide_verdict({.a_term = "s * 8 + k"}), begins);
+  EXPECT_EQ(wide_verdict({.steps = 3}), begins);
+  EXPECT_EQ(wide_verdict({.a_term = "(s + r) % 2 * 16 + k"}), begins);
+  const std::string rows = a + "rows of 32 elements, one after the other, with 'k' innermost";
+  EXPECT_EQ(wide_verdict({.a_extents = {64, 40}}), rows);
+  EXPECT_EQ(wide_verdict({.a_row = "w * 16 + r * 2 + h"}), rows);
+  EXPECT_EQ(wide_verdict({.a_term = "s * 16 + (15 - k)"}), rows);
+  EXPECT_EQ(wide_verdict({.a_scope = Scope::Scratch}), a + "cache_operand outside of the threads");
+  EXPECT_EQ(wide_verdict({.columns = 33}),
+            "[tensorize] wgmma_m64k16_bf16 has 16 columns, 8 for each turn of 'j', up to 256, not "
+            "33 turns");
+  const std::string sums =
+      "[tensorize] a thread's sums of wgmma_m64k16_bf16 are 'h', 'j' and 'e' of 'acc', innermost";
+  EXPECT_EQ(wide_verdict({.sums_at = {at("w"), at("r"), at("c"), at("j"), at("h"), at("e")}}),
+            sums);
+  EXPECT_EQ(wide_verdict({.sums_extents = {4, 8, 4, 2, 3, 2}}), sums);
+  EXPECT_EQ(wide_verdict({.condition = at("w") < Expr(2)}),
+            "[tensorize] wgmma_m64k16_bf16 is computed by all lanes of a warpgroup, but w < 2 "
+            "decides which");
+}
+
 }  // namespace
 }  // namespace tw::schedules
