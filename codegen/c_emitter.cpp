@@ -80,8 +80,12 @@ class PhaseEmitter final : public CPrinter {
   }
 
   void print_loop(const Loop& loop, int indent) override {
-    constexpr std::string_view notes[] = {"", "  /* unrolled */", "  /* vector */",
-                                          "  /* threads */", "  /* tensor tile */"};
+    constexpr std::string_view notes[] = {"",
+                                          "  /* unrolled */",
+                                          "  /* vector */",
+                                          "  /* threads */",
+                                          "  /* tensor tile */",
+                                          "  /* bulk */"};
     line(indent, fmt::format("{} {{{}", for_head(loop), notes[static_cast<int>(loop.kind)]));
     print(*loop.body, indent + 1);
     line(indent, "}");

@@ -258,8 +258,9 @@ class PhaseTranslator {
 
   HStmt translate_loop(const Loop& loop) {
     HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
-    // Threads of a task run one after the other, and tensor tiles as the loops that they are.
-    const bool is_plain = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Tensor;
+    // Threads of a task run one after the other, tensor tiles and boxes as the loops that they are.
+    const bool is_plain = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Tensor ||
+                          loop.kind == LoopKind::Bulk;
     const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
     const std::string name = fresh(loop.variable);
     const auto mark = bounds_.mark();
