@@ -86,7 +86,7 @@ class PhaseEmitter final : public CPrinter {
                                           "  /* threads */",
                                           "  /* tensor tile */",
                                           "  /* of a warp */",
-                                          "  /* a box */"};
+                                          "  /* bulk */"};
     line(indent, fmt::format("{} {{{}", for_head(loop), notes[static_cast<int>(loop.kind)]));
     print(*loop.body, indent + 1);
     line(indent, "}");

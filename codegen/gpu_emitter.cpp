@@ -631,15 +631,17 @@ class KernelPrinter : public CPrinter {
 
   void find_boxes(GpuKernel& kernel) {
     if (!has_bulk_copies() || !schedules::has_bulk_copies(*phase_.body)) return;
-    groups_ = schedules::bulk_groups(*phase_.body);
-    uses_thread_ = true;
     const std::vector<BulkCopy> copies = schedules::bulk_copies(program_, phase_).value();
     for (const BulkCopy& copy : copies) {
+      if (std::ranges::count(shared_, copy.destination, &Buffer::name) == 0) continue;
       const runtime::TensorMap map = map_of(copy);
       const auto known = std::ranges::find(kernel.maps, map);
       boxes_.push_back({copy, static_cast<size_t>(known - kernel.maps.begin())});
       if (known == kernel.maps.end()) kernel.maps.push_back(map);
     }
+    if (boxes_.empty()) return;
+    groups_ = schedules::bulk_groups(*phase_.body);
+    uses_thread_ = true;
   }
 
   runtime::TensorMap map_of(const BulkCopy& copy) const {

@@ -5,6 +5,7 @@
 
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
+#include "tests/schedules/random_bulk_product.h"
 
 namespace tw::codegen {
 namespace {
@@ -13,6 +14,14 @@ TEST(Agreement, BlockedGemm) {
   for (const int64_t block_size : {5, 8, 20}) {
     const Program program = blocked_gemm(12, 64, 13, block_size);
     expect_agreement(program, integer_inputs(program, 1));
+  }
+}
+
+TEST(Agreement, BulkCopiesAreLoops) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Random random(seed);
+    const Program program = schedules::random_bulk_product(random).schedule.program().value();
+    expect_agreement(program, integer_inputs(program, seed));
   }
 }
 

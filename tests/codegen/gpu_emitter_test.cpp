@@ -1007,6 +1007,29 @@ c: f32[m=40, n=64] = sum(k=64) t[m, k] * b[k, n])");
   expect_twins_agree(cases);
 }
 
+TEST(GpuEmitter, BoxesThatOneThreadAloneReadsAreLoops) {
+  const auto compute = dsl::parse_compute(R"(input a: f32[16, 16]
+weight b: f32[16, 16]
+t: f32[i=16, j=16] = b[i, j] * 2.0
+c: f32[m=16, n=16] = sum(k=16) a[m, k] * t[k, n])");
+  const Program program = program_of(*compute, R"(tw1
+split c m 8
+split c k 8
+reorder c m.0 k.0 m.1 n k.1
+cache_write c m.0
+cache_operand c 1 k.0 m.1 k.1
+pipeline a@c 2
+bulk a@c
+compute_at t c m.0
+bind t j
+)");
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  EXPECT_THAT(code.text, Not(HasSubstr("tw_copy_box")));
+  EXPECT_TRUE(code.kernels[0].maps.empty());
+  const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
+  expect_twins_agree(cases);
+}
+
 TEST(HostTwin, CopiesBoxesInPipelines) {
   std::vector<GpuCase> cases;
   for (const int64_t depth : {2, 3, 4})
@@ -1190,7 +1213,13 @@ c: f32[m=128, n=16] = sum(k=256) a[m, k] * b[k, n])");
       if (std::ranges::count(nvrtc->architectures(), architecture) == 0) continue;
       const auto compiled = nvrtc->compile(text, architecture);
       ASSERT_TRUE(compiled) << compiled.error().message;
-      EXPECT_EQ(compiled->functions[0].spill_store_bytes, 0) << architecture;
+      const CudaFunctionFacts& facts = compiled->functions[0];
+      EXPECT_EQ(facts.spill_store_bytes, 0) << architecture;
+      // No tensor map, of 128 bytes, which is a parameter, is copied to the stack.
+      EXPECT_LT(facts.stack_bytes, 64) << architecture;
+      // What computing threads take must be there: it is never more than all begin with.
+      if (architecture != std::string("sm_90a") || rows == 8) continue;
+      EXPECT_EQ(facts.registers, rows == 16 ? 168 : 96);
     }
   }
 }
