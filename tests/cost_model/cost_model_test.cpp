@@ -2,6 +2,7 @@
 #include "cost_model/cost_model.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -54,8 +55,10 @@ double correlation_on_new_rows(const CostModel& model) {
   return spearman(model.predict(rows, 64).mean, throughputs).value_or(0);
 }
 
+/// Of this process: tests run side by side.
 std::string temporary(const std::string& name) {
-  return (std::filesystem::path(::testing::TempDir()) / ("tw_cost_model_" + name)).string();
+  const std::string own = "tw_cost_model_" + std::to_string(getpid()) + "_" + name;
+  return (std::filesystem::path(::testing::TempDir()) / own).string();
 }
 
 /// Rows whose column 5 is above 0.7 fail, however fast they are by the draft. At most `failures` of
