@@ -317,6 +317,19 @@ TEST(GpuEmitter, GoldenTexts) {
   expect_golden("gemm_pipelined.cl", text_of(pipelined_gemm(3), GpuDialect::OpenCl));
 }
 
+/// On the GPU of this machine, if its architecture lies between; else the test says why it skips.
+void expect_gpu_agrees(std::span<const GpuCase> cases, int least = 0, int most = 999) {
+  const auto device = runtime::open_cuda_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const std::string& name = (*device)->facts().architecture;  // "sm_90"
+  const int architecture = std::stoi(name.substr(3));
+  if (architecture < least || architecture > most)
+    GTEST_SKIP() << name << " has no such instructions";
+  expect_cuda_agrees(**device, *nvrtc, cases);
+}
+
 std::vector<GpuCase> row_reductions() {
   std::vector<GpuCase> cases;
   for (const std::string type : {"f32", "i32", "i64"})
@@ -334,6 +347,8 @@ TEST(GpuEmitter, WarpsReduceByShuffles) {
 }
 
 TEST(HostTwin, RunsReductionsOfWarps) { expect_twins_agree(row_reductions()); }
+
+TEST(Cuda, RunsReductionsOfWarps) { expect_gpu_agrees(row_reductions()); }
 
 TEST(OpenCl, RunsReductionsOfWarpsAsLoops) {
   const auto device = opencl_device();
@@ -378,6 +393,8 @@ TEST(GpuEmitter, TensorTilesAreCalls) {
 }
 
 TEST(HostTwin, RunsTensorTiles) { expect_twins_agree(tensor_tiles()); }
+
+TEST(Cuda, RunsTensorTiles) { expect_gpu_agrees(tensor_tiles(), 80); }
 
 // What the accuracy class `fast` allows of the largest result, which is above 1 here, of every one.
 TEST(HostTwin, SplitTf32IsFastF32) {
@@ -438,6 +455,8 @@ TEST(GpuEmitter, SwizzledBuffersAreAligned) {
 }
 
 TEST(HostTwin, RunsSwizzledProducts) { expect_twins_agree(swizzled_products()); }
+
+TEST(Cuda, RunsSwizzledProducts) { expect_gpu_agrees(swizzled_products(), 80); }
 
 TEST(OpenCl, RunsSwizzledProducts) {
   const auto device = opencl_device();
@@ -523,6 +542,8 @@ TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
 }
 
 TEST(HostTwin, RunsWarpgroups) { expect_twins_agree(warpgroup_cases()); }
+
+TEST(Cuda, RunsWarpgroups) { expect_gpu_agrees(warpgroup_cases(), 90, 90); }
 
 TEST(Nvrtc, CompilesWarpgroupsForSm90aAlone) {
   const auto nvrtc = open_nvrtc();
@@ -722,13 +743,7 @@ TEST(OpenCl, RunsKernelsThatWereWrittenByHand) {
   expect_opencl_agrees(**device, kernels_written_by_hand());
 }
 
-TEST(Cuda, RunsKernelsThatWereWrittenByHand) {
-  const auto device = runtime::open_cuda_device();
-  if (!device) GTEST_SKIP() << device.error().message;
-  const auto nvrtc = open_nvrtc();
-  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
-  expect_cuda_agrees(**device, *nvrtc, kernels_written_by_hand());
-}
+TEST(Cuda, RunsKernelsThatWereWrittenByHand) { expect_gpu_agrees(kernels_written_by_hand()); }
 
 TEST(Nvrtc, CompilesKernelsThatWereWrittenByHand) {
   const auto nvrtc = open_nvrtc();
@@ -1030,7 +1045,7 @@ bind t j
   expect_twins_agree(cases);
 }
 
-TEST(HostTwin, CopiesBoxesInPipelines) {
+std::vector<GpuCase> boxes_in_pipelines() {
   std::vector<GpuCase> cases;
   for (const int64_t depth : {2, 3, 4})
     for (const int64_t trips : {1, 2, 3, 4, 5, 11})
@@ -1038,8 +1053,12 @@ TEST(HostTwin, CopiesBoxesInPipelines) {
         const Program program = bulk_schedule(depth, 21, 8 * trips - less).program().value();
         cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
       }
-  expect_twins_agree(cases);
+  return cases;
 }
+
+TEST(HostTwin, CopiesBoxesInPipelines) { expect_twins_agree(boxes_in_pipelines()); }
+
+TEST(Cuda, CopiesBoxesInPipelines) { expect_gpu_agrees(boxes_in_pipelines(), 90); }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
@@ -1140,7 +1159,7 @@ TEST(GpuEmitter, SpecialisedPhasesHaveThreadsThatAsk) {
   EXPECT_EQ(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].threads, 128);
 }
 
-TEST(HostTwin, SpecialisedPhasesCompute) {
+std::vector<GpuCase> specialised_phases() {
   std::vector<GpuCase> cases;
   for (const int64_t depth : {2, 3, 4})
     for (const int64_t trips : {2, 3, 4, 5, 11}) {
@@ -1148,8 +1167,12 @@ TEST(HostTwin, SpecialisedPhasesCompute) {
           bulk_schedule(depth, 21, 8 * trips - 4).specialise("c").program().value();
       cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
     }
-  expect_twins_agree(cases);
+  return cases;
 }
+
+TEST(HostTwin, SpecialisedPhasesCompute) { expect_twins_agree(specialised_phases()); }
+
+TEST(Cuda, SpecialisedPhasesCompute) { expect_gpu_agrees(specialised_phases(), 90); }
 
 TEST(HostTwin, WrongSpecialisedPhasesShow) {
   const Program program = bulk_schedule(2).specialise("c").program().value();
