@@ -42,7 +42,9 @@ class GpuSession(program.ProgramTest):
         out = self.home / "out"
         done = self.stage("test", out)
         self.assertEqual(done.returncode, 7, done.stderr)
-        self.assertEqual(json.loads((out / "gpu_session.json").read_text())["exit_codes"][1:], [7, 7, 7])
+        codes = json.loads((out / "gpu_session.json").read_text())["exit_codes"]
+        self.assertEqual(set(codes[:-3]), {0})  # of tests that skip
+        self.assertEqual(codes[-3:], [7, 7, 7])
         self.assertIn("[  SKIPPED ]", (out / "tests.txt").read_text())
         done = self.stage("bench", "conv", out, "--", "--batch", "32")
         self.assertEqual(done.returncode, 7, done.stderr)
