@@ -46,10 +46,7 @@ using schedules::ThreadNest;
 using schedules::tile_part;
 using schedules::Wait;
 
-constexpr int64_t static_shared_bytes = 48 << 10;  // what CUDA allows arrays of fixed size
 constexpr int64_t warp = 32;
-constexpr int64_t shared_alignment = 16;      // of the widest vector access
-constexpr int64_t swizzled_alignment = 1024;  // of the longest period of a swizzle
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
@@ -88,15 +85,6 @@ bool orders_threads(const Stmt& stmt) {
   bool found = false;
   schedules::for_each(Block{stmt}, [&](const Stmt& s) {
     found |= s.as<Barrier>() || s.as<Commit>() || s.as<Wait>();
-  });
-  return found;
-}
-
-bool has_reductions(const Stmt& stmt) {
-  bool found = false;
-  schedules::for_each(Block{stmt}, [&](const Stmt& s) {
-    const Loop* loop = s.as<Loop>();
-    found |= loop && loop->kind == LoopKind::Reduce;
   });
   return found;
 }
@@ -165,8 +153,8 @@ class KernelPrinter : public CPrinter {
     const bool has_boxes = std::ranges::count(boxes_, buffer.name, [](const Box& box) {
                              return box.copy.destination;
                            }) > 0;
-    if (buffer.swizzle > 0) return swizzled_alignment;
-    return has_boxes ? schedules::box_alignment : shared_alignment;
+    return std::max(has_boxes ? schedules::box_alignment : schedules::shared_alignment,
+                    buffer.swizzle_period());
   }
 
   void access_as_vectors(const std::string& buffer) { as_vectors_.insert(buffer); }
@@ -206,9 +194,9 @@ class KernelPrinter : public CPrinter {
     for (const Buffer& b : shared_) {
       kernel.shared_bytes = round_up(kernel.shared_bytes, alignment_of(b));
       shared_offsets_.push_back(kernel.shared_bytes);
-      kernel.shared_bytes += round_up(std::max<int64_t>(b.bytes(), 1), shared_alignment);
+      kernel.shared_bytes += round_up(std::max<int64_t>(b.bytes(), 1), schedules::shared_alignment);
     }
-    const int64_t barriers = groups_ * schedules::group_barrier_bytes;
+    const int64_t barriers = (is_specialised() ? 2 : 1) * groups_ * schedules::group_barrier_bytes;
     if (kernel.shared_bytes + barriers > most_static_bytes())
       kernel.dynamic_shared_bytes = kernel.shared_bytes;
     kernel.shared_bytes += barriers;
@@ -284,7 +272,7 @@ class KernelPrinter : public CPrinter {
   /// All threads go through it, else thread 0 alone.
   bool concerns_all(const Stmt& stmt) const {
     return schedules::has_threads(Block{stmt}) || orders_threads(stmt) ||
-           (can_reduce_together() && has_reductions(stmt));
+           (can_reduce_together() && schedules::has_reductions(Block{stmt}));
   }
   bool can_reduce_together() const { return threads_ >= warp && can_shuffle(Float32); }
 
@@ -326,7 +314,7 @@ class KernelPrinter : public CPrinter {
   void print_barrier(int indent) {
     if (runs_warpgroups_) line(indent, "tw_fence_async();");
     line(indent,
-         is_specialised_ ? fmt::format("tw_sync<{}>();", threads_) : std::string(barrier()));
+         is_specialised() ? fmt::format("tw_sync<{}>();", threads_) : std::string(barrier()));
   }
 
   /// The nest whose instructions of warpgroups may begin before the statements from `i` on, which
@@ -366,12 +354,13 @@ class KernelPrinter : public CPrinter {
     };
     bool found = false;
     schedules::for_each(statements, [&](const Stmt& stmt) {
-      const Assign* assign = stmt.as<Assign>();
-      if (!assign) return;
-      found |= is_own(assign->buffer);
-      dsl::for_each(assign->value, [&](const Expr& e) {
+      if (const Assign* assign = stmt.as<Assign>()) found |= is_own(assign->buffer);
+    });
+    (void)schedules::map_expressions(statements, [&](const Expr& expr) {
+      dsl::for_each(expr, [&](const Expr& e) {
         if (const auto* read = e.as<dsl::Read>()) found |= is_own(read->tensor);
       });
+      return expr;
     });
     return found;
   }
@@ -478,7 +467,10 @@ class KernelPrinter : public CPrinter {
     const std::vector<std::string> numbers = numbered_by("thread", variables);
     const bool is_partial = nest.threads() < threads_;
     const bool declares = !body.empty() && body.back().as<Allocate>();
-    if (numbers.empty() && !is_partial && !declares) return;
+    if (numbers.empty() && !is_partial && !declares) {
+      nest_ = nullptr;
+      return;
+    }
     body_ = before;
     uses_thread_ |= is_partial || !numbers.empty();
     line(indent, is_partial ? fmt::format("if (thread < {}) {{", nest.threads()) : "{");
@@ -631,8 +623,9 @@ class KernelPrinter : public CPrinter {
 
   void find_boxes(GpuKernel& kernel) {
     if (!has_bulk_copies() || !schedules::has_bulk_copies(*phase_.body)) return;
-    const std::vector<BulkCopy> copies = schedules::bulk_copies(program_, phase_).value();
-    for (const BulkCopy& copy : copies) {
+    const auto copies = schedules::bulk_copies(program_, phase_);
+    TW_CHECK(copies, "a legal program");
+    for (const BulkCopy& copy : *copies) {
       if (std::ranges::count(shared_, copy.destination, &Buffer::name) == 0) continue;
       const runtime::TensorMap map = map_of(copy);
       const auto known = std::ranges::find(kernel.maps, map);
@@ -672,13 +665,13 @@ class KernelPrinter : public CPrinter {
         "  int tw_committed = 0, tw_arrived = 0;\n"
         "  if (thread == 0) tw_open_barriers(tw_barriers, {0}, 1);\n{3}  {1}\n{4}",
         groups_, barrier(),
-        is_specialised_ ? fmt::format("  __shared__ __align__(8) unsigned long long "
-                                      "tw_emptied[{}];\n",
-                                      groups_)
-                        : "",
-        is_specialised_ ? fmt::format("  if (thread == 0) tw_open_barriers(tw_emptied, {}, {});\n",
-                                      groups_, threads_ / warp)
-                        : "",
+        is_specialised() ? fmt::format("  __shared__ __align__(8) unsigned long long "
+                                       "tw_emptied[{}];\n",
+                                       groups_)
+                         : "",
+        is_specialised() ? fmt::format("  if (thread == 0) tw_open_barriers(tw_emptied, {}, {});\n",
+                                       groups_, threads_ / warp)
+                         : "",
         asking_);
   }
 
@@ -686,11 +679,11 @@ class KernelPrinter : public CPrinter {
   // Threads after those that compute ask for boxes. `tw_emptied` has an arrival of each warp that
   // comes to its wait: what the iteration before has read may be overwritten.
 
+  bool is_specialised() const { return phase_.specialised && groups_ > 0; }
+
   void print_phase(GpuKernel& kernel) {
-    is_specialised_ = phase_.specialised && groups_ > 0;
-    if (!is_specialised_) return together(*phase_.body, 1);
+    if (!is_specialised()) return together(*phase_.body, 1);
     kernel.threads += static_cast<int>(schedules::asking_threads);
-    kernel.shared_bytes += groups_ * schedules::group_barrier_bytes;
     parts_ = schedules::specialised_body(phase_);
     const auto registers = registers_of(threads_);
     line(1, fmt::format("if (thread >= {}) {{", threads_));
@@ -763,8 +756,8 @@ class KernelPrinter : public CPrinter {
 
   /// Of a commit, or of a wait.
   void print_box_order(const Wait* wait, int indent) {
-    if (!wait && is_specialised_) return line(indent, "++tw_committed;");
-    if (is_specialised_)
+    if (!wait && is_specialised()) return line(indent, "++tw_committed;");
+    if (is_specialised())
       line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", groups_ - 1));
     if (!wait) {
       line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
@@ -856,7 +849,6 @@ class KernelPrinter : public CPrinter {
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
   std::vector<Box> boxes_;
-  bool is_specialised_ = false;
   schedules::SpecialisedBody parts_;
   std::string asking_;  ///< text of those who ask
   int64_t groups_ = 0;  ///< of boxes, that may be on their way at once
@@ -886,7 +878,7 @@ class CudaPrinter final : public KernelPrinter {
   std::string_view barrier() const override { return "__syncthreads();"; }
   std::string_view in_global() const override { return ""; }
   std::string_view aligned() const override { return "__align__(16) "; }
-  int64_t most_static_bytes() const override { return static_shared_bytes; }
+  int64_t most_static_bytes() const override { return schedules::most_static_shared_bytes; }
   std::string declare_shared(const std::string& name, const Buffer& b) const override {
     return fmt::format("__shared__ __align__({}) {} {}[{}];", alignment_of(b), storage_type(b.type),
                        name, std::max<int64_t>(1, b.elements()));

@@ -546,9 +546,9 @@ class Block {
                         const int* first) {
     const TwinMap& map = *parameter->map;
     BoxBarrier& barrier = begin_phase(at);
-    if (reinterpret_cast<uintptr_t>(to) % schedules::box_alignment != 0)
-      stop(fmt::format("a box goes to an address that is no multiple of {}",
-                       schedules::box_alignment));
+    const int64_t alignment = std::max<int64_t>(schedules::box_alignment, 8 * map.map->swizzle);
+    if (reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(alignment) != 0)
+      stop(fmt::format("a box goes to an address that is no multiple of {}", alignment));
     if (static_cast<size_t>(rank) != map.map->box.size())
       stop(fmt::format("a box of {} dimensions is copied by {}", map.map->box.size(), rank));
     std::vector<unsigned char> box = box_of(map, first);
@@ -887,10 +887,14 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   *arrive_at = Block::arrive_at;
   *wait_for_parity = Block::wait_for_parity;
   std::vector<TwinMap> maps;
-  for (const runtime::TensorMap& map : kernel.maps)
+  for (const runtime::TensorMap& map : kernel.maps) {
+    TW_RETURN_IF_ERROR(runtime::check_tensor_map(map));
     maps.push_back(
         {&map, static_cast<const unsigned char*>(arguments[static_cast<size_t>(map.argument)]) +
                    map.offset});
+    if (reinterpret_cast<uintptr_t>(maps.back().data) % 16 != 0)
+      return fail(ErrorCode::Invalid, "[host twin] a tensor map of memory that is not aligned");
+  }
   std::vector<void*> parameters = arguments;
   for (TwinMap& map : maps) parameters.push_back(&map);
   Block block(call, parameters.data(), kernel.threads, &thread_index->x, options.poison);

@@ -5,10 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -51,12 +51,20 @@ Status read(const DeviceBuffer& memory, const StridedView& view) {
 
 /// Work on one queue is in order, so that calls there can share scratch memory; the handle of
 /// CUDA's per-thread stream stands for as many queues as there are threads.
-using Queue = std::tuple<bool, void*, std::thread::id>;
+using Queue = std::tuple<bool, void*, int64_t>;
 
-Queue queue_of(DeviceStream stream) {
+/// From 1 on; unlike the system's, no number is given out again.
+int64_t number_of_thread() {
+  static std::atomic<int64_t> threads = 0;
+  thread_local const int64_t number = ++threads;
+  return number;
+}
+
+Queue queue_of(DeviceStream stream, bool is_cuda) {
   if (!stream) return {};
-  const bool per_thread = *stream == cuda_per_thread_stream;
-  return {true, *stream, per_thread ? std::this_thread::get_id() : std::thread::id()};
+  if (is_cuda && *stream == nullptr) return {true, cuda_legacy_stream, 0};
+  const bool per_thread = is_cuda && *stream == cuda_per_thread_stream;
+  return {true, *stream, per_thread ? number_of_thread() : 0};
 }
 
 }  // namespace
@@ -176,8 +184,9 @@ Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream s
 
 // The phases of two calls on one queue must not mix: the scratch memory is the same.
 Status DeviceKernel::queue(std::span<const DeviceAddress> addresses, DeviceStream stream) const {
+  if (info().scratch_bytes == 0) return device()->launch(launches(addresses, nullptr), stream);
   const std::lock_guard lock(state_->mutex);
-  DeviceBuffer& scratch = state_->scratch[queue_of(stream)];
+  DeviceBuffer& scratch = state_->scratch[queue_of(stream, state_->is_cuda())];
   if (scratch.bytes() < info().scratch_bytes) {
     TW_TRY(scratch, device()->allocate(info().scratch_bytes));
   }

@@ -8,7 +8,8 @@
 //
 // A tensor is a DLTensor*, of a DLManagedTensor or, since DLPack 1.0, a DLManagedTensorVersioned.
 // It is borrowed: the caller keeps it until the work has run and deletes it. One for each argument,
-// inputs first; what does not fit its argument is a Usage error that names it. Thread-safe.
+// inputs first; what does not fit its argument is a Usage error that names it. Outputs have to be
+// writable, which a DLTensor does not say. Thread-safe.
 
 #include <cstdint>
 #include <span>

@@ -215,8 +215,13 @@ class OpenClDevice final : public Device {
     }
     const cl_buffer_region region = {begin, length};
     cl_int code = CL_SUCCESS;
-    const cl_mem part = cl_.clCreateSubBuffer(memory, CL_MEM_READ_WRITE,
-                                              CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    const cl_mem part = cl_.clCreateSubBuffer(memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region,
+                                              &code);  // with the flags of the whole
+    if (code == CL_INVALID_MEM_OBJECT)
+      return fail(ErrorCode::Usage,
+                  fmt::format("an offset of {} bytes into a part of a buffer given, expected one "
+                              "into the whole",
+                              offset));
     if (code == CL_MISALIGNED_SUB_BUFFER_OFFSET)
       return fail(
           ErrorCode::Unsupported,
@@ -343,15 +348,16 @@ class OpenClDevice final : public Device {
   /// Of the caller's: launches must be able to use our memory there, and run in order.
   Status check_queue(cl_command_queue queue) {
     cl_context context = nullptr;
+    cl_device_id device = nullptr;
     cl_command_queue_properties properties = 0;
-    if (queue == nullptr ||
-        cl_.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, nullptr) !=
-            CL_SUCCESS ||
-        context != context_)
+    const auto says = [&](cl_command_queue_info what, auto& value) {
+      return cl_.clGetCommandQueueInfo(queue, what, sizeof value, &value, nullptr) == CL_SUCCESS;
+    };
+    if (queue == nullptr || !says(CL_QUEUE_CONTEXT, context) || !says(CL_QUEUE_DEVICE, device) ||
+        !says(CL_QUEUE_PROPERTIES, properties) || context != context_ || device != device_)
       return fail(ErrorCode::Usage,
-                  "[launch] a queue of another OpenCL context, or none, given: expected one of the "
-                  "context of the device's own queue");
-    cl_.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr);
+                  "[launch] a queue of another OpenCL context or device, or none, given: expected "
+                  "one of the context and device of the device's own queue");
     if ((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0)
       return fail(ErrorCode::Usage,
                   "[launch] an OpenCL queue without order given: expected one that runs launches "

@@ -104,7 +104,8 @@ TW_API tw_status tw_session_queue(const tw_session* session, void** queue);
 /* Kernels stay usable. NULL is ignored. */
 TW_API void tw_session_close(tw_session* session);
 
-/* The best kernel of a workload, by its text key; or that of an artifact file. Release both. */
+/* The best kernel of a workload, by its text key; or that of an artifact file. It runs where the
+ * session does, on the processor or on its device. Release both. */
 TW_API tw_status tw_kernel_get(tw_session* session, const char* workload, tw_kernel** kernel);
 TW_API tw_status tw_kernel_load(tw_session* session, const char* artifact_path, tw_kernel** kernel);
 TW_API void tw_kernel_release(tw_kernel* kernel); /* NULL is ignored */
@@ -114,7 +115,7 @@ TW_API tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_a
 
 /* Runs the kernel on one buffer for each argument, inputs first, on at most `threads` threads (0:
  * all of the session's). An output must not share memory with another buffer. A kernel of a GPU
- * copies the buffers there and the outputs back. */
+ * copies the buffers there and the outputs back; `threads` means nothing to it. */
 TW_API tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
                                 int32_t threads);
 
@@ -127,7 +128,8 @@ TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buf
 
 /* The same on tensors of other libraries: a DLTensor* of DLPack for each argument, inputs first,
  * which is `&managed->dl_tensor` of a DLManagedTensor or a DLManagedTensorVersioned. They are
- * borrowed: the caller keeps them until the work has run, and deletes them.
+ * borrowed: the caller keeps them until the work has run, and deletes them. Outputs have to be
+ * writable: a DLTensor does not say.
  * A kernel of the processor takes its memory and what CUDA pinned or manages, with any strides; it
  * runs on all threads of the session and returns when it is done; `stream` means nothing to it.
  * A GPU's kernel takes what tw_kernel_call_on takes, on `stream`: of CUDA 1 (the legacy default

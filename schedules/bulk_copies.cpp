@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 
 #include "base/integer.h"
 #include "schedules/affine.h"
@@ -459,6 +459,9 @@ class CopyFinder {
       return wrong(fmt::format("{} is not proved to be an index of '{}'",
                                dsl::to_string(to_expr(d.first)), from_->name));
     int64_t extent = *high + d.box;
+    if (extent > std::numeric_limits<int32_t>::max())
+      return wrong(fmt::format(
+          "a box along '{}' may begin at {}: the engine's indices have 32 bits", d.loop, *high));
     if (d.last_room) {
       Affine sum = *d.last_room;
       sum.add(d.first);

@@ -42,12 +42,12 @@ struct BoxDimension {
   int64_t stride = 1;  ///< in elements
   int64_t box = 1;     ///< elements of the box
   Expr first = 0;      ///< the index of the box's first element: any integer
-  /// Nothing of the box lies outside in this dimension: the extent is as much as is read.
+  /// Nothing of the box lies past the end in this dimension: the extent is as much as is read.
   bool is_inside = true;
 };
 
 struct BulkCopy {
-  /// Of the outermost loop: which copy this is.
+  /// Of the outermost loop: which copy this is. Points into the program.
   const Block* body = nullptr;
   std::string source, destination;
   std::vector<BoxDimension> dimensions;  ///< innermost first, dense in the destination

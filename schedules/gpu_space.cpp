@@ -15,6 +15,7 @@
 #include "schedules/nest.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
+#include "schedules/threads.h"
 
 namespace tw::schedules {
 
@@ -140,7 +141,7 @@ void add_bulk(const ComputePlan& compute, const StagePlan& plan, bool has_tiles,
 int64_t barrier_bytes(const StagePlan& plan, const Knobs& knobs, const Point& point) {
   for (const auto& [name, operand] : operands)
     if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 1)
-      return 2 * 8 * group_barrier_bytes;  // and of those who ask for boxes
+      return dynamic_alignment;  // they are fewer, and what a launch asks for begins after them
   return 0;
 }
 
@@ -340,21 +341,16 @@ Loops order_blocks(Construction& c, const StagePlan& plan, const ProductStage& p
   return concat({product.axes.batch, {groups, inner, outer}});
 }
 
-/// Neighbouring sums to neighbouring threads.
+/// Neighbouring sums to neighbouring threads, each of which reads all partial ones at once.
 void sum_partials(Construction& c, const StagePlan& plan) {
-  constexpr int64_t threads = 256, together = 4;
+  constexpr int64_t threads = 256;
   if (c.value(plan, "split", 1) == 1) return;
-  const Stage& stage = c.plan().stage(plan);
-  std::string lanes = fuse_all(c, plan.name, names_of(stage.axes));
-  const std::string block = split_off(c, plan.name, lanes, threads * together);
-  const std::string thread = split_off(c, plan.name, lanes, together);
-  const std::string partial = plan.main_reduction + "_rf";
-  c.schedule.add(Reorder{plan.name, {block, thread, partial, lanes}});
+  std::string thread = fuse_all(c, plan.name, names_of(c.plan().stage(plan).axes));
+  const std::string block = split_off(c, plan.name, thread, threads);
   c.schedule.add(CacheWrite{plan.name, thread});
   c.schedule.add(Parallel{plan.name, block});
   c.schedule.add(Bind{plan.name, thread});
-  c.schedule.add(Vectorize{plan.name, lanes});
-  c.schedule.add(Unroll{plan.name, partial});
+  c.schedule.add(Unroll{plan.name, plan.main_reduction + "_rf"});
 }
 
 /// The name of the new stage; none where the step fails.

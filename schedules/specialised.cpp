@@ -155,7 +155,7 @@ Status check_specialised(const Phase& phase, const Limits& limits) {
   if (!phase.specialised) return {};
   TW_RETURN_IF_ERROR(Checker(phase).check());
   const int64_t threads = threads_of(*phase.body);
-  const int64_t shared = shared_bytes(*phase.body) + bulk_groups(*phase.body) * group_barrier_bytes;
+  const int64_t shared = shared_bytes(*phase.body);
   if (shared > limits.shared_bytes)
     return fail(ErrorCode::Invalid,
                 fmt::format("[specialise] {} bytes between threads, with their barriers, at most "

@@ -30,7 +30,7 @@ struct SpecialisedBody {
   Block computing;
 };
 
-/// Requires: check_specialised() holds.
+/// The blocks of the boxes are those of the phase. Requires: check_specialised() holds.
 SpecialisedBody specialised_body(const Phase& phase);
 
 /// The phase, where it is specialised, has one pipeline, outside of other loops, which copies by

@@ -106,7 +106,11 @@ class TileChecker {
       return status;
     }
     if (loop.kind == LoopKind::Tensor) return check_tile(loop, stmt);
-    return inside({loop.begin, loop.end}, *loop.body);
+    const bool is_rolled = threads_ && loop.kind == LoopKind::Serial;
+    if (is_rolled) rolled_.push_back(loop.variable);
+    const Status status = inside({loop.begin, loop.end}, *loop.body);
+    if (is_rolled) rolled_.pop_back();
+    return status;
   }
 
   /// What decides whether the body runs must be the same for all lanes of a warp.
@@ -168,6 +172,14 @@ class TileChecker {
                                  nest.tile->name, nest.part->variable, nest.columns->variable,
                                  nest.column->variable, sums.name),
                      stmt);
+    // A thread's registers have no addresses that a loop could count.
+    for (const std::string& variable : rolled_)
+      if (uses(at, variable))
+        return illegal(
+            fmt::format("the sums of {} are registers, but the loop over '{}' around it, "
+                        "which indexes them, is not unrolled",
+                        nest.tile->name, variable),
+            stmt);
     // The step from one to the next, in rows.
     TW_RETURN_IF_ERROR(check_rows(
         nest, *nest.by_row,
@@ -290,7 +302,8 @@ class TileChecker {
   std::map<std::string, const Buffer*> buffers_;  ///< of the phase
   std::map<std::string, int64_t> last_;           ///< value of a loop's variable, from 0 on
   std::set<std::string> written_;                 ///< in the nest
-  std::vector<Expr> decide_;  ///< bounds and conditions around, inside of the nest
+  std::vector<std::string> rolled_;  ///< variables of serial loops around, inside of the nest
+  std::vector<Expr> decide_;         ///< bounds and conditions around, inside of the nest
 };
 
 }  // namespace

@@ -157,7 +157,7 @@ class BarrierPlacer {
       if (stmt.as<Barrier>()) {
         pass_barrier();
         result.push_back(stmt);
-      } else if (has_threads(stmt) && !as_thread_loop(stmt)) {
+      } else if (concerns_all(stmt)) {
         before(touched_by_head(stmt), result);
         result.push_back(inside(stmt));
       } else {
@@ -171,6 +171,12 @@ class BarrierPlacer {
   }
 
  private:
+  /// Around nests, or what a warp reduces: threads other than the first take part in it.
+  static bool concerns_all(const Stmt& stmt) {
+    if (as_thread_loop(stmt) || as_reduce_loop(stmt)) return false;
+    return has_threads(stmt) || has_reductions(Block{stmt});
+  }
+
   void before(const Touched& touched, Block& result) {
     if (since_.conflicts(touched)) {
       result.push_back({Barrier{}});
@@ -470,6 +476,12 @@ ThreadNest thread_nest(const Loop& loop) {
   return nest;
 }
 
+bool has_reductions(const Block& body) {
+  bool found = false;
+  for_each(body, [&](const Stmt& stmt) { found |= as_reduce_loop(stmt) != nullptr; });
+  return found;
+}
+
 bool has_threads(const Block& body) {
   return std::any_of(body.begin(), body.end(), [](const Stmt& stmt) { return has_threads(stmt); });
 }
@@ -494,11 +506,13 @@ NumberedDimensions numbered_dimensions(const Block& body) {
 
 int64_t shared_bytes(const Block& body) {
   const int64_t groups = bulk_groups(body);
-  int64_t bytes = groups * group_barrier_bytes;
+  int64_t bytes = 0;
   for (const Buffer& buffer : local_buffers(body))
     if (buffer.scope == Scope::Shared)
-      bytes += groups > 0 ? round_up(buffer.bytes(), box_alignment) : buffer.bytes();
-  return bytes;
+      bytes += round_up(buffer.bytes(), groups > 0 ? box_alignment : shared_alignment);
+  const int64_t barriers = 2 * groups * group_barrier_bytes;  // and of those who ask for boxes
+  const bool is_dynamic = bytes + barriers > most_static_shared_bytes;
+  return bytes + (is_dynamic ? round_up(barriers, dynamic_alignment) : barriers);
 }
 
 int64_t thread_bytes(const Block& body) {

@@ -33,6 +33,8 @@ struct ThreadNest {
 ThreadNest thread_nest(const Loop& loop);
 
 bool has_threads(const Block& body);
+/// Whether there is a Reduce loop, in which all threads may take part.
+bool has_reductions(const Block& body);
 /// Of the largest nest; 1 where there is none.
 int64_t threads_of(const Block& body);
 
@@ -41,7 +43,12 @@ int64_t threads_of(const Block& body);
 using NumberedDimensions = std::map<std::string, std::vector<size_t>>;
 NumberedDimensions numbered_dimensions(const Block& body);
 
-/// Bytes of the buffers that all threads of a task see, and of the barriers of bulk copies.
+/// In GPUs' shared memory a buffer begins at a multiple of this: vector accesses are of as many.
+inline constexpr int64_t shared_alignment = 16;
+/// Beyond, a launch asks for shared memory, from a multiple of the second on, after what is fixed.
+inline constexpr int64_t most_static_shared_bytes = 48 << 10, dynamic_alignment = 1024;
+/// Bytes of the buffers that all threads of a task see, and of the barriers of bulk copies: no less
+/// than a kernel has.
 int64_t shared_bytes(const Block& body);
 /// Bytes of the buffers of one thread, which registers hold where the compiler can.
 int64_t thread_bytes(const Block& body);

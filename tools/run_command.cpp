@@ -142,8 +142,14 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     const std::vector<void*> pointers = buffers.pointers();
     TW_TRY(tuner::Conversions conversions,
            tuner::Conversions::of(kernel, s.workload, inputs, buffers));
-    const tuner::Run once = [&] { (void)conversions.call(kernel, pointers, *pool, s.threads); };
-    return tuner::sample(tuner::timed_by(clock, once), {}, clock).estimate;
+    Status status;
+    const tuner::Run once = [&] {
+      if (status) status = conversions.call(kernel, pointers, *pool, s.threads);
+    };
+    const tuner::Estimate estimate =
+        tuner::sample(tuner::timed_by(clock, once), {}, clock).estimate;
+    if (!status) return tl::unexpected(status.error());
+    return estimate;
   };
   callable.flops = static_cast<double>(kernel.info().flops);
   callable.place = {"threads", std::to_string(s.threads)};

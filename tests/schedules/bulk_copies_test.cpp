@@ -181,7 +181,7 @@ TEST(BulkCopies, HaveABarrierForEachGroup) {
   for (const auto& [depth, groups] : {std::pair(2, 2), std::pair(3, 4), std::pair(4, 8)}) {
     const Program program = bulk_product({}, depth).program().value();
     EXPECT_EQ(bulk_groups(*program.phases[0].body), groups);
-    EXPECT_EQ(shared_bytes(*program.phases[0].body), depth * 2 * 8 * 8 * 4 + groups * 8);
+    EXPECT_EQ(shared_bytes(*program.phases[0].body), depth * 2 * 8 * 8 * 4 + 2 * groups * 8);
   }
   EXPECT_EQ(bulk_groups(*product().program()->phases[0].body), 0);
 }

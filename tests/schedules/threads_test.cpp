@@ -182,7 +182,7 @@ TEST(Threads, MemoryHasLimits) {
   };
   EXPECT_EQ(with(16, Scope::Shared), "legal");
   EXPECT_EQ(with(17, Scope::Shared),
-            "[threads] stage 'p' shares 68 bytes between its threads, at most 64");
+            "[threads] stage 'p' shares 80 bytes between its threads, at most 64");
   const Block own = {threads("t", 4, {allocate("r", 5, Scope::Register, {store("r", "4")})})};
   EXPECT_EQ(verdict(own, limits), "[threads] stage 'p' keeps 20 bytes in a thread, at most 16");
 }
@@ -219,6 +219,24 @@ TEST(Threads, AWarpReducesWhatAllThreadsSee) {
             "[threads] what a warp reduces together is one combination into one element");
   EXPECT_EQ(partial(Scope::Shared, threads("u", 8, {reduce("0", element("s", "j"))})),
             "[threads] what a warp reduces together stands outside of thread loops");
+}
+
+// What thread 0 alone writes, other lanes of its warp read.
+TEST(Threads, AReductionWaitsForWhatOneThreadWrote) {
+  const Block both = {
+      store("s", "i"),
+      {Loop{"j", Expr(0), Expr(8), LoopKind::Reduce,
+            block(single({Assign{"out", {at("i")}, element("s", "j"), Combine::Sum}}))}}};
+  const Block body = {allocate("s", 8, Scope::Shared,
+                               {threads("t", 8, {store("s", "t")}),
+                                {Barrier{}},
+                                {Loop{"i", Expr(0), Expr(3), LoopKind::Serial, block(both)}}})};
+  EXPECT_EQ(verdict(body),
+            "[threads] stage 'p': threads read what others write, without a barrier between");
+  // Between the two, and before the next iteration writes again.
+  const Block placed = place_barriers(body);
+  EXPECT_EQ(count_barriers(placed), 3);
+  EXPECT_EQ(verdict(placed), "legal");
 }
 
 TEST(Threads, WhatIsSharedIsNotInsideANest) {

@@ -59,7 +59,11 @@ class GpuRecords : public testing::Test {
     ASSERT_EQ(records_.size(), 2u);
     ASSERT_EQ(value(store.append(records_)).inserted, 2);
   }
-  void TearDown() override { std::filesystem::remove_all(home_); }
+  void TearDown() override {
+    ::unsetenv("LD_LIBRARY_PATH");
+    ::unsetenv("TW_FAKE_CUDA_KERNELS");
+    std::filesystem::remove_all(home_);
+  }
 
   db::Record record_of(const std::string& schedule, double latency_ns) const {
     db::Record record;
