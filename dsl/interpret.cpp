@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 
 #include "base/integer.h"
 #include "dsl/value.h"
@@ -172,13 +173,22 @@ class Interpreter {
       if (indices[i] < 0 || indices[i] >= tensor.shape[i]) return outside(tensor, indices);
       position = position * tensor.shape[i] + indices[i];
     }
-    if (!tensor.array) {
-      std::vector<int64_t> point = indices;
-      point.resize(tensor.domain.size());
-      return reduce(tensor, point);
-    }
+    if (!tensor.array) return computed(tensor, indices, position);
     if (is_float(tensor.type)) return {tensor.array->get_float(position), 0};
     return {0, tensor.array->get_int(position)};
+  }
+
+  /// Reductions are kept: each term of a softmax reads the peak of its row.
+  Value computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
+    const bool is_kept = tensor.stage->combine != Combine::None;
+    auto& kept = kept_[tensor.name];
+    if (const auto found = kept.find(position); is_kept && found != kept.end())
+      return found->second;
+    std::vector<int64_t> point = indices;
+    point.resize(tensor.domain.size());
+    const Value value = reduce(tensor, point);
+    if (is_kept) kept.emplace(position, value);
+    return value;
   }
 
   Value outside(const Tensor& tensor, const std::vector<int64_t>& indices) {
@@ -216,6 +226,8 @@ class Interpreter {
   const Compute& compute_;
   std::vector<Tensor> tensors_;
   std::map<std::string, size_t> numbers_;
+  /// Elements of reductions that are not stored, by their positions.
+  std::map<std::string, std::unordered_map<int64_t, Value>> kept_;
   std::optional<Error> error_;  ///< the first; everything stops at it
 };
 

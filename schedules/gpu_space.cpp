@@ -723,6 +723,7 @@ void construct_partial_sums(Construction& c, const StagePlan& plan) {
   c.schedule.add(Reorder{partial, concat({axes, {lane}, names_of(stage.reduction)})});
   c.schedule.add(CacheWrite{partial, lane});
   c.schedule.add(Bind{partial, lane});
+  c.schedule.add(CacheWrite{plan.name, axes.back()});
   c.schedule.add(Bind{plan.name, lane});
 }
 

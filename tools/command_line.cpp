@@ -241,10 +241,6 @@ void declare(CLI::App& parent, const std::vector<Verb>& verbs, const std::string
     CLI::App* app = parent.add_subcommand(verb.name, verb.summary);
     app->require_subcommand(0, 1);
     if (verb.hidden) app->group("");
-    if (verb.everything) {
-      app->set_help_flag();
-      app->prefix_command();
-    }
     Declared declared{&verb, app, path.empty() ? verb.name : path + " " + verb.name, {}, {}};
     for (const Flag& flag : verb.flags)
       declared.flags.push_back({&flag, declare_flag(*app, flag), "--" + flag.name});
@@ -350,6 +346,11 @@ Result<double> parse_seconds(std::string_view text) {
 Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                                        const std::vector<std::string>& arguments,
                                        const Surroundings& here) {
+  for (const Verb& verb : verbs) {
+    if (!verb.everything || arguments.empty() || arguments[0] != verb.name) continue;
+    verb.everything->assign(arguments.begin() + 1, arguments.end());
+    return CommandLine{&verb, "", false};
+  }
   CLI::App app("Finds fast kernels for tensor operators by search, and keeps them in a database.",
                "tilewright");
   app.require_subcommand(0, 1);
@@ -380,7 +381,6 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
   if (version->count() > 0) return CommandLine{nullptr, "", true};
   const Declared* declared = chosen(all);
   if (!declared) return usage("", "no verb is given: use one of " + join(names_of(verbs), ", "));
-  if (declared->verb->everything) *declared->verb->everything = declared->app->remaining();
   TW_RETURN_IF_ERROR(fill(*declared));
   if (!declared->verb->run)
     return usage(declared->path, "expects one of " + join(names_of(declared->verb->verbs), ", "));

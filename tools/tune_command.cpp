@@ -211,7 +211,12 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     return 0;
   }
   if (flags.dry_run) return dry_run(flags, here, jobs, target.target);
-  if (flags.compile_only) return compile_only(flags, here, jobs, target);
+  if (flags.compile_only) {
+    auto done = compile_only(flags, here, jobs, target);
+    if (done || done.error().code != ErrorCode::Interrupted) return done;
+    note(done.error().message);
+    return interrupted(here);
+  }
   if (!target.missing.empty() && flags.effort != "none")
     return fail(
         target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "schedules/space.h"
+#include "tools/interrupts.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
 #include "tuner/experience.h"
@@ -96,13 +98,27 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   return 0;
 }
 
+namespace {
+
+tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
+  return fail(ErrorCode::Interrupted,
+              fmt::format("[tune] interrupted with {} of {} artifacts compiled, which are kept",
+                          compiled, all));
+}
+
+}  // namespace
+
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const ChosenTarget& target) {
   const auto threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
+  const std::atomic<int>& interrupts = watch_interrupts();
+  tuner::Environment environment = tuning_environment(flags.place, here);
+  environment.interrupts = &interrupts;
   nlohmann::json results = nlohmann::json::array();
   Table table{{"artifact", "schedule from", "workload"}, {}};
   for (const Job& job : jobs) {
+    if (interrupts.load() > 0) return interrupted_after(table.rows.size(), jobs.size());
     std::optional<db::Record> best;
     if (store) {
       TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));
@@ -113,10 +129,12 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     } else {
       TW_TRY(schedule, tuner::predicted_schedule(job.workload.compute, target.target, threads));
     }
-    TW_TRY(const runtime::Artifact artifact,
-           tuner::build_schedule(job.workload, schedule, target.target, threads,
-                                 target.missing.empty(), tuning_environment(flags.place, here)));
-    TW_TRY(const std::string path, keep_artifact(flags, here, artifact));
+    auto artifact = tuner::build_schedule(job.workload, schedule, target.target, threads,
+                                          target.missing.empty(), environment);
+    if (!artifact && interrupts.load() > 0)
+      return interrupted_after(table.rows.size(), jobs.size());
+    TW_RETURN_IF_ERROR(artifact);
+    TW_TRY(const std::string path, keep_artifact(flags, here, *artifact));
     const std::string source = best ? best->hash.substr(0, 16) : "cost model";
     table.rows.push_back({path, source, job.workload.key()});
     results.push_back({{"workload", job.workload.key()},

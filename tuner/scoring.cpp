@@ -40,8 +40,11 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,
                                                     const ScoringOptions& options) {
+  // The first point, of a search the default, is looked at however little time there is.
+  const auto is_late = [&](size_t i) { return i > 0 && options.stops && options.stops(); };
   std::vector<Spelled> spelled(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
+    if (is_late(i)) return;
     schedules::Schedule schedule = space.schedule(points[i]);
     if (schedule.error()) return;
     spelled[i].text = schedule.to_string();
@@ -54,7 +57,7 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   const schedules::Limits limits = schedules::limits_searched(target);
   std::vector<std::optional<Candidate>> candidates(points.size());
   for_each_index(points.size(), options.workers, [&](size_t i) {
-    if (!spelled[i].schedule || (options.stops && options.stops())) return;
+    if (!spelled[i].schedule || is_late(i)) return;
     const auto program = spelled[i].schedule->program(limits);
     spelled[i].schedule.reset();
     if (!program) return;

@@ -439,16 +439,19 @@ Result<Tuned> Session::finish(Ended ended, double seconds) {
   return tuned;
 }
 
-Error Session::nothing_found() const {
+Error Session::nothing_found(Ended ended) const {
   std::vector<std::pair<int64_t, std::string>> reasons;
   for (const auto& [reason, count] : failures_) reasons.emplace_back(-count, reason);
   std::sort(reasons.begin(), reasons.end());
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
     text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
+  const std::string_view why_none = ended == Ended::Budget
+                                        ? "the budget ended before the first was measured"
+                                        : "nothing could be proposed";
   return {ErrorCode::NoCandidate,
           fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
-                      trials_, text.empty() ? "nothing could be proposed" : text)};
+                      trials_, text.empty() ? why_none : text)};
 }
 
 Result<Tuned> Session::result(Ended ended, double seconds) {
@@ -457,7 +460,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   if (!reference_.path.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
-  if (finalists_.empty()) return tl::unexpected<Error>(nothing_found());
+  if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());
   // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
   const auto built = farm_.build(key_, tuned.best.schedule, {.packs = true, .needed = true});

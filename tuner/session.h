@@ -104,7 +104,7 @@ class Session {
   Result<bool> defend_known();
   Result<db::Record> confirm_winner();
   Result<Tuned> result(Ended ended, double seconds);
-  Error nothing_found() const;
+  Error nothing_found(Ended ended) const;
   std::string reference_schedule() const;
   double gain_of(double seconds) const;
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "dsl/parse.h"
 #include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/threads.h"
@@ -68,6 +69,23 @@ TEST_P(GpuSpace, PointsComputeWhatTheComputeMeans) {
     ASSERT_TRUE(workload) << workload.error().message;
     const Tried tried =
         expect_agreement(workload->compute, workload->key(), *parse_target(GetParam()), 6);
+    EXPECT_EQ(tried.legal, tried.all);
+  }
+}
+
+// Sums are of f32, and what is stored is not.
+TEST_P(GpuSpace, ReductionsOfRowsMayStoreAnotherType) {
+  const Target target = *parse_target(GetParam());
+  for (const DType type : {Float16, BFloat16}) {
+    const auto sum =
+        dsl::make_workload("reduce_sum", *dsl::parse_shape("rows=7 cols=90", "reduce_sum"), type);
+    const Tried tried = expect_agreement(sum->compute, sum->key(), target, 4);
+    EXPECT_EQ(tried.legal, tried.all);
+  }
+  for (const char* text :
+       {"input a: f32[9, 50]; c: f32[i=9] = sum(j=50) a[i, j]; out: bool[i=9] = c[i] > 2.0",
+        "input a: i32[9, 50]; c: i32[i=9] = max(j=50) a[i, j]; out: u8[i=9] = u8(c[i])"}) {
+    const Tried tried = expect_agreement(dsl::parse_compute(text).value(), text, target, 4);
     EXPECT_EQ(tried.legal, tried.all);
   }
 }

@@ -28,6 +28,11 @@ class Verbs(program.ProgramTest):
         for verb in set(re.findall(r" -a ([a-z]+) -d", script)):
             self.assertRegex(page, rf"`(db )?{verb}\b")
 
+    def test_bench_takes_its_arguments_as_they_stand(self):
+        done = self.run_program("bench", "--suite", "nonsense")
+        self.assertIn(done.code, (2, 7))  # of the benchmark program; or it is not built
+        self.assertNotIn("is no flag of", done.err)
+
     def test_version(self):
         self.assertRegex(self.succeed("--version").out, r"\Atilewright \d+\.\d+\.\d+ \(.*tw1.*\)\n\Z")
         self.assertEqual(self.json("version", "--format", "json")["schedule_language"], "tw1")
