@@ -8,6 +8,7 @@
 #include "dsl/parse.h"
 #include "schedules/legality.h"
 #include "tests/schedules/agreement.h"
+#include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::schedules {
@@ -322,6 +323,42 @@ TEST(Warpgroups, PointsOfSpacesComputeWhatTheComputeMeans) {
     const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
     ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
     EXPECT_EQ(disagreement(workload.compute, *program, 3), std::nullopt) << schedule.to_string();
+  }
+}
+
+/// The first tile of the phase, and its buffers.
+void expect_layouts(const Phase& phase, bool mn_rows, bool mn_columns) {
+  const std::vector<Buffer> buffers = local_buffers(*phase.body);
+  const auto of = [&](const std::string& name) {
+    return *std::ranges::find(buffers, name, &Buffer::name);
+  };
+  int tiles = 0;
+  for_each(*phase.body, [&](const Stmt& stmt) {
+    const Loop* outer = stmt.as<Loop>();
+    if (!outer || outer->kind != LoopKind::Thread) return;
+    const ThreadNest nest = thread_nest(*outer);
+    for_each(*nest.loops.back()->body, [&](const Stmt& inner) {
+      const Loop* loop = inner.as<Loop>();
+      const auto tile =
+          loop && loop->tile ? tensor_nest(*loop, nest) : fail(ErrorCode::Invalid, "");
+      if (!tile) return;
+      EXPECT_EQ(layout_of_rows(*tile, of(tile->by_row->tensor)).is_mn_major, mn_rows);
+      EXPECT_EQ(layout_of_columns(*tile, of(tile->by_column->tensor)).is_mn_major, mn_columns);
+      ++tiles;
+    });
+  });
+  EXPECT_GE(tiles, 1);
+}
+
+TEST(Warpgroups, MnMajorFactorsComputeWhatTheComputeMeans) {
+  for (const MnMajorProduct& p : mn_major_products()) {
+    SCOPED_TRACE(title_of(p));
+    const Schedule schedule = schedule_of(p);
+    const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
+    ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
+    expect_layouts(program->phases[0], p.across_a, p.across_b);
+    if (p.m * p.n * p.k > 1'200'000) continue;  // for the interpreter
+    EXPECT_EQ(disagreement(compute_of(p), *program, 3), std::nullopt) << to_string(*program);
   }
 }
 
