@@ -139,7 +139,6 @@ GpuCase make_case(uint64_t seed) {
   return gpu_case(title, program, inputs, std::max(tolerance, 4e-6));
 }
 
-#ifndef TW_SLOW_TESTS
 GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
                        const Schedule& schedule, uint64_t seed) {
   const Target target = *parse_target("cuda:sm_90a");
@@ -153,6 +152,7 @@ GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
                   inputs, 4e-6);
 }
 
+#ifndef TW_SLOW_TESTS
 GpuCase make_warpgroup_case(uint64_t seed) {
   Random random(seed);
   const auto [workload, schedule] = schedules::random_warpgroup_product(random);
@@ -317,6 +317,30 @@ int64_t many() {
   return text ? parse_int(text).value() : 240;
 }
 TEST(GpuRandom, ManySchedulesAgreeOnTheHostTwin) { run_twins(10000, many()); }
+TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheTwin) {
+  const auto nvrtc = open_nvrtc();
+  int64_t transposing = 0, boxes = 0;
+  for (int64_t done = 0; done < many() / 2 && !testing::Test::HasFailure(); done += batch) {
+    std::vector<GpuCase> cases;
+    for (int64_t i = done; i < done + batch; ++i) {
+      Random random(static_cast<uint64_t>(40000 + i));
+      const auto [compute, schedule] = schedules::random_mn_major_product(random);
+      cases.push_back(
+          warpgroup_case(dsl::to_text(compute), compute, schedule, static_cast<uint64_t>(i)));
+      const std::string text = emit_gpu(cases.back().program, "k", GpuDialect::Cuda)->text;
+      transposing += text.find("tw_descriptor_mn<") != std::string::npos;
+      boxes += text.find("tw_copy_box<") != std::string::npos;
+      if (!nvrtc || i % 8 != 0) continue;
+      const auto code = nvrtc->compile(text, "sm_90a");
+      ASSERT_TRUE(code) << cases.back().title << code.error().message << text;
+    }
+    expect_twins_agree(cases);
+  }
+  printf("%d transposed by the instruction, %d by the copy engine\n", static_cast<int>(transposing),
+         static_cast<int>(boxes));
+  EXPECT_GE(transposing * 4, many() / 2);
+  EXPECT_GE(boxes * 4, many() / 2);
+}
 TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
 TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }
 #endif

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "dsl/parse.h"
 #include "schedules/legality.h"
 #include "schedules/space.h"
@@ -119,6 +120,33 @@ inline std::vector<MnMajorProduct> mn_major_products() {
   add({192, 128, 72, in_bulk(2, 0, blocks(128, 64, 1, 1, 1))}, false, BFloat16);
   add({72, 128, 200, in_bulk(4, 1, blocks(64, 128, 1, 1, 2))}, true, BFloat16);
   return products;
+}
+
+/// Any point of the space of such a product, half of them by the copy engine.
+inline std::pair<dsl::Compute, Schedule> random_mn_major_product(Random& random) {
+  const Target target = *parse_target("cuda:sm_90a");
+  const auto size = [&](int64_t more) {
+    const int64_t unit = random.pick(std::vector<int64_t>{1, 8, 8, 64});
+    return 64 + random.below(more) / unit * unit;
+  };
+  for (;;) {
+    MnMajorProduct p{size(130), size(200), size(140), {}};
+    p.across_a = random.chance(0.5);
+    p.across_b = !p.across_a || random.chance(0.5);
+    p.type = random.chance(0.5) ? Float16 : BFloat16;
+    const dsl::Compute compute = compute_of(p);
+    const Space space = Space::derive(compute, target);
+    const bool in_bulk = random.chance(0.5);
+    for (int tries = 0; tries < 300; ++tries) {
+      const Schedule schedule = space.schedule(space.sample(random));
+      const std::string text = schedule.to_string();
+      if (text.find(" wgmma_") == std::string::npos) continue;
+      if ((text.find("\nbulk ") != std::string::npos) != in_bulk) continue;
+      const auto program = schedule.program(limits_of(target));
+      EXPECT_TRUE(program) << text << program.error().message;
+      if (program) return {compute, schedule};
+    }
+  }
 }
 
 }  // namespace tw::schedules
