@@ -996,9 +996,9 @@ class CudaPrinter final : public KernelPrinter {
                          const std::vector<Expr>& first) {
     Buffer dense = b;
     dense.swizzle = 0;
-    const std::string function = layout.is_mn_major
-                                     ? fmt::format("tw_descriptor_mn<{}>", layout.group_bytes)
-                                     : fmt::format("tw_descriptor<{}>", b.swizzle);
+    const std::string function =
+        layout.is_mn_major ? fmt::format("tw_descriptor_mn<{}, {}>", b.swizzle, layout.group_bytes)
+                           : fmt::format("tw_descriptor<{}>", b.swizzle);
     return fmt::format("{}(&{})", function, element(dense, first));
   }
 

@@ -382,10 +382,11 @@ INLINE ULONG tw_descriptor(const void* first) {
          (ULONG)(8 * swizzle / 16) << 32 | mode << 62;
 }
 )"},
-    {"tw_descriptor_mn<", R"(template <int group_bytes>
+    {"tw_descriptor_mn<", R"(template <int swizzle, int group_bytes>
 INLINE ULONG tw_descriptor_mn(const void* first) {
+  const ULONG mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
   return (tw_shared_address(first) & 0x3ffff) >> 4 | (ULONG)(group_bytes / 16) << 16 |
-         (ULONG)(8 * 128 / 16) << 32 | (ULONG)1 << 62;
+         (ULONG)(8 * swizzle / 16) << 32 | mode << 62;
 }
 )"},
 };

@@ -159,9 +159,11 @@ int64_t barrier_bytes(const StagePlan& plan, const Knobs& knobs, const Point& po
   return 0;
 }
 
-/// Whether what each warpgroup has of a block is whole groups of neighbours, across the reduction.
-bool has_mn_groups(const TensorTile& tile, int64_t block, int64_t warps) {
-  return has_mn_major(tile) && block / warps % mn_group == 0;
+/// Neighbours across the reduction in shared memory, of what a warpgroup has of a block; 0 where
+/// its instruction cannot read it so.
+int64_t mn_neighbours(const TensorTile& tile, int64_t block, int64_t warps, bool are_rows) {
+  const int64_t own = block / warps, neighbours = are_rows ? mn_group : std::min(own, mn_group);
+  return has_mn_major(tile, neighbours) && own % neighbours == 0 ? neighbours : 0;
 }
 
 /// Whether those that are copied in bulk are boxes, and no other knob of their copies says
@@ -185,8 +187,10 @@ bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const
         // Groups of a block are a dimension, and the last must be whole.
         const int64_t block = value("block.", name);
         const Loops& axes = operand == 0 ? plan.product.rows : plan.product.columns;
-        if (!has_mn_groups(*tile, block, value("warps.", name))) return false;
-        if (block > mn_group && extent_of(stage, axes) % mn_group != 0) return false;
+        const bool are_rows = (operand == 1) == rows_are_last(plan, stage);
+        const int64_t neighbours = mn_neighbours(*tile, block, value("warps.", name), are_rows);
+        if (neighbours == 0) return false;
+        if (block > neighbours && extent_of(stage, axes) % neighbours != 0) return false;
       }
       if (row_bytes % 16 != 0 || kblock * row_bytes % box_alignment != 0) return false;
     } else {
@@ -661,16 +665,21 @@ class TensorProduct {
         c_, {product_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
     if (is_wide && !stage.empty())
       c_.schedule.add(Swizzle{
-          stage,
-          is_mn ? mn_swizzle : c_.value(plan_, "tiles") * tile_.depth * size_bytes(tile_.operand)});
+          stage, is_mn ? neighbours_of(name) * size_bytes(tile_.operand)
+                       : c_.value(plan_, "tiles") * tile_.depth * size_bytes(tile_.operand)});
     return stage;
+  }
+
+  int64_t neighbours_of(const std::string& name) {
+    const bool are_rows = (name == "columns") == rows_are_last(plan_, product_.stage);
+    return mn_neighbours(tile_, c_.value(plan_, "block." + name), c_.value(plan_, "warps." + name),
+                         are_rows);
   }
 
   /// Whether the neighbours of an operand stay neighbours in what a warpgroup's instruction reads:
   /// rows, that are contiguous in memory and copied several at once.
   bool is_mn_major(const std::string& name) {
-    if (!has_mn_groups(tile_, c_.value(plan_, "block." + name), c_.value(plan_, "warps." + name)))
-      return false;
+    if (neighbours_of(name) == 0) return false;
     const size_t operand = name == "rows" ? 0 : 1;
     if (copies_in_bulk(c_, plan_, name)) return keeps_rows(operand, name);
     const Stage& stage = c_.plan().stage(plan_);

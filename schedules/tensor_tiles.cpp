@@ -220,9 +220,9 @@ class TileChecker {
     const int64_t period = b->swizzle_period() / size_bytes(b->type);
     Affine at = address(*b, factor.indices);
     const bool is_mn_major = at.coefficient(dsl::var(nest.depth->variable)) == row;
-    if (is_mn_major && (!has_mn_major(*nest.tile) || b->swizzle != mn_swizzle))
-      return wrong(fmt::format("neighbours are terms of '{}', but for 16 bits swizzled by {}",
-                               nest.depth->variable, mn_swizzle));
+    if (is_mn_major && !has_mn_major(*nest.tile, row))
+      return wrong(
+          fmt::format("neighbours are terms of '{}', but for 16 bits", nest.depth->variable));
     const auto takes = [&](const std::string& variable, int64_t step) {
       const int64_t coefficient = at.coefficient(dsl::var(variable));
       at.add(dsl::var(variable), -coefficient);
@@ -237,13 +237,16 @@ class TileChecker {
         is_plain = takes(loop.variable, is_mn_major ? loop.rows : loop.rows * row) && is_plain;
       }
     }
-    if (is_mn_major && &factor == nest.by_column && turns(*nest.columns) * tile_columns != mn_group)
-      is_plain = false;
+    // One row of neighbours, or groups of the longest.
+    const bool is_by_row = &factor == nest.by_row;
+    const int64_t neighbours = is_by_row ? warpgroup_rows : turns(*nest.columns) * tile_columns;
+    if (is_mn_major && neighbours != row) is_plain = false;
+    const int64_t wanted = has_mn_major(*nest.tile, neighbours) ? neighbours : mn_group;
     if (!is_plain && is_mn_major)
       return wrong(
-          fmt::format("rows of {0} neighbours for each '{1}', one after the other, and "
-                      "whole groups of {0}",
-                      row, nest.depth->variable));
+          fmt::format("rows of {} neighbours for each '{}', one after the other, swizzled "
+                      "by their {} bytes",
+                      wanted, nest.depth->variable, wanted * size_bytes(b->type)));
     if (!is_plain)
       return wrong(fmt::format("rows of {} elements, one after the other, with '{}' innermost", row,
                                nest.depth->variable));
@@ -342,8 +345,9 @@ bool has_columns(const TensorTile& tile, int64_t columns) {
   return columns > tile_columns && columns <= most_warpgroup_columns && columns % step == 0;
 }
 
-bool has_mn_major(const TensorTile& tile) {
-  return tile.is_of_warpgroup && size_bytes(tile.operand) == 2;
+bool has_mn_major(const TensorTile& tile, int64_t neighbours) {
+  return tile.is_of_warpgroup && size_bytes(tile.operand) == 2 &&
+         (neighbours == 16 || neighbours == 32 || neighbours == mn_group);
 }
 
 Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {

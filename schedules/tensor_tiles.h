@@ -29,8 +29,8 @@
 // Its instruction reads the factors itself, from shared memory: the rows of a block of the
 // reduction, each as long as the buffer's swizzle (program.h), one after the other (K-major). Or,
 // of 16 bits, 64 neighbouring rows or columns for each term of the block, term after term, swizzled
-// by these 128 bytes (MN-major); there are several such groups of columns where j is two loops,
-// of which the inner has 8 turns:
+// by these 128 bytes (MN-major), or all columns where these are 32 or 16; there are several groups
+// of 64 columns where j is two loops, of which the inner has 8 turns:
 //
 //   acc[..., h, i, j, e] += ... * b[..., i, k, j, c, e]
 //
@@ -66,8 +66,8 @@ inline constexpr int64_t lane_rows = 8, lane_columns = 4;  ///< how the lanes of
 inline constexpr int64_t tile_part = 2;
 /// Of a warpgroup's tile: the warps are 16 rows each, as those of a warp's tile.
 inline constexpr int64_t warpgroup_warps = 4, warpgroup_rows = 64, most_warpgroup_columns = 256;
-/// Neighbours of an MN-major factor.
-inline constexpr int64_t mn_group = 64, mn_swizzle = 128;
+/// Neighbours of an MN-major factor, at most.
+inline constexpr int64_t mn_group = 64;
 
 std::span<const TensorTile> tensor_tiles();
 /// Null where there is none of that name.
@@ -77,8 +77,8 @@ const TensorTile* find_tensor_tile(std::string_view name);
 bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a);
 /// Whether an instruction of a warpgroup has so many columns.
 bool has_columns(const TensorTile& tile, int64_t columns);
-/// Whether its factors may be MN-major.
-bool has_mn_major(const TensorTile& tile);
+/// Whether its factors may be MN-major, of so many neighbours.
+bool has_mn_major(const TensorTile& tile, int64_t neighbours);
 
 /// A tile's loops in a program, and what its factors are read from. Points into the program.
 struct TensorNest {

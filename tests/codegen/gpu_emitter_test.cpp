@@ -531,14 +531,15 @@ TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
   // those of 32 terms.
   const std::string second = text_of(mn_major(false, true));
   EXPECT_THAT(second, HasSubstr("tw_wgmma_m64n128k16_bf16_tb(&c_acc[0], tw_descriptor<64>(&a_c["));
-  EXPECT_THAT(second, HasSubstr("), tw_descriptor_mn<4096>(&b_c["));
+  EXPECT_THAT(second, HasSubstr("), tw_descriptor_mn<128, 4096>(&b_c["));
   EXPECT_THAT(second, HasSubstr("%64, %65, p, 1, 1, 0, 1;}"));
   const std::string first = text_of(mn_major(true, false));
-  EXPECT_THAT(first, HasSubstr("tw_wgmma_m64n128k16_bf16_ta(&c_acc[0], tw_descriptor_mn<0>(&a_c["));
+  EXPECT_THAT(first,
+              HasSubstr("tw_wgmma_m64n128k16_bf16_ta(&c_acc[0], tw_descriptor_mn<128, 0>(&a_c["));
   EXPECT_THAT(first, HasSubstr("), tw_descriptor<64>(&b_c["));
   EXPECT_THAT(first, HasSubstr("%64, %65, p, 1, 1, 1, 0;}"));
   const std::string both = text_of(mn_major(true, true));
-  EXPECT_THAT(both, HasSubstr("tw_wgmma_m64n128k16_bf16_tab(&c_acc[0], tw_descriptor_mn<0>("));
+  EXPECT_THAT(both, HasSubstr("tw_wgmma_m64n128k16_bf16_tab(&c_acc[0], tw_descriptor_mn<128, 0>("));
   EXPECT_THAT(both, HasSubstr("%64, %65, p, 1, 1, 1, 1;}"));
   EXPECT_THAT(both, HasSubstr("*(uint4*)&"));
 }
@@ -550,7 +551,7 @@ TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
       text_of(schedule.program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value());
   EXPECT_THAT(text, HasSubstr("tw_copy_async<16>(&a_c["));
   EXPECT_THAT(text, HasSubstr("tw_copy_async<16>(&b_c["));
-  EXPECT_THAT(text, HasSubstr("tw_descriptor_mn<8192>(&b_c["));
+  EXPECT_THAT(text, HasSubstr("tw_descriptor_mn<128, 8192>(&b_c["));
   EXPECT_THAT(text, Not(HasSubstr("tw_v.")));
 }
 
@@ -1001,17 +1002,19 @@ TEST(HostTwin, AnMnMajorFactorThatLiesElsewhereIsWrong) {
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16(")), "right");
   // Of both offsets one, or one in place of the other.
   const std::string leading = "(ULONG)(group_bytes / 16) << 16";
-  const std::string stride = "(ULONG)(8 * 128 / 16) << 32";
-  EXPECT_EQ(outcome(with(code.text, "tw_descriptor_mn<4096>(", "tw_descriptor_mn<2048>(")),
-            "wrong");
+  const std::string stride = "(ULONG)(8 * swizzle / 16) << 32";
+  EXPECT_EQ(
+      outcome(with(code.text, "tw_descriptor_mn<128, 4096>(", "tw_descriptor_mn<128, 2048>(")),
+      "wrong");
   EXPECT_EQ(outcome(with(code.text, in_cuda(leading), "0ull")), "wrong");
-  EXPECT_EQ(outcome(with(code.text, in_cuda(stride), in_cuda("(ULONG)(4 * 128 / 16) << 32"))),
+  EXPECT_EQ(outcome(with(code.text, in_cuda(stride), in_cuda("(ULONG)(4 * swizzle / 16) << 32"))),
             "wrong");
-  EXPECT_EQ(outcome(with(with(code.text, in_cuda(leading), in_cuda("(ULONG)(8 * 128 / 16) << 16")),
-                         in_cuda(stride), in_cuda("(ULONG)(group_bytes / 16) << 32"))),
-            "wrong");
+  EXPECT_EQ(
+      outcome(with(with(code.text, in_cuda(leading), in_cuda("(ULONG)(8 * swizzle / 16) << 16")),
+                   in_cuda(stride), in_cuda("(ULONG)(group_bytes / 16) << 32"))),
+      "wrong");
   // Another swizzle of the hardware, or none by those who store.
-  EXPECT_NE(outcome(with(code.text, in_cuda("(ULONG)1 << 62"), in_cuda("(ULONG)2 << 62"))),
+  EXPECT_NE(outcome(with(code.text, "tw_descriptor_mn<128, 4096>(", "tw_descriptor_mn<64, 4096>(")),
             "right");
   EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[(")), "wrong");
   EXPECT_EQ(outcome(with(code.text, "b_c[tw_swizzled<128, 2>(", "b_c[(")), "wrong");

@@ -280,9 +280,11 @@ TEST(GpuSpaceOfProducts, WarpgroupsReadBothOperandsAsTheyAreCopied) {
   EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 128, 1));
   EXPECT_TRUE(dense("m=256 n=256 k=256", Float16, 128, 2));
   EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 64, 1));
-  // A warpgroup has whole groups of 64, and so has the last block of several of them.
-  EXPECT_FALSE(dense("m=256 n=256 k=256", BFloat16, 64, 2));
-  EXPECT_FALSE(dense("m=256 n=256 k=256", BFloat16, 32, 1));
+  EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 64, 2));
+  EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 16, 1));
+  // The last block of several groups has whole ones.
+  EXPECT_TRUE(dense("m=256 n=288 k=256", BFloat16, 64, 2));
+  EXPECT_FALSE(dense("m=256 n=296 k=256", BFloat16, 64, 2));
   EXPECT_TRUE(dense("m=256 n=320 k=256", BFloat16, 128, 1));
   EXPECT_FALSE(dense("m=256 n=328 k=256", BFloat16, 128, 1));
   EXPECT_TRUE(dense("m=256 n=328 k=256", BFloat16, 64, 1));

@@ -93,7 +93,13 @@ inline std::vector<MnMajorProduct> mn_major_products() {
       {64, 256, 96, threads(3, blocks(64, 256, 1, 1, 2))},
       {70, 200, 90, threads(2, blocks(64, 128, 1, 2, 2))},
       {130, 100, 72, threads(3, blocks(128, 128, 2, 1, 1))},
+      {64, 64, 96, threads(2, blocks(64, 32, 1, 1, 4))},
+      {70, 72, 104, threads(3, blocks(64, 16, 1, 1, 1))},
+      {128, 104, 80, threads(2, blocks(64, 64, 1, 2, 2))},
       // By the copy engine.
+      {64, 72, 136, in_bulk(3, 1, blocks(64, 32, 1, 1, 2))},
+      {64, 96, 136, in_bulk(2, 1, blocks(64, 64, 1, 2, 4))},
+      {64, 72, 64, in_bulk(2, 0, blocks(64, 16, 1, 1, 1))},
       {128, 128, 128, in_bulk(2, 0, blocks(64, 64, 1, 1, 1))},
       {128, 128, 128, in_bulk(2, 1, blocks(128, 128, 2, 1, 4))},
       {256, 128, 256, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))},
