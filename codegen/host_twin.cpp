@@ -384,7 +384,8 @@ a.at(warp * 16 + h * 8 + lane / 4, k, Type::bytes));
 template <int columns, typename Type>
 static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned long long b,
                      bool transposes_a = false, bool transposes_b = false) {
-  tw_issue({tw_wgmma_run<columns, Type>, nullptr, {a, transposes_a}, {b, transposes_b}, false}, sums,
+  const tw_matrix rows = {a, transposes_a}, others = {b, transposes_b};
+  tw_issue({tw_wgmma_run<columns, Type>, nullptr, rows, others, false}, sums,
            columns / 2 * sizeof *sums);
 }
 
