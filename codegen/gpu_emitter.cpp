@@ -33,6 +33,7 @@ using schedules::Buffer;
 using schedules::BulkCopy;
 using schedules::Commit;
 using schedules::Expr;
+using schedules::FactorLayout;
 using schedules::If;
 using schedules::Loop;
 using schedules::LoopKind;
@@ -960,27 +961,37 @@ class CudaPrinter final : public KernelPrinter {
   /// The instruction, with the first of a thread's sums, and descriptors of what it reads:
   ///   tw_wgmma_m64n128k16_bf16(&acc[0], tw_descriptor<128>(&a[...]), tw_descriptor<128>(&b[...]));
   bool print_warpgroup(const TensorNest& nest, int indent) {
-    std::vector<Expr> sums = nest.sum->indices;
-    for (const Loop* loop : {nest.part, nest.columns, nest.column})
-      sums = dsl::substitute(sums, {{loop->variable, Expr(0)}});
-    line(indent, fmt::format("{}(&{}, {}, {});", warpgroup_function(nest),
-                             element(buffer(nest.sum->buffer), sums),
-                             descriptor(nest.by_row->tensor, first_of_rows(nest)),
-                             descriptor(nest.by_column->tensor, first_of_columns(nest))));
+    const Buffer& by_row = buffer(nest.by_row->tensor);
+    const Buffer& by_column = buffer(nest.by_column->tensor);
+    const FactorLayout a = layout_of_rows(nest, by_row), b = layout_of_columns(nest, by_column);
+    line(indent, fmt::format("{}(&{}, {}, {});", warpgroup_function(nest, a, b),
+                             element(buffer(nest.sum->buffer), first_of_sums(nest)),
+                             descriptor(by_row, a, first_of_rows(nest)),
+                             descriptor(by_column, b, first_of_columns(nest))));
     return true;
   }
 
-  /// "tw_wgmma_m64n128k16_bf16" of the tile "wgmma_m64k16_bf16".
-  static std::string warpgroup_function(const TensorNest& nest) {
+  /// "tw_wgmma_m64n128k16_bf16" of the tile "wgmma_m64k16_bf16"; then "_t" and which factors are
+  /// MN-major: "_ta", "_tb" or "_tab".
+  static std::string warpgroup_function(const TensorNest& nest, const FactorLayout& a,
+                                        const FactorLayout& b) {
     std::string name = fmt::format("tw_{}", nest.tile->name);
-    return name.insert(name.find('k'), fmt::format("n{}", schedules::columns_of(nest)));
+    name.insert(name.find('k'), fmt::format("n{}", schedules::columns_of(nest)));
+    if (a.is_mn_major || b.is_mn_major) name += "_t";
+    if (a.is_mn_major) name += "a";
+    if (b.is_mn_major) name += "b";
+    return name;
   }
 
   /// The hardware swizzles addresses itself.
-  std::string descriptor(const std::string& name, const std::vector<Expr>& first) {
-    Buffer dense = buffer(name);
+  std::string descriptor(const Buffer& b, const FactorLayout& layout,
+                         const std::vector<Expr>& first) {
+    Buffer dense = b;
     dense.swizzle = 0;
-    return fmt::format("tw_descriptor<{}>(&{})", buffer(name).swizzle, element(dense, first));
+    const std::string function =
+        layout.is_mn_major ? fmt::format("tw_descriptor_mn<{}, {}>", b.swizzle, layout.group_bytes)
+                           : fmt::format("tw_descriptor<{}>", b.swizzle);
+    return fmt::format("{}(&{})", function, element(dense, first));
   }
 
   /// Two registers of 32 bits. `indices` are of one element, by its number.

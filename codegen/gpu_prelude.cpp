@@ -369,9 +369,11 @@ constexpr Function tile_instructions[] = {
 )"},
 };
 
-// A matrix in shared memory, as instructions of a warpgroup take it: where it begins, the step
-// from eight of its rows to the next eight, both in 16 bytes, and how it is swizzled; the step
-// between columns of such eights has no meaning then (PTX ISA, "Matrix Descriptor Format").
+// A matrix in shared memory, as instructions of a warpgroup take it, in units of 16 bytes: where it
+// begins, in the bits from 16 on the leading, from 32 on the stride byte offset, and how it is
+// swizzled (PTX ISA, "Matrix Descriptor Format" and "Strides"). K-major, the second is the step
+// from eight rows to the next eight, and the first has no meaning. MN-major, the first is the step
+// from 64 neighbours to the next 64, and the second that from eight terms to the next eight.
 constexpr Function descriptor_functions[] = {
     {"tw_descriptor<", R"(template <int swizzle>
 INLINE ULONG tw_descriptor(const void* first) {
@@ -380,12 +382,19 @@ INLINE ULONG tw_descriptor(const void* first) {
          (ULONG)(8 * swizzle / 16) << 32 | mode << 62;
 }
 )"},
+    {"tw_descriptor_mn<", R"(template <int swizzle, int group_bytes>
+INLINE ULONG tw_descriptor_mn(const void* first) {
+  const ULONG mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+  return (tw_shared_address(first) & 0x3ffff) >> 4 | (ULONG)(group_bytes / 16) << 16 |
+         (ULONG)(8 * swizzle / 16) << 32 | mode << 62;
+}
+)"},
 };
 
 // That sums pass through the fence and the wait keeps the compiler from moving what makes or uses
 // them in between, where the registers are the instructions'.
 constexpr Function warpgroup_functions[] = {
-    {"tw_descriptor<", R"(INLINE ULONG tw_shared_address(const void* in) {
+    {"tw_descriptor", R"(INLINE ULONG tw_shared_address(const void* in) {
   return (ULONG)__cvta_generic_to_shared(in);
 }
 )"},
@@ -525,14 +534,22 @@ std::string functions_for(std::string_view body, std::span<const Function> funct
   return text;
 }
 
-/// The call `tw_wgmma_m64n128k16_bf16(sums, a, b)` of any number of columns. A lane's sums are its
-/// row's neighbours in pairs, then those of the row eight further down; the instruction has them
-/// pair by pair.
+/// The call `tw_wgmma_m64n128k16_bf16(sums, a, b)` of any number of columns, or that of factors
+/// which are MN-major, `tw_wgmma_m64n128k16_bf16_tb(sums, a, b)`. A lane's sums are its row's
+/// neighbours in pairs, then those of the row eight further down; the instruction has them pair by
+/// pair.
 std::string warpgroup_instruction(const std::string& name) {
   int columns = 0, depth = 0;
-  char type[8] = "";
-  TW_CHECK(std::sscanf(name.c_str(), "tw_wgmma_m64n%dk%d_%7s", &columns, &depth, type) == 3);
-  const std::string operand = type;
+  char type[16] = "";
+  TW_CHECK(std::sscanf(name.c_str(), "tw_wgmma_m64n%dk%d_%15s", &columns, &depth, type) == 3);
+  std::string operand = type, transposed;
+  if (const size_t at = operand.find("_t"); at != std::string::npos) {
+    transposed = operand.substr(at + 2);
+    operand.resize(at);
+  }
+  const auto is_transposed = [&](char factor) {
+    return transposed.find(factor) != std::string::npos;
+  };
   const bool is_integer = operand == "s8";
   const int count = columns / 2;
   std::vector<std::string> registers, sums;
@@ -541,8 +558,12 @@ std::string warpgroup_instruction(const std::string& name) {
     sums.push_back(fmt::format("\"+{}\"(d[{}])", is_integer ? "r" : "f",
                                i / 2 % 2 * count / 2 + i / 4 * 2 + i % 2));
   }
-  // Accumulates; factors are not negated, and of 16 bits not transposed.
-  const std::string_view flags = is_integer ? "p" : operand == "tf32" ? "p, 1, 1" : "p, 1, 1, 0, 0";
+  // Accumulates; factors are not negated, and of 16 bits transposed where they are MN-major.
+  const std::string flags =
+      is_integer ? "p"
+      : operand == "tf32"
+          ? "p, 1, 1"
+          : fmt::format("p, 1, 1, {:d}, {:d}", is_transposed('a'), is_transposed('b'));
   return fmt::format(R"(INLINE void {}({}* d, ULONG a, ULONG b) {{
   asm volatile(
       "{{.reg .pred p; setp.eq.u32 p, 0, 0; "

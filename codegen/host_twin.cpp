@@ -211,12 +211,23 @@ static const unsigned char tw_nothing[16] = {};
 
 struct tw_matrix {
   unsigned long long bits;
-  // `bytes` of a row from `byte` on, which lie next to each other.
-  const unsigned char* at(unsigned row, unsigned byte, unsigned bytes) const {
-    const unsigned start = (bits & 0x3fff) << 4, eight_rows = (bits >> 32 & 0x3fff) << 4;
+  bool is_transposed;  // MN-major
+  // A row's, or column's, term of so many bytes.
+  const unsigned char* at(unsigned row, unsigned term, unsigned bytes) const {
+    const unsigned start = (bits & 0x3fff) << 4;
+    const unsigned leading = (bits >> 16 & 0x3fff) << 4, stride = (bits >> 32 & 0x3fff) << 4;
     const unsigned mode = bits >> 62, swizzle = mode == 1 ? 128 : mode == 2 ? 64 : 32;
     unsigned char* const window = tw_window[bits & 0x3fff];
-    unsigned a = start + row / 8 * eight_rows + row % 8 * swizzle + byte;
+    // Eight lines as long as the swizzle are an atom. Lines are rows, and stride is the step to the
+    // next eight; or terms of as many rows as a line has room for, and of the next rows leading is
+    // the step.
+    const unsigned neighbours = swizzle / bytes;
+    unsigned a = start;
+    if (is_transposed)
+      a += row / neighbours * leading + row % neighbours * bytes + term / 8 * stride +
+           term % 8 * swizzle;
+    else
+      a += row / 8 * stride + row % 8 * swizzle + term * bytes;
     a ^= (a >> 7 & (swizzle / 16 - 1)) << 4;
     const unsigned char* const p = window + a;
     const bool is_fixed = p >= tw_shared_begin() && p + bytes <= tw_shared_end();
@@ -360,19 +371,21 @@ static void tw_wgmma_run(void* sums, tw_matrix a, tw_matrix b, unsigned thread) 
   for (unsigned h = 0; h < 2; ++h)
     for (unsigned k = 0; k < terms; ++k)
       rows[h][k] = Type::element(
-          a.at(warp * 16 + h * 8 + lane / 4, k * Type::bytes, Type::bytes));
+a.at(warp * 16 + h * 8 + lane / 4, k, Type::bytes));
   for (unsigned j = 0; j < pairs; ++j)
     for (unsigned e = 0; e < 2; ++e)
       for (unsigned k = 0; k < terms; ++k) {
         const auto term =
-            Type::element(b.at(j * 8 + lane % 4 * 2 + e, k * Type::bytes, Type::bytes));
+            Type::element(b.at(j * 8 + lane % 4 * 2 + e, k, Type::bytes));
         for (unsigned h = 0; h < 2; ++h)
           tw_add(d[h * 2 * pairs + j * 2 + e], rows[h][k] * term);
       }
 }
 template <int columns, typename Type>
-static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned long long b) {
-  tw_issue({tw_wgmma_run<columns, Type>, nullptr, {a}, {b}, false}, sums,
+static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned long long b,
+                     bool transposes_a = false, bool transposes_b = false) {
+  const tw_matrix rows = {a, transposes_a}, others = {b, transposes_b};
+  tw_issue({tw_wgmma_run<columns, Type>, nullptr, rows, others, false}, sums,
            columns / 2 * sizeof *sums);
 }
 
@@ -798,7 +811,7 @@ struct HostTwin::Module {
 
 namespace {
 
-/// One a type and number of columns.
+/// One a type and number of columns, and of 16 bits one for each factor that is MN-major, and both.
 std::string warpgroup_functions() {
   std::string text;
   for (const auto& [type, sum] : {std::pair("f16", "float"), std::pair("bf16", "float"),
@@ -807,10 +820,14 @@ std::string warpgroup_functions() {
                       : std::string_view(type) == "tf32" ? 8
                                                          : 16;
     for (int columns = 16; columns <= 256; columns += 8)
-      text += fmt::format(
-          "static inline void tw_wgmma_m64n{0}k{1}_{2}({3}* d, unsigned long long a, unsigned long "
-          "long b) {{ tw_wgmma<{0}, tw_{2}>(d, a, b); }}\n",
-          columns, terms, type, sum);
+      for (const auto& [suffix, flags] :
+           {std::pair("", "false, false"), std::pair("_ta", "true, false"),
+            std::pair("_tb", "false, true"), std::pair("_tab", "true, true")})
+        if (terms == 16 || *suffix == '\0')
+          text += fmt::format(
+              "static inline void tw_wgmma_m64n{0}k{1}_{2}{4}({3}* d, unsigned long long a, "
+              "unsigned long long b) {{ tw_wgmma<{0}, tw_{2}>(d, a, b, {5}); }}\n",
+              columns, terms, type, sum, suffix, flags);
   }
   return text;
 }

@@ -40,7 +40,32 @@ class LaneIndex {
     return without_lane(schedules::to_affine(linear)) ? std::optional(result) : std::nullopt;
   }
 
+  /// The same, lane by lane: dimensions may take a lane apart, as [..., lane / 2, lane % 2].
+  std::optional<std::vector<Expr>> first_of_each(const VectorBuffer& b,
+                                                 const std::vector<Expr>& indices) const {
+    const auto of_lane = [&](int64_t i) { return dsl::substitute(indices, {{lane, Expr(i)}}); };
+    const Affine begin = linear(b, of_lane(0));
+    if (divisor(schedules::to_expr(begin)) % lanes_ != 0) return std::nullopt;
+    for (int64_t i = 1; i < lanes_; ++i) {
+      Affine distance = linear(b, of_lane(i));
+      distance.add(begin, -1);
+      if (!distance.is_constant() || distance.constant != i) return std::nullopt;
+    }
+    return of_lane(0);
+  }
+
  private:
+  static Affine linear(const VectorBuffer& b, const std::vector<Expr>& indices) {
+    Affine sum;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (std::ranges::count(b.dropped, d) != 0) continue;
+      Affine next = schedules::to_affine(indices[d]);
+      next.add(sum, b.buffer.extents[d]);
+      sum = std::move(next);
+    }
+    return sum;
+  }
+
   /// affine - lane, if that is a multiple of the lanes.
   std::optional<Expr> without_lane(Affine affine) const {
     if (affine.coefficient(dsl::var(lane)) != 1) return std::nullopt;
@@ -107,8 +132,10 @@ std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_
   const Expr start = needs_loop ? dsl::var(loop.variable) : Expr(begin);
   const LaneIndex index(lanes, needs_loop ? loop.variable : "");
   const auto first = [&](const std::string& name, const std::vector<Expr>& indices) {
-    return index.first(buffer(name),
-                       dsl::substitute(indices, {{loop.variable, start + dsl::var(lane)}}));
+    const std::vector<Expr> of_lanes =
+        dsl::substitute(indices, {{loop.variable, start + dsl::var(lane)}});
+    const auto all = index.first(buffer(name), of_lanes);
+    return all ? all : index.first_of_each(buffer(name), of_lanes);
   };
   const auto to = first(assign.buffer, assign.indices);
   if (!to) return std::nullopt;

@@ -117,6 +117,21 @@ const TensorTile* tile_of(const StagePlan& plan, const Stage& stage, const Targe
   return knob == 0 ? nullptr : tiles_for(plan, stage, target)[static_cast<size_t>(knob) - 1];
 }
 
+/// Whether neighbours in memory are terms of one sum.
+bool reduces_along_memory(const Stage& stage, const Expr& factor) {
+  const auto uses_any = [](const Expr& index, const std::vector<Axis>& axes) {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](const Axis& axis) { return dsl::uses_var(index, axis.name); });
+  };
+  bool along = false;
+  for_each_read(factor, [&](const dsl::Read& read) {
+    if (read.indices.empty()) return;
+    const Expr& last = read.indices.back();
+    along |= uses_any(last, stage.reduction) && !uses_any(last, stage.axes);
+  });
+  return along;
+}
+
 // ---- bulk copies ----------------------------------------------------------------------------
 
 constexpr std::pair<std::string_view, size_t> operands[] = {{"rows", 0}, {"columns", 1}};
@@ -145,6 +160,13 @@ int64_t barrier_bytes(const StagePlan& plan, const Knobs& knobs, const Point& po
   return 0;
 }
 
+/// Neighbours across the reduction in shared memory, of what a warpgroup has of a block; 0 where
+/// its instruction cannot read it so.
+int64_t mn_neighbours(const TensorTile& tile, int64_t block, int64_t warps, bool are_rows) {
+  const int64_t own = block / warps, neighbours = are_rows ? mn_group : std::min(own, mn_group);
+  return has_mn_major(tile, neighbours) && own % neighbours == 0 ? neighbours : 0;
+}
+
 /// Whether those that are copied in bulk are boxes, and no other knob of their copies says
 /// anything.
 bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const TensorTile* tile,
@@ -162,13 +184,22 @@ bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const
     const int64_t row_bytes = value("block.", name) * size;
     const int64_t kblock = tile ? value("tiles") * tile->depth : value("kblock");
     if (neighbours == BoxNeighbours::Rows) {
-      if (tile && tile->is_of_warpgroup) return false;
+      if (tile && tile->is_of_warpgroup) {
+        // Groups of a block are a dimension, and the last must be whole.
+        const int64_t block = value("block.", name);
+        const Loops& axes = operand == 0 ? plan.product.rows : plan.product.columns;
+        const bool are_rows = (operand == 1) == rows_are_last(plan, stage);
+        const int64_t neighbours = mn_neighbours(*tile, block, value("warps.", name), are_rows);
+        if (neighbours == 0) return false;
+        if (block > neighbours && extent_of(stage, axes) % neighbours != 0) return false;
+      }
       if (row_bytes % 16 != 0 || kblock * row_bytes % box_alignment != 0) return false;
     } else {
-      // The tiles of a block are a dimension, and what is left over must be whole ones.
+      // The tiles of a block are a dimension, and what is left over must be whole ones; those of
+      // warpgroups are next to each other.
       const int64_t length = extent_of(stage, names_of(stage.reduction));
       if (neighbours == BoxNeighbours::None || !tile) return false;
-      if (value("tiles") > 1 && length % tile->depth != 0) return false;
+      if (value("tiles") > 1 && !tile->is_of_warpgroup && length % tile->depth != 0) return false;
     }
   }
   return true;
@@ -504,11 +535,13 @@ class Product {
 struct TiledDimension {
   std::string block;   ///< outside of the block's tile
   Loops warps, tiles;  ///< a loop or none each
+  Loops groups;        ///< of columns of a warpgroup's tile, or none
   Loops inside;        ///< of a warpgroup's tile: its warps, or eights of columns
   std::string lane;    ///< of 8 in a column, or of 4 in a row
   std::string part;    ///< of a lane: the loop of 2
 
-  Loops outside() const { return concat({warps, tiles, inside}); }
+  Loops beyond() const { return concat({warps, tiles, groups}); }
+  Loops outside() const { return concat({beyond(), inside}); }
 };
 
 class TensorProduct {
@@ -538,20 +571,29 @@ class TensorProduct {
                                                    outer.tiles,
                                                    inner.tiles,
                                                    {outer.part},
+                                                   inner.groups,
                                                    inner.inside,
                                                    {inner.part, depth_}})});
     c_.schedule.add(CacheWrite{product_.name, blocks.back()});
     // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
     const Loops outer_row = {outer.part, outer.lane}, inner_row = {inner.lane, inner.part};
-    const std::string first = cache(outer_at, names[outer_at], outer.outside(), outer_row);
-    const std::string second = cache(inner_at, names[inner_at], inner.outside(), inner_row);
+    const std::string first = cache(outer_at, names[outer_at], outer, outer_row);
+    const std::string second = cache(inner_at, names[inner_at], inner, inner_row);
     for (const std::string& loop : blocks) c_.schedule.add(Parallel{product_.name, loop});
     for (const std::string& loop : threads) c_.schedule.add(Bind{product_.name, loop});
     for (const std::string& loop : concat({unrolled_, outer.tiles, inner.tiles}))
       c_.schedule.add(Unroll{product_.name, loop});
     c_.schedule.add(Tensorize{product_.name, outer.part, std::string(tile_.name)});
-    copy(names[outer_at], first, concat({outer.outside(), {outer.part}}), {outer.lane});
-    copy(names[inner_at], second, inner.outside(), inner_row);
+    if (is_mn_major(names[outer_at])) {
+      copy_neighbours(names[outer_at], first, outer, outer_row);
+    } else {
+      copy(names[outer_at], first, concat({outer.outside(), {outer.part}}), {outer.lane});
+    }
+    if (is_mn_major(names[inner_at])) {
+      copy_neighbours(names[inner_at], second, inner, inner_row);
+    } else {
+      copy(names[inner_at], second, inner.outside(), inner_row);
+    }
     for (const std::string& operand : {first, second}) pipeline(c_, plan_, operand);
     if (copies_in_bulk(c_, plan_, names[outer_at])) c_.schedule.add(Bulk{first});
     if (copies_in_bulk(c_, plan_, names[inner_at])) c_.schedule.add(Bulk{second});
@@ -587,6 +629,9 @@ class TensorProduct {
     std::string loop;
     const bool is_wide = tile_.is_of_warpgroup;
     TiledDimension d = tile(name, axes, is_wide ? most_warpgroup_columns : tile_columns, loop);
+    const int64_t columns = c_.value(plan_, "block." + name) / c_.value(plan_, "warps." + name);
+    if (is_mn_major(name) && columns > mn_group)
+      d.groups = {split_off(c_, product_.name, loop, mn_group)};
     if (is_wide) d.inside = {split_off(c_, product_.name, loop, tile_columns)};
     d.lane = split_off(c_, product_.name, loop, tile_part);
     d.part = loop;
@@ -602,26 +647,63 @@ class TensorProduct {
     depth_ = loop;
   }
 
-  /// A warpgroup's instruction reads rows, of a block of the reduction, which are swizzled.
-  std::string cache(size_t operand, const std::string& name, const Loops& outside,
+  /// A warpgroup's instruction reads rows, of a block of the reduction, which are swizzled, or for
+  /// each term of it groups of neighbouring rows.
+  std::string cache(size_t operand, const std::string& name, const TiledDimension& d,
                     const Loops& row) {
-    const bool is_wide = tile_.is_of_warpgroup;
-    const Loops rows = concat({outside, row});
-    const Loops loops = is_wide                     ? concat({rows, steps_, {depth_}})
+    const bool is_wide = tile_.is_of_warpgroup, is_mn = is_mn_major(name);
+    const Loops rows = concat({d.outside(), row});
+    const Loops loops = is_mn     ? concat({d.beyond(), steps_, {depth_}, d.inside, row})
+                        : is_wide ? concat({rows, steps_, {depth_}})
                         : keeps_rows(operand, name) ? concat({steps_, {depth_}, rows})
                                                     : concat({steps_, rows, {depth_}});
     const std::string stage = cache_operand(
         c_, {product_.name, static_cast<int64_t>(operand) + 1, outside_.back(), loops});
     if (is_wide && !stage.empty())
-      c_.schedule.add(
-          Swizzle{stage, c_.value(plan_, "tiles") * tile_.depth * size_bytes(tile_.operand)});
+      c_.schedule.add(Swizzle{
+          stage, is_mn ? neighbours_of(name) * size_bytes(tile_.operand)
+                       : c_.value(plan_, "tiles") * tile_.depth * size_bytes(tile_.operand)});
     return stage;
+  }
+
+  int64_t neighbours_of(const std::string& name) {
+    const bool are_rows = (name == "columns") == rows_are_last(plan_, product_.stage);
+    return mn_neighbours(tile_, c_.value(plan_, "block." + name), c_.value(plan_, "warps." + name),
+                         are_rows);
+  }
+
+  /// Whether the neighbours of an operand stay neighbours in what a warpgroup's instruction reads:
+  /// rows, that are contiguous in memory and copied several at once.
+  bool is_mn_major(const std::string& name) {
+    if (neighbours_of(name) == 0) return false;
+    const size_t operand = name == "rows" ? 0 : 1;
+    if (copies_in_bulk(c_, plan_, name)) return keeps_rows(operand, name);
+    const Stage& stage = c_.plan().stage(plan_);
+    return c_.value(plan_, "copy." + name) == 2 &&
+           !reduces_along_memory(stage, operands_of(stage)[operand]);
   }
 
   /// What the engine copies keeps its order: rows may be neighbours.
   bool keeps_rows(size_t operand, const std::string& name) {
     return copies_in_bulk(c_, plan_, name) &&
            box_neighbours(c_.plan(), plan_, operand) == BoxNeighbours::Rows;
+  }
+
+  /// A box of groups by terms by neighbours; or all threads of the block copy 16 bytes of these
+  /// each.
+  void copy_neighbours(const std::string& name, const std::string& stage, const TiledDimension& d,
+                       const Loops& row) {
+    if (stage.empty()) return;
+    const Loops groups = d.beyond();
+    std::string neighbours = fuse_all(c_, stage, concat({d.inside, row}));
+    if (copies_in_bulk(c_, plan_, name)) {
+      if (!groups.empty()) fuse_all(c_, stage, groups);
+      fuse_all(c_, stage, concat({steps_, {depth_}}));
+      return;
+    }
+    const std::string pieces = split_off(c_, stage, neighbours, 16 / size_bytes(tile_.operand));
+    share_copy(c_, stage, concat({groups, steps_, {depth_, pieces}}), {neighbours},
+               threads_ * lane_rows * lane_columns, most_guarded_copies);
   }
 
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
@@ -896,21 +978,6 @@ double idleness(const ComputePlan& plan, const StagePlan& stage, const Knobs& kn
     blocks *= static_cast<double>(blocks_along(name, definition, stage, knobs, point));
   const double idle = std::max(0.0, std::log2(plan.target.cores / blocks));
   return 2 * idle + (split > 1 ? 1 + 0.5 * std::log2(split) : 0);
-}
-
-/// Whether neighbours in memory are terms of one sum.
-bool reduces_along_memory(const Stage& stage, const Expr& factor) {
-  const auto uses_any = [](const Expr& index, const std::vector<Axis>& axes) {
-    return std::any_of(axes.begin(), axes.end(),
-                       [&](const Axis& axis) { return dsl::uses_var(index, axis.name); });
-  };
-  bool along = false;
-  for_each_read(factor, [&](const dsl::Read& read) {
-    if (read.indices.empty()) return;
-    const Expr& last = read.indices.back();
-    along |= uses_any(last, stage.reduction) && !uses_any(last, stage.axes);
-  });
-  return along;
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -53,6 +52,24 @@ bool uses(const std::vector<Expr>& indices, const std::string& variable) {
 }
 
 int64_t turns(const Loop& loop) { return *dsl::as_int(loop.end); }
+
+/// The loops over columns, outermost first.
+std::vector<const Loop*> column_loops(const TensorNest& nest) {
+  if (!nest.columns) return {nest.column};
+  if (!nest.groups) return {nest.columns, nest.column};
+  return {nest.groups, nest.columns, nest.column};
+}
+
+/// In elements.
+Affine address(const Buffer& b, const std::vector<Expr>& indices) {
+  Affine at;
+  int64_t stride = 1;
+  for (size_t d = indices.size(); d > 0; --d) {
+    at.add(to_affine(indices[d - 1]), stride);
+    stride *= b.extents[d - 1];
+  }
+  return at;
+}
 
 bool is_variable_of(const Expr& index, const Loop& loop) {
   const dsl::Var* v = index.as<dsl::Var>();
@@ -157,7 +174,8 @@ class TileChecker {
   Status check_warpgroup(const TensorNest& nest, const Stmt& stmt) const {
     const Buffer& sums = *buffers_.at(nest.sum->buffer);
     const std::vector<Expr>& at = nest.sum->indices;
-    const std::array<const Loop*, 3> inner = {nest.part, nest.columns, nest.column};
+    std::vector<const Loop*> inner = column_loops(nest);
+    inner.insert(inner.begin(), nest.part);
     bool is_dense = at.size() >= inner.size();
     for (size_t i = 0; is_dense && i < at.size(); ++i) {
       const size_t left = at.size() - i;
@@ -184,11 +202,11 @@ class TileChecker {
     TW_RETURN_IF_ERROR(check_rows(
         nest, *nest.by_row,
         {{nest.warp, tile_rows}, {nest.part->variable, lane_rows}, {nest.lane_row, 1}}, stmt));
-    return check_rows(nest, *nest.by_column,
-                      {{nest.columns->variable, tile_columns},
-                       {nest.lane_column, tile_part},
-                       {nest.column->variable, 1}},
-                      stmt);
+    std::vector<RowLoop> columns = {{nest.columns->variable, tile_columns},
+                                    {nest.lane_column, tile_part},
+                                    {nest.column->variable, 1}};
+    if (nest.groups) columns.push_back({nest.groups->variable, mn_group});
+    return check_rows(nest, *nest.by_column, columns, stmt);
   }
 
   struct RowLoop {
@@ -197,7 +215,8 @@ class TileChecker {
   };
 
   /// Rows as long as the swizzle lie one after the other, from where it begins anew; a tile's terms
-  /// are some of a row's.
+  /// are some of a row's. Or a row is 64 neighbours of one term, and a tile has as many rows as
+  /// terms, and groups of them a constant apart.
   Status check_rows(const TensorNest& nest, const dsl::Read& factor,
                     const std::vector<RowLoop>& loops, const Stmt& stmt) const {
     const auto found = buffers_.find(factor.tensor);
@@ -210,47 +229,59 @@ class TileChecker {
     if (!b || b->scope != Scope::Shared) return wrong("cache_operand outside of the threads");
     if (b->swizzle == 0) return wrong("swizzle it by the bytes of a row");
     const int64_t row = b->swizzle / size_bytes(b->type), depth = nest.tile->depth;
+    const int64_t period = b->swizzle_period() / size_bytes(b->type);
     Affine at = address(*b, factor.indices);
+    const bool is_mn_major = at.coefficient(dsl::var(nest.depth->variable)) == row;
+    if (is_mn_major && !has_mn_major(*nest.tile, row))
+      return wrong(
+          fmt::format("neighbours are terms of '{}', but for 16 bits", nest.depth->variable));
     const auto takes = [&](const std::string& variable, int64_t step) {
       const int64_t coefficient = at.coefficient(dsl::var(variable));
       at.add(dsl::var(variable), -coefficient);
       return coefficient == step;
     };
-    bool is_plain = takes(nest.depth->variable, 1);
-    for (const RowLoop& loop : loops) is_plain = takes(loop.variable, loop.rows * row) && is_plain;
+    bool is_plain = takes(nest.depth->variable, is_mn_major ? row : 1);
+    for (const RowLoop& loop : loops) {
+      if (is_mn_major && loop.rows == mn_group) {
+        const int64_t apart = at.coefficient(dsl::var(loop.variable));
+        is_plain = apart > 0 && apart % period == 0 && takes(loop.variable, apart) && is_plain;
+      } else {
+        is_plain = takes(loop.variable, is_mn_major ? loop.rows : loop.rows * row) && is_plain;
+      }
+    }
+    // One row of neighbours, or groups of the longest.
+    const bool is_by_row = &factor == nest.by_row;
+    const int64_t neighbours = is_by_row ? warpgroup_rows : turns(*nest.columns) * tile_columns;
+    if (is_mn_major && neighbours != row) is_plain = false;
+    const int64_t wanted = has_mn_major(*nest.tile, neighbours) ? neighbours : mn_group;
+    if (!is_plain && is_mn_major)
+      return wrong(
+          fmt::format("rows of {} neighbours for each '{}', one after the other, swizzled "
+                      "by their {} bytes",
+                      wanted, nest.depth->variable, wanted * size_bytes(b->type)));
     if (!is_plain)
       return wrong(fmt::format("rows of {} elements, one after the other, with '{}' innermost", row,
                                nest.depth->variable));
     // Before the tile: whole periods, and terms of the same rows.
-    const int64_t period = b->swizzle_period() / size_bytes(b->type);
     int64_t terms = at.constant % period;
-    bool is_aligned = at.constant >= 0 && terms % depth == 0;
+    bool is_aligned = at.constant >= 0 && terms % depth == 0 && !(is_mn_major && terms > 0);
+    std::vector<const Loop*> own = column_loops(nest);
+    own.insert(own.end(), {nest.part, nest.depth});
     for (const Affine::Term& term : at.terms) {
-      for (const Loop* l : {nest.part, nest.columns, nest.column, nest.depth})
-        is_aligned = is_aligned && !dsl::uses_var(term.atom, l->variable);
+      for (const Loop* l : own) is_aligned = is_aligned && !dsl::uses_var(term.atom, l->variable);
       for (const std::string& lane : {nest.warp, nest.lane_row, nest.lane_column})
         is_aligned = is_aligned && !dsl::uses_var(term.atom, lane);
       if (term.coefficient % period == 0) continue;
       const dsl::Var* v = term.atom.as<dsl::Var>();
       const auto last = v ? last_.find(v->name) : last_.end();
-      is_aligned = is_aligned && last != last_.end() && last->second != unknown &&
+      is_aligned = is_aligned && !is_mn_major && last != last_.end() && last->second != unknown &&
                    term.coefficient > 0 && term.coefficient % depth == 0;
       if (is_aligned) terms += term.coefficient * last->second;
     }
-    if (!is_aligned || terms + depth > row)
+    if (!is_aligned || (!is_mn_major && terms + depth > row))
       return wrong(fmt::format("a tile begins at a multiple of {} rows, and of {} terms in them",
                                lane_rows, depth));
     return {};
-  }
-
-  static Affine address(const Buffer& b, const std::vector<Expr>& indices) {
-    Affine at;
-    int64_t stride = 1;
-    for (size_t d = indices.size(); d > 0; --d) {
-      at.add(to_affine(indices[d - 1]), stride);
-      stride *= b.extents[d - 1];
-    }
-    return at;
   }
 
   /// Other lanes take part in what this one reads.
@@ -327,21 +358,40 @@ bool has_columns(const TensorTile& tile, int64_t columns) {
   return columns > tile_columns && columns <= most_warpgroup_columns && columns % step == 0;
 }
 
+bool has_mn_major(const TensorTile& tile, int64_t neighbours) {
+  return tile.is_of_warpgroup && size_bytes(tile.operand) == 2 &&
+         (neighbours == 16 || neighbours == 32 || neighbours == mn_group);
+}
+
 Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   const TensorTile& tile = *loop.tile;
   const Stmt whole{loop};
-  const Loop* columns = tile.is_of_warpgroup ? only_loop(*loop.body) : nullptr;
-  const Loop* column = !tile.is_of_warpgroup ? only_loop(*loop.body)
-                       : columns             ? only_loop(*columns->body)
-                                             : nullptr;
-  const Loop* depth = column ? only_loop(*column->body) : nullptr;
+  std::vector<const Loop*> inner;
+  for (const Loop* l = only_loop(*loop.body); l; l = only_loop(*l->body)) inner.push_back(l);
+  const bool has_groups = tile.is_of_warpgroup && inner.size() == 4;
+  const bool is_whole = has_groups || inner.size() == (tile.is_of_warpgroup ? 3 : 2);
+  const Loop* depth = is_whole ? inner.back() : nullptr;
+  const Loop* column = is_whole ? inner[inner.size() - 2] : nullptr;
+  const Loop* columns = is_whole && tile.is_of_warpgroup ? inner[inner.size() - 3] : nullptr;
+  const Loop* groups = has_groups ? inner.front() : nullptr;
   if (!runs_to(&loop, tile_part) || !runs_to(column, tile_part) || !runs_to(depth, tile.depth))
     return illegal(
         fmt::format("{} is loops of {}, {}{} and {} inside each other", tile.name, tile_part,
                     tile.is_of_warpgroup ? "columns / 8, " : "", tile_part, tile.depth),
         whole);
-  if (columns && (columns->kind != LoopKind::Tensor || !dsl::is_int(columns->begin, 0) ||
-                  !dsl::as_int(columns->end) || !has_columns(tile, turns(*columns) * tile_columns)))
+  const auto has_turns = [](const Loop& l) {
+    return l.kind == LoopKind::Tensor && dsl::is_int(l.begin, 0) && dsl::as_int(l.end);
+  };
+  if (groups && (!runs_to(columns, mn_group / tile_columns) || !has_turns(*groups) ||
+                 !has_columns(tile, turns(*groups) * mn_group)))
+    return illegal(fmt::format("{0} has groups of {1} columns, up to {2}: '{3}' of {4} turns in "
+                               "'{5}', not {6} in {7}",
+                               tile.name, mn_group, most_warpgroup_columns, columns->variable,
+                               mn_group / tile_columns, groups->variable,
+                               dsl::to_string(columns->end), dsl::to_string(groups->end)),
+                   whole);
+  if (columns && !groups &&
+      (!has_turns(*columns) || !has_columns(tile, turns(*columns) * tile_columns)))
     return illegal(no_such_columns(tile, *columns), whole);
   const Assign* sum = depth->body->size() == 1 ? depth->body->front().as<Assign>() : nullptr;
   const dsl::Binary* product = sum ? sum->value.as<dsl::Binary>() : nullptr;
@@ -377,10 +427,12 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
                   threads.loops[count - 2]->variable,
                   threads.loops[count - 1]->variable,
                   columns,
-                  columns ? threads.loops[count - 3]->variable : ""};
+                  columns ? threads.loops[count - 3]->variable : "",
+                  groups};
   const auto is_by_row = [&](const dsl::Read& read) {
     return !uses(read.indices, column->variable) && !uses(read.indices, nest.lane_column) &&
-           !(columns && uses(read.indices, columns->variable));
+           !(columns && uses(read.indices, columns->variable)) &&
+           !(groups && uses(read.indices, groups->variable));
   };
   const auto is_by_column = [&](const dsl::Read& read) {
     return !uses(read.indices, loop.variable) && !uses(read.indices, nest.lane_row) &&
@@ -399,7 +451,8 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
 int64_t rows_of(const TensorNest& nest) { return nest.columns ? warpgroup_rows : tile_rows; }
 
 int64_t columns_of(const TensorNest& nest) {
-  return nest.columns ? turns(*nest.columns) * tile_columns : tile_columns;
+  const int64_t groups = nest.groups ? turns(*nest.groups) : 1;
+  return nest.columns ? groups * turns(*nest.columns) * tile_columns : tile_columns;
 }
 
 int64_t lane_elements(const TensorTile& tile) { return tile.depth / lane_columns; }
@@ -428,10 +481,27 @@ std::vector<Expr> first_of_rows(const TensorNest& nest) {
 }
 
 std::vector<Expr> first_of_columns(const TensorNest& nest) {
-  return dsl::substitute(nest.by_column->indices, {{nest.columns->variable, Expr(0)},
-                                                   {nest.lane_column, Expr(0)},
-                                                   {nest.column->variable, Expr(0)},
-                                                   {nest.depth->variable, Expr(0)}});
+  dsl::Substitution first = {{nest.lane_column, Expr(0)}, {nest.depth->variable, Expr(0)}};
+  for (const Loop* loop : column_loops(nest)) first[loop->variable] = Expr(0);
+  return dsl::substitute(nest.by_column->indices, first);
+}
+
+std::vector<Expr> first_of_sums(const TensorNest& nest) {
+  dsl::Substitution first = {{nest.part->variable, Expr(0)}};
+  for (const Loop* loop : column_loops(nest)) first[loop->variable] = Expr(0);
+  return dsl::substitute(nest.sum->indices, first);
+}
+
+FactorLayout layout_of_rows(const TensorNest& nest, const Buffer& buffer) {
+  const Affine at = address(buffer, nest.by_row->indices);
+  return {at.coefficient(dsl::var(nest.depth->variable)) != 1, 0};
+}
+
+FactorLayout layout_of_columns(const TensorNest& nest, const Buffer& buffer) {
+  const Affine at = address(buffer, nest.by_column->indices);
+  if (at.coefficient(dsl::var(nest.depth->variable)) == 1) return {};
+  const int64_t apart = nest.groups ? at.coefficient(dsl::var(nest.groups->variable)) : 0;
+  return {true, apart * size_bytes(buffer.type)};
 }
 
 Status check_tensor_tiles(const Phase& phase, const Limits& limits) {

@@ -27,8 +27,14 @@
 //                 acc[..., h, j, e] += a[..., w, h, r, ..., k] * b[..., j, c, e, ..., k]
 //
 // Its instruction reads the factors itself, from shared memory: the rows of a block of the
-// reduction, each as long as the buffer's swizzle (program.h), one after the other. Pure functions
-// and plain values; thread-safe.
+// reduction, each as long as the buffer's swizzle (program.h), one after the other (K-major). Or,
+// of 16 bits, 64 neighbouring rows or columns for each term of the block, term after term, swizzled
+// by these 128 bytes (MN-major), or all columns where these are 32 or 16; there are several groups
+// of 64 columns where j is two loops, of which the inner has 8 turns:
+//
+//   acc[..., h, i, j, e] += ... * b[..., i, k, j, c, e]
+//
+// Pure functions and plain values; thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -60,6 +66,8 @@ inline constexpr int64_t lane_rows = 8, lane_columns = 4;  ///< how the lanes of
 inline constexpr int64_t tile_part = 2;
 /// Of a warpgroup's tile: the warps are 16 rows each, as those of a warp's tile.
 inline constexpr int64_t warpgroup_warps = 4, warpgroup_rows = 64, most_warpgroup_columns = 256;
+/// Neighbours of an MN-major factor, at most.
+inline constexpr int64_t mn_group = 64;
 
 std::span<const TensorTile> tensor_tiles();
 /// Null where there is none of that name.
@@ -69,6 +77,8 @@ const TensorTile* find_tensor_tile(std::string_view name);
 bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a);
 /// Whether an instruction of a warpgroup has so many columns.
 bool has_columns(const TensorTile& tile, int64_t columns);
+/// Whether its factors may be MN-major, of so many neighbours.
+bool has_mn_major(const TensorTile& tile, int64_t neighbours);
 
 /// A tile's loops in a program, and what its factors are read from. Points into the program.
 struct TensorNest {
@@ -79,6 +89,7 @@ struct TensorNest {
   std::string lane_row, lane_column;    ///< the loops r and c
   const Loop* columns = nullptr;        ///< j, of a warpgroup's tile
   std::string warp;                     ///< w, of a warpgroup's tile
+  const Loop* groups = nullptr;         ///< i, where j has one around it
 };
 /// Rows and columns of the tile.
 int64_t rows_of(const TensorNest& nest);
@@ -98,6 +109,16 @@ std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i);
 /// Where the first element of a warpgroup's factor is, of its first row or column and term.
 std::vector<Expr> first_of_rows(const TensorNest& nest);
 std::vector<Expr> first_of_columns(const TensorNest& nest);
+/// And of a thread's sums.
+std::vector<Expr> first_of_sums(const TensorNest& nest);
+
+/// How a warpgroup's factor lies in its buffer.
+struct FactorLayout {
+  bool is_mn_major = false;
+  int64_t group_bytes = 0;  ///< then, from a group of 64 to the next; 0 where there is one
+};
+FactorLayout layout_of_rows(const TensorNest& nest, const Buffer& buffer);
+FactorLayout layout_of_columns(const TensorNest& nest, const Buffer& buffer);
 
 /// Every tile of the phase is whole, its factors are not a thread's own and stay what they are
 /// while it is computed, and all lanes of a warp compute it together; the target has the

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "tests/codegen/gpu_runs.h"
 #include "tests/codegen/kernels.h"
 #include "tests/schedules/agreement.h"
+#include "tests/schedules/mn_major_products.h"
 
 namespace tw::codegen {
 namespace {
@@ -525,6 +527,53 @@ TEST(GpuEmitter, TilesOfWarpgroupsAreCalls) {
   EXPECT_THAT(text_of(warpgroups({}), GpuDialect::OpenCl), Not(HasSubstr("tw_wgmma")));
 }
 
+/// Factors that are contiguous across the reduction, two groups of columns.
+Program mn_major(bool a, bool b) {
+  const schedules::MnMajorProduct p = {64,
+                                       128,
+                                       64,
+                                       {{"stages", 1},
+                                        {"block.rows", 64},
+                                        {"block.columns", 128},
+                                        {"warps.rows", 1},
+                                        {"warps.columns", 1},
+                                        {"tiles", 2},
+                                        {"copy.rows", a ? 2 : 1},
+                                        {"copy.columns", b ? 2 : 1}},
+                                       a,
+                                       b};
+  return schedule_of(p).program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value();
+}
+
+TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
+  // The flags are of the first factor and of the second; steps from 64 columns to the next 64 are
+  // those of 32 terms.
+  const std::string second = text_of(mn_major(false, true));
+  EXPECT_THAT(second, HasSubstr("tw_wgmma_m64n128k16_bf16_tb(&c_acc[0], tw_descriptor<64>(&a_c["));
+  EXPECT_THAT(second, HasSubstr("), tw_descriptor_mn<128, 4096>(&b_c["));
+  EXPECT_THAT(second, HasSubstr("%64, %65, p, 1, 1, 0, 1;}"));
+  const std::string first = text_of(mn_major(true, false));
+  EXPECT_THAT(first,
+              HasSubstr("tw_wgmma_m64n128k16_bf16_ta(&c_acc[0], tw_descriptor_mn<128, 0>(&a_c["));
+  EXPECT_THAT(first, HasSubstr("), tw_descriptor<64>(&b_c["));
+  EXPECT_THAT(first, HasSubstr("%64, %65, p, 1, 1, 1, 0;}"));
+  const std::string both = text_of(mn_major(true, true));
+  EXPECT_THAT(both, HasSubstr("tw_wgmma_m64n128k16_bf16_tab(&c_acc[0], tw_descriptor_mn<128, 0>("));
+  EXPECT_THAT(both, HasSubstr("%64, %65, p, 1, 1, 1, 1;}"));
+  EXPECT_THAT(both, HasSubstr("*(uint4*)&"));
+}
+
+// What a search begins with: no thread transposes.
+TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
+  const Schedule schedule = schedules::schedule_of({2048, 2048, 2048, {}});
+  const std::string text =
+      text_of(schedule.program(schedules::limits_of(*parse_target("cuda:sm_90a"))).value());
+  EXPECT_THAT(text, HasSubstr("tw_copy_async<16>(&a_c["));
+  EXPECT_THAT(text, HasSubstr("tw_copy_async<16>(&b_c["));
+  EXPECT_THAT(text, HasSubstr("tw_descriptor_mn<128, 8192>(&b_c["));
+  EXPECT_THAT(text, Not(HasSubstr("tw_v.")));
+}
+
 // In a pipeline they run while their threads copy; without one there is a barrier between.
 TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
   const std::string text = text_of(warpgroups({.stages = 3, .has_tails = false}));
@@ -892,6 +941,9 @@ std::string with(std::string text, const std::string& part, const std::string& i
   return text;
 }
 
+/// As texts for CUDA have it.
+std::string in_cuda(const std::string& part) { return with(part, "ULONG", "unsigned long long"); }
+
 // Of elements that differ: 1 in one row of each factor and column of the reduction, else 0.
 TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
   const Program program = warpgroups({.columns = 16});
@@ -933,6 +985,54 @@ TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
   EXPECT_THAT(outcome(with(code.text, "tw_wgmma_m64n16k16_bf16(&c_acc",
                            "if (threadIdx.x != 40) tw_wgmma_m64n16k16_bf16(&c_acc")),
               HasSubstr("an instruction of a warpgroup that not all lanes of threads 0 to 127"));
+}
+
+// c[m, n] is one term, which another row or column has in another place.
+TEST(HostTwin, AnMnMajorFactorThatLiesElsewhereIsWrong) {
+  const Program program = mn_major(true, true);
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  constexpr size_t m = 64, n = 128, k = 64;
+  const auto term_of = [](size_t row) { return (row * 7 + 3) % k; };
+  const auto value = [](size_t term, size_t column) {
+    return static_cast<float>((term * n + column) % 251);
+  };
+  const auto bf16 = [](float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); };
+  std::vector<uint16_t> a(k * m), b(k * n);
+  for (size_t row = 0; row < m; ++row) a[term_of(row) * m + row] = bf16(1);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = bf16(value(i / n, i % n));
+  const auto outcome = [&](const std::string& text) -> std::string {
+    std::vector<float> c(m * n, 7);
+    const std::string error =
+        twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
+    if (!error.empty()) return error;
+    for (size_t i = 0; i < c.size(); ++i)
+      if (c[i] != value(term_of(i / n), i % n)) return "wrong";
+    return "right";
+  };
+  EXPECT_EQ(outcome(code.text), "right") << code.text;
+  // The instruction transposes what is MN-major, and nothing else; it may read past the buffers
+  // too.
+  EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_ta(")), "right");
+  EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_tb(")), "right");
+  EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16(")), "right");
+  // Of both offsets one, or one in place of the other.
+  const std::string leading = "(ULONG)(group_bytes / 16) << 16";
+  const std::string stride = "(ULONG)(8 * swizzle / 16) << 32";
+  EXPECT_EQ(
+      outcome(with(code.text, "tw_descriptor_mn<128, 4096>(", "tw_descriptor_mn<128, 2048>(")),
+      "wrong");
+  EXPECT_EQ(outcome(with(code.text, in_cuda(leading), "0ull")), "wrong");
+  EXPECT_EQ(outcome(with(code.text, in_cuda(stride), in_cuda("(ULONG)(4 * swizzle / 16) << 32"))),
+            "wrong");
+  EXPECT_EQ(
+      outcome(with(with(code.text, in_cuda(leading), in_cuda("(ULONG)(8 * swizzle / 16) << 16")),
+                   in_cuda(stride), in_cuda("(ULONG)(group_bytes / 16) << 32"))),
+      "wrong");
+  // Another swizzle of the hardware, or none by those who store.
+  EXPECT_NE(outcome(with(code.text, "tw_descriptor_mn<128, 4096>(", "tw_descriptor_mn<64, 4096>(")),
+            "right");
+  EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[(")), "wrong");
+  EXPECT_EQ(outcome(with(code.text, "b_c[tw_swizzled<128, 2>(", "b_c[(")), "wrong");
 }
 
 /// a[m, k] * b[k, n] in blocks, both copied in bulk.

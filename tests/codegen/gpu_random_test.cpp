@@ -16,6 +16,7 @@
 #include "schedules/space.h"
 #include "schedules/threads.h"
 #include "tests/codegen/gpu_runs.h"
+#include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_tensor_product.h"
@@ -138,19 +139,31 @@ GpuCase make_case(uint64_t seed) {
   return gpu_case(title, program, inputs, std::max(tolerance, 4e-6));
 }
 
-#ifndef TW_SLOW_TESTS
-GpuCase make_warpgroup_case(uint64_t seed) {
-  Random random(seed);
-  const auto [workload, schedule] = schedules::random_warpgroup_product(random);
+GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
+                       const Schedule& schedule, uint64_t seed) {
   const Target target = *parse_target("cuda:sm_90a");
   const Program program = schedule.program(schedules::limits_of(target)).value();
-  const dsl::Arrays arrays = schedules::exact_inputs(workload.compute, seed);
+  const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
   Storage inputs;
   for (const auto& argument : program.arguments)
     if (!argument.is_output)
       inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
-  return gpu_case(fmt::format("seed {}\n{}\n{}", seed, workload.key(), schedule.to_string()),
-                  program, inputs, 4e-6);
+  return gpu_case(fmt::format("seed {}\n{}\n{}", seed, title, schedule.to_string()), program,
+                  inputs, 4e-6);
+}
+
+#ifndef TW_SLOW_TESTS
+GpuCase make_warpgroup_case(uint64_t seed) {
+  Random random(seed);
+  const auto [workload, schedule] = schedules::random_warpgroup_product(random);
+  return warpgroup_case(workload.key(), workload.compute, schedule, seed);
+}
+
+std::vector<GpuCase> mn_major_cases() {
+  std::vector<GpuCase> cases;
+  for (const schedules::MnMajorProduct& p : schedules::mn_major_products())
+    cases.push_back(warpgroup_case(title_of(p), compute_of(p), schedule_of(p), 5));
+  return cases;
 }
 #endif
 
@@ -227,6 +240,21 @@ TEST(GpuRandom, WarpgroupsAgreeOnTheTwin) {
   expect_twins_agree(cases);
 }
 
+TEST(MnMajor, ProductsAgreeOnTheTwin) { expect_twins_agree(mn_major_cases()); }
+
+TEST(MnMajor, ProductsCompileForSm90aWithoutSpills) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  for (const GpuCase& each : mn_major_cases()) {
+    const std::string text = emit_gpu(each.program, "k", GpuDialect::Cuda)->text;
+    EXPECT_NE(text.find("tw_descriptor_mn<"), std::string::npos) << text;
+    const auto code = nvrtc->compile(text, "sm_90a");
+    ASSERT_TRUE(code) << each.title << code.error().message << text;
+    EXPECT_EQ(code->functions[0].spill_store_bytes, 0) << each.title << "\n" << text;
+    EXPECT_EQ(code->functions[0].stack_bytes, 0) << each.title;
+  }
+}
+
 TEST(GpuRandom, WarpgroupsCompileForSm90a) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
@@ -299,6 +327,30 @@ int64_t many() {
   return text ? parse_int(text).value() : 240;
 }
 TEST(GpuRandom, ManySchedulesAgreeOnTheHostTwin) { run_twins(10000, many()); }
+TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheTwin) {
+  const auto nvrtc = open_nvrtc();
+  int64_t transposing = 0, boxes = 0;
+  for (int64_t done = 0; done < many() / 2 && !testing::Test::HasFailure(); done += batch) {
+    std::vector<GpuCase> cases;
+    for (int64_t i = done; i < done + batch; ++i) {
+      Random random(static_cast<uint64_t>(40000 + i));
+      const auto [compute, schedule] = schedules::random_mn_major_product(random);
+      cases.push_back(
+          warpgroup_case(dsl::to_text(compute), compute, schedule, static_cast<uint64_t>(i)));
+      const std::string text = emit_gpu(cases.back().program, "k", GpuDialect::Cuda)->text;
+      transposing += text.find("tw_descriptor_mn<") != std::string::npos;
+      boxes += text.find("tw_copy_box<") != std::string::npos;
+      if (!nvrtc || i % 8 != 0) continue;
+      const auto code = nvrtc->compile(text, "sm_90a");
+      ASSERT_TRUE(code) << cases.back().title << code.error().message << text;
+    }
+    expect_twins_agree(cases);
+  }
+  printf("%d transposed by the instruction, %d by the copy engine\n", static_cast<int>(transposing),
+         static_cast<int>(boxes));
+  EXPECT_GE(transposing * 4, many() / 2);
+  EXPECT_GE(boxes * 4, many() / 2);
+}
 TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
 TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }
 #endif

@@ -258,6 +258,58 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
 }
 
+/// Whether the first point is allowed, with other values of some knobs of the product.
+bool allows(std::string_view op, std::string_view shape, DType type,
+            std::vector<std::pair<std::string, int64_t>> values) {
+  const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
+  EXPECT_TRUE(workload) << workload.error().message;
+  const Space space = Space::derive(workload->compute, *parse_target("cuda:sm_90a"));
+  Point point = space.default_point();
+  values.insert(values.begin(), {{"split", 1}, {"raster", 1}});
+  for (const auto& [name, value] : values) {
+    const auto knob = std::ranges::find_if(
+        space.knobs(), [&](const Knob& k) { return k.name.ends_with("." + name); });
+    if (knob == space.knobs().end()) return false;
+    const auto at = std::ranges::find(knob->values, value);
+    if (at == knob->values.end()) return false;
+    point[static_cast<size_t>(knob - space.knobs().begin())] =
+        static_cast<int>(at - knob->values.begin());
+  }
+  return space.allowed(point);
+}
+
+TEST(GpuSpaceOfProducts, WarpgroupsReadBothOperandsAsTheyAreCopied) {
+  const auto dense = [](std::string_view shape, DType type, int64_t block, int64_t warps) {
+    return allows("dense", shape, type,
+                  {{"bulk.rows", 1},
+                   {"bulk.columns", 1},
+                   {"copy.rows", 0},
+                   {"copy.columns", 0},
+                   {"pad.rows", 0},
+                   {"pad.columns", 0},
+                   {"specialise", 1},
+                   {"stages", 2},
+                   {"tiles", 4},
+                   {"block.rows", 128},
+                   {"warps.rows", 2},
+                   {"block.columns", block},
+                   {"warps.columns", warps}});
+  };
+  EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 128, 1));
+  EXPECT_TRUE(dense("m=256 n=256 k=256", Float16, 128, 2));
+  EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 64, 1));
+  EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 64, 2));
+  EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 16, 1));
+  // The last block of several groups has whole ones.
+  EXPECT_TRUE(dense("m=256 n=288 k=256", BFloat16, 64, 2));
+  EXPECT_FALSE(dense("m=256 n=296 k=256", BFloat16, 64, 2));
+  EXPECT_TRUE(dense("m=256 n=320 k=256", BFloat16, 128, 1));
+  EXPECT_FALSE(dense("m=256 n=328 k=256", BFloat16, 128, 1));
+  EXPECT_TRUE(dense("m=256 n=328 k=256", BFloat16, 64, 1));
+  // The instruction transposes 16 bits alone.
+  EXPECT_FALSE(dense("m=256 n=256 k=256", Int8, 128, 1));
+}
+
 TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {
   const std::tuple<const char*, const char*, DType> products[] = {
       {"dense", "m=40 n=48 k=72", Float32},

@@ -8,6 +8,7 @@
 #include "dsl/parse.h"
 #include "schedules/legality.h"
 #include "tests/schedules/agreement.h"
+#include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::schedules {
@@ -325,6 +326,42 @@ TEST(Warpgroups, PointsOfSpacesComputeWhatTheComputeMeans) {
   }
 }
 
+/// The first tile of the phase, and its buffers.
+void expect_layouts(const Phase& phase, bool mn_rows, bool mn_columns) {
+  const std::vector<Buffer> buffers = local_buffers(*phase.body);
+  const auto of = [&](const std::string& name) {
+    return *std::ranges::find(buffers, name, &Buffer::name);
+  };
+  int tiles = 0;
+  for_each(*phase.body, [&](const Stmt& stmt) {
+    const Loop* outer = stmt.as<Loop>();
+    if (!outer || outer->kind != LoopKind::Thread) return;
+    const ThreadNest nest = thread_nest(*outer);
+    for_each(*nest.loops.back()->body, [&](const Stmt& inner) {
+      const Loop* loop = inner.as<Loop>();
+      const auto tile =
+          loop && loop->tile ? tensor_nest(*loop, nest) : fail(ErrorCode::Invalid, "");
+      if (!tile) return;
+      EXPECT_EQ(layout_of_rows(*tile, of(tile->by_row->tensor)).is_mn_major, mn_rows);
+      EXPECT_EQ(layout_of_columns(*tile, of(tile->by_column->tensor)).is_mn_major, mn_columns);
+      ++tiles;
+    });
+  });
+  EXPECT_GE(tiles, 1);
+}
+
+TEST(Warpgroups, MnMajorFactorsComputeWhatTheComputeMeans) {
+  for (const MnMajorProduct& p : mn_major_products()) {
+    SCOPED_TRACE(title_of(p));
+    const Schedule schedule = schedule_of(p);
+    const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
+    ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
+    expect_layouts(program->phases[0], p.across_a, p.across_b);
+    if (p.m * p.n * p.k > 1'200'000) continue;  // for the interpreter
+    EXPECT_EQ(disagreement(compute_of(p), *program, 3), std::nullopt) << to_string(*program);
+  }
+}
+
 TEST(Warpgroups, HaveColumnsByEights) {
   for (const int64_t columns : {16, 24, 40, 248, 256}) EXPECT_TRUE(has_columns(wgmma(), columns));
   for (const int64_t columns : {0, 8, 20, 264}) EXPECT_FALSE(has_columns(wgmma(), columns));
@@ -411,6 +448,99 @@ std::string wide_verdict(const WideParts& p) {
   const Block all = {{Allocate{acc, block(with_a)}}};
   const Status status = check_tensor_tiles({"p", {}, block(all)}, {});
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+}
+
+/// acc[w, r, c, h, i, j, e] += a[w * 16 + h * 8 + r, k] * b[i * 64 + j * 8 + c * 2 + e, k] of
+/// factors that are MN-major, in steps of 16 terms, but for what is given.
+struct MnParts {
+  std::vector<std::string> a_at = {"s * 16 + k", "w * 16 + h * 8 + r"};
+  std::vector<int64_t> a_extents = {32, 64};
+  std::vector<std::string> b_at = {"i", "s * 16 + k", "j * 8 + c * 2 + e"};
+  std::vector<int64_t> b_extents = {2, 32, 64};
+  int a_swizzle = 128, b_swizzle = 128;
+  int64_t groups = 2, eights = 8;
+  const TensorTile* tile = &wgmma();
+};
+
+std::string mn_verdict(const MnParts& p) {
+  const auto factor = [&](const std::string& buffer, const std::vector<std::string>& indices) {
+    std::vector<Expr> at_indices;
+    for (const std::string& index : indices) at_indices.push_back(at(index));
+    return dsl::cast(p.tile->accumulator, dsl::read(buffer, at_indices, p.tile->operand));
+  };
+  const Assign sum{"acc",
+                   {at("w"), at("r"), at("c"), at("h"), at("i"), at("j"), at("e")},
+                   factor("a", p.a_at) * factor("b", p.b_at),
+                   Combine::Sum};
+  const Stmt terms =
+      loop("e", 2, LoopKind::Tensor, {loop("k", p.tile->depth, LoopKind::Tensor, {{sum}})});
+  const Stmt columns =
+      loop("i", p.groups, LoopKind::Tensor, {loop("j", p.eights, LoopKind::Tensor, {terms})});
+  const Stmt tile = loop("h", 2, LoopKind::Tensor, {columns}, p.tile);
+  const Block nest = {
+      loop("w", 4, LoopKind::Thread,
+           {loop("r", 8, LoopKind::Thread,
+                 {loop("c", 4, LoopKind::Thread, {loop("s", 2, LoopKind::Serial, {tile})})})})};
+  const Buffer acc{
+      "acc", p.tile->accumulator, {4, 8, 4, 2, p.groups, p.eights, 2}, Scope::Register};
+  const Buffer a{"a", p.tile->operand, p.a_extents, Scope::Shared, p.a_swizzle};
+  const Buffer b{"b", p.tile->operand, p.b_extents, Scope::Shared, p.b_swizzle};
+  const Block with_b = {{Allocate{b, block(nest)}}}, with_a = {{Allocate{a, block(with_b)}}};
+  const Block all = {{Allocate{acc, block(with_a)}}};
+  const Status status = check_tensor_tiles({"p", {}, block(all)}, {});
+  return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+}
+
+TEST(Warpgroups, MnMajorProgramsSayWhatIsWrong) {
+  EXPECT_EQ(mn_verdict({}), "legal");
+  // Groups may be a constant apart, and stand at any eight terms.
+  EXPECT_EQ(mn_verdict({.b_extents = {2, 40, 64}}), "legal");
+  EXPECT_EQ(
+      mn_verdict({.b_at = {"i", "s * 16 + k + 8", "j * 8 + c * 2 + e"}, .b_extents = {2, 40, 64}}),
+      "legal");
+  EXPECT_EQ(
+      mn_verdict({.b_at = {"s * 16 + k", "i", "j * 8 + c * 2 + e"}, .b_extents = {32, 1, 64}}),
+      "[tensorize] wgmma_m64k16_bf16 reads 'b' from shared memory: rows of 64 neighbours for "
+      "each 'k', one after the other, swizzled by their 128 bytes");
+  const auto rows = [](const std::string& name) {
+    return fmt::format(
+        "[tensorize] wgmma_m64k16_bf16 reads '{}' from shared memory: rows of 64 "
+        "neighbours for each 'k', one after the other, swizzled by their 128 bytes",
+        name);
+  };
+  EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 16 + r * 2 + h"}}), rows("a"));
+  EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 8 + h * 32 + r"}}), rows("a"));
+  EXPECT_EQ(mn_verdict({.b_at = {"i", "s * 16 + k", "j * 8 + e * 4 + c"}}), rows("b"));
+  // 32 elements from a group to the next are no atom.
+  EXPECT_EQ(mn_verdict({.b_at = {"0", "s * 16 + k", "i * 32 + j * 8 + c * 2 + e"}}), rows("b"));
+  const std::string begins =
+      "[tensorize] wgmma_m64k16_bf16 reads 'a' from shared memory: a tile begins at a multiple of "
+      "8 rows, and of 16 terms in them";
+  EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k + 4", "w * 16 + h * 8 + r"}, .a_extents = {40, 64}}),
+            begins);
+  EXPECT_EQ(mn_verdict({.a_at = {"s * 20 + k", "w * 16 + h * 8 + r"}, .a_extents = {40, 64}}),
+            begins);
+  EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 16 + h * 8 + r + 16"}}), begins);
+  EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 16 + h * 8 + r + s * 16"}}), begins);
+  // A wider row is K-major's error: nobody can tell what was meant.
+  EXPECT_EQ(mn_verdict({.a_extents = {32, 72}}),
+            "[tensorize] wgmma_m64k16_bf16 reads 'a' from shared memory: rows of 64 elements, one "
+            "after the other, with 'k' innermost");
+  EXPECT_EQ(mn_verdict({.a_extents = {32, 32}, .a_swizzle = 64}), rows("a"));
+  EXPECT_EQ(
+      mn_verdict({.a_at = {"s * 32 + k", "w * 16 + h * 8 + r"},
+                  .a_extents = {64, 128},
+                  .b_at = {"i", "s * 32 + k", "j * 8 + c * 2 + e"},
+                  .b_extents = {2, 64, 128},
+                  .tile = find_tensor_tile("wgmma_m64k32_s8")}),
+      "[tensorize] wgmma_m64k32_s8 reads 'a' from shared memory: neighbours are terms of 'k', "
+      "but for 16 bits");
+  EXPECT_EQ(mn_verdict({.groups = 5}),
+            "[tensorize] wgmma_m64k16_bf16 has groups of 64 columns, up to 256: 'j' of 8 turns in "
+            "'i', not 8 in 5");
+  EXPECT_EQ(mn_verdict({.eights = 4}),
+            "[tensorize] wgmma_m64k16_bf16 has groups of 64 columns, up to 256: 'j' of 8 turns in "
+            "'i', not 4 in 2");
 }
 
 TEST(Warpgroups, ProgramsSayWhatIsWrong) {

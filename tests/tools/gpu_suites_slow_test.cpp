@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <stdio.h>
+
+#include <algorithm>
 
 #include "codegen/gpu_emitter.h"
 #include "codegen/nvrtc.h"
@@ -111,6 +114,61 @@ TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
       }
   }
   EXPECT_GE(kernels, 60);
+}
+
+/// The same with both operands brought by the copy engine, for threads that ask for nothing.
+TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
+  const auto nvrtc = codegen::Nvrtc::open();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  const Target target = *parse_target("cuda:sm_90a");
+  int kernels = 0, transposed = 0;
+  for (const SuiteInfo& info : suites()) {
+    const auto items = suite(info.name);
+    for (const SuiteItem& item : *items) {
+      if (item.workload.is_empty() || item.workload.op == "expr") continue;
+      const auto workload =
+          dsl::make_workload(item.workload.op, item.workload.attributes, BFloat16);
+      if (!workload) continue;
+      const auto space = schedules::Space::derive(workload->compute, target);
+      schedules::Point point = space.default_point();
+      for (size_t i = 0; i < point.size(); ++i) {
+        const schedules::Knob& knob = space.knobs()[i];
+        const auto set = [&](std::string_view name, int64_t value) {
+          if (knob.name.find(name) == std::string::npos) return;
+          const auto at = std::ranges::find(knob.values, value);
+          if (at != knob.values.end()) point[i] = static_cast<int>(at - knob.values.begin());
+        };
+        set(".bulk.", 1);
+        set(".specialise", 1);
+        set(".copy.", 0);
+        set(".pad.", 0);
+        set(".split", 1);
+        set(".stages", 3);
+      }
+      const auto schedule = space.schedule(point);
+      const std::string steps = schedule.to_string();
+      if (!space.allowed(point) || steps.find(" wgmma_") == std::string::npos ||
+          steps.find("\nspecialise ") == std::string::npos)
+        continue;
+      const auto program = schedule.program(schedules::limits_of(target));
+      ASSERT_TRUE(program) << item.name << ": " << program.error().message;
+      const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
+      ASSERT_TRUE(text) << item.name << ": " << text.error().message;
+      const auto code = nvrtc->compile(text->text, "sm_90a");
+      ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
+      for (const codegen::CudaFunctionFacts& function : code->functions) {
+        EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
+            << item.name << ", " << function.registers << " registers\n"
+            << text->text;
+        EXPECT_EQ(function.stack_bytes, 0) << item.name;
+      }
+      ++kernels;
+      transposed += text->text.find("tw_descriptor_mn<") != std::string::npos;
+    }
+  }
+  printf("%d kernels, %d of them with a factor that is transposed\n", kernels, transposed);
+  EXPECT_GE(kernels, 10);
+  EXPECT_GE(transposed, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Generations, GpuSuites, ::testing::Values("sm_80", "sm_90a", "sm_120"),

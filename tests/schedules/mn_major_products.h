@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Products by tiles of warpgroups whose factors are contiguous across the reduction (MN-major):
+// what a search on sm_90a begins with, but for some knobs.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "dsl/parse.h"
+#include "schedules/legality.h"
+#include "schedules/space.h"
+
+namespace tw::schedules {
+
+struct MnMajorProduct {
+  int64_t m = 128, n = 128, k = 128;
+  std::vector<std::pair<std::string, int64_t>> knobs;  ///< other values than the default's
+  bool across_a = false, across_b = true;
+  DType type = BFloat16;
+};
+
+inline std::string title_of(const MnMajorProduct& p) {
+  std::string title = fmt::format("{} {} by {} by {}, {}{}:", to_string(p.type), p.m, p.n, p.k,
+                                  p.across_a ? "a" : "", p.across_b ? "b" : "");
+  for (const auto& [knob, value] : p.knobs) title += fmt::format(" {}={}", knob, value);
+  return title;
+}
+
+inline dsl::Compute compute_of(const MnMajorProduct& p) {
+  const auto matrix = [](bool across, const auto& row, const auto& term) {
+    return across ? fmt::format("{}, {}", term, row) : fmt::format("{}, {}", row, term);
+  };
+  const auto compute = dsl::parse_compute(
+      fmt::format("input a: {0}[{1}]\nweight b: {0}[{2}]\n"
+                  "c: f32[m={3}, n={4}] = sum(k={5}) f32(a[{6}]) * f32(b[{7}])",
+                  to_string(p.type), matrix(p.across_a, p.m, p.k), matrix(p.across_b, p.n, p.k),
+                  p.m, p.n, p.k, matrix(p.across_a, "m", "k"), matrix(p.across_b, "n", "k")));
+  EXPECT_TRUE(compute) << compute.error().message;
+  return *compute;
+}
+
+inline Schedule schedule_of(const MnMajorProduct& p) {
+  const Space space = Space::derive(compute_of(p), *parse_target("cuda:sm_90a"));
+  Point point = space.default_point();
+  std::vector<std::pair<std::string, int64_t>> knobs = {{"split", 1}, {"raster", 1}};
+  knobs.insert(knobs.end(), p.knobs.begin(), p.knobs.end());
+  for (const auto& [name, value] : knobs) {
+    const auto knob = std::ranges::find(space.knobs(), "c." + name, &Knob::name);
+    EXPECT_NE(knob, space.knobs().end()) << name;
+    if (knob == space.knobs().end()) continue;
+    const auto at = std::ranges::find(knob->values, value);
+    EXPECT_NE(at, knob->values.end()) << name << " " << value;
+    point[static_cast<size_t>(knob - space.knobs().begin())] =
+        static_cast<int>(at - knob->values.begin());
+  }
+  EXPECT_TRUE(space.allowed(point)) << title_of(p);
+  return space.schedule(point);
+}
+
+/// Both operands by the copy engine.
+inline std::vector<std::pair<std::string, int64_t>> in_bulk(
+    int64_t stages, int64_t specialise, std::vector<std::pair<std::string, int64_t>> more = {}) {
+  std::vector<std::pair<std::string, int64_t>> knobs = {
+      {"bulk.rows", 1}, {"bulk.columns", 1}, {"copy.rows", 0},   {"copy.columns", 0},
+      {"pad.rows", 0},  {"pad.columns", 0},  {"stages", stages}, {"specialise", specialise}};
+  knobs.insert(knobs.end(), more.begin(), more.end());
+  return knobs;
+}
+
+inline std::vector<MnMajorProduct> mn_major_products() {
+  const auto blocks = [](int64_t rows, int64_t columns, int64_t warps_rows, int64_t warps_columns,
+                         int64_t tiles) {
+    return std::vector<std::pair<std::string, int64_t>>{{"block.rows", rows},
+                                                        {"block.columns", columns},
+                                                        {"warps.rows", warps_rows},
+                                                        {"warps.columns", warps_columns},
+                                                        {"tiles", tiles}};
+  };
+  const auto threads = [&](int64_t stages, auto more) {
+    more.insert(more.end(), {{"copy.columns", 2}, {"stages", stages}});
+    return more;
+  };
+  std::vector<MnMajorProduct> products = {
+      // Copied by threads: one group of columns, two, of two warpgroups, and tails of all three.
+      {64, 64, 64, threads(1, blocks(64, 64, 1, 1, 1))},
+      {128, 128, 128, threads(2, blocks(128, 128, 2, 1, 4))},
+      {64, 256, 96, threads(3, blocks(64, 256, 1, 1, 2))},
+      {70, 200, 90, threads(2, blocks(64, 128, 1, 2, 2))},
+      {130, 100, 72, threads(3, blocks(128, 128, 2, 1, 1))},
+      {64, 64, 96, threads(2, blocks(64, 32, 1, 1, 4))},
+      {70, 72, 104, threads(3, blocks(64, 16, 1, 1, 1))},
+      {128, 104, 80, threads(2, blocks(64, 64, 1, 2, 2))},
+      // By the copy engine.
+      {64, 72, 136, in_bulk(3, 1, blocks(64, 32, 1, 1, 2))},
+      {64, 96, 136, in_bulk(2, 1, blocks(64, 64, 1, 2, 4))},
+      {64, 72, 64, in_bulk(2, 0, blocks(64, 16, 1, 1, 1))},
+      {128, 128, 128, in_bulk(2, 0, blocks(64, 64, 1, 1, 1))},
+      {128, 128, 128, in_bulk(2, 1, blocks(128, 128, 2, 1, 4))},
+      {256, 128, 256, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))},
+      {100, 192, 200, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))},
+      {100, 192, 104, in_bulk(4, 0, blocks(64, 128, 1, 2, 1))},
+      {64, 256, 264, in_bulk(4, 1, blocks(64, 256, 1, 1, 4))},
+      {70, 72, 200, in_bulk(4, 1, blocks(64, 64, 1, 1, 2))},
+      {70, 264, 136, in_bulk(2, 1, blocks(128, 64, 2, 1, 4))},
+  };
+  // Of the first factor, and of both.
+  const auto add = [&](MnMajorProduct p, bool across_b, DType type) {
+    p.across_a = true;
+    p.across_b = across_b;
+    p.type = type;
+    products.push_back(p);
+  };
+  auto rows = threads(2, blocks(128, 64, 2, 1, 2));
+  rows.emplace_back("copy.rows", 2);
+  add({128, 64, 96, rows}, true, Float16);
+  rows = threads(3, blocks(128, 64, 1, 1, 2));
+  rows.insert(rows.end(), {{"copy.rows", 2}, {"copy.columns", 1}});
+  add({136, 72, 104, rows}, false, BFloat16);
+  add({128, 128, 192, in_bulk(3, 1, blocks(128, 128, 2, 1, 4))}, true, Float16);
+  add({192, 128, 72, in_bulk(2, 0, blocks(128, 64, 1, 1, 1))}, false, BFloat16);
+  add({72, 128, 200, in_bulk(4, 1, blocks(64, 128, 1, 1, 2))}, true, BFloat16);
+  return products;
+}
+
+/// Any point of the space of such a product, half of them by the copy engine.
+inline std::pair<dsl::Compute, Schedule> random_mn_major_product(Random& random) {
+  const Target target = *parse_target("cuda:sm_90a");
+  const auto size = [&](int64_t more) {
+    const int64_t unit = random.pick(std::vector<int64_t>{1, 8, 8, 64});
+    return 64 + random.below(more) / unit * unit;
+  };
+  for (;;) {
+    MnMajorProduct p{size(130), size(200), size(140), {}};
+    p.across_a = random.chance(0.5);
+    p.across_b = !p.across_a || random.chance(0.5);
+    p.type = random.chance(0.5) ? Float16 : BFloat16;
+    const dsl::Compute compute = compute_of(p);
+    const Space space = Space::derive(compute, target);
+    const bool in_bulk = random.chance(0.5);
+    for (int tries = 0; tries < 300; ++tries) {
+      const Schedule schedule = space.schedule(space.sample(random));
+      const std::string text = schedule.to_string();
+      if (text.find(" wgmma_") == std::string::npos) continue;
+      if ((text.find("\nbulk ") != std::string::npos) != in_bulk) continue;
+      const auto program = schedule.program(limits_of(target));
+      EXPECT_TRUE(program) << text << program.error().message;
+      if (program) return {compute, schedule};
+    }
+  }
+}
+
+}  // namespace tw::schedules
