@@ -34,9 +34,9 @@ constexpr int64_t least_threads = 32, warp = 32;
 // Products that are smaller than a tile of a warpgroup, and a row of its swizzled factors, are for
 // tiles of a warp.
 constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
-// Elements that a thread copies under conditions at once, beside the sums of a warpgroup's tile:
-// 32 of them spill for the convolutions of ResNet-50.
-constexpr int64_t most_guarded_copies = 16;
+// Elements that a thread copies under conditions at once, beside the sums of tensor tiles: of the
+// standing convolutions some spill with twice as many.
+constexpr int64_t most_guarded_copies = 32, most_guarded_of_warpgroup = 16;
 // Registers of a block, and those of a thread that hold neither sums nor factors.
 constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 // Vectors stay aligned, and the 8 neighbours along the reduction that a part of a warp copies lie
@@ -703,7 +703,7 @@ class TensorProduct {
     }
     const std::string pieces = split_off(c_, stage, neighbours, 16 / size_bytes(tile_.operand));
     share_copy(c_, stage, concat({groups, steps_, {depth_, pieces}}), {neighbours},
-               threads_ * lane_rows * lane_columns, most_guarded_copies);
+               threads_ * lane_rows * lane_columns, most_guarded_of_warpgroup);
   }
 
   /// All threads of the block copy an operand: neighbours along the reduction, 16 bytes each, or
@@ -736,7 +736,7 @@ class TensorProduct {
       vector = {eight};
     }
     share_copy(c_, stage, loops, vector, threads_ * lane_rows * lane_columns,
-               tile_.is_of_warpgroup ? most_guarded_copies : 256);
+               tile_.is_of_warpgroup ? most_guarded_of_warpgroup : most_guarded_copies);
   }
 
   Construction& c_;
