@@ -142,6 +142,17 @@ std::vector<Expr> alternatives(const Expr& expr, BinaryOp max_or_min) {
   return all;
 }
 
+Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices) {
+  Affine address;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    Affine next;
+    next.add(address, extents[d]);
+    next.add(to_affine(indices[d]));
+    address = std::move(next);
+  }
+  return address;
+}
+
 Constraints split_condition(const Expr& condition) {
   Constraints constraints;
   split_conjunction(condition, constraints);

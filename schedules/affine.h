@@ -32,6 +32,9 @@ Affine to_affine(const Expr& expr);
 
 Expr to_expr(const Affine& affine);
 
+/// Of an element in dense row-major memory, in elements. Requires: an extent for each index.
+Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
+
 /// An index min(max(e, 0), 9), in any order and depth: e, and the constraints `a >= 0` under which
 /// the index is e. Without a minimum or maximum with a literal, the index itself and none.
 struct Unclamped {

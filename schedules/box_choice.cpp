@@ -19,13 +19,7 @@ using Strides = std::map<std::string, int64_t>;
 
 std::optional<Strides> strides_of(const dsl::Read& read, const std::vector<int64_t>& shape,
                                   const dsl::Stage& stage) {
-  Affine address;
-  for (size_t d = 0; d < read.indices.size(); ++d) {
-    Affine next;
-    next.add(address, shape[d]);
-    next.add(to_affine(read.indices[d]));
-    address = std::move(next);
-  }
+  const Affine address = linear_address(shape, read.indices);
   if (address.constant != 0) return std::nullopt;
   Strides strides;
   for (const Affine::Term& term : address.terms) {

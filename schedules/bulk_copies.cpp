@@ -165,17 +165,6 @@ class AffineForms {
   const BoxLoops& loops_;
 };
 
-Affine linear(const Buffer& buffer, const std::vector<Expr>& indices) {
-  Affine sum;
-  for (size_t d = 0; d < indices.size(); ++d) {
-    Affine next;
-    next.add(sum, buffer.extents[d]);
-    next.add(to_affine(indices[d]));
-    sum = std::move(next);
-  }
-  return sum;
-}
-
 int64_t stride_of(const Split& split, const std::string& loop) {
   const auto found = split.strides.find(loop);
   return found == split.strides.end() ? 0 : found->second;
@@ -269,13 +258,13 @@ class CopyFinder {
 
   /// By their order in the destination, innermost first.
   Status gather_dimensions() {
-    const auto to = forms_.split(linear(*to_, copy_->indices));
-    const auto from = forms_.split(linear(*from_, read_->indices));
+    const auto to = forms_.split(linear_address(to_->extents, copy_->indices));
+    const auto from = forms_.split(linear_address(from_->extents, read_->indices));
     if (!to || !from)
       return wrong(fmt::format("the address in '{}' is not linear in the loops of the box",
                                to ? from_->name : to_->name));
     if (zeros_) {
-      const auto zeros = forms_.split(linear(*to_, zeros_->indices));
+      const auto zeros = forms_.split(linear_address(to_->extents, zeros_->indices));
       if (!zeros || !is_same(*zeros, *to)) return wrong("where nothing is copied a box has zeros");
     }
     base_ = from->rest;

@@ -60,17 +60,6 @@ std::vector<const Loop*> column_loops(const TensorNest& nest) {
   return {nest.groups, nest.columns, nest.column};
 }
 
-/// In elements.
-Affine address(const Buffer& b, const std::vector<Expr>& indices) {
-  Affine at;
-  int64_t stride = 1;
-  for (size_t d = indices.size(); d > 0; --d) {
-    at.add(to_affine(indices[d - 1]), stride);
-    stride *= b.extents[d - 1];
-  }
-  return at;
-}
-
 bool is_variable_of(const Expr& index, const Loop& loop) {
   const dsl::Var* v = index.as<dsl::Var>();
   return v && v->name == loop.variable;
@@ -230,7 +219,7 @@ class TileChecker {
     if (b->swizzle == 0) return wrong("swizzle it by the bytes of a row");
     const int64_t row = b->swizzle / size_bytes(b->type), depth = nest.tile->depth;
     const int64_t period = b->swizzle_period() / size_bytes(b->type);
-    Affine at = address(*b, factor.indices);
+    Affine at = linear_address(b->extents, factor.indices);
     const bool is_mn_major = at.coefficient(dsl::var(nest.depth->variable)) == row;
     if (is_mn_major && !has_mn_major(*nest.tile, row))
       return wrong(
@@ -493,12 +482,12 @@ std::vector<Expr> first_of_sums(const TensorNest& nest) {
 }
 
 FactorLayout layout_of_rows(const TensorNest& nest, const Buffer& buffer) {
-  const Affine at = address(buffer, nest.by_row->indices);
+  const Affine at = linear_address(buffer.extents, nest.by_row->indices);
   return {at.coefficient(dsl::var(nest.depth->variable)) != 1, 0};
 }
 
 FactorLayout layout_of_columns(const TensorNest& nest, const Buffer& buffer) {
-  const Affine at = address(buffer, nest.by_column->indices);
+  const Affine at = linear_address(buffer.extents, nest.by_column->indices);
   if (at.coefficient(dsl::var(nest.depth->variable)) == 1) return {};
   const int64_t apart = nest.groups ? at.coefficient(dsl::var(nest.groups->variable)) : 0;
   return {true, apart * size_bytes(buffer.type)};

@@ -15,6 +15,26 @@
 namespace tw::tools {
 namespace {
 
+/// One kernel a phase, each of which keeps in registers what is its own. The text goes to
+/// `emitted`.
+void expect_no_spills(const codegen::Nvrtc& nvrtc, const schedules::Program& program,
+                      const std::string& architecture, const std::string& name,
+                      std::string* emitted = nullptr) {
+  const auto text = codegen::emit_gpu(program, "k", codegen::GpuDialect::Cuda);
+  ASSERT_TRUE(text) << name << ": " << text.error().message;
+  if (emitted) *emitted = text->text;
+  const auto code = nvrtc.compile(text->text, architecture);
+  ASSERT_TRUE(code) << name << ": " << code.error().message << "\n" << text->text;
+  ASSERT_EQ(code->functions.size(), program.phases.size()) << name;
+  for (const codegen::CudaFunctionFacts& function : code->functions) {
+    EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
+        << name << ", " << function.registers << " registers\n"
+        << text->text;
+    EXPECT_EQ(function.stack_bytes, 0) << name;
+    EXPECT_GT(function.registers, 0) << name;
+  }
+}
+
 class GpuSuites : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
@@ -30,19 +50,8 @@ TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
       const auto program =
           space.schedule(space.default_point()).program(schedules::limits_of(target));
       ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-      const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
-      ASSERT_TRUE(text) << item.name << ": " << text.error().message;
-      const auto code = nvrtc->compile(text->text, GetParam());
-      ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
-      ASSERT_EQ(code->functions.size(), program->phases.size()) << item.name;
-      for (const codegen::CudaFunctionFacts& function : code->functions) {
-        EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
-            << item.name << ", " << function.registers << " registers\n"
-            << text->text;
-        EXPECT_EQ(function.stack_bytes, 0) << item.name;
-        EXPECT_GT(function.registers, 0) << item.name;
-        ++kernels;
-      }
+      expect_no_spills(*nvrtc, *program, GetParam(), item.name);
+      kernels += static_cast<int>(program->phases.size());
     }
   }
   EXPECT_GE(kernels, 75);
@@ -66,16 +75,7 @@ TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
         if (schedule.to_string().find("\ntensorize ") == std::string::npos) continue;
         const auto program = schedule.program(schedules::limits_of(target));
         ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-        const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
-        ASSERT_TRUE(text) << item.name << ": " << text.error().message;
-        const auto code = nvrtc->compile(text->text, GetParam());
-        ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
-        for (const codegen::CudaFunctionFacts& function : code->functions) {
-          EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
-              << item.name << ", " << function.registers << " registers\n"
-              << text->text;
-          EXPECT_EQ(function.stack_bytes, 0) << item.name;
-        }
+        expect_no_spills(*nvrtc, *program, GetParam(), item.name);
         ++kernels;
       }
   }
@@ -100,16 +100,7 @@ TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
         if (schedule.to_string().find(" wgmma_") == std::string::npos) continue;
         const auto program = schedule.program(schedules::limits_of(target));
         ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-        const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
-        ASSERT_TRUE(text) << item.name << ": " << text.error().message;
-        const auto code = nvrtc->compile(text->text, "sm_90a");
-        ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
-        for (const codegen::CudaFunctionFacts& function : code->functions) {
-          EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
-              << item.name << ", " << function.registers << " registers\n"
-              << text->text;
-          EXPECT_EQ(function.stack_bytes, 0) << item.name;
-        }
+        expect_no_spills(*nvrtc, *program, "sm_90a", item.name);
         ++kernels;
       }
   }
@@ -152,18 +143,10 @@ TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
         continue;
       const auto program = schedule.program(schedules::limits_of(target));
       ASSERT_TRUE(program) << item.name << ": " << program.error().message;
-      const auto text = codegen::emit_gpu(*program, "k", codegen::GpuDialect::Cuda);
-      ASSERT_TRUE(text) << item.name << ": " << text.error().message;
-      const auto code = nvrtc->compile(text->text, "sm_90a");
-      ASSERT_TRUE(code) << item.name << ": " << code.error().message << "\n" << text->text;
-      for (const codegen::CudaFunctionFacts& function : code->functions) {
-        EXPECT_EQ(function.spill_store_bytes + function.spill_load_bytes, 0)
-            << item.name << ", " << function.registers << " registers\n"
-            << text->text;
-        EXPECT_EQ(function.stack_bytes, 0) << item.name;
-      }
+      std::string text;
+      expect_no_spills(*nvrtc, *program, "sm_90a", item.name, &text);
       ++kernels;
-      transposed += text->text.find("tw_descriptor_mn<") != std::string::npos;
+      transposed += text.find("tw_descriptor_mn<") != std::string::npos;
     }
   }
   printf("%d kernels, %d of them with a factor that is transposed\n", kernels, transposed);
