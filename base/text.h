@@ -11,6 +11,8 @@
 
 namespace tw {
 
+/// An ASCII digit, whatever the locale.
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 std::string_view trim(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
 /// Words between white space.

@@ -8,13 +8,8 @@
 namespace tw::codegen {
 namespace {
 
-struct Function {
-  std::string_view name;
-  std::string_view text;
-};
-
 // A function stands after those that it calls.
-constexpr Function functions[] = {
+constexpr PreludeFunction functions[] = {
     {"tw_floor_div", R"(static inline int64_t tw_floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
@@ -136,7 +131,7 @@ std::string_view c_head() {
 std::string c_functions_for(std::string_view body) {
   std::string text;
   for (size_t i = std::size(functions); i > 0; --i) {
-    const Function& function = functions[i - 1];
+    const PreludeFunction& function = functions[i - 1];
     const std::string call = std::string(function.name) + "(";
     if (body.find(call) != std::string_view::npos || text.find(call) != std::string::npos)
       text.insert(0, function.text);

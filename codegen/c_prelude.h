@@ -8,6 +8,12 @@
 
 namespace tw::codegen {
 
+/// A function of a prelude by name, with its definition.
+struct PreludeFunction {
+  std::string_view name;
+  std::string_view text;
+};
+
 std::string_view c_head();
 
 /// Definitions of the functions that `body` calls, and of those that they call, in order.

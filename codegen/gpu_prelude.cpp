@@ -16,14 +16,9 @@
 namespace tw::codegen {
 namespace {
 
-struct Function {
-  std::string_view name;
-  std::string_view text;
-};
-
 // INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. None calls another but
 // those of tensor tiles.
-constexpr Function shared_functions[] = {
+constexpr PreludeFunction shared_functions[] = {
     {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
   return a / b - (a % b < 0);
 }
@@ -94,7 +89,7 @@ INLINE Index tw_swizzled(Index i) {
 };
 
 // The words that have another definition on the host.
-constexpr Function cuda_functions[] = {
+constexpr PreludeFunction cuda_functions[] = {
     {"tw_shared", R"(extern __shared__ __align__(1024) uint4 tw_shared[];
 )"},
     {"TW_NAN", R"(#define TW_NAN __int_as_float(0x7fffffff)
@@ -282,7 +277,7 @@ INLINE void tw_more_registers() {
 };
 
 // Tensor tiles that are more than one instruction, in the words of those that follow.
-constexpr Function tile_functions[] = {
+constexpr PreludeFunction tile_functions[] = {
     {"tw_mma_m16n8k8_tf32(", R"(INLINE void tw_mma_m16n8k8_tf32(
     float& c0, float& c1, float& c2, float& c3,
     float a0, float a1, float a2, float a3, float b0, float b1) {
@@ -307,7 +302,7 @@ constexpr Function tile_functions[] = {
 // A tf32 is an f32 whose last 13 bits are zeros. In plain arithmetic, which compilers do once for
 // all tiles that share a factor, and not by cvt.rna.tf32 in assembler, which they repeat. NaN stays
 // NaN: its first bit is in the big part.
-constexpr Function tile_parts[] = {
+constexpr PreludeFunction tile_parts[] = {
     {"tw_to_tf32(", R"(INLINE unsigned tw_to_tf32(float value) {
   const unsigned bits = FLOAT_BITS(value);
   return value != value ? bits : (bits + 0x1000u) & 0xffffe000u;
@@ -326,7 +321,7 @@ constexpr Function tile_parts[] = {
 
 // Not volatile: a factor that tiles share is then loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16
 // loads instead of 48). No assembler is moved into a branch that only some lanes take.
-constexpr Function tile_instructions[] = {
+constexpr PreludeFunction tile_instructions[] = {
     {"tw_mma_tf32(", R"(INLINE void tw_mma_tf32(
     float& c0, float& c1, float& c2, float& c3,
     unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
@@ -374,7 +369,7 @@ constexpr Function tile_instructions[] = {
 // swizzled (PTX ISA, "Matrix Descriptor Format" and "Strides"). K-major, the second is the step
 // from eight rows to the next eight, and the first has no meaning. MN-major, the first is the step
 // from 64 neighbours to the next 64, and the second that from eight terms to the next eight.
-constexpr Function descriptor_functions[] = {
+constexpr PreludeFunction descriptor_functions[] = {
     {"tw_descriptor<", R"(template <int swizzle>
 INLINE ULONG tw_descriptor(const void* first) {
   const ULONG mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
@@ -393,7 +388,7 @@ INLINE ULONG tw_descriptor_mn(const void* first) {
 
 // That sums pass through the fence and the wait keeps the compiler from moving what makes or uses
 // them in between, where the registers are the instructions'.
-constexpr Function warpgroup_functions[] = {
+constexpr PreludeFunction warpgroup_functions[] = {
     {"tw_descriptor", R"(INLINE ULONG tw_shared_address(const void* in) {
   return (ULONG)__cvta_generic_to_shared(in);
 }
@@ -425,7 +420,7 @@ INLINE void tw_wgmma_wait(Sum (&sums)[count]) {
 )"},
 };
 
-constexpr Function opencl_functions[] = {
+constexpr PreludeFunction opencl_functions[] = {
     {"tw_from_f16(", R"(INLINE float tw_from_f16(unsigned short bits) {
   return vload_half(0, (const half*)&bits);
 }
@@ -439,58 +434,58 @@ constexpr Function opencl_functions[] = {
 };
 
 /// Beside those of C: keywords, and what kernels call or are compiled with.
-constexpr std::string_view words[] = {"INFINITY",     "NAN",
-                                      "acos",         "as_float",
-                                      "as_uint",      "asin",
-                                      "barrier",      "block",
-                                      "blockDim",     "blockIdx",
-                                      "char16",       "char2",
-                                      "char4",        "char8",
-                                      "clamp",        "complex",
-                                      "constant",     "cos",
-                                      "double2",      "double4",
-                                      "erf",          "event_t",
-                                      "exp",          "fabs",
-                                      "float2",       "float4",
-                                      "floor",        "fmax",
-                                      "fmin",         "get_group_id",
-                                      "get_local_id", "global",
-                                      "gridDim",      "half",
-                                      "image2d_t",    "imaginary",
-                                      "int2",         "int4",
-                                      "kernel",       "linux",
-                                      "local",        "log",
-                                      "max",          "min",
-                                      "pipe",         "read_only",
-                                      "read_write",   "sampler_t",
-                                      "scratch",      "size_t",
-                                      "sqrt",         "tanh",
-                                      "thread",       "threadIdx",
-                                      "uchar",        "uchar16",
-                                      "uchar2",       "uchar4",
-                                      "uchar8",       "uint",
-                                      "uint2",        "uint4",
-                                      "ulong",        "uniform",
-                                      "unix",         "ushort",
-                                      "ushort2",      "ushort4",
-                                      "ushort8",      "vec_step",
-                                      "vload16",      "vload2",
-                                      "vload4",       "vload8",
-                                      "vload_half",   "vstore16",
-                                      "vstore2",      "vstore4",
-                                      "vstore8",      "vstore_half_rte",
-                                      "warpSize",     "write_only",
-                                      "nullptr",      "static_assert",
-                                      "decltype",     "noexcept",
-                                      "concept",      "requires",
-                                      "thread_local", "wchar_t",
-                                      "dynamic_cast", "static_cast",
-                                      "const_cast",   "reinterpret_cast",
-                                      "typeid",       "char16_t",
-                                      "char32_t",     "bitand",
-                                      "bitor",        "compl",
-                                      "and_eq",       "or_eq",
-                                      "xor_eq",       "not_eq"};
+constexpr std::string_view gpu_words[] = {"INFINITY",     "NAN",
+                                          "acos",         "as_float",
+                                          "as_uint",      "asin",
+                                          "barrier",      "block",
+                                          "blockDim",     "blockIdx",
+                                          "char16",       "char2",
+                                          "char4",        "char8",
+                                          "clamp",        "complex",
+                                          "constant",     "cos",
+                                          "double2",      "double4",
+                                          "erf",          "event_t",
+                                          "exp",          "fabs",
+                                          "float2",       "float4",
+                                          "floor",        "fmax",
+                                          "fmin",         "get_group_id",
+                                          "get_local_id", "global",
+                                          "gridDim",      "half",
+                                          "image2d_t",    "imaginary",
+                                          "int2",         "int4",
+                                          "kernel",       "linux",
+                                          "local",        "log",
+                                          "max",          "min",
+                                          "pipe",         "read_only",
+                                          "read_write",   "sampler_t",
+                                          "scratch",      "size_t",
+                                          "sqrt",         "tanh",
+                                          "thread",       "threadIdx",
+                                          "uchar",        "uchar16",
+                                          "uchar2",       "uchar4",
+                                          "uchar8",       "uint",
+                                          "uint2",        "uint4",
+                                          "ulong",        "uniform",
+                                          "unix",         "ushort",
+                                          "ushort2",      "ushort4",
+                                          "ushort8",      "vec_step",
+                                          "vload16",      "vload2",
+                                          "vload4",       "vload8",
+                                          "vload_half",   "vstore16",
+                                          "vstore2",      "vstore4",
+                                          "vstore8",      "vstore_half_rte",
+                                          "warpSize",     "write_only",
+                                          "nullptr",      "static_assert",
+                                          "decltype",     "noexcept",
+                                          "concept",      "requires",
+                                          "thread_local", "wchar_t",
+                                          "dynamic_cast", "static_cast",
+                                          "const_cast",   "reinterpret_cast",
+                                          "typeid",       "char16_t",
+                                          "char32_t",     "bitand",
+                                          "bitor",        "compl",
+                                          "and_eq",       "or_eq",
+                                          "xor_eq",       "not_eq"};
 
 using Words = std::span<const std::pair<std::string_view, std::string_view>>;
 
@@ -525,10 +520,10 @@ std::string wrapped(const std::vector<std::string>& items, std::string_view line
   return text;
 }
 
-std::string functions_for(std::string_view body, std::span<const Function> functions,
+std::string functions_for(std::string_view body, std::span<const PreludeFunction> functions,
                           Words dialect) {
   std::string text;
-  for (const Function& function : functions)
+  for (const PreludeFunction& function : functions)
     if (body.find(function.name) != std::string_view::npos)
       text += in_words(function.text, dialect);
   return text;
@@ -612,7 +607,7 @@ std::string opencl_functions_for(std::string_view body) {
 
 bool is_reserved_on_gpu(std::string_view word) {
   return is_reserved_in_c(word) ||
-         std::find(std::begin(words), std::end(words), word) != std::end(words);
+         std::find(std::begin(gpu_words), std::end(gpu_words), word) != std::end(gpu_words);
 }
 
 }  // namespace tw::codegen

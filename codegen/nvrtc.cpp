@@ -18,24 +18,24 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of nvrtc.h, which only toolkits have; these have not changed since CUDA 11.
-using Program = struct NvrtcProgram*;
+using NvrtcProgram = struct NvrtcProgramState*;
 enum class Code : int { Success = 0, InvalidOption = 5, Compilation = 6 };
 
-#define TW_NVRTC_FUNCTIONS(X)                                                              \
-  X(nvrtcGetErrorString, const char*, Code)                                                \
-  X(nvrtcVersion, Code, int*, int*)                                                        \
-  X(nvrtcGetNumSupportedArchs, Code, int*)                                                 \
-  X(nvrtcGetSupportedArchs, Code, int*)                                                    \
-  X(nvrtcCreateProgram, Code, Program*, const char*, const char*, int, const char* const*, \
-    const char* const*)                                                                    \
-  X(nvrtcDestroyProgram, Code, Program*)                                                   \
-  X(nvrtcCompileProgram, Code, Program, int, const char* const*)                           \
-  X(nvrtcGetCUBINSize, Code, Program, size_t*)                                             \
-  X(nvrtcGetCUBIN, Code, Program, char*)                                                   \
-  X(nvrtcGetPTXSize, Code, Program, size_t*)                                               \
-  X(nvrtcGetPTX, Code, Program, char*)                                                     \
-  X(nvrtcGetProgramLogSize, Code, Program, size_t*)                                        \
-  X(nvrtcGetProgramLog, Code, Program, char*)
+#define TW_NVRTC_FUNCTIONS(X)                                                                   \
+  X(nvrtcGetErrorString, const char*, Code)                                                     \
+  X(nvrtcVersion, Code, int*, int*)                                                             \
+  X(nvrtcGetNumSupportedArchs, Code, int*)                                                      \
+  X(nvrtcGetSupportedArchs, Code, int*)                                                         \
+  X(nvrtcCreateProgram, Code, NvrtcProgram*, const char*, const char*, int, const char* const*, \
+    const char* const*)                                                                         \
+  X(nvrtcDestroyProgram, Code, NvrtcProgram*)                                                   \
+  X(nvrtcCompileProgram, Code, NvrtcProgram, int, const char* const*)                           \
+  X(nvrtcGetCUBINSize, Code, NvrtcProgram, size_t*)                                             \
+  X(nvrtcGetCUBIN, Code, NvrtcProgram, char*)                                                   \
+  X(nvrtcGetPTXSize, Code, NvrtcProgram, size_t*)                                               \
+  X(nvrtcGetPTX, Code, NvrtcProgram, char*)                                                     \
+  X(nvrtcGetProgramLogSize, Code, NvrtcProgram, size_t*)                                        \
+  X(nvrtcGetProgramLog, Code, NvrtcProgram, char*)
 
 struct Functions {
 #define X(name, result, ...) result (*name)(__VA_ARGS__) = nullptr;
@@ -150,7 +150,7 @@ class Compilation {
   }
 
  private:
-  std::string get(Code (*size)(Program, size_t*), Code (*copy)(Program, char*)) const {
+  std::string get(Code (*size)(NvrtcProgram, size_t*), Code (*copy)(NvrtcProgram, char*)) const {
     size_t bytes = 0;
     if (size(program_, &bytes) != Code::Success) return {};
     std::string content(bytes, '\0');
@@ -158,7 +158,7 @@ class Compilation {
   }
 
   const Functions& functions_;
-  Program program_ = nullptr;
+  NvrtcProgram program_ = nullptr;
   Code code_;
 };
 

@@ -14,12 +14,12 @@ constexpr double schedulers = 4;
 // Integers have half of the lanes that f32 has; exp and its like a quarter of the integers' lanes,
 // and some multiply-adds around.
 constexpr double integer_lanes = 64;
-constexpr double call_cycles = 4, call_instructions = 8;
+constexpr double call_pipe_cycles = 4, call_instructions = 8;
 // L1 and shared memory hand out 128 bytes a cycle; one multiprocessor takes 64 from L2.
-constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_cycle = 64;
+constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 64;
 // Cycles from Ampere and Hopper under micro-benchmarks (arXiv 2402.13499, 2208.11174): a
 // multiply-add 4, a tensor tile 33, shared memory 25 to 30, L1 35, L2 about 260, DRAM about 600.
-constexpr double fma_latency = 4, tensor_latency = 33, shared_latency = 28, l1_latency = 35;
+constexpr double fma_result_latency = 4, tensor_latency = 33, shared_latency = 28, l1_latency = 35;
 constexpr double l2_latency = 225, dram_latency = 350;  // more than the one before
 // A barrier after all have arrived; a block's start and end.
 constexpr double barrier_cycles = 25, block_cycles = 150;
@@ -41,7 +41,7 @@ Pipes pipes(const SectionFacts& s, double spills, const GpuArchitecture& gpu) {
   const double spilled = s.chain > 0 ? spill_accesses * spills * s.chain : 0;
   Pipes p;
   p.arithmetic = (i.fma + i.arithmetic) * warp_lanes / gpu.fma_lanes +
-                 i.integer * warp_lanes / integer_lanes + i.calls * call_cycles;
+                 i.integer * warp_lanes / integer_lanes + i.calls * call_pipe_cycles;
   // Beside the lanes.
   p.arithmetic = std::max(p.arithmetic, s.tensor_fma / std::max(1.0, gpu.tensor_fma));
   p.issue = (i.total() + i.calls * call_instructions + spilled) / schedulers;
@@ -64,7 +64,7 @@ double global_latency(const GpuPhaseFacts& phase) {
 double alone(const SectionFacts& s, const Pipes& p, double memory_latency) {
   // Warps stay in the part of the multiprocessor that they began in.
   const double parts = std::min(schedulers, s.warps) / schedulers;
-  const double chain = std::max(s.chain * fma_latency, s.tensor_chain * tensor_latency);
+  const double chain = std::max(s.chain * fma_result_latency, s.tensor_chain * tensor_latency);
   const double ahead = s.trips > 1 ? std::min(s.trips, turns_in_flight) : 1;
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? shared_latency : 0;
@@ -114,7 +114,7 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const GpuArchitecture& g
   cost.shared = blocks * block.memory / clock;
   cost.latency = std::ceil(blocks / std::max(1.0, phase.resident)) * path / clock;
   const double active = std::min(phase.blocks, processors);
-  const double reach = std::max(1.0, active * l2_bytes_per_cycle * clock);
+  const double reach = std::max(1.0, active * l2_bytes_per_multiprocessor_cycle * clock);
   cost.l2 = phase.l2_bytes / std::min(gpu.l2_bytes_per_ns, reach);
   cost.dram = phase.dram_bytes / std::min(gpu.dram_bytes_per_ns, reach);
   cost.launch = launch_ns;

@@ -56,7 +56,7 @@ constexpr double warpgroup_speed = 1.6, descriptor_instructions = 4;
 // Asking for a box: the engine does the rest. What shared memory takes in a cycle.
 constexpr double box_instructions = 8, shared_line_bytes = 128;
 // Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
-constexpr double condition_instructions = 2, loop_instructions = 1;
+constexpr double condition_instructions = 2, turn_instructions = 1;
 
 bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
 bool is_global(Scope scope) { return scope == Scope::Argument || scope == Scope::Scratch; }
@@ -400,7 +400,7 @@ class GpuPhaseWalk {
       if (level.kind == LoopKind::Thread) threads *= level.trips;
     s.warps = std::ceil(threads / warp_lanes);
     if (innermost_ && innermost_->kind != LoopKind::Thread) {
-      s.instructions.integer += loop_instructions;
+      s.instructions.integer += turn_instructions;
       if (in_nest_) s.trips = levels_[serial_.back().second].trips;
     }
     facts_.sections.push_back(s);

@@ -22,7 +22,7 @@ constexpr int sampled_points = 64;
 /// Values of the levels that matter; the others are never asked for.
 using Point = std::vector<int64_t>;
 
-struct Scope {
+struct Variables {
   const std::vector<Level>& levels;
   const Point& values;
 
@@ -33,7 +33,7 @@ struct Scope {
   }
 };
 
-std::optional<int64_t> evaluate(const Expr& expr, const Scope& scope);
+std::optional<int64_t> evaluate(const Expr& expr, const Variables& variables);
 
 std::optional<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
@@ -67,8 +67,8 @@ std::optional<int64_t> apply(BinaryOp op, int64_t a, int64_t b) {
   return std::nullopt;
 }
 
-std::optional<int64_t> evaluate_unary(const dsl::Unary& unary, const Scope& scope) {
-  const auto a = evaluate(unary.a, scope);
+std::optional<int64_t> evaluate_unary(const dsl::Unary& unary, const Variables& variables) {
+  const auto a = evaluate(unary.a, variables);
   if (!a) return std::nullopt;
   switch (unary.op) {
     case dsl::UnaryOp::Neg:
@@ -82,18 +82,18 @@ std::optional<int64_t> evaluate_unary(const dsl::Unary& unary, const Scope& scop
   }
 }
 
-std::optional<int64_t> evaluate(const Expr& expr, const Scope& scope) {
+std::optional<int64_t> evaluate(const Expr& expr, const Variables& variables) {
   if (const auto literal = dsl::as_int(expr)) return literal;
-  if (const dsl::Var* v = expr.as<dsl::Var>()) return scope.find(v->name);
-  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return evaluate_unary(*u, scope);
+  if (const dsl::Var* v = expr.as<dsl::Var>()) return variables.find(v->name);
+  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return evaluate_unary(*u, variables);
   if (const dsl::Select* s = expr.as<dsl::Select>()) {
-    const auto condition = evaluate(s->condition, scope);
-    return condition ? evaluate(*condition ? s->a : s->b, scope) : std::nullopt;
+    const auto condition = evaluate(s->condition, variables);
+    return condition ? evaluate(*condition ? s->a : s->b, variables) : std::nullopt;
   }
   const dsl::Binary* b = expr.as<dsl::Binary>();
   if (!b) return std::nullopt;
-  const auto x = evaluate(b->a, scope);
-  const auto y = x ? evaluate(b->b, scope) : std::nullopt;
+  const auto x = evaluate(b->a, variables);
+  const auto y = x ? evaluate(b->b, variables) : std::nullopt;
   return y ? apply(b->op, *x, *y) : std::nullopt;
 }
 
@@ -125,7 +125,7 @@ std::vector<size_t> relevant_levels(const std::vector<Level>& levels,
   return relevant;
 }
 
-using Visit = std::function<void(const Scope&)>;
+using Visit = std::function<void(const Variables&)>;
 
 bool enumerable(const std::vector<Level>& levels, const std::vector<size_t>& relevant) {
   double points = 1;
@@ -135,10 +135,10 @@ bool enumerable(const std::vector<Level>& levels, const std::vector<size_t>& rel
 
 void enumerate(const std::vector<Level>& levels, const std::vector<size_t>& relevant, size_t next,
                Point& point, const Visit& visit) {
-  const Scope scope{levels, point};
-  if (next == relevant.size()) return visit(scope);
+  const Variables variables{levels, point};
+  if (next == relevant.size()) return visit(variables);
   const Level& level = levels[relevant[next]];
-  const auto begin = evaluate(level.begin, scope), end = evaluate(level.end, scope);
+  const auto begin = evaluate(level.begin, variables), end = evaluate(level.end, variables);
   if (!begin || !end) return;
   for (int64_t value = *begin; value < *end; ++value) {
     point[relevant[next]] = value;
@@ -150,16 +150,17 @@ void sample(const std::vector<Level>& levels, const std::vector<size_t>& relevan
             const Visit& visit) {
   Random random(0);
   Point point(levels.size(), 0);
-  const Scope scope{levels, point};
+  const Variables variables{levels, point};
   for (int i = 0; i < sampled_points; ++i) {
     bool empty = false;
     for (const size_t r : relevant) {
-      const auto begin = evaluate(levels[r].begin, scope), end = evaluate(levels[r].end, scope);
+      const auto begin = evaluate(levels[r].begin, variables),
+                 end = evaluate(levels[r].end, variables);
       empty = !begin || !end || *begin >= *end;
       if (empty) break;
       point[r] = *begin + random.below(*end - *begin);
     }
-    if (!empty) visit(scope);
+    if (!empty) visit(variables);
   }
 }
 
@@ -183,8 +184,8 @@ Level make_level(const std::vector<Level>& outer, std::string variable, Expr beg
     return level;
   }
   double sum = 0, most = 0, points = 0;
-  visit_points(outer, {begin, end}, [&](const Scope& scope) {
-    const auto b = evaluate(begin, scope), e = evaluate(end, scope);
+  visit_points(outer, {begin, end}, [&](const Variables& variables) {
+    const auto b = evaluate(begin, variables), e = evaluate(end, variables);
     const double trips = b && e ? static_cast<double>(std::max<int64_t>(0, *e - *b)) : 0;
     sum += trips;
     most = std::max(most, trips);
@@ -198,8 +199,8 @@ Level make_level(const std::vector<Level>& outer, std::string variable, Expr beg
 double probability(const std::vector<Level>& outer, const Expr& condition) {
   double holds = 0, points = 0;
   bool known = true;
-  visit_points(outer, {condition}, [&](const Scope& scope) {
-    const auto value = evaluate(condition, scope);
+  visit_points(outer, {condition}, [&](const Variables& variables) {
+    const auto value = evaluate(condition, variables);
     known = known && value.has_value();
     holds += value.value_or(0) != 0 ? 1 : 0;
     points += 1;

@@ -3,13 +3,14 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace tw::dsl {
 namespace {
 
 constexpr size_t largest_text = size_t{1} << 20;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
 class Lexer {

@@ -16,8 +16,7 @@ tl::unexpected<Error> bad_shape(std::string_view text, const std::string& why) {
   return fail(ErrorCode::Usage, fmt::format("[shape] '{}': {}", text, why));
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_attribute_letter(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 
 /// The attribute of this name or alias.
 const Attribute* find_attribute(const Operator& op, std::string_view name) {
@@ -68,7 +67,7 @@ Result<Attributes> parse_compact(const Operator& op, std::string_view text) {
   Attributes attributes;
   for (size_t i = 0; i < text.size();) {
     const size_t begin = i;
-    while (i < text.size() && is_letter(text[i])) ++i;
+    while (i < text.size() && is_attribute_letter(text[i])) ++i;
     const std::string_view name = text.substr(begin, i - begin);
     const size_t digits = i;
     if (i < text.size() && text[i] == '-') ++i;

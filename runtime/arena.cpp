@@ -13,7 +13,6 @@
 namespace tw::runtime {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 constexpr int64_t kHugePage = 2 << 20;
 
 int64_t physical_bytes() {
@@ -34,7 +33,7 @@ Result<Arena> Arena::allocate(int64_t bytes) {
   if (bytes == 0) return Arena();
   // The system may promise more than it has and kill the process later; so the size is asked here.
   if (bytes < 0 || bytes > physical_bytes()) return out_of_memory(bytes);
-  const int64_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+  const int64_t alignment = bytes >= kHugePage ? kHugePage : arena_alignment;
   const int64_t size = round_up(bytes, alignment);
   void* data = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
   if (data == nullptr) return out_of_memory(bytes);

@@ -13,6 +13,9 @@
 
 namespace tw::runtime {
 
+/// Of every block, and of each buffer within one.
+inline constexpr int64_t arena_alignment = 64;
+
 class Arena {
  public:
   /// Environment, "out of memory", for sizes that the machine cannot have, before any page is
@@ -31,7 +34,7 @@ class Arena {
   }
   ~Arena();
 
-  /// Aligned to 64 bytes; null for an arena of 0 bytes.
+  /// Aligned to arena_alignment; null for an arena of 0 bytes.
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 

@@ -34,14 +34,14 @@ Status check_stored_as_given(const ArgumentInfo& argument) {
                   argument.is_output ? "output" : "input", argument.name, argument.layout));
 }
 
-Status write(const DeviceBuffer& memory, const StridedView& view) {
+Status write_view(const DeviceBuffer& memory, const StridedView& view) {
   if (is_contiguous(view)) return memory.write(view.data, memory.bytes());
   std::vector<char> contiguous(static_cast<size_t>(memory.bytes()));
   gather(view, contiguous.data());
   return memory.write(contiguous.data(), memory.bytes());
 }
 
-Status read(const DeviceBuffer& memory, const StridedView& view) {
+Status read_view(const DeviceBuffer& memory, const StridedView& view) {
   if (is_contiguous(view)) return memory.read(view.data, memory.bytes());
   std::vector<char> contiguous(static_cast<size_t>(memory.bytes()));
   TW_RETURN_IF_ERROR(memory.read(contiguous.data(), memory.bytes()));
@@ -118,13 +118,13 @@ Status DeviceKernel::call(std::span<const Buffer> arrays) const {
     const ArgumentInfo& argument = info().arguments[i];
     TW_RETURN_IF_ERROR(check_stored_as_given(argument));
     TW_TRY(const DeviceBuffer memory, device()->allocate(logical_bytes(argument)));
-    if (!argument.is_output) TW_RETURN_IF_ERROR(write(memory, views[i]));
+    if (!argument.is_output) TW_RETURN_IF_ERROR(write_view(memory, views[i]));
     addresses.push_back(memory.address());
     memories.push_back(memory);
   }
   TW_RETURN_IF_ERROR(queue(addresses, {}));
   for (size_t i = 0; i < views.size(); ++i)
-    if (info().arguments[i].is_output) TW_RETURN_IF_ERROR(read(memories[i], views[i]));
+    if (info().arguments[i].is_output) TW_RETURN_IF_ERROR(read_view(memories[i], views[i]));
   return {};
 }
 

@@ -18,8 +18,6 @@ namespace {
 
 using KernelFunction = int32_t (*)(void* const* buffers, void* scratch, int32_t task);
 
-constexpr int64_t kAlignment = 64;
-
 struct Phase {
   std::string symbol;
   int64_t tasks = 0;
@@ -112,9 +110,9 @@ class ArenaPlan {
   std::optional<int64_t> add(int64_t bytes) {
     const int64_t offset = total_;
     const auto end = checked_add(total_, bytes);
-    const auto padded = end ? checked_add(*end, kAlignment - 1) : std::nullopt;
+    const auto padded = end ? checked_add(*end, arena_alignment - 1) : std::nullopt;
     if (!padded) return std::nullopt;
-    total_ = *padded / kAlignment * kAlignment;
+    total_ = *padded / arena_alignment * arena_alignment;
     return offset;
   }
   int64_t total() const { return total_; }

@@ -94,7 +94,7 @@ std::string describe(cl_int code) {
 }
 
 // -9999 is what NVIDIA's driver says after an access outside of a buffer.
-bool is_fatal(cl_int code) { return code == CL_DEVICE_NOT_AVAILABLE || code == -9999; }
+bool loses_device(cl_int code) { return code == CL_DEVICE_NOT_AVAILABLE || code == -9999; }
 
 std::vector<cl_device_id> list_devices(const OpenCl& cl) {
   std::vector<cl_device_id> all;
@@ -170,7 +170,7 @@ class OpenClDevice final : public Device {
  private:
   Status check(cl_int code, std::string_view what) {
     if (code == CL_SUCCESS) return {};
-    return failed(what, describe(code), is_fatal(code));
+    return failed(what, describe(code), loses_device(code));
   }
 
   /// Owns what OpenCL made until the last copy goes, and keeps the device that long.

@@ -7,12 +7,11 @@
 #include <string>
 
 #include "schedules/affine.h"
+#include "schedules/bulk_copies.h"
 #include "schedules/nest.h"
 
 namespace tw::schedules {
 namespace {
-
-constexpr int64_t engine_bytes = 16;  // what strides are multiples of
 
 /// Of an element's address, in elements, for each axis of the stage that has more than one value.
 using Strides = std::map<std::string, int64_t>;

@@ -21,10 +21,9 @@ namespace {
 using dsl::Binary;
 using dsl::BinaryOp;
 
-constexpr int64_t engine_bytes = 16;  // what strides and rows are multiples of
 constexpr int64_t most_extent = int64_t{1} << 32, most_stride_bytes = int64_t{1} << 40;
 
-tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
+tl::unexpected<Error> illegal_copy(const std::string& why, const Stmt& stmt) {
   return fail(ErrorCode::Invalid, fmt::format("[bulk] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
@@ -104,7 +103,7 @@ bool join_digits(Affine& affine) {
 }
 
 /// What does not depend on the loops of a box, and the coefficients of these.
-struct Split {
+struct BoxForm {
   Affine rest;
   std::map<std::string, int64_t> strides;
 };
@@ -114,10 +113,10 @@ class AffineForms {
   explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
 
   /// nullopt: the loops' part is not linear.
-  std::optional<Split> split(Affine affine) const {
+  std::optional<BoxForm> split(Affine affine) const {
     while (join_digits(affine)) {
     }
-    Split split;
+    BoxForm split;
     split.rest.constant = affine.constant;
     for (const Affine::Term& term : affine.terms) {
       const auto* v = term.atom.as<dsl::Var>();
@@ -144,7 +143,7 @@ class AffineForms {
 
  private:
   /// (r + v) / k is r / k and (r + v) % k is r % k + v, where v is less than what divides r and k.
-  std::optional<Split> split_digit(const Expr& atom) const {
+  std::optional<BoxForm> split_digit(const Expr& atom) const {
     const auto remainder = as_digit(atom, BinaryOp::Mod);
     const auto quotient = remainder ? std::nullopt : as_quotient(atom);
     if (!quotient && !remainder) return std::nullopt;
@@ -158,14 +157,14 @@ class AffineForms {
                                    [](const auto& stride) { return stride.second >= 0; });
     if (!grows || most(inside->strides) >= divisor) return std::nullopt;
     const Expr rest = to_expr(inside->rest);
-    if (remainder) return Split{to_affine(rest % Expr(digit.k)), inside->strides};
-    return Split{to_affine(rest / Expr(digit.k)), {}};
+    if (remainder) return BoxForm{to_affine(rest % Expr(digit.k)), inside->strides};
+    return BoxForm{to_affine(rest / Expr(digit.k)), {}};
   }
 
   const BoxLoops& loops_;
 };
 
-int64_t stride_of(const Split& split, const std::string& loop) {
+int64_t stride_of(const BoxForm& split, const std::string& loop) {
   const auto found = split.strides.find(loop);
   return found == split.strides.end() ? 0 : found->second;
 }
@@ -199,7 +198,7 @@ class CopyFinder {
   }
 
  private:
-  tl::unexpected<Error> wrong(const std::string& why) const { return illegal(why, stmt_); }
+  tl::unexpected<Error> wrong(const std::string& why) const { return illegal_copy(why, stmt_); }
 
   Result<const Block*> gather_loops() {
     const Block* body = outermost_.body.get();
@@ -282,7 +281,7 @@ class CopyFinder {
     return check_addresses(to->rest);
   }
 
-  static bool is_same(const Split& a, const Split& b) {
+  static bool is_same(const BoxForm& a, const BoxForm& b) {
     Affine difference = a.rest;
     difference.add(b.rest, -1);
     return difference.is_constant() && difference.constant == 0 && a.strides == b.strides;
@@ -543,7 +542,8 @@ class PhaseWalk {
   }
 
   Status visit_box(const Loop& loop, const Stmt& stmt) {
-    if (in_threads_) return illegal("one thread asks for a box, outside of thread loops", stmt);
+    if (in_threads_)
+      return illegal_copy("one thread asks for a box, outside of thread loops", stmt);
     TW_TRY(BulkCopy copy, CopyFinder(loop, bounds_, buffers_).find());
     copies_.push_back(std::move(copy));
     return {};

@@ -34,6 +34,8 @@ struct Limits;
 inline constexpr int bulk_architecture = 90;  ///< sm_90 and newer
 inline constexpr size_t most_box_dimensions = 5;
 inline constexpr int64_t most_box_iterations = 256;  ///< of a dimension
+/// Strides of the tensor and rows of a box are multiples of this.
+inline constexpr int64_t engine_bytes = 16;
 /// Where a box begins in shared memory is a multiple of this.
 inline constexpr int64_t box_alignment = 128;
 

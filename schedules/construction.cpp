@@ -40,15 +40,19 @@ int64_t Construction::extent(const StagePlan& stage, const std::string& loop) co
   return i < 0 ? 1 : nest->loops[static_cast<size_t>(i)].extent;
 }
 
-namespace {
-
-using Loops = std::vector<std::string>;
-
 Loops concat(std::initializer_list<Loops> parts) {
   Loops all;
   for (const Loops& part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;
 }
+
+Loops names_of(const std::vector<Axis>& axes) {
+  Loops names;
+  for (const Axis& axis : axes) names.push_back(axis.name);
+  return names;
+}
+
+namespace {
 
 /// Loops of an axis outside of a tile, and inside.
 struct TileLoops {
@@ -202,12 +206,6 @@ class Tile {
   TileLoops tile_;                     // of the other axes
   Loops block_groups_, blocks_, windows_, inside_, unrolled_;  // of the reduction
 };
-
-Loops names_of(const std::vector<Axis>& axes) {
-  Loops names;
-  for (const Axis& axis : axes) names.push_back(axis.name);
-  return names;
-}
 
 /// The partial results, one an element of `factor`, as vectors in registers.
 void construct_partial_results(Construction& c, const StagePlan& plan, int64_t factor,

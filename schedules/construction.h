@@ -6,6 +6,7 @@
 // steps (Space::point_of). Not thread-safe; one a schedule.
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,11 @@ class Construction {
   const Point* point_;
   std::vector<Reading> readings_;
 };
+
+/// Names of loops, outermost first.
+using Loops = std::vector<std::string>;
+Loops concat(std::initializer_list<Loops> parts);
+Loops names_of(const std::vector<dsl::Axis>& axes);
 
 /// All steps. The schedule may have failed or be illegal.
 Construction construct(const ComputePlan& plan, const Knobs& knobs, const Point& point);

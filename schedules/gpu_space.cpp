@@ -24,13 +24,11 @@ using dsl::Stage;
 
 namespace {
 
-using Loops = std::vector<std::string>;
-
 // A thread's sums are registers, and leave room for what they are made of.
 constexpr int64_t most_sums = 128;
 // Statements of a product's innermost loop: beyond, compiling takes longer than they save.
 constexpr int64_t most_products = 512;
-constexpr int64_t least_threads = 32, warp = 32;
+constexpr int64_t least_threads = 32;
 // Products that are smaller than a tile of a warpgroup, and a row of its swizzled factors, are for
 // tiles of a warp.
 constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
@@ -43,21 +41,10 @@ constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 // in different banks.
 constexpr int64_t pad_words = 4, word_bytes = 4;
 
-Loops concat(std::initializer_list<Loops> parts) {
-  Loops all;
-  for (const Loops& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
-
-Loops names_of(const std::vector<Axis>& axes) {
-  Loops names;
-  for (const Axis& axis : axes) names.push_back(axis.name);
-  return names;
-}
-
-int64_t extent_of(const Stage& stage, const Loops& axes) {
+/// The product of the extents of `axes`.
+int64_t points_of(const Stage& stage, const Loops& axes) {
   int64_t extent = 1;
-  for (const std::string& axis : axes) extent *= schedules::extent_of(stage, axis);
+  for (const std::string& axis : axes) extent *= extent_of(stage, axis);
   return extent;
 }
 
@@ -88,9 +75,9 @@ std::vector<const TensorTile*> tiles_for(const StagePlan& plan, const Stage& sta
   std::vector<const TensorTile*> tiles;
   if (!is_product(plan)) return tiles;
   const bool rows_last = rows_are_last(plan, stage);
-  const int64_t rows = extent_of(stage, rows_last ? plan.product.columns : plan.product.rows);
-  const int64_t columns = extent_of(stage, rows_last ? plan.product.rows : plan.product.columns);
-  const int64_t length = extent_of(stage, names_of(stage.reduction));
+  const int64_t rows = points_of(stage, rows_last ? plan.product.columns : plan.product.rows);
+  const int64_t columns = points_of(stage, rows_last ? plan.product.rows : plan.product.columns);
+  const int64_t length = points_of(stage, names_of(stage.reduction));
   const Limits limits = limits_of(target);
   for (const TensorTile& tile : tensor_tiles()) {
     // The last bits of an f32.
@@ -191,13 +178,13 @@ bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const
         const bool are_rows = (operand == 1) == rows_are_last(plan, stage);
         const int64_t neighbours = mn_neighbours(*tile, block, value("warps.", name), are_rows);
         if (neighbours == 0) return false;
-        if (block > neighbours && extent_of(stage, axes) % neighbours != 0) return false;
+        if (block > neighbours && points_of(stage, axes) % neighbours != 0) return false;
       }
       if (row_bytes % 16 != 0 || kblock * row_bytes % box_alignment != 0) return false;
     } else {
       // The tiles of a block are a dimension, and what is left over must be whole ones; those of
       // warpgroups are next to each other.
-      const int64_t length = extent_of(stage, names_of(stage.reduction));
+      const int64_t length = points_of(stage, names_of(stage.reduction));
       if (neighbours == BoxNeighbours::None || !tile) return false;
       if (value("tiles") > 1 && !tile->is_of_warpgroup && length % tile->depth != 0) return false;
     }
@@ -211,7 +198,7 @@ bool is_sensibly_specialised(const ComputePlan& compute, const StagePlan& plan, 
   if (knobs.value(point, plan.name + ".specialise", 0) == 0) return true;
   for (const auto& [name, operand] : operands)
     if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 0) return false;
-  return threads % warp == 0 && threads + asking_threads <= compute.target.block.threads;
+  return threads % warp_threads == 0 && threads + asking_threads <= compute.target.block.threads;
 }
 
 // ---- knobs ----------------------------------------------------------------------------------
@@ -238,7 +225,7 @@ void add_product(const ComputePlan& compute, const StagePlan& plan, Knobs& knobs
   const std::string p = plan.name + ".";
   for (const auto& [name, axes] :
        {std::pair("rows", plan.product.rows), std::pair("columns", plan.product.columns)}) {
-    knobs.add(p + "block." + name, powers(extent_of(stage, axes), 8, most_block));
+    knobs.add(p + "block." + name, powers(points_of(stage, axes), 8, most_block));
     knobs.add(p + "tile." + name, {1, 2, 4, 8});   // of a thread
     knobs.add(p + "together." + name, {1, 2, 4});  // of it, next to each other
     // The reduction's neighbours next to each other; for tensor tiles also several across at once.
@@ -248,15 +235,15 @@ void add_product(const ComputePlan& compute, const StagePlan& plan, Knobs& knobs
   }
   knobs.add(p + "stages", {1, 2, 3, 4});  // blocks of the reduction in shared memory at once
   add_bulk(compute, plan, has_tiles, knobs);
-  const int64_t length = extent_of(stage, names_of(stage.reduction));
+  const int64_t length = points_of(stage, names_of(stage.reduction));
   knobs.add(p + "kblock", powers(length, 4, 32));
   knobs.add(p + "unroll", {1, 2, 4, 8});
   if (stage.reduction.size() > 1) knobs.add(p + "fused", {0, 1});  // the reduction, to one loop
   knobs.add(p + "raster", {1, 2, 4, 8});  // blocks of the outer dimension next to each other
   std::vector<int64_t> splits;            // of the main reduction, each with sums of its own
   for (const int64_t split : {1, 2, 4, 8, 16, 32})
-    if (split == 1 || (!plan.main_reduction.empty() &&
-                       schedules::extent_of(stage, plan.main_reduction) % split == 0))
+    if (split == 1 ||
+        (!plan.main_reduction.empty() && extent_of(stage, plan.main_reduction) % split == 0))
       splits.push_back(split);
   knobs.add(p + "split", splits);
 }
@@ -264,7 +251,7 @@ void add_product(const ComputePlan& compute, const StagePlan& plan, Knobs& knobs
 void add_elements(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
   const std::string p = plan.name + ".";
   knobs.add(p + "threads",
-            powers(extent_of(stage, names_of(stage.axes)), warp, target.block.threads));
+            powers(points_of(stage, names_of(stage.axes)), warp_threads, target.block.threads));
   knobs.add(p + "together", {1, 2, 4});
   if (stage.axes.size() > 1) knobs.add(p + "rows", {0, 1});  // a block is a row
   if (stage.reduction.size() > 1) knobs.add(p + "taps", {0, 1, 2});
@@ -272,7 +259,7 @@ void add_elements(const StagePlan& plan, const Stage& stage, const Target& targe
 
 void add_lanes(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
   knobs.add(plan.name + ".threads",
-            powers(schedules::extent_of(stage, plan.lane_axis), warp, target.block.threads));
+            powers(extent_of(stage, plan.lane_axis), warp_threads, target.block.threads));
 }
 
 // ---- construction ---------------------------------------------------------------------------
@@ -298,7 +285,7 @@ std::string split_off(Construction& c, const std::string& stage, std::string& lo
 
 /// What one dimension of a block's tile becomes: a thread has `apart` groups of `together`
 /// neighbours, so that the groups of neighbouring threads are neighbours too.
-struct Dimension {
+struct TileDimension {
   std::string block;      ///< outside of the tile
   Loops apart, together;  ///< a loop or none each
   std::string thread;
@@ -425,12 +412,12 @@ class Product {
     const ProductAxes& axes = product_.axes;
     c_.schedule.add(
         Reorder{product_.name, concat({axes.batch, axes.rows, axes.columns, product_.reduction})});
-    const Dimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
+    const TileDimension rows = tile("rows", axes.rows), columns = tile("columns", axes.columns);
     const Loops reduction = split_reduction();
     // The threads whose results are next to each other are next to each other.
     const bool rows_last = rows_are_last(plan_, product_.stage);
-    const Dimension& outer = rows_last ? columns : rows;
-    const Dimension& inner = rows_last ? rows : columns;
+    const TileDimension& outer = rows_last ? columns : rows;
+    const TileDimension& inner = rows_last ? rows : columns;
     const Loops blocks = order_blocks(c_, plan_, product_, outer.block, inner.block);
     c_.schedule.add(Reorder{product_.name, concat({blocks,
                                                    outside_,
@@ -454,13 +441,13 @@ class Product {
   }
 
  private:
-  Dimension tile(const std::string& name, const Loops& axes) {
+  TileDimension tile(const std::string& name, const Loops& axes) {
     const int64_t block = c_.value(plan_, "block." + name);
     const int64_t tile = c_.value(plan_, "tile." + name);
     const int64_t together = std::min(c_.value(plan_, "together." + name), tile);
     threads_ *= block / tile;
     std::string loop = fuse_all(c_, product_.name, axes);
-    Dimension d;
+    TileDimension d;
     d.block = split_off(c_, product_.name, loop, block);
     if (together < tile) d.apart = {split_off(c_, product_.name, loop, block / tile * together)};
     d.thread = loop;
@@ -486,13 +473,13 @@ class Product {
     return {rest, loop};
   }
 
-  std::string cache(int64_t operand, const Dimension& dimension, const Loops& reduction) {
+  std::string cache(int64_t operand, const TileDimension& dimension, const Loops& reduction) {
     return cache_operand(
         c_, {product_.name, operand, outside_.back(), concat({reduction, dimension.all()})});
   }
 
   /// All threads of the block copy an operand, neighbours to neighbours.
-  void copy(const std::string& name, const std::string& stage, const Dimension& dimension,
+  void copy(const std::string& name, const std::string& stage, const TileDimension& dimension,
             const Loops& reduction) {
     if (stage.empty()) return;
     pipeline(c_, plan_, stage);
@@ -514,7 +501,7 @@ class Product {
     share_copy(c_, stage, loops, vector, threads_);
   }
 
-  void pad(const std::string& name, const std::string& stage, const Dimension& dimension) {
+  void pad(const std::string& name, const std::string& stage, const TileDimension& dimension) {
     const int64_t bytes = c_.value(plan_, "pad." + name) * word_bytes;
     const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(stage);
     if (bytes > 0 && nest)
@@ -865,16 +852,16 @@ int64_t pipelined_extent(const ComputePlan& compute, const StagePlan& plan, cons
   const Stage& stage = compute.stage(plan);
   const int64_t split = knobs.value(point, plan.name + ".split", 1);
   if (knobs.value(point, plan.name + ".fused") == 1)
-    return extent_of(stage, names_of(stage.reduction)) / split;
+    return points_of(stage, names_of(stage.reduction)) / split;
   return plan.main_reduction.empty() ? stage.reduction.back().extent
-                                     : schedules::extent_of(stage, plan.main_reduction) / split;
+                                     : extent_of(stage, plan.main_reduction) / split;
 }
 
 /// Of blocks of threads, along the rows or the columns.
 int64_t blocks_along(const std::string& name, const Stage& stage, const StagePlan& plan,
                      const Knobs& knobs, const Point& point) {
   const Loops& axes = name == "rows" ? plan.product.rows : plan.product.columns;
-  return ceil_div(extent_of(stage, axes), knobs.value(point, plan.name + ".block." + name));
+  return ceil_div(points_of(stage, axes), knobs.value(point, plan.name + ".block." + name));
 }
 
 /// Of what all products choose alike.
@@ -902,7 +889,8 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
   if (stages > 1 && stages > ceil_div(length, kblock)) return false;
   const bool rows_last = rows_are_last(plan, stage);
   const bool is_wide = tile.is_of_warpgroup;
-  int64_t threads = is_wide ? warpgroup_warps * warp : warp, tiles = 1, shared = 0, factors = 0;
+  int64_t threads = is_wide ? warpgroup_warps * warp_threads : warp_threads, tiles = 1, shared = 0,
+          factors = 0;
   for (const std::string name : {"rows", "columns"}) {
     const bool are_rows = (name == "columns") == rows_last;
     const int64_t block = value("block." + name), warps = value("warps." + name);
@@ -973,7 +961,7 @@ double idleness(const ComputePlan& plan, const StagePlan& stage, const Knobs& kn
                 const Point& point) {
   const Stage& definition = plan.stage(stage);
   const auto split = static_cast<double>(knobs.value(point, stage.name + ".split", 1));
-  auto blocks = split * static_cast<double>(extent_of(definition, stage.product.batch));
+  auto blocks = split * static_cast<double>(points_of(definition, stage.product.batch));
   for (const std::string name : {"rows", "columns"})
     blocks *= static_cast<double>(blocks_along(name, definition, stage, knobs, point));
   const double idle = std::max(0.0, std::log2(plan.target.cores / blocks));

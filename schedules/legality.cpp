@@ -20,9 +20,9 @@ tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
   return fail(ErrorCode::Invalid, fmt::format("[legality] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
-class Checker {
+class AccessChecker {
  public:
-  explicit Checker(const Program& program) {
+  explicit AccessChecker(const Program& program) {
     for (const Argument& argument : program.arguments) add(argument.buffer);
     for (const Buffer& buffer : program.scratch) add(buffer);
   }
@@ -174,7 +174,7 @@ tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits) 
 }
 
 Status check_legal(const Program& program, const Limits& limits) {
-  Checker checker(program);
+  AccessChecker checker(program);
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
     TW_RETURN_IF_ERROR(check_tensor_tiles(phase, limits));

@@ -14,8 +14,6 @@
 namespace tw::schedules {
 namespace {
 
-constexpr int64_t warp = 32;
-
 bool is_bulk(const Stmt& stmt) {
   const Loop* loop = stmt.as<Loop>();
   return loop && loop->kind == LoopKind::Bulk;
@@ -70,9 +68,9 @@ Block computing_part(const Block& body) {
   return result;
 }
 
-class Checker {
+class PipelineChecker {
  public:
-  explicit Checker(const Phase& phase) : phase_(phase) {}
+  explicit PipelineChecker(const Phase& phase) : phase_(phase) {}
 
   Status check() {
     const Block* around = phase_.body.get();
@@ -153,7 +151,7 @@ SpecialisedBody specialised_body(const Phase& phase) {
 
 Status check_specialised(const Phase& phase, const Limits& limits) {
   if (!phase.specialised) return {};
-  TW_RETURN_IF_ERROR(Checker(phase).check());
+  TW_RETURN_IF_ERROR(PipelineChecker(phase).check());
   const int64_t threads = threads_of(*phase.body);
   const int64_t shared = shared_bytes(*phase.body);
   if (shared > limits.shared_bytes)
@@ -161,7 +159,7 @@ Status check_specialised(const Phase& phase, const Limits& limits) {
                 fmt::format("[specialise] {} bytes between threads, with their barriers, at most "
                             "{}\n  stage '{}'",
                             shared, limits.shared_bytes, phase.name));
-  if (threads % warp == 0 && threads + asking_threads <= limits.threads) return {};
+  if (threads % warp_threads == 0 && threads + asking_threads <= limits.threads) return {};
   return fail(ErrorCode::Invalid,
               fmt::format("[specialise] {} threads, expected whole warps, and room for {} more\n  "
                           "stage '{}'",

@@ -32,7 +32,7 @@ constexpr TensorTile rows[] = {
     {"wgmma_m64k32_s8", Int8, Int32, 32, 1, 90, 0, true},
 };
 
-tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
+tl::unexpected<Error> illegal_tile(const std::string& why, const Stmt& stmt) {
   return fail(ErrorCode::Invalid,
               fmt::format("[tensorize] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
@@ -129,31 +129,32 @@ class TileChecker {
   }
 
   Status check_tile(const Loop& loop, const Stmt& stmt) {
-    if (!loop.tile) return illegal("a loop of a tensor tile stands outside of one", stmt);
+    if (!loop.tile) return illegal_tile("a loop of a tensor tile stands outside of one", stmt);
     const TensorTile& tile = *loop.tile;
     if (limits_.gpu_architecture > 0 &&
         !has_tile(tile, limits_.gpu_architecture, limits_.architecture_specific))
-      return illegal(
+      return illegal_tile(
           fmt::format("{} is of sm_{}, the target is sm_{}{}", tile.name,
                       tile.is_of_warpgroup ? fmt::format("{}a alone", tile.least_architecture)
                                            : fmt::format("{} and newer", tile.least_architecture),
                       limits_.gpu_architecture, limits_.architecture_specific ? "a" : ""),
           stmt);
     if (!threads_)
-      return illegal(fmt::format("{} is computed by threads: bind loops around it", tile.name),
-                     stmt);
+      return illegal_tile(fmt::format("{} is computed by threads: bind loops around it", tile.name),
+                          stmt);
     TW_TRY(const TensorNest nest, tensor_nest(loop, *threads_));
     for (const Expr& expr : decide_)
       for (const std::string& lane : {nest.lane_row, nest.lane_column, nest.warp})
         if (dsl::uses_var(expr, lane) || reads_own(expr))
-          return illegal(
+          return illegal_tile(
               fmt::format("{} is computed by all lanes of a warp{}, but {} decides which",
                           tile.name, nest.warp.empty() ? "" : "group", dsl::to_string(expr)),
               stmt);
     if (!is_own(nest.sum->buffer))
-      return illegal(fmt::format("'{}' takes the sums of {}, which are a thread's own: cache_write",
-                                 nest.sum->buffer, tile.name),
-                     stmt);
+      return illegal_tile(
+          fmt::format("'{}' takes the sums of {}, which are a thread's own: cache_write",
+                      nest.sum->buffer, tile.name),
+          stmt);
     for (const dsl::Read* factor : {nest.by_row, nest.by_column})
       TW_RETURN_IF_ERROR(check_factor(tile, *factor, stmt));
     return tile.is_of_warpgroup ? check_warpgroup(nest, stmt) : Status{};
@@ -175,14 +176,15 @@ class TileChecker {
                         });
     }
     if (!is_dense)
-      return illegal(fmt::format("a thread's sums of {} are '{}', '{}' and '{}' of '{}', innermost",
-                                 nest.tile->name, nest.part->variable, nest.columns->variable,
-                                 nest.column->variable, sums.name),
-                     stmt);
+      return illegal_tile(
+          fmt::format("a thread's sums of {} are '{}', '{}' and '{}' of '{}', innermost",
+                      nest.tile->name, nest.part->variable, nest.columns->variable,
+                      nest.column->variable, sums.name),
+          stmt);
     // A thread's registers have no addresses that a loop could count.
     for (const std::string& variable : rolled_)
       if (uses(at, variable))
-        return illegal(
+        return illegal_tile(
             fmt::format("the sums of {} are registers, but the loop over '{}' around it, "
                         "which indexes them, is not unrolled",
                         nest.tile->name, variable),
@@ -211,7 +213,7 @@ class TileChecker {
     const auto found = buffers_.find(factor.tensor);
     const Buffer* b = found == buffers_.end() ? nullptr : found->second;
     const auto wrong = [&](const std::string& what) {
-      return illegal(
+      return illegal_tile(
           fmt::format("{} reads '{}' from shared memory: {}", nest.tile->name, factor.tensor, what),
           stmt);
     };
@@ -282,14 +284,16 @@ class TileChecker {
       });
     for (const std::string& buffer : buffers) {
       if (is_own(buffer))
-        return illegal(fmt::format("a factor of {} is read from '{}', which each thread has for "
-                                   "itself",
-                                   tile.name, buffer),
-                       stmt);
+        return illegal_tile(
+            fmt::format("a factor of {} is read from '{}', which each thread has for "
+                        "itself",
+                        tile.name, buffer),
+            stmt);
       if (written_.contains(buffer))
-        return illegal(fmt::format("a factor of {} is read from '{}', which the same threads write",
-                                   tile.name, buffer),
-                       stmt);
+        return illegal_tile(
+            fmt::format("a factor of {} is read from '{}', which the same threads write", tile.name,
+                        buffer),
+            stmt);
     }
     return {};
   }
@@ -364,7 +368,7 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   const Loop* columns = is_whole && tile.is_of_warpgroup ? inner[inner.size() - 3] : nullptr;
   const Loop* groups = has_groups ? inner.front() : nullptr;
   if (!runs_to(&loop, tile_part) || !runs_to(column, tile_part) || !runs_to(depth, tile.depth))
-    return illegal(
+    return illegal_tile(
         fmt::format("{} is loops of {}, {}{} and {} inside each other", tile.name, tile_part,
                     tile.is_of_warpgroup ? "columns / 8, " : "", tile_part, tile.depth),
         whole);
@@ -373,27 +377,29 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   };
   if (groups && (!runs_to(columns, mn_group / tile_columns) || !has_turns(*groups) ||
                  !has_columns(tile, turns(*groups) * mn_group)))
-    return illegal(fmt::format("{0} has groups of {1} columns, up to {2}: '{3}' of {4} turns in "
-                               "'{5}', not {6} in {7}",
-                               tile.name, mn_group, most_warpgroup_columns, columns->variable,
-                               mn_group / tile_columns, groups->variable,
-                               dsl::to_string(columns->end), dsl::to_string(groups->end)),
-                   whole);
+    return illegal_tile(
+        fmt::format("{0} has groups of {1} columns, up to {2}: '{3}' of {4} turns in "
+                    "'{5}', not {6} in {7}",
+                    tile.name, mn_group, most_warpgroup_columns, columns->variable,
+                    mn_group / tile_columns, groups->variable, dsl::to_string(columns->end),
+                    dsl::to_string(groups->end)),
+        whole);
   if (columns && !groups &&
       (!has_turns(*columns) || !has_columns(tile, turns(*columns) * tile_columns)))
-    return illegal(no_such_columns(tile, *columns), whole);
+    return illegal_tile(no_such_columns(tile, *columns), whole);
   const Assign* sum = depth->body->size() == 1 ? depth->body->front().as<Assign>() : nullptr;
   const dsl::Binary* product = sum ? sum->value.as<dsl::Binary>() : nullptr;
   if (!product || sum->combine != Combine::Sum || product->op != dsl::BinaryOp::Mul)
-    return illegal(fmt::format("{} is one sum of products, without a condition", tile.name), whole);
+    return illegal_tile(fmt::format("{} is one sum of products, without a condition", tile.name),
+                        whole);
   const dsl::Read *a = as_factor(product->a, tile), *b = as_factor(product->b, tile);
   if (!a || !b)
-    return illegal(
+    return illegal_tile(
         fmt::format("the factors of {} are elements of memory, of {} summed as {}", tile.name,
                     tw::to_string(tile.operand), tw::to_string(tile.accumulator)),
         whole);
   if (uses(sum->indices, depth->variable))
-    return illegal(
+    return illegal_tile(
         fmt::format("{} sums over '{}', which indexes the result", tile.name, depth->variable),
         whole);
   const size_t count = threads.loops.size();
@@ -402,10 +408,11 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   };
   if (!has_threads(1, lane_columns) || !has_threads(2, lane_rows) ||
       (tile.is_of_warpgroup && !has_threads(3, warpgroup_warps)))
-    return illegal(fmt::format("{} is computed by a warp{}: the innermost threads are {}{} by {}",
-                               tile.name, tile.is_of_warpgroup ? "group" : "",
-                               tile.is_of_warpgroup ? "4 by " : "", lane_rows, lane_columns),
-                   whole);
+    return illegal_tile(
+        fmt::format("{} is computed by a warp{}: the innermost threads are {}{} by {}", tile.name,
+                    tile.is_of_warpgroup ? "group" : "", tile.is_of_warpgroup ? "4 by " : "",
+                    lane_rows, lane_columns),
+        whole);
   TensorNest nest{&tile,
                   &loop,
                   column,
@@ -430,7 +437,7 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   if (is_by_row(*a) && is_by_column(*b)) return nest;
   std::swap(nest.by_row, nest.by_column);
   if (is_by_row(*b) && is_by_column(*a)) return nest;
-  return illegal(
+  return illegal_tile(
       fmt::format("one factor of {} depends on '{}' and '{}' and the other on '{}' and "
                   "'{}', neither on both",
                   tile.name, loop.variable, nest.lane_row, nest.lane_column, column->variable),

@@ -339,7 +339,7 @@ void find_numbered(const Block& body, NumberedDimensions& found) {
 
 // ---- legality -------------------------------------------------------------------------------
 
-tl::unexpected<Error> illegal(const std::string& why, const Stmt& stmt) {
+tl::unexpected<Error> illegal_threads(const std::string& why, const Stmt& stmt) {
   return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
@@ -375,24 +375,26 @@ class ThreadChecker {
   Status check_nest(const Loop& loop, const Stmt& stmt) {
     const ThreadNest nest = thread_nest(loop);
     if (has_threads(*nest.loops.back()->body))
-      return illegal("thread loops contain each other directly, or not at all", stmt);
+      return illegal_threads("thread loops contain each other directly, or not at all", stmt);
     for (const Loop* l : nest.loops)
       if (!dsl::is_int(l->begin, 0) || !dsl::as_int(l->end))
-        return illegal("a thread loop has literal bounds, from 0", stmt);
+        return illegal_threads("a thread loop has literal bounds, from 0", stmt);
     if (nest.threads() > limits_.threads)
-      return illegal(
+      return illegal_threads(
           fmt::format("{} threads, a task has at most {}", nest.threads(), limits_.threads), stmt);
     Status status;
     for_each(*nest.loops.back()->body, [&](const Stmt& s) {
       if (!status) return;
       const Allocate* allocate = s.as<Allocate>();
-      if (s.as<Barrier>()) status = illegal("a barrier that only some threads reach", stmt);
+      if (s.as<Barrier>()) status = illegal_threads("a barrier that only some threads reach", stmt);
       if (as_reduce_loop(s))
-        status = illegal("what a warp reduces together stands outside of thread loops", stmt);
+        status =
+            illegal_threads("what a warp reduces together stands outside of thread loops", stmt);
       if (s.as<Commit>() || s.as<Wait>())
-        status = illegal("copies are committed and waited for outside of thread loops", stmt);
+        status =
+            illegal_threads("copies are committed and waited for outside of thread loops", stmt);
       if (allocate && !is_own(allocate->buffer.scope))
-        status = illegal(
+        status = illegal_threads(
             fmt::format("'{}' is shared, but each thread would have one", allocate->buffer.name),
             stmt);
     });
@@ -412,15 +414,17 @@ class ThreadChecker {
                         std::none_of(assign->indices.begin(), assign->indices.end(),
                                      [&](const Expr& i) { return uses_var(i, loop.variable); });
     if (!is_one)
-      return illegal("what a warp reduces together is one combination into one element", stmt);
+      return illegal_threads("what a warp reduces together is one combination into one element",
+                             stmt);
     Status status;
     dsl::for_each(assign->value, [&](const Expr& e) {
       const dsl::Read* r = e.as<dsl::Read>();
       if (r && owned_.contains(r->tensor))
-        status = illegal(fmt::format("a warp reduces '{}' together, which each thread has for "
-                                     "itself",
-                                     r->tensor),
-                         stmt);
+        status =
+            illegal_threads(fmt::format("a warp reduces '{}' together, which each thread has for "
+                                        "itself",
+                                        r->tensor),
+                            stmt);
     });
     return status;
   }
@@ -441,15 +445,17 @@ class ThreadChecker {
     for (const Loop* loop : nest_ ? nest_->loops : std::vector<const Loop*>()) {
       const auto dimension = dimension_of(*loop, indices);
       if (!dimension)
-        return illegal(fmt::format("'{}' is a thread's own, but loop '{}' does not index it",
-                                   buffer, loop->variable),
-                       stmt);
+        return illegal_threads(
+            fmt::format("'{}' is a thread's own, but loop '{}' does not index it", buffer,
+                        loop->variable),
+            stmt);
       owners.loops.emplace_back(loop->variable, *dsl::as_int(loop->end));
       owners.dimensions.push_back(*dimension);
     }
     if (!owned->second) owned->second = owners;
     if (*owned->second == owners) return {};
-    return illegal(fmt::format("elements of '{}' pass from one thread to another", buffer), stmt);
+    return illegal_threads(fmt::format("elements of '{}' pass from one thread to another", buffer),
+                           stmt);
   }
 
   const Limits& limits_;

@@ -24,6 +24,8 @@ namespace tw::schedules {
 
 struct Limits;
 
+inline constexpr int64_t warp_threads = 32;
+
 /// The thread loops from `loop` inwards: what numbers the threads in its body.
 struct ThreadNest {
   std::vector<const Loop*> loops;  ///< outermost first; the body of the last has no thread loop

@@ -58,7 +58,7 @@ Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
   return facts;
 }
 
-nlohmann::json as_json(const GpuPhase& phase, const GpuArchitecture& gpu) {
+nlohmann::json phase_json(const GpuPhase& phase, const GpuArchitecture& gpu) {
   const GpuPhaseFacts& f = phase.facts;
   const cost_model::Residency& r = phase.residency;
   return {{"blocks", f.blocks},
@@ -151,7 +151,7 @@ nlohmann::json as_json(const GpuExplanation& explanation) {
   if (!explanation.estimated_because.empty())
     json["estimated_because"] = explanation.estimated_because;
   for (const GpuPhase& phase : explanation.phases)
-    json["phases"].push_back(as_json(phase, explanation.architecture));
+    json["phases"].push_back(phase_json(phase, explanation.architecture));
   return json;
 }
 
