@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-double us(double ns) { return ns / 1000; }
-
 Json row_json(const Row& row) {
   Json json = {{"name", row.name},
                {"workload", row.workload},

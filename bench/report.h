@@ -18,6 +18,9 @@ namespace tw::bench {
 /// Of everything that is written here. Fields are added without a new version.
 inline constexpr int results_schema_version = 1;
 
+/// Microseconds, in which tables and results are.
+inline double us(double ns) { return ns / 1000; }
+
 /// One workload with one number of threads.
 struct Row {
   std::string name, workload;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "bench/report.h"
 #include "tools/report.h"
 
 namespace tw::bench {
@@ -16,8 +17,6 @@ using Json = nlohmann::json;
 
 // Those of share_trials that a table has room for.
 constexpr int64_t most_shown = 64;
-
-double us(double ns) { return ns / 1000; }
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 

@@ -13,6 +13,9 @@
 #     test with the given labels, "unit" where none is given. A second call for a module needs a
 #     SUFFIX; where LABELS is given without one, the first label serves as the suffix.
 
+# Where CMAKE_UNITY_BUILD is on, sources of a target are compiled eight at a time: what they have in
+# unnamed namespaces needs names of its own within the folder.
+
 include_guard(GLOBAL)
 
 function(tw_add_module name)
@@ -53,6 +56,8 @@ function(tw_add_test module)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tw_options ${arg_DEPENDS} ${arg_LIBS}
                                           GTest::gmock GTest::gtest GTest::gtest_main)
+  # Tests run for an instant each and wait for the compiler much longer.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   # Cases are listed when ctest runs: a program that cannot start fails a test, not the build.
   gtest_discover_tests(${target}
     TEST_PREFIX "${suite}."

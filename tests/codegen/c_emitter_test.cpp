@@ -15,13 +15,13 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string text_of(const Program& program) {
+std::string c_text_of(const Program& program) {
   const auto text = emit_c(program, "k");
   return text ? *text : text.error().message;
 }
 
 TEST(CEmitter, PrintsLoopsAsTheyAre) {
-  const std::string text = text_of(blocked_gemm(12, 64, 13, 8));
+  const std::string text = c_text_of(blocked_gemm(12, 64, 13, 8));
   const std::string phase = text.substr(text.find("/* out"));
   EXPECT_EQ(phase, R"(/* out: 4 tasks */
 TW_EXPORT int32_t k_p0(void* const* buffers, void* scratch, int32_t task) {
@@ -76,8 +76,8 @@ TW_EXPORT int32_t k_p0(void* const* buffers, void* scratch, int32_t task) {
 }
 
 TEST(CEmitter, CarriesOnlyTheFunctionsThatItUses) {
-  EXPECT_THAT(text_of(guarded_tail(37)), Not(HasSubstr("tw_")));
-  const std::string half = text_of(padded_row_conv(3, 7, BFloat16));
+  EXPECT_THAT(c_text_of(guarded_tail(37)), Not(HasSubstr("tw_")));
+  const std::string half = c_text_of(padded_row_conv(3, 7, BFloat16));
   EXPECT_THAT(half, HasSubstr("static inline float tw_from_bf16"));
   EXPECT_THAT(half, Not(HasSubstr("tw_from_f16")));
 }
@@ -99,8 +99,8 @@ TEST(CEmitter, NegativeOperandsDivideByFloor) {
                    {{"x", 10}},
                    {assign("quotient", {x}, shifted / 3), assign("modulo", {x}, shifted % 3),
                     assign("taken", {x}, f32("in", {(x / 3) + shifted % 4}))});
-  EXPECT_THAT(text_of(program), HasSubstr("tw_floor_div(x - 5, 3)"));
-  EXPECT_THAT(text_of(program), HasSubstr("x / 3"));
+  EXPECT_THAT(c_text_of(program), HasSubstr("tw_floor_div(x - 5, 3)"));
+  EXPECT_THAT(c_text_of(program), HasSubstr("x / 3"));
   expect_agreement(program, integer_inputs(program, 2));
 }
 

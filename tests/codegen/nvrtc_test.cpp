@@ -26,7 +26,7 @@ extern "C" __global__ void saxpy_p0(const float* x, float* y, void* scratch) {
 })";
 
 // c = a b for 1024 x 1024, tiles of 128 x 128, 8 x 8 a thread, two phases in one text.
-constexpr const char* gemm = R"(
+constexpr const char* cuda_gemm = R"(
 extern "C" __global__ void __launch_bounds__(256)
 gemm_p0(const float* a, const float* b, float* c, void* scratch) {
   __shared__ float as[16][128];
@@ -103,7 +103,7 @@ TEST_F(NvrtcTest, CompilesForEachGenerationWithoutAGpu) {
 
 TEST_F(NvrtcTest, SaysWhatEachFunctionTakes) {
   for (const char* architecture : {"sm_80", "sm_90a", "sm_120"}) {
-    const auto compiled = nvrtc_->compile(gemm, architecture);
+    const auto compiled = nvrtc_->compile(cuda_gemm, architecture);
     ASSERT_TRUE(compiled) << compiled.error().message;
     ASSERT_EQ(compiled->functions.size(), 2);
     const bool first = compiled->functions[0].name == "gemm_p0";

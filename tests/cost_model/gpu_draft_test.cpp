@@ -14,14 +14,14 @@ namespace {
 
 using namespace testing;
 
-double cost(const Program& program, const Target& target = gpu()) {
+double gpu_cost(const Program& program, const Target& target = gpu()) {
   const Result<double> ns = draft_cost_ns(program, target, 1);
   EXPECT_TRUE(ns) << ns.error().message;
   return ns.value_or(0);
 }
 
 TEST(GpuDraft, TilesInRegistersBeatOneElementAThread) {
-  EXPECT_GT(cost(naive_gpu_gemm(4096)), 5 * cost(gemm(4096, 4096, 4096)));
+  EXPECT_GT(gpu_cost(naive_gpu_gemm(4096)), 5 * gpu_cost(gemm(4096, 4096, 4096)));
 }
 
 bool has_tensor_tiles(const Program& program) {
@@ -42,44 +42,45 @@ TEST(GpuDraft, TheBestSampledGemmIsNearWhatLibrariesReach) {
   double best = 1e300;
   for (int i = 0; i < 200; ++i) {
     const auto program = space.schedule(space.sample(random)).program(schedules::limits_of(gpu()));
-    if (program && !has_tensor_tiles(*program)) best = std::min(best, cost(*program));
+    if (program && !has_tensor_tiles(*program)) best = std::min(best, gpu_cost(*program));
   }
-  for (const double ns : {best, cost(gemm(4096, 4096, 4096))}) {
+  for (const double ns : {best, gpu_cost(gemm(4096, 4096, 4096))}) {
     EXPECT_GT(ns, 2.2e6);
     EXPECT_LT(ns, 6e6);
   }
 }
 
 TEST(GpuDraft, TensorTilesBeatLanes) {
-  const double lanes = cost(gemm(4096, 4096, 4096));
-  EXPECT_LT(3 * cost(first_program("dense m=4096 n=4096 k=4096 bf16 fast")), lanes);
-  EXPECT_LT(cost(first_program(dense(4096, 4096, 4096))), lanes);
+  const double lanes = gpu_cost(gemm(4096, 4096, 4096));
+  EXPECT_LT(3 * gpu_cost(first_program("dense m=4096 n=4096 k=4096 bf16 fast")), lanes);
+  EXPECT_LT(gpu_cost(first_program(dense(4096, 4096, 4096))), lanes);
 }
 
 TEST(GpuDraft, WarpgroupsBeatWarps) {
   for (const int64_t size : {2048, 4096, 8192}) {
     const std::string workload = fmt::format("dense m={0} n={0} k={0} bf16 fast", size);
-    EXPECT_LT(cost(first_program(workload)), cost(first_program(workload, gpu("cuda:sm_80"))));
+    EXPECT_LT(gpu_cost(first_program(workload)),
+              gpu_cost(first_program(workload, gpu("cuda:sm_80"))));
   }
 }
 
 TEST(GpuDraft, CopiesRunAtTheSpeedOfMemory) {
   const double dram = 2.0 * (256 << 20) / gpu_architecture(gpu()).dram_bytes_per_ns;
   for (const int64_t together : {1, 4}) {
-    EXPECT_GT(cost(copy(64 << 20, together)), dram);
-    EXPECT_LT(cost(copy(64 << 20, together)), 1.25 * dram);
+    EXPECT_GT(gpu_cost(copy(64 << 20, together)), dram);
+    EXPECT_LT(gpu_cost(copy(64 << 20, together)), 1.25 * dram);
   }
 }
 
 TEST(GpuDraft, UncoalescedReadsCost) {
-  EXPECT_GT(cost(transposed_copy(8192)), 2 * cost(copy(64 << 20)));
+  EXPECT_GT(gpu_cost(transposed_copy(8192)), 2 * gpu_cost(copy(64 << 20)));
 }
 
 TEST(GpuDraft, BankConflictsCost) {
-  const double none = cost(shared_walk(1));
-  EXPECT_GT(cost(shared_walk(2)), 1.2 * none);
-  EXPECT_GT(cost(shared_walk(8)), 1.5 * cost(shared_walk(2)));
-  EXPECT_NEAR(cost(shared_walk(33)), none, 0.01 * none);  // padded by a word
+  const double none = gpu_cost(shared_walk(1));
+  EXPECT_GT(gpu_cost(shared_walk(2)), 1.2 * none);
+  EXPECT_GT(gpu_cost(shared_walk(8)), 1.5 * gpu_cost(shared_walk(2)));
+  EXPECT_NEAR(gpu_cost(shared_walk(33)), none, 0.01 * none);  // padded by a word
 }
 
 TEST(GpuDraft, CopiesThatAreAheadHideTheirLatency) {
@@ -89,7 +90,7 @@ TEST(GpuDraft, CopiesThatAreAheadHideTheirLatency) {
     return gpu_phase_cost(facts.value().phases[0], facts->architecture).latency;
   };
   EXPECT_LT(latency(2, gpu()), 0.9 * latency(1, gpu()));
-  EXPECT_LE(cost(gemm(1024, 1024, 4096, {.stages = 2})), cost(gemm(1024, 1024, 4096)));
+  EXPECT_LE(gpu_cost(gemm(1024, 1024, 4096, {.stages = 2})), gpu_cost(gemm(1024, 1024, 4096)));
   const Target old = gpu("cuda:sm_75");
   EXPECT_GT(latency(2, old), 0.9 * latency(1, old));
 }
@@ -114,22 +115,22 @@ TEST(GpuDraft, ShortIterationsWantToBeFurtherAhead) {
 
 // 3x3 64@56 at batch 1 as a product: tiles of 128x64 make 25 blocks for 132 multiprocessors.
 TEST(GpuDraft, SmallProductsWantSmallTiles) {
-  const double large = cost(gemm(512, 512, 512, {128, 128, 8, 8, 8}));  // 16 blocks
-  const double small = cost(gemm(512, 512, 512, {64, 32, 8, 4, 4}));    // 128
+  const double large = gpu_cost(gemm(512, 512, 512, {128, 128, 8, 8, 8}));  // 16 blocks
+  const double small = gpu_cost(gemm(512, 512, 512, {64, 32, 8, 4, 4}));    // 128
   EXPECT_GT(large, 1.5 * small);
-  EXPECT_LT(cost(gemm(4096, 4096, 4096, {128, 128, 8, 8, 8})),
-            cost(gemm(4096, 4096, 4096, {64, 32, 8, 4, 4})));
+  EXPECT_LT(gpu_cost(gemm(4096, 4096, 4096, {128, 128, 8, 8, 8})),
+            gpu_cost(gemm(4096, 4096, 4096, {64, 32, 8, 4, 4})));
 }
 
 TEST(GpuDraft, RegistersBeyondTheBudgetSpill) {
   const GemmTile fits{128, 128, 4, 8, 8}, spills{128, 128, 4, 16, 16};
-  EXPECT_GT(cost(gemm(4096, 4096, 4096, spills)), 1.5 * cost(gemm(4096, 4096, 4096, fits)));
+  EXPECT_GT(gpu_cost(gemm(4096, 4096, 4096, spills)), 1.5 * gpu_cost(gemm(4096, 4096, 4096, fits)));
 }
 
 TEST(GpuDraft, EachPhaseIsALaunch) {
   Program one = copy(1024), two = one;
   two.phases.push_back(one.phases[0]);
-  EXPECT_GT(cost(two), cost(one) + 1000);
+  EXPECT_GT(gpu_cost(two), gpu_cost(one) + 1000);
 }
 
 TEST(GpuDraft, AWaveThatIsNotFullCostsAWholeOne) {
@@ -161,9 +162,9 @@ TEST(GpuDraft, TheTimesOfResourcesAreTheTotalsParts) {
 
 TEST(GpuDraft, EveryTargetHasAnAnswer) {
   for (const char* name : {"cuda:sm_75", "cuda:sm_80", "cuda:sm_89", "cuda:sm_120a", "opencl"}) {
-    const double ns = cost(copy(64 << 20), gpu(name));
-    EXPECT_GT(ns, cost(copy(1 << 20), gpu(name))) << name;
-    EXPECT_NE(ns, cost(copy(64 << 20))) << name;
+    const double ns = gpu_cost(copy(64 << 20), gpu(name));
+    EXPECT_GT(ns, gpu_cost(copy(1 << 20), gpu(name))) << name;
+    EXPECT_NE(ns, gpu_cost(copy(64 << 20))) << name;
   }
 }
 

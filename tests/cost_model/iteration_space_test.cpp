@@ -9,7 +9,7 @@ namespace {
 using dsl::var;
 using schedules::LoopKind;
 
-std::vector<Level> levels(int64_t extent, const std::string& name = "y") {
+std::vector<Level> one_level(int64_t extent, const std::string& name = "y") {
   return {make_level({}, name, 0, extent, LoopKind::Serial)};
 }
 
@@ -26,7 +26,7 @@ TEST(IterationSpace, AnEmptyLoopMakesNoIteration) {
 
 // Padding of one row: two of 56 rows see 2 of the 3 taps.
 TEST(IterationSpace, TrimmedLoopsAreAveragedOverTheRowsAround) {
-  const Level level = make_level(levels(56), "ky", dsl::max(0, dsl::Expr(1) - var("y")),
+  const Level level = make_level(one_level(56), "ky", dsl::max(0, dsl::Expr(1) - var("y")),
                                  dsl::min(3, dsl::Expr(57) - var("y")), LoopKind::Serial);
   EXPECT_DOUBLE_EQ(level.trips, (54.0 * 3 + 2 * 2) / 56);
   EXPECT_EQ(level.most_trips, 3);
@@ -35,7 +35,7 @@ TEST(IterationSpace, TrimmedLoopsAreAveragedOverTheRowsAround) {
 
 // y = yo * 8 + yi in the last of 4 tiles: 6 of 8 rows.
 TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
-  std::vector<Level> outer = levels(4, "yo");
+  std::vector<Level> outer = one_level(4, "yo");
   const Level tail =
       make_level(outer, "yi", 0, dsl::min(8, dsl::Expr(30) - var("yo") * 8), LoopKind::Serial);
   EXPECT_DOUBLE_EQ(tail.trips, (8 * 3 + 6) / 4.0);
@@ -48,21 +48,21 @@ TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
 
 TEST(IterationSpace, ManyPointsAreSampledReproducibly) {
   const auto average = [] {
-    return make_level(levels(100000), "k", 0, var("y") % 10, LoopKind::Serial).trips;
+    return make_level(one_level(100000), "k", 0, var("y") % 10, LoopKind::Serial).trips;
   };
   EXPECT_NEAR(average(), 4.5, 0.8);
   EXPECT_EQ(average(), average());
 }
 
 TEST(IterationSpace, ProbabilityIsTheShareOfPointsWhereTheConditionHolds) {
-  EXPECT_DOUBLE_EQ(probability(levels(10), var("y") < 7), 0.7);
-  EXPECT_DOUBLE_EQ(probability(levels(10), var("y") >= 2 && var("y") < 7), 0.5);
+  EXPECT_DOUBLE_EQ(probability(one_level(10), var("y") < 7), 0.7);
+  EXPECT_DOUBLE_EQ(probability(one_level(10), var("y") >= 2 && var("y") < 7), 0.5);
   EXPECT_DOUBLE_EQ(probability({}, dsl::constant_int(Bool, 1)), 1);
 }
 
 TEST(IterationSpace, ConditionsOnDataAreEvenOdds) {
   const dsl::Expr data = dsl::read("mask", {var("y")}, Int64);
-  EXPECT_DOUBLE_EQ(probability(levels(10), data < 7), 0.5);
+  EXPECT_DOUBLE_EQ(probability(one_level(10), data < 7), 0.5);
 }
 
 }  // namespace

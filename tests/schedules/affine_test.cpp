@@ -14,14 +14,14 @@ namespace tw::schedules {
 namespace {
 
 using dsl::BinaryOp;
-using Point = std::map<std::string, int64_t>;
+using Values = std::map<std::string, int64_t>;
 
-Expr parsed(const std::string& text) { return dsl::parse_expr(text).value(); }
+Expr affine_expr(const std::string& text) { return dsl::parse_expr(text).value(); }
 std::string normal(const std::string& text) {
-  return dsl::to_string(to_expr(to_affine(parsed(text))));
+  return dsl::to_string(to_expr(to_affine(affine_expr(text))));
 }
 
-int64_t value_of(const Expr& expr, const Point& point) {
+int64_t value_of(const Expr& expr, const Values& point) {
   if (const auto literal = dsl::as_int(expr)) return *literal;
   if (const auto* v = expr.as<dsl::Var>()) return point.at(v->name);
   if (const auto* s = expr.as<dsl::Select>())
@@ -64,7 +64,7 @@ int64_t value_of(const Expr& expr, const Point& point) {
 }
 
 /// Loops and conditions, and every point that they admit.
-struct Scope {
+struct Ranges {
   struct Level {
     std::string variable;  ///< a condition where it is empty
     Expr begin, end, condition;
@@ -78,11 +78,11 @@ struct Scope {
                              : result.push_loop(level.variable, level.begin, level.end);
     return result;
   }
-  std::vector<Point> points() const {
-    std::vector<Point> result = {{}};
+  std::vector<Values> points() const {
+    std::vector<Values> result = {{}};
     for (const Level& level : levels) {
-      std::vector<Point> next;
-      for (const Point& point : result) {
+      std::vector<Values> next;
+      for (const Values& point : result) {
         if (level.variable.empty()) {
           if (value_of(level.condition, point)) next.push_back(point);
           continue;
@@ -110,8 +110,8 @@ class Maker {
  public:
   explicit Maker(Random& random) : random_(random) {}
 
-  Scope scope() {
-    Scope scope;
+  Ranges scope() {
+    Ranges scope;
     const int64_t count = 1 + random_.below(3);
     for (int64_t i = 0; i < count; ++i) {
       const std::string variable(1, static_cast<char>('x' + i));
@@ -189,7 +189,7 @@ TEST(Affine, PrintsPositiveTermsFirstElseTheConstant) {
 }
 
 TEST(Affine, ConditionsSplitAndPrintBack) {
-  const Constraints c = split_condition(parsed("x < 4 && 0 <= x - y && x != 3"));
+  const Constraints c = split_condition(affine_expr("x < 4 && 0 <= x - y && x != 3"));
   ASSERT_EQ(c.affine.size(), 2u);
   EXPECT_EQ(dsl::to_string(to_condition(c.affine[0])), "x <= 3");
   EXPECT_EQ(dsl::to_string(to_condition(c.affine[1])), "y <= x");
@@ -229,13 +229,13 @@ TEST(Affine, ProvesWhatLoopsOfSchedulesNeed) {
     for (const std::string& level : proof.scope) {
       const size_t a = level.find(';'), b = level.find(';', a + 1);
       if (a == std::string::npos) {
-        bounds.push_condition(parsed(level));
+        bounds.push_condition(affine_expr(level));
       } else {
-        bounds.push_loop(level.substr(0, a), parsed(level.substr(a + 1, b - a - 1)),
-                         parsed(level.substr(b + 1)));
+        bounds.push_loop(level.substr(0, a), affine_expr(level.substr(a + 1, b - a - 1)),
+                         affine_expr(level.substr(b + 1)));
       }
     }
-    EXPECT_TRUE(bounds.proves(parsed(proof.condition))) << proof.condition;
+    EXPECT_TRUE(bounds.proves(affine_expr(proof.condition))) << proof.condition;
   }
 }
 
@@ -245,7 +245,7 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
   bounds.push_loop("k.1", Expr(0), Expr(16));
   bounds.push_loop("f", Expr(0), Expr(12));
   const auto simple = [&](const char* text) {
-    return dsl::to_string(simplify(parsed(text), bounds));
+    return dsl::to_string(simplify(affine_expr(text), bounds));
   };
   EXPECT_EQ(simple("(k.0 * 16 + k.1) / 16"), "k.0");
   EXPECT_EQ(simple("(k.0 * 16 + k.1) % 16"), "k.1");
@@ -262,10 +262,10 @@ TEST(Affine, UnclampFindsWhatIsInsideAndWhen) {
     for (const Affine& a : u.at_least_zero) found += " | " + dsl::to_string(to_expr(a));
     return found;
   };
-  EXPECT_EQ(text(unclamp(parsed("max(min(x - 1, 43), 0)"))), "x - 1 | x - 1 | 44 - x");
-  EXPECT_EQ(text(unclamp(parsed("min(9, x)"))), "x | 9 - x");
-  EXPECT_EQ(text(unclamp(parsed("min(x, y)"))), "min(x, y)");
-  EXPECT_EQ(text(unclamp(parsed("x + 1"))), "x + 1");
+  EXPECT_EQ(text(unclamp(affine_expr("max(min(x - 1, 43), 0)"))), "x - 1 | x - 1 | 44 - x");
+  EXPECT_EQ(text(unclamp(affine_expr("min(9, x)"))), "x | 9 - x");
+  EXPECT_EQ(text(unclamp(affine_expr("min(x, y)"))), "min(x, y)");
+  EXPECT_EQ(text(unclamp(affine_expr("x + 1"))), "x + 1");
 }
 
 TEST(Affine, NarrowIntegersAreNotAffine) {
@@ -284,10 +284,10 @@ TEST(Affine, RestoreForgetsAScope) {
   Bounds bounds;
   bounds.push_loop("x", Expr(0), Expr(8));
   const auto mark = bounds.mark();
-  bounds.push_condition(parsed("x < 3"));
-  EXPECT_TRUE(bounds.proves(parsed("x <= 2")));
+  bounds.push_condition(affine_expr("x < 3"));
+  EXPECT_TRUE(bounds.proves(affine_expr("x <= 2")));
   bounds.restore(mark);
-  EXPECT_FALSE(bounds.proves(parsed("x <= 2")));
+  EXPECT_FALSE(bounds.proves(affine_expr("x <= 2")));
 }
 
 // Whatever is claimed holds at every point, and most of what could be claimed is.
@@ -296,8 +296,8 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
   int64_t judged = 0, exact = 0, held = 0, proved = 0;
   for (int round = 0; round < 4000; ++round) {
     Maker maker(random);
-    const Scope scope = maker.scope();
-    const std::vector<Point> points = scope.points();
+    const Ranges scope = maker.scope();
+    const std::vector<Values> points = scope.points();
     const Bounds bounds = scope.bounds();
     const Expr index = maker.index(2), condition = maker.condition(1);
     SCOPED_TRACE(scope.text() + dsl::to_string(index) + "\n" + dsl::to_string(condition));
@@ -305,7 +305,7 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
     const bool proves = bounds.proves(condition), refutes = bounds.refutes(condition);
     const auto low = bounds.lower(index), high = bounds.upper(index);
     int64_t least = INT64_MAX, most = INT64_MIN, holds = 0;
-    for (const Point& point : points) {
+    for (const Values& point : points) {
       const int64_t v = value_of(index, point), c = value_of(condition, point);
       least = std::min(least, v), most = std::max(most, v), holds += c;
       ASSERT_EQ(value_of(simple, point), v) << dsl::to_string(simple);
@@ -329,10 +329,10 @@ TEST(Affine, RoundTripsThroughConditions) {
   Random random(12);
   for (int round = 0; round < 500; ++round) {
     Maker maker(random);
-    const Scope scope = maker.scope();
+    const Ranges scope = maker.scope();
     const Expr condition = maker.condition(1);
     const Constraints split = split_condition(condition);
-    for (const Point& point : scope.points()) {
+    for (const Values& point : scope.points()) {
       bool all = true;
       for (const Affine& a : split.affine) all &= value_of(to_condition(a), point) != 0;
       for (const Expr& e : split.opaque) all &= value_of(e, point) != 0;

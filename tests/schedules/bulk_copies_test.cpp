@@ -27,7 +27,7 @@ struct Sizes {
 };
 
 /// a[m, k] * b[k, n], in blocks, ready to be copied in bulk.
-Schedule product(const Sizes& z = {}, int64_t depth = 3) {
+Schedule staged_product(const Sizes& z = {}, int64_t depth = 3) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: {3}[{0}, {2}]
 weight b: {3}[{2}, {1}]
 c: {3}[m={0}, n={1}] = sum(k={2}) a[m, k] * b[k, n])",
@@ -49,7 +49,7 @@ c: {3}[m={0}, n={1}] = sum(k={2}) a[m, k] * b[k, n])",
 }
 
 Schedule bulk_product(const Sizes& z = {}, int64_t depth = 3) {
-  return product(z, depth).bulk("a@c").bulk("b@c");
+  return staged_product(z, depth).bulk("a@c").bulk("b@c");
 }
 
 std::vector<BulkCopy> copies_of(const Program& program) {
@@ -183,45 +183,46 @@ TEST(BulkCopies, HaveABarrierForEachGroup) {
     EXPECT_EQ(bulk_groups(*program.phases[0].body), groups);
     EXPECT_EQ(shared_bytes(*program.phases[0].body), depth * 2 * 8 * 8 * 4 + 2 * groups * 8);
   }
-  EXPECT_EQ(bulk_groups(*product().program()->phases[0].body), 0);
+  EXPECT_EQ(bulk_groups(*staged_product().program()->phases[0].body), 0);
 }
 
 /// The first line of why the schedule is illegal, when its last step is made or when it is lowered.
-std::string why(const Schedule& schedule, const Limits& limits = {}) {
+std::string why_not_bulk(const Schedule& schedule, const Limits& limits = {}) {
   const auto program = schedule.program(limits);
   return program ? "legal" : program.error().message.substr(0, program.error().message.find('\n'));
 }
 
 TEST(BulkCopies, SayWhyNot) {
-  EXPECT_EQ(why(bulk_product()), "legal");
-  EXPECT_EQ(why(product().bulk("c")),
+  EXPECT_EQ(why_not_bulk(bulk_product()), "legal");
+  EXPECT_EQ(why_not_bulk(staged_product().bulk("c")),
             "[bulk] 'c' holds no operand: cache_operand makes stages that do");
-  EXPECT_EQ(why(product().bulk("a@c").bulk("a@c")),
+  EXPECT_EQ(why_not_bulk(staged_product().bulk("a@c").bulk("a@c")),
             "[bulk] loop 'm.1' is unrolled, vectorized, bound or of a box already");
-  EXPECT_EQ(why(product().bind("a@c", "k.1").bulk("a@c")),
+  EXPECT_EQ(why_not_bulk(staged_product().bind("a@c", "k.1").bulk("a@c")),
             "[bulk] loop 'k.1' is unrolled, vectorized, bound or of a box already");
-  EXPECT_EQ(why(product({.k = 600, .block_terms = 300}).bulk("a@c")),
+  EXPECT_EQ(why_not_bulk(staged_product({.k = 600, .block_terms = 300}).bulk("a@c")),
             "[bulk] loop 'k.1' has 300 iterations, a box has at most 256 in a dimension");
-  EXPECT_EQ(why(product()
-                    .split("a@c", "m.1", 4)
-                    .split("a@c", "m.1.0", 1)
-                    .split("a@c", "k.1", 4)
-                    .split("a@c", "k.1.1", 2)
-                    .split("a@c", "k.1.0", 1)
-                    .bulk("a@c")),
+  EXPECT_EQ(why_not_bulk(staged_product()
+                             .split("a@c", "m.1", 4)
+                             .split("a@c", "m.1.0", 1)
+                             .split("a@c", "k.1", 4)
+                             .split("a@c", "k.1.1", 2)
+                             .split("a@c", "k.1.0", 1)
+                             .bulk("a@c")),
             "[bulk] 'a@c' has 7 loops, a box has at most 5 dimensions: fuse some");
-  EXPECT_EQ(why(bulk_product(), {.gpu_architecture = 89}),
+  EXPECT_EQ(why_not_bulk(bulk_product(), {.gpu_architecture = 89}),
             "[bulk] boxes are copied by sm_90 and newer, the target is sm_89");
-  EXPECT_EQ(why(bulk_product(), {.gpu_architecture = 90}), "legal");
-  EXPECT_EQ(why(bulk_product({.k = 42})),
+  EXPECT_EQ(why_not_bulk(bulk_product(), {.gpu_architecture = 90}), "legal");
+  EXPECT_EQ(why_not_bulk(bulk_product({.k = 42})),
             "[bulk] 'a' has a stride of 168 bytes along a@c.m.1, which is no multiple of 16");
-  EXPECT_EQ(why(bulk_product({.block_columns = 2})),
+  EXPECT_EQ(why_not_bulk(bulk_product({.block_columns = 2})),
             "[bulk] a row of the box, along 'b@c.n.1', has 8 bytes, no multiple of 16");
-  EXPECT_EQ(why(bulk_product({.block_rows = 2})),
+  EXPECT_EQ(why_not_bulk(bulk_product({.block_rows = 2})),
             "[bulk] the box begins at multiples of 64 bytes of 'a@c', not of 128");
-  EXPECT_EQ(why(product().pad("a@c", "m.1", 4).bulk("a@c")),
+  EXPECT_EQ(why_not_bulk(staged_product().pad("a@c", "m.1", 4).bulk("a@c")),
             "[bulk] the box begins at multiples of 272 bytes of 'a@c', not of 128");
-  EXPECT_EQ(why(product().pad("a@c", "k.1", 4).bulk("a@c")), "[bulk] the box has gaps in 'a@c'");
+  EXPECT_EQ(why_not_bulk(staged_product().pad("a@c", "k.1", 4).bulk("a@c")),
+            "[bulk] the box has gaps in 'a@c'");
 }
 
 /// With threads in whole warps.
@@ -259,22 +260,23 @@ TEST(Specialise, SplitsTheWorkOfAPhase) {
 
 TEST(Specialise, SaysWhyNot) {
   const Sizes whole{.block_columns = 16};
-  EXPECT_EQ(why(specialised_product()), "legal");
-  EXPECT_EQ(why(specialised_product().specialise("c")), "[specialise] 'c' is already");
-  EXPECT_EQ(why(bulk_product(whole).specialise("a@c")),
+  EXPECT_EQ(why_not_bulk(specialised_product()), "legal");
+  EXPECT_EQ(why_not_bulk(specialised_product().specialise("c")), "[specialise] 'c' is already");
+  EXPECT_EQ(why_not_bulk(bulk_product(whole).specialise("a@c")),
             "[specialise] stage 'a@c' is computed inside another");
-  EXPECT_EQ(why(product(whole).bulk("a@c").bind("b@c", "n.1").specialise("c")),
+  EXPECT_EQ(why_not_bulk(staged_product(whole).bulk("a@c").bind("b@c", "n.1").specialise("c")),
             "[specialise] 'b@c' is copied by threads: bulk copies leave them free");
-  EXPECT_EQ(why(specialised_product(), {.threads = 255}),
+  EXPECT_EQ(why_not_bulk(specialised_product(), {.threads = 255}),
             "[specialise] 128 threads, expected whole warps, and room for 128 more");
   EXPECT_EQ(
-      why(bulk_product({.block_rows = 4, .block_columns = 4, .block_terms = 16}).specialise("c")),
+      why_not_bulk(
+          bulk_product({.block_rows = 4, .block_columns = 4, .block_terms = 16}).specialise("c")),
       "[specialise] 16 threads, expected whole warps, and room for 128 more");
-  EXPECT_EQ(why(specialised_product(), {.shared_bytes = 3 * (8 * 8 + 8 * 16) * 4 + 32}),
+  EXPECT_EQ(why_not_bulk(specialised_product(), {.shared_bytes = 3 * (8 * 8 + 8 * 16) * 4 + 32}),
             "[specialise] 2368 bytes between threads, with their barriers, at most 2336");
   const auto compute = dsl::parse_compute(R"(input a: f32[8, 16]
 c: f32[m=8] = a[m, 0] * 2.0)");
-  EXPECT_EQ(why(Schedule(*compute).specialise("c")),
+  EXPECT_EQ(why_not_bulk(Schedule(*compute).specialise("c")),
             "[specialise] there is no pipeline outside of other loops");
 }
 
@@ -283,8 +285,9 @@ TEST(BulkCopies, OfPipelinesAlone) {
 c: f32[m=8] = sum(k=16) a[m, k])");
   const Schedule schedule = Schedule(*compute).split("c", "k", 4).reorder("c", {"k.0", "m", "k.1"});
   const Schedule copied = schedule.cache_operand("c", 1, "k.0", {"m", "k.1"});
-  EXPECT_EQ(why(copied.bulk("a@c")), "[bulk] 'a@c' is copied where it is used: pipeline it first");
-  EXPECT_EQ(why(copied.pipeline("a@c", 2).bulk("a@c")),
+  EXPECT_EQ(why_not_bulk(copied.bulk("a@c")),
+            "[bulk] 'a@c' is copied where it is used: pipeline it first");
+  EXPECT_EQ(why_not_bulk(copied.pipeline("a@c", 2).bulk("a@c")),
             "[bulk] a box is one asynchronous copy, or zeros in its place");
 }
 
@@ -302,7 +305,8 @@ c: f32[m=32, n=32] = sum(k=16) a[k, m] * b[k, n])");
                                 .bulk("a@c")
                                 .bind("c", "m.1")
                                 .bind("c", "n");
-  EXPECT_EQ(why(schedule), "[bulk] neighbours along 'a@c.k.1' are 32 elements apart in 'a'");
+  EXPECT_EQ(why_not_bulk(schedule),
+            "[bulk] neighbours along 'a@c.k.1' are 32 elements apart in 'a'");
 }
 
 TEST(BulkCopies, PaddingInsideOfAFusedLoopIsNoBound) {
@@ -328,7 +332,8 @@ c: f32[y=6, x=6, n=8] = sum(r=3, k=32) select(0 <= x + r - 1 && x + r - 1 < 6, a
   };
   // Rows of an image are boxes that begin before it and end after it.
   EXPECT_THAT(boxes_of(with(false).bulk("a@c")).front(), "a, 32/1/16 0, 6/32/6 r - 1, 6/192/1 y");
-  EXPECT_THAT(why(with(true).bulk("a@c")), HasSubstr("does not bound the index of one loop"));
+  EXPECT_THAT(why_not_bulk(with(true).bulk("a@c")),
+              HasSubstr("does not bound the index of one loop"));
 }
 
 }  // namespace

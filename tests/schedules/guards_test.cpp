@@ -8,11 +8,11 @@
 namespace tw::schedules {
 namespace {
 
-Expr parsed(const std::string& text) { return dsl::parse_expr(text).value(); }
+Expr expr_of(const std::string& text) { return dsl::parse_expr(text).value(); }
 
 Block store() { return {Stmt{Assign{"s", {Expr(0)}, dsl::constant(Float32, 1), Combine::Sum}}}; }
 Block guarded(const std::string& condition, Block body) {
-  return {Stmt{If{parsed(condition), block(std::move(body))}}};
+  return {Stmt{If{expr_of(condition), block(std::move(body))}}};
 }
 Block loop(const std::string& variable, int64_t extent, Block body,
            LoopKind kind = LoopKind::Serial) {
@@ -99,7 +99,7 @@ TEST(Guards, ThatNeedTooManyCopiesAreRefusedEarly) {
 
 /// s[0] += a[index]
 Block load(const std::string& index) {
-  const Expr value = dsl::read("a", {parsed(index)}, Float32);
+  const Expr value = dsl::read("a", {expr_of(index)}, Float32);
   return {Stmt{Assign{"s", {Expr(0)}, value, Combine::Sum}}};
 }
 

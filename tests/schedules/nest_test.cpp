@@ -8,9 +8,9 @@
 namespace tw::schedules {
 namespace {
 
-struct Case {
+struct NestCase {
   std::string compute, steps, expected;
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.steps; }
+  friend void PrintTo(const NestCase& c, std::ostream* out) { *out << c.steps; }
 };
 
 const std::string gemm =
@@ -53,7 +53,7 @@ TEST(Nest, StepsChangeLoops) {
   EXPECT_EQ(loops_after(chain, "compute_at u out i", "u"), "u: for i in 0..2");
 }
 
-class NestErrors : public ::testing::TestWithParam<Case> {};
+class NestErrors : public ::testing::TestWithParam<NestCase> {};
 
 TEST_P(NestErrors, SayWhy) {
   const auto schedule =
@@ -67,108 +67,113 @@ TEST_P(NestErrors, SayWhy) {
 INSTANTIATE_TEST_SUITE_P(
     Table, NestErrors,
     ::testing::Values(
-        Case{gemm, "split d m 2", "[split] there is no stage 'd': the stages are c, out"},
-        Case{gemm, "split c q 2",
-             "[split] stage 'c' has no loop 'q': its loops are m, n, k; did you mean 'm'?"},
-        Case{gemm, "split c n 4 exact",
-             "[split] 4 does not divide the extent 10 of 'n' and its tail is exact"},
-        Case{gemm, "split c n 4 shift",
-             "[split] a shifted tail computes elements twice: not for reductions"},
-        Case{gemm, "split out m 7 shift",
-             "[split] a shifted tile of 7 is longer than the extent 6"},
-        Case{gemm, "unroll c n; split c n 2",
-             "[split] loop 'n' is already unrolled, vectorized or parallel"},
-        Case{gemm, "cache_write c m; split c m 2",
-             "[split] loop 'm' carries the accumulator of 'c'"},
-        Case{gemm, "compute_at c out m; split out m 2",
-             "[split] 'c' is computed at loop 'm' of 'out': schedule the loops around it first"},
-        Case{gemm, "fuse c m k", "[fuse] 'k' is not directly inside 'm': reorder first"},
-        Case{gemm, "fuse c n k", "[fuse] one loop reduces and the other does not"},
-        Case{gemm, "unroll c m; fuse c m n", "[fuse] only serial loops fuse"},
-        Case{gemm, "cache_write c m; fuse c m n",
-             "[fuse] one of the loops carries the accumulator"},
-        Case{gemm, "reorder c m m", "[reorder] a loop is named twice"},
-        Case{gemm, "vectorize c n; unroll c n",
-             "[unroll] loop 'n' is already vectorized or parallel"},
-        Case{"input a: f32[300]; out: f32[i=300] = a[i]", "unroll out i",
-             "[unroll] loop 'i' has 300 iterations, at most 256 unroll: split it first"},
-        Case{"input a: f32[300]; out: f32[i=300] = a[i]", "vectorize out i",
-             "[vectorize] loop 'i' has 300 iterations, a vector has at most 64: split it first"},
-        Case{gemm, "unroll c n; vectorize c n",
-             "[vectorize] loop 'n' is already unrolled or parallel"},
-        Case{gemm, "vectorize c k",
-             "[vectorize] loop 'k' reduces: its iterations share an element; rfactor makes partial "
-             "results that do not"},
-        Case{gemm, "parallel c k",
-             "[parallel] loop 'k' reduces: two tasks would write one element"},
-        Case{gemm, "unroll c m; parallel c m", "[parallel] loop 'm' is unrolled or vectorized"},
-        Case{gemm, "split out n 4 shift; parallel out n.1",
-             "[parallel] loop 'n.1' has a shifted tail: two tasks would write one element"},
-        Case{gemm, "split out n 4 shift; fuse out m n.0; split out m*n.0 2; parallel out m*n.0.0",
-             "[parallel] loop 'm*n.0.0' has a shifted tail: two tasks would write one element"},
-        Case{gemm, "compute_at c out m; parallel c n",
-             "[parallel] stage 'c' is computed inside another"},
-        Case{gemm, "compute_at c c m", "[compute_at] a stage cannot be computed inside itself"},
-        Case{gemm, "compute_at out c m",
-             "[compute_at] 'out' is an output: it has a nest of its own"},
-        Case{gemm, "split c m 2; compute_at c out m",
-             "[compute_at] 'c' has steps already: place it first, then schedule it"},
-        Case{gemm, "reorder c k m; compute_at c out m",
-             "[compute_at] 'c' has steps already: place it first, then schedule it"},
-        Case{gemm, "set_layout c AB4b; compute_at c out m",
-             "[compute_at] 'c' has a layout: a box of it has none"},
-        Case{chain, "compute_at t out i", "[compute_at] 'out' does not read 't'"},
-        Case{"input a: f32[4]; t: f32[i=4] = a[i]; u: f32[i=4] = t[i]; out: f32[i=4] = u[i] + t[i]",
-             "compute_at t out i",
-             "[compute_at] 't' is also read by 'u', which is not inside that loop"},
-        Case{gemm, "inline c", "[inline] 'c' is a reduction"},
-        Case{gemm, "inline out", "[inline] 'out' is an output"},
-        Case{chain, "split t i 2; inline t", "[inline] 't' has steps already"},
-        Case{chain, "compute_at t u i; inline u", "[inline] 'u' has steps already"},
-        Case{gemm, "split out m 2; epilogue out c",
-             "[epilogue] 'out' must be elementwise and have no steps yet"},
-        Case{chain, "epilogue u t", "[epilogue] 't' is no reduction: inline it instead"},
-        Case{gemm, "compute_at c out m; epilogue out c",
-             "[epilogue] 'c' is computed inside another stage"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=2] = r[i * 2]",
-             "epilogue out r", "[epilogue] 'out' is no elementwise function of 'r'"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[3 - i]",
-             "epilogue out r", "[epilogue] 'out' does not read 'r' at its own indices"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = r[i]; out: "
-             "f32[i=4] = r[i] + t[i]",
-             "epilogue out r", "[epilogue] 't' reads 'r' too"},
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[i] + 1.0; "
-             "output r, out",
-             "epilogue out r", "[epilogue] 'r' is an output"},
-        Case{gemm, "epilogue out c; epilogue out c",
-             "[epilogue] there is no stage 'out': the stages are c"},
-        Case{gemm, "cache_write c m; cache_write c n",
-             "[cache_write] 'c' has an accumulator already"},
-        Case{gemm, "cache_write out m",
-             "[cache_write] 'out' accumulates nothing: it is no reduction"},
-        Case{gemm, "unroll c m; cache_write c m",
-             "[cache_write] the loop is unrolled or vectorized"},
-        Case{gemm, "cache_read a out m", "[cache_read] 'out' does not read 'a'"},
-        Case{gemm, "reorder c m k n; bind c k",
-             "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
-             "threads would write one element; rfactor makes partial results that do not"},
-        Case{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, k=2) a[i, j, k]", "bind r k",
-             "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
-             "threads would write one element; rfactor makes partial results that do not"},
-        Case{gemm, "rfactor c m 2", "[rfactor] 'c' does not reduce over 'm'"},
-        Case{gemm, "split c m 2; rfactor c k 2", "[rfactor] 'c' has steps already"},
-        Case{gemm, "rfactor c k 2; rfactor c k_rf 2", "[rfactor] 'c.rf' exists already"},
-        Case{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, j_rf=2) a[i, j, j_rf]", "rfactor r j 2",
-             "[rfactor] 'r' has an axis 'j_rf' already"},
-        Case{gemm, "set_layout d AB", "[set_layout] there is no tensor 'd'"},
-        Case{gemm, "compute_at c out m; set_layout c BA",
-             "[set_layout] 'c' is computed inside another stage"},
-        Case{gemm, "epilogue out c; set_layout c BA",
-             "[set_layout] 'c' is not in memory, 'out' takes its place"},
-        Case{"input a: f32[3]; s: f32[] = sum(j=3) a[j]", "set_layout s A",
-             "[set_layout] 's' is a single number"},
-        Case{gemm, "set_layout a AB4c",
-             "[layout] 'AB4c' is no layout of 'AB': 'c' names no dimension"}));
+        NestCase{gemm, "split d m 2", "[split] there is no stage 'd': the stages are c, out"},
+        NestCase{gemm, "split c q 2",
+                 "[split] stage 'c' has no loop 'q': its loops are m, n, k; did you mean 'm'?"},
+        NestCase{gemm, "split c n 4 exact",
+                 "[split] 4 does not divide the extent 10 of 'n' and its tail is exact"},
+        NestCase{gemm, "split c n 4 shift",
+                 "[split] a shifted tail computes elements twice: not for reductions"},
+        NestCase{gemm, "split out m 7 shift",
+                 "[split] a shifted tile of 7 is longer than the extent 6"},
+        NestCase{gemm, "unroll c n; split c n 2",
+                 "[split] loop 'n' is already unrolled, vectorized or parallel"},
+        NestCase{gemm, "cache_write c m; split c m 2",
+                 "[split] loop 'm' carries the accumulator of 'c'"},
+        NestCase{
+            gemm, "compute_at c out m; split out m 2",
+            "[split] 'c' is computed at loop 'm' of 'out': schedule the loops around it first"},
+        NestCase{gemm, "fuse c m k", "[fuse] 'k' is not directly inside 'm': reorder first"},
+        NestCase{gemm, "fuse c n k", "[fuse] one loop reduces and the other does not"},
+        NestCase{gemm, "unroll c m; fuse c m n", "[fuse] only serial loops fuse"},
+        NestCase{gemm, "cache_write c m; fuse c m n",
+                 "[fuse] one of the loops carries the accumulator"},
+        NestCase{gemm, "reorder c m m", "[reorder] a loop is named twice"},
+        NestCase{gemm, "vectorize c n; unroll c n",
+                 "[unroll] loop 'n' is already vectorized or parallel"},
+        NestCase{"input a: f32[300]; out: f32[i=300] = a[i]", "unroll out i",
+                 "[unroll] loop 'i' has 300 iterations, at most 256 unroll: split it first"},
+        NestCase{
+            "input a: f32[300]; out: f32[i=300] = a[i]", "vectorize out i",
+            "[vectorize] loop 'i' has 300 iterations, a vector has at most 64: split it first"},
+        NestCase{gemm, "unroll c n; vectorize c n",
+                 "[vectorize] loop 'n' is already unrolled or parallel"},
+        NestCase{
+            gemm, "vectorize c k",
+            "[vectorize] loop 'k' reduces: its iterations share an element; rfactor makes partial "
+            "results that do not"},
+        NestCase{gemm, "parallel c k",
+                 "[parallel] loop 'k' reduces: two tasks would write one element"},
+        NestCase{gemm, "unroll c m; parallel c m", "[parallel] loop 'm' is unrolled or vectorized"},
+        NestCase{gemm, "split out n 4 shift; parallel out n.1",
+                 "[parallel] loop 'n.1' has a shifted tail: two tasks would write one element"},
+        NestCase{gemm,
+                 "split out n 4 shift; fuse out m n.0; split out m*n.0 2; parallel out m*n.0.0",
+                 "[parallel] loop 'm*n.0.0' has a shifted tail: two tasks would write one element"},
+        NestCase{gemm, "compute_at c out m; parallel c n",
+                 "[parallel] stage 'c' is computed inside another"},
+        NestCase{gemm, "compute_at c c m", "[compute_at] a stage cannot be computed inside itself"},
+        NestCase{gemm, "compute_at out c m",
+                 "[compute_at] 'out' is an output: it has a nest of its own"},
+        NestCase{gemm, "split c m 2; compute_at c out m",
+                 "[compute_at] 'c' has steps already: place it first, then schedule it"},
+        NestCase{gemm, "reorder c k m; compute_at c out m",
+                 "[compute_at] 'c' has steps already: place it first, then schedule it"},
+        NestCase{gemm, "set_layout c AB4b; compute_at c out m",
+                 "[compute_at] 'c' has a layout: a box of it has none"},
+        NestCase{chain, "compute_at t out i", "[compute_at] 'out' does not read 't'"},
+        NestCase{
+            "input a: f32[4]; t: f32[i=4] = a[i]; u: f32[i=4] = t[i]; out: f32[i=4] = u[i] + t[i]",
+            "compute_at t out i",
+            "[compute_at] 't' is also read by 'u', which is not inside that loop"},
+        NestCase{gemm, "inline c", "[inline] 'c' is a reduction"},
+        NestCase{gemm, "inline out", "[inline] 'out' is an output"},
+        NestCase{chain, "split t i 2; inline t", "[inline] 't' has steps already"},
+        NestCase{chain, "compute_at t u i; inline u", "[inline] 'u' has steps already"},
+        NestCase{gemm, "split out m 2; epilogue out c",
+                 "[epilogue] 'out' must be elementwise and have no steps yet"},
+        NestCase{chain, "epilogue u t", "[epilogue] 't' is no reduction: inline it instead"},
+        NestCase{gemm, "compute_at c out m; epilogue out c",
+                 "[epilogue] 'c' is computed inside another stage"},
+        NestCase{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=2] = r[i * 2]",
+                 "epilogue out r", "[epilogue] 'out' is no elementwise function of 'r'"},
+        NestCase{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[3 - i]",
+                 "epilogue out r", "[epilogue] 'out' does not read 'r' at its own indices"},
+        NestCase{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = r[i]; out: "
+                 "f32[i=4] = r[i] + t[i]",
+                 "epilogue out r", "[epilogue] 't' reads 'r' too"},
+        NestCase{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; out: f32[i=4] = r[i] + 1.0; "
+                 "output r, out",
+                 "epilogue out r", "[epilogue] 'r' is an output"},
+        NestCase{gemm, "epilogue out c; epilogue out c",
+                 "[epilogue] there is no stage 'out': the stages are c"},
+        NestCase{gemm, "cache_write c m; cache_write c n",
+                 "[cache_write] 'c' has an accumulator already"},
+        NestCase{gemm, "cache_write out m",
+                 "[cache_write] 'out' accumulates nothing: it is no reduction"},
+        NestCase{gemm, "unroll c m; cache_write c m",
+                 "[cache_write] the loop is unrolled or vectorized"},
+        NestCase{gemm, "cache_read a out m", "[cache_read] 'out' does not read 'a'"},
+        NestCase{gemm, "reorder c m k n; bind c k",
+                 "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
+                 "threads would write one element; rfactor makes partial results that do not"},
+        NestCase{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, k=2) a[i, j, k]", "bind r k",
+                 "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
+                 "threads would write one element; rfactor makes partial results that do not"},
+        NestCase{gemm, "rfactor c m 2", "[rfactor] 'c' does not reduce over 'm'"},
+        NestCase{gemm, "split c m 2; rfactor c k 2", "[rfactor] 'c' has steps already"},
+        NestCase{gemm, "rfactor c k 2; rfactor c k_rf 2", "[rfactor] 'c.rf' exists already"},
+        NestCase{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, j_rf=2) a[i, j, j_rf]",
+                 "rfactor r j 2", "[rfactor] 'r' has an axis 'j_rf' already"},
+        NestCase{gemm, "set_layout d AB", "[set_layout] there is no tensor 'd'"},
+        NestCase{gemm, "compute_at c out m; set_layout c BA",
+                 "[set_layout] 'c' is computed inside another stage"},
+        NestCase{gemm, "epilogue out c; set_layout c BA",
+                 "[set_layout] 'c' is not in memory, 'out' takes its place"},
+        NestCase{"input a: f32[3]; s: f32[] = sum(j=3) a[j]", "set_layout s A",
+                 "[set_layout] 's' is a single number"},
+        NestCase{gemm, "set_layout a AB4c",
+                 "[layout] 'AB4c' is no layout of 'AB': 'c' names no dimension"}));
 
 TEST(Nest, StepsBuiltInCodeAreCheckedLikeText) {
   const dsl::Compute compute = dsl::parse_compute(gemm).value();
@@ -182,7 +187,7 @@ TEST(Nest, StepsBuiltInCodeAreCheckedLikeText) {
 
 // ---- regressions: each of these computed something else, or could not be proved -------------
 
-class NestAgrees : public ::testing::TestWithParam<Case> {};
+class NestAgrees : public ::testing::TestWithParam<NestCase> {};
 
 TEST_P(NestAgrees, WithTheCompute) {
   const dsl::Compute compute = dsl::parse_compute(GetParam().compute).value();
@@ -197,58 +202,60 @@ INSTANTIATE_TEST_SUITE_P(
     Table, NestAgrees,
     ::testing::Values(
         // Nothing to reduce, and what initialises hangs on the reduction loop.
-        Case{"input a: f32[5, 0]; r: f32[i=5] = sum(j=0) a[i, j]; out: f32[i=5] = r[i] + 1.0",
-             "epilogue out r; cache_write r j", ""},
-        Case{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",
-             "reorder r j i; cache_write r j", ""},
+        NestCase{"input a: f32[5, 0]; r: f32[i=5] = sum(j=0) a[i, j]; out: f32[i=5] = r[i] + 1.0",
+                 "epilogue out r; cache_write r j", ""},
+        NestCase{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",
+                 "reorder r j i; cache_write r j", ""},
         // A cached sum of what reads nothing, or whose held factors lack a guarded axis.
-        Case{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)", "cache_write c y", ""},
-        Case{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)", "split c k 3; cache_write c y",
-             ""},
-        Case{"input a: f32[6]; input b: f32[5]; c: f32[m=6, n=5] = sum(k=7) a[m] * b[n]",
-             "split c m 3; split c k 4; reorder c m.0 m.1 n k.0 k.1; cache_write c m.0; "
-             "cache_operand c 1 m.0 m.1; cache_operand c 2 m.0 n",
-             ""},
-        Case{"input a: f32[6, 7]; c: f32[m=6] = sum(k=7, r=5) a[m, k]",
-             "split c r 4; reorder c m k r.0 r.1; cache_write c m; cache_operand c 1 m k", ""},
-        Case{"input a: f32[6, 7]; c: f32[m=6] = sum(k=7) a[m, k] * select(k < 3, 1.0, 0.0)",
-             "cache_write c m; cache_operand c 1 m k", ""},
+        NestCase{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)", "cache_write c y", ""},
+        NestCase{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)",
+                 "split c k 3; cache_write c y", ""},
+        NestCase{"input a: f32[6]; input b: f32[5]; c: f32[m=6, n=5] = sum(k=7) a[m] * b[n]",
+                 "split c m 3; split c k 4; reorder c m.0 m.1 n k.0 k.1; cache_write c m.0; "
+                 "cache_operand c 1 m.0 m.1; cache_operand c 2 m.0 n",
+                 ""},
+        NestCase{"input a: f32[6, 7]; c: f32[m=6] = sum(k=7, r=5) a[m, k]",
+                 "split c r 4; reorder c m k r.0 r.1; cache_write c m; cache_operand c 1 m k", ""},
+        NestCase{"input a: f32[6, 7]; c: f32[m=6] = sum(k=7) a[m, k] * select(k < 3, 1.0, 0.0)",
+                 "cache_write c m; cache_operand c 1 m k", ""},
         // The epilogue reads a stage that is declared after its reduction.
-        Case{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = a[i, 0] * 2.0; "
-             "out: f32[i=4] = r[i] + t[i]",
-             "epilogue out r", ""},
+        NestCase{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = a[i, 0] * 2.0; "
+                 "out: f32[i=4] = r[i] + t[i]",
+                 "epilogue out r", ""},
         // A rounded-up reduction of padded taps.
-        Case{"input in: f32[9]; weight w: f32[3]; "
-             "out: f32[x=5] = sum(s=3) select(0 <= x * 2 + s - 1 && x * 2 + s - 1 < 9, in[x * 2 + "
-             "s - 1], 0.0) * w[s]",
-             "rfactor out s 2", ""},
-        Case{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
-        Case{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},
+        NestCase{
+            "input in: f32[9]; weight w: f32[3]; "
+            "out: f32[x=5] = sum(s=3) select(0 <= x * 2 + s - 1 && x * 2 + s - 1 < 9, in[x * 2 + "
+            "s - 1], 0.0) * w[s]",
+            "rfactor out s 2", ""},
+        NestCase{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
+        NestCase{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},
         // A fused loop below a guarded one.
-        Case{"input a: f32[8]; out: f32[i=15] = a[i % 8]",
-             "split out i 3; split out i.0 2; fuse out i.0.1 i.1", ""},
+        NestCase{"input a: f32[8]; out: f32[i=15] = a[i % 8]",
+                 "split out i 3; split out i.0 2; fuse out i.0.1 i.1", ""},
         // A strided window in a blocked layout.
-        Case{"input a: f32[8] @H; out: f32[y=5] = sum(r=3) select(0 <= y * 2 + r - 1 && y * 2 + r "
-             "- 1 < 8, "
-             "a[y * 2 + r - 1], 0.0)",
-             "set_layout a H2h", ""},
+        NestCase{
+            "input a: f32[8] @H; out: f32[y=5] = sum(r=3) select(0 <= y * 2 + r - 1 && y * 2 + r "
+            "- 1 < 8, "
+            "a[y * 2 + r - 1], 0.0)",
+            "set_layout a H2h", ""},
         // Guards on narrow integers, which wrap: a - b <= 3 is not a <= b + 3.
-        Case{"input a: u8[6, 8]; input b: u8[6, 8]; input x: i32[6, 8]; "
-             "out: i32[i=8] = sum(k=6) select(a[k, i] - b[k, i] <= 3, x[k, i], 0)",
-             "reorder out k i", ""},
-        Case{"input a: u8[6, 8]; input x: i32[6, 8]; "
-             "out: i32[i=8] = sum(k=6) select(i8(a[k, i] + 127) < 0, x[k, i], 0)",
-             "reorder out k i", ""},
+        NestCase{"input a: u8[6, 8]; input b: u8[6, 8]; input x: i32[6, 8]; "
+                 "out: i32[i=8] = sum(k=6) select(a[k, i] - b[k, i] <= 3, x[k, i], 0)",
+                 "reorder out k i", ""},
+        NestCase{"input a: u8[6, 8]; input x: i32[6, 8]; "
+                 "out: i32[i=8] = sum(k=6) select(i8(a[k, i] + 127) < 0, x[k, i], 0)",
+                 "reorder out k i", ""},
         // Clamped reads, copied for a shifted tile.
-        Case{"input a: i32[11]; out: i32[i=11] = a[min(max(i + 2, 0), 10)]",
-             "split out i 4 shift; split out i.1 2; cache_read a out i.1.0", ""},
+        NestCase{"input a: i32[11]; out: i32[i=11] = a[min(max(i + 2, 0), 10)]",
+                 "split out i 4 shift; split out i.1 2; cache_read a out i.1.0", ""},
         // A padded read of a clamped one.
-        Case{"input a: f32[4]; t: f32[i=4] = select(0 <= i - 3 && i - 3 < 4, a[i - 3], 1.0); "
-             "out: f32[i=4] = t[min(max(i + 1, 0), 3)]",
-             "inline t", ""},
+        NestCase{"input a: f32[4]; t: f32[i=4] = select(0 <= i - 3 && i - 3 < 4, a[i - 3], 1.0); "
+                 "out: f32[i=4] = t[min(max(i + 1, 0), 3)]",
+                 "inline t", ""},
         // A box whose begin is rounded.
-        Case{"input a: i8[5]; t: i8[i=5] = a[i] + 1; out: i8[i=9] = t[(i + 1) / 3]",
-             "split out i 4 shift; reorder out i.1 i.0; compute_at t out i.1", ""}));
+        NestCase{"input a: i8[5]; t: i8[i=5] = a[i] + 1; out: i8[i=9] = t[(i + 1) / 3]",
+                 "split out i 4 shift; reorder out i.1 i.0; compute_at t out i.1", ""}));
 
 TEST(Nest, SumsDoNotWaitInANarrowerType) {
   const std::string text =

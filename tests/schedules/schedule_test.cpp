@@ -11,10 +11,10 @@ namespace {
 
 const char* const gemm_text =
     "input a: f32[6, 8]\nweight b: f32[8, 10]\nc: f32[m=6, n=10] = sum(k=8) a[m, k] * b[k, n]";
-dsl::Compute gemm() { return dsl::parse_compute(gemm_text).value(); }
+dsl::Compute gemm_compute() { return dsl::parse_compute(gemm_text).value(); }
 
 TEST(Schedule, FluentCallsAndTextAreOneThing) {
-  const Schedule built = Schedule(gemm())
+  const Schedule built = Schedule(gemm_compute())
                              .split("c", "m", 3)
                              .split("c", "n", 5, Tail::Exact)
                              .reorder("c", {"m.0", "n.0", "k", "m.1", "n.1"})
@@ -28,7 +28,7 @@ TEST(Schedule, FluentCallsAndTextAreOneThing) {
       "n.0\nvectorize c n.1\n"
       "unroll c m.1\nparallel c m.0";
   EXPECT_EQ(built.to_string(), text);
-  const auto parsed = parse_schedule(gemm(), text);
+  const auto parsed = parse_schedule(gemm_compute(), text);
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->to_string(), text);
   EXPECT_EQ(parsed->hash(), built.hash());
@@ -36,13 +36,13 @@ TEST(Schedule, FluentCallsAndTextAreOneThing) {
 }
 
 TEST(Schedule, TextMayStandOnOneLine) {
-  const auto schedule = parse_schedule(gemm(), "tw1; split c m 3;unroll c m.1;\n");
+  const auto schedule = parse_schedule(gemm_compute(), "tw1; split c m 3;unroll c m.1;\n");
   ASSERT_TRUE(schedule) << schedule.error().message;
   EXPECT_EQ(schedule->to_string(), "tw1\nsplit c m 3\nunroll c m.1");
 }
 
 TEST(Schedule, OriginalIsUnchangedByFurtherSteps) {
-  const Schedule plain(gemm());
+  const Schedule plain(gemm_compute());
   const Schedule split = plain.split("c", "m", 3);
   EXPECT_EQ(plain.to_string(), "tw1");
   EXPECT_EQ(plain.nest().stages[0].loops.size(), 3u);
@@ -51,7 +51,8 @@ TEST(Schedule, OriginalIsUnchangedByFurtherSteps) {
 }
 
 TEST(Schedule, FirstErrorStays) {
-  const Schedule schedule = Schedule(gemm()).split("c", "m", 3).unroll("c", "x").split("c", "n", 5);
+  const Schedule schedule =
+      Schedule(gemm_compute()).split("c", "m", 3).unroll("c", "x").split("c", "n", 5);
   ASSERT_TRUE(schedule.error());
   EXPECT_EQ(schedule.error()->message,
             "[unroll] stage 'c' has no loop 'x': its loops are m.0, m.1, n, k; did you mean 'n'?\n"
@@ -61,14 +62,14 @@ TEST(Schedule, FirstErrorStays) {
 }
 
 TEST(Schedule, VersionIsRequired) {
-  EXPECT_EQ(parse_schedule(gemm(), "").error().message,
+  EXPECT_EQ(parse_schedule(gemm_compute(), "").error().message,
             "[schedule] the text begins with '', expected the version 'tw1'");
-  EXPECT_EQ(parse_schedule(gemm(), "tw2\nsplit c m 3").error().message,
+  EXPECT_EQ(parse_schedule(gemm_compute(), "tw2\nsplit c m 3").error().message,
             "[schedule] the text begins with 'tw2', expected the version 'tw1'");
 }
 
 TEST(Schedule, ParallelInsideASerialLoopIsRefused) {
-  const auto program = Schedule(gemm()).parallel("c", "n").program();
+  const auto program = Schedule(gemm_compute()).parallel("c", "n").program();
   ASSERT_FALSE(program);
   EXPECT_EQ(program.error().message,
             "[parallel] loop 'n' is inside a loop that is not parallel\n"

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-dsl::Compute product(DType type, int64_t m = 35, int64_t n = 21, int64_t k = 40) {
+dsl::Compute tile_product(DType type, int64_t m = 35, int64_t n = 21, int64_t k = 40) {
   const DType sum = type == Int8 ? Int32 : Float32;
   const std::string widen = type == sum ? "" : std::string(tw::to_string(sum));
   const auto operand = [&](const std::string& read) {
@@ -32,7 +32,7 @@ dsl::Compute product(DType type, int64_t m = 35, int64_t n = 21, int64_t k = 40)
 
 /// A warp a block, a tile or two of it, and the operands in shared memory.
 Schedule tiled(const TensorTile& tile) {
-  return Schedule(product(tile.operand))
+  return Schedule(tile_product(tile.operand))
       .split("c", "m", 16)
       .split("c", "m.1", 8)
       .split("c", "n", 8)
@@ -58,7 +58,7 @@ struct Group {
 
 Schedule warpgroup(const TensorTile& tile, const Group& g = {}) {
   const int64_t depth = tile.depth, steps = g.bytes / 32;
-  return Schedule(product(tile.operand, 70, 40, 100))
+  return Schedule(tile_product(tile.operand, 70, 40, 100))
       .split("c", "m", 64)
       .split("c", "m.1", 16)
       .split("c", "m.1.1", 8)
@@ -140,7 +140,7 @@ std::string refusal(const Schedule& schedule, const Limits& limits = {}) {
 TEST(TensorTiles, StepsSayWhatDoesNotFit) {
   const auto with = [](int64_t rows, int64_t columns, int64_t depth, const std::string& loop,
                        const std::string& tile, DType type = Float32) {
-    return refusal(Schedule(product(type))
+    return refusal(Schedule(tile_product(type))
                        .split("c", "m", rows)
                        .split("c", "n", columns)
                        .split("c", "k", depth)
@@ -172,7 +172,7 @@ TEST(TensorTiles, StepsSayWhatDoesNotFit) {
 /// As tiled(), but for what `change` does to the steps: it may drop some.
 template <typename F>
 std::string refusal_without(F&& drops) {
-  Schedule schedule(product(Float32));
+  Schedule schedule(tile_product(Float32));
   const Schedule whole = tiled(tf32());
   for (const Step& step : whole.steps())
     if (!drops(to_string(step))) schedule = schedule.then(step);
@@ -210,16 +210,16 @@ Stmt loop(const std::string& variable, int64_t extent, LoopKind kind, Block body
   return {Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body)), tile}};
 }
 
-Expr at(const std::string& text) { return dsl::parse_expr(text).value(); }
+Expr tile_index(const std::string& text) { return dsl::parse_expr(text).value(); }
 Expr element(const std::string& buffer, const std::string& row, const std::string& k) {
-  return dsl::read(buffer, {at(row), at(k)}, Float32);
+  return dsl::read(buffer, {tile_index(row), tile_index(k)}, Float32);
 }
 
 /// acc[r, c, h, e] += a[h * 8 + r, k] * b[c * 2 + e, k], but for what is given.
 struct Parts {
   Expr a = element("a", "h * 8 + r", "k"), b = element("b", "c * 2 + e", "k");
   std::string sums = "acc";
-  std::vector<Expr> sums_at = {at("r"), at("c"), at("h"), at("e")};
+  std::vector<Expr> sums_at = {tile_index("r"), tile_index("c"), tile_index("h"), tile_index("e")};
   Combine combine = Combine::Sum;
   Expr condition = dsl::constant_int(Bool, 1);
   Scope acc = Scope::Register;
@@ -227,7 +227,7 @@ struct Parts {
   int64_t rows = 8;   ///< of lanes
 };
 
-std::string verdict(const Parts& p) {
+std::string tile_verdict(const Parts& p) {
   const Stmt tile = loop(
       "h", 2, LoopKind::Tensor,
       {loop("e", 2, LoopKind::Tensor,
@@ -245,36 +245,40 @@ std::string verdict(const Parts& p) {
 
 TEST(TensorTiles, ProgramsSayWhatIsWrong) {
   const std::string name = "[tensorize] mma_m16n8k8_3xtf32 ";
-  EXPECT_EQ(verdict({}), "legal");
-  EXPECT_EQ(verdict({.a = element("a", "c * 2 + e", "k"), .b = element("b", "h * 8 + r", "k")}),
-            "legal");
+  EXPECT_EQ(tile_verdict({}), "legal");
+  EXPECT_EQ(
+      tile_verdict({.a = element("a", "c * 2 + e", "k"), .b = element("b", "h * 8 + r", "k")}),
+      "legal");
   const std::string apart =
       "[tensorize] one factor of mma_m16n8k8_3xtf32 depends on 'h' and 'r' and the other on 'c' "
       "and 'e', neither on both";
-  EXPECT_EQ(verdict({.a = element("a", "h * 8 + r + c", "k")}), apart);
-  EXPECT_EQ(verdict({.a = element("a", "h * 8 + r + e", "k")}), apart);
-  EXPECT_EQ(verdict({.b = element("b", "c * 2 + e + r", "k")}), apart);
-  EXPECT_EQ(verdict({.b = element("b", "c * 2 + e + h", "k")}), apart);
-  EXPECT_EQ(verdict({.a = element("a", "h * 8 + r", "k") + dsl::constant(Float32, 1)}),
+  EXPECT_EQ(tile_verdict({.a = element("a", "h * 8 + r + c", "k")}), apart);
+  EXPECT_EQ(tile_verdict({.a = element("a", "h * 8 + r + e", "k")}), apart);
+  EXPECT_EQ(tile_verdict({.b = element("b", "c * 2 + e + r", "k")}), apart);
+  EXPECT_EQ(tile_verdict({.b = element("b", "c * 2 + e + h", "k")}), apart);
+  EXPECT_EQ(tile_verdict({.a = element("a", "h * 8 + r", "k") + dsl::constant(Float32, 1)}),
             "[tensorize] the factors of mma_m16n8k8_3xtf32 are elements of memory, of f32 summed "
             "as f32");
-  EXPECT_EQ(verdict({.combine = Combine::Max}),
+  EXPECT_EQ(tile_verdict({.combine = Combine::Max}),
             name + "is one sum of products, without a condition");
-  EXPECT_EQ(verdict({.sums_at = {at("r"), at("c"), at("h"), at("k / 4")}}),
+  EXPECT_EQ(tile_verdict({.sums_at = {tile_index("r"), tile_index("c"), tile_index("h"),
+                                      tile_index("k / 4")}}),
             name + "sums over 'k', which indexes the result");
-  EXPECT_EQ(verdict({.rows = 16}),
+  EXPECT_EQ(tile_verdict({.rows = 16}),
             name + "is computed by a warp: the innermost threads are 8 by 4");
-  EXPECT_EQ(verdict({.acc = Scope::Shared}),
+  EXPECT_EQ(tile_verdict({.acc = Scope::Shared}),
             "[tensorize] 'acc' takes the sums of mma_m16n8k8_3xtf32, which are a thread's own: "
             "cache_write");
-  EXPECT_EQ(verdict({.condition = at("r < 4")}),
+  EXPECT_EQ(tile_verdict({.condition = tile_index("r < 4")}),
             name + "is computed by all lanes of a warp, but r < 4 decides which");
-  const Expr own = dsl::read("acc", {at("r"), at("0"), at("h"), at("0")}, Float32);
-  EXPECT_EQ(verdict({.a = own}),
+  const Expr own = dsl::read(
+      "acc", {tile_index("r"), tile_index("0"), tile_index("h"), tile_index("0")}, Float32);
+  EXPECT_EQ(tile_verdict({.a = own}),
             "[tensorize] a factor of mma_m16n8k8_3xtf32 is read from 'acc', which each thread has "
             "for itself");
-  const Stmt write{Assign{"a", {at("r"), at("c")}, dsl::constant(Float32, 1), Combine::None}};
-  EXPECT_EQ(verdict({.beside = {write}}),
+  const Stmt write{
+      Assign{"a", {tile_index("r"), tile_index("c")}, dsl::constant(Float32, 1), Combine::None}};
+  EXPECT_EQ(tile_verdict({.beside = {write}}),
             "[tensorize] a factor of mma_m16n8k8_3xtf32 is read from 'a', which the same threads "
             "write");
 }
@@ -285,7 +289,7 @@ TEST(TensorTiles, AreWhole) {
     const Status status = check_tensor_tiles({"p", {}, block(nest)}, {});
     return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
   };
-  const Stmt sum{Assign{"acc", {at("0")}, element("a", "h", "k"), Combine::Sum}};
+  const Stmt sum{Assign{"acc", {tile_index("0")}, element("a", "h", "k"), Combine::Sum}};
   EXPECT_EQ(with({loop("h", 2, LoopKind::Tensor, {sum})}),
             "[tensorize] a loop of a tensor tile stands outside of one");
   EXPECT_EQ(with({loop("h", 2, LoopKind::Tensor, {sum}, &tf32())}),
@@ -378,7 +382,7 @@ std::string changed(const std::string& from, const std::string& to, const Group&
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
-  const auto schedule = parse_schedule(product(BFloat16, 70, 40, 100), text);
+  const auto schedule = parse_schedule(tile_product(BFloat16, 70, 40, 100), text);
   return schedule ? refusal(*schedule) : schedule.error().message;
 }
 
@@ -417,7 +421,8 @@ struct WideParts {
   std::string a_row = "w * 16 + h * 8 + r", a_term = "s * 16 + k";
   std::vector<int64_t> a_extents = {64, 32};
   Scope a_scope = Scope::Shared;
-  std::vector<Expr> sums_at = {at("w"), at("r"), at("c"), at("h"), at("j"), at("e")};
+  std::vector<Expr> sums_at = {tile_index("w"), tile_index("r"), tile_index("c"),
+                               tile_index("h"), tile_index("j"), tile_index("e")};
   std::vector<int64_t> sums_extents = {4, 8, 4, 2, 2, 2};
   int64_t steps = 2, columns = 2;
   Expr condition = dsl::constant_int(Bool, 1);
@@ -426,7 +431,7 @@ struct WideParts {
 std::string wide_verdict(const WideParts& p) {
   const auto factor = [](const std::string& buffer, const std::string& row,
                          const std::string& term) {
-    return dsl::cast(Float32, dsl::read(buffer, {at(row), at(term)}, BFloat16));
+    return dsl::cast(Float32, dsl::read(buffer, {tile_index(row), tile_index(term)}, BFloat16));
   };
   const Assign sum{"acc", p.sums_at,
                    factor("a", p.a_row, p.a_term) * factor("b", "j * 8 + c * 2 + e", "s * 16 + k"),
@@ -465,11 +470,12 @@ struct MnParts {
 std::string mn_verdict(const MnParts& p) {
   const auto factor = [&](const std::string& buffer, const std::vector<std::string>& indices) {
     std::vector<Expr> at_indices;
-    for (const std::string& index : indices) at_indices.push_back(at(index));
+    for (const std::string& index : indices) at_indices.push_back(tile_index(index));
     return dsl::cast(p.tile->accumulator, dsl::read(buffer, at_indices, p.tile->operand));
   };
   const Assign sum{"acc",
-                   {at("w"), at("r"), at("c"), at("h"), at("i"), at("j"), at("e")},
+                   {tile_index("w"), tile_index("r"), tile_index("c"), tile_index("h"),
+                    tile_index("i"), tile_index("j"), tile_index("e")},
                    factor("a", p.a_at) * factor("b", p.b_at),
                    Combine::Sum};
   const Stmt terms =
@@ -564,10 +570,11 @@ TEST(Warpgroups, ProgramsSayWhatIsWrong) {
             "33 turns");
   const std::string sums =
       "[tensorize] a thread's sums of wgmma_m64k16_bf16 are 'h', 'j' and 'e' of 'acc', innermost";
-  EXPECT_EQ(wide_verdict({.sums_at = {at("w"), at("r"), at("c"), at("j"), at("h"), at("e")}}),
+  EXPECT_EQ(wide_verdict({.sums_at = {tile_index("w"), tile_index("r"), tile_index("c"),
+                                      tile_index("j"), tile_index("h"), tile_index("e")}}),
             sums);
   EXPECT_EQ(wide_verdict({.sums_extents = {4, 8, 4, 2, 3, 2}}), sums);
-  EXPECT_EQ(wide_verdict({.condition = at("w") < Expr(2)}),
+  EXPECT_EQ(wide_verdict({.condition = tile_index("w") < Expr(2)}),
             "[tensorize] wgmma_m64k16_bf16 is computed by all lanes of a warpgroup, but w < 2 "
             "decides which");
 }

@@ -11,7 +11,7 @@ namespace tw::schedules {
 namespace {
 
 /// A product whose operands pass through shared memory: sizes that nothing divides.
-Schedule product() {
+Schedule threaded_product() {
   const auto compute = dsl::parse_compute(R"(input a: f32[10, 7]
 weight b: f32[7, 9]
 c: f32[m=10, n=9] = sum(k=7) a[m, k] * b[k, n])");
@@ -33,25 +33,25 @@ c: f32[m=10, n=9] = sum(k=7) a[m, k] * b[k, n])");
       .bind("b@c", "k.1");
 }
 
-Expr at(const std::string& text) { return dsl::parse_expr(text).value(); }
+Expr thread_index(const std::string& text) { return dsl::parse_expr(text).value(); }
 Stmt threads(const std::string& variable, int64_t count, Block body) {
   return {Loop{variable, Expr(0), Expr(count), LoopKind::Thread, block(std::move(body))}};
 }
 Stmt store(const std::string& buffer, const std::string& index, const std::string& value = "1.0") {
-  return {Assign{buffer, {at(index)}, at(value), Combine::None}};
+  return {Assign{buffer, {thread_index(index)}, thread_index(value), Combine::None}};
 }
 Stmt allocate(const std::string& name, int64_t elements, Scope scope, Block body) {
   return {Allocate{{name, Float32, {elements}, scope}, block(std::move(body))}};
 }
 Expr element(const std::string& buffer, const std::string& index) {
-  return dsl::read(buffer, {at(index)}, Float32);
+  return dsl::read(buffer, {thread_index(index)}, Float32);
 }
 Stmt copy(const std::string& to, const std::string& index, const Expr& value) {
-  return {Assign{to, {at(index)}, value, Combine::None}};
+  return {Assign{to, {thread_index(index)}, value, Combine::None}};
 }
 
 /// The first line of why a phase is illegal, or "legal".
-std::string verdict(Block body, const Limits& limits = {}) {
+std::string thread_verdict(Block body, const Limits& limits = {}) {
   const Status status = check_threads({"p", {}, block(std::move(body))}, limits);
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
 }
@@ -79,18 +79,18 @@ int count_barriers(const Block& body) {
 }
 
 TEST(Threads, AProductThroughSharedMemoryIsRight) {
-  const auto program = product().program();
+  const auto program = threaded_product().program();
   ASSERT_TRUE(program) << program.error().message;
   const Block& body = *program->phases[0].body;
   EXPECT_EQ(threads_of(body), 16);
   EXPECT_EQ(shared_bytes(body), (3 * 8 + 3 * 4) * 4);
   EXPECT_EQ(thread_bytes(body), 2 * 4);  // of c.acc[4, 4, 2] each thread has two
   EXPECT_EQ(numbered_dimensions(body).at("c.acc"), (std::vector<size_t>{0, 1}));
-  EXPECT_EQ(disagreement(product().compute(), *program), std::nullopt);
+  EXPECT_EQ(disagreement(threaded_product().compute(), *program), std::nullopt);
 }
 
 TEST(Threads, EachBarrierIsNeeded) {
-  const Program program = product().program().value();
+  const Program program = threaded_product().program().value();
   const Block& body = *program.phases[0].body;
   const int barriers = count_barriers(body);
   ASSERT_EQ(barriers, 2);
@@ -99,10 +99,10 @@ TEST(Threads, EachBarrierIsNeeded) {
     Program racy = program;
     racy.phases[0].body = block(without(body, n));
     EXPECT_EQ(count_barriers(*racy.phases[0].body), barriers - 1);
-    const auto found = disagreement(product().compute(), racy);
+    const auto found = disagreement(threaded_product().compute(), racy);
     ASSERT_TRUE(found);
     EXPECT_NE(found->find("by two threads without a barrier between"), std::string::npos) << *found;
-    EXPECT_EQ(verdict(*racy.phases[0].body),
+    EXPECT_EQ(thread_verdict(*racy.phases[0].body),
               "[threads] stage 'p': threads read what others write, without a barrier between");
   }
 }
@@ -111,11 +111,11 @@ TEST(Threads, BarriersSeparateWhatWouldMeet) {
   const Block body = {allocate("s", 8, Scope::Shared,
                                {threads("t", 8, {store("s", "t")}),
                                 threads("u", 8, {copy("out", "u", element("s", "7 - u"))})})};
-  EXPECT_EQ(verdict(body),
+  EXPECT_EQ(thread_verdict(body),
             "[threads] stage 'p': threads read what others write, without a barrier "
             "between");
   EXPECT_EQ(count_barriers(place_barriers(body)), 1);
-  EXPECT_EQ(verdict(place_barriers(body)), "legal");
+  EXPECT_EQ(thread_verdict(place_barriers(body)), "legal");
   EXPECT_EQ(count_barriers(place_barriers(place_barriers(body))), 1);
 }
 
@@ -159,17 +159,20 @@ TEST(Threads, WhatOneReadsNeedsNone) {
 }
 
 TEST(Threads, NestsArePerfect) {
-  EXPECT_EQ(verdict({threads("t", 4, {threads("u", 4, {store("out", "t * 4 + u")})})}), "legal");
-  EXPECT_EQ(verdict({threads("t", 4, {store("out", "t"), threads("u", 4, {store("out", "u")})})}),
-            "[threads] thread loops contain each other directly, or not at all");
+  EXPECT_EQ(thread_verdict({threads("t", 4, {threads("u", 4, {store("out", "t * 4 + u")})})}),
+            "legal");
+  EXPECT_EQ(
+      thread_verdict({threads("t", 4, {store("out", "t"), threads("u", 4, {store("out", "u")})})}),
+      "[threads] thread loops contain each other directly, or not at all");
 }
 
 TEST(Threads, ThereAreOnlySoMany) {
   Limits limits;
   limits.threads = 64;
-  EXPECT_EQ(verdict({threads("t", 8, {threads("u", 8, {store("out", "t * 8 + u")})})}, limits),
-            "legal");
-  EXPECT_EQ(verdict({threads("t", 65, {store("out", "t")})}, limits),
+  EXPECT_EQ(
+      thread_verdict({threads("t", 8, {threads("u", 8, {store("out", "t * 8 + u")})})}, limits),
+      "legal");
+  EXPECT_EQ(thread_verdict({threads("t", 65, {store("out", "t")})}, limits),
             "[threads] 65 threads, a task has at most 64");
 }
 
@@ -178,18 +181,20 @@ TEST(Threads, MemoryHasLimits) {
   limits.shared_bytes = 64;
   limits.thread_bytes = 16;
   const auto with = [&](int64_t elements, Scope scope) {
-    return verdict({allocate("s", elements, scope, {threads("t", 4, {store("s", "t")})})}, limits);
+    return thread_verdict({allocate("s", elements, scope, {threads("t", 4, {store("s", "t")})})},
+                          limits);
   };
   EXPECT_EQ(with(16, Scope::Shared), "legal");
   EXPECT_EQ(with(17, Scope::Shared),
             "[threads] stage 'p' shares 80 bytes between its threads, at most 64");
   const Block own = {threads("t", 4, {allocate("r", 5, Scope::Register, {store("r", "4")})})};
-  EXPECT_EQ(verdict(own, limits), "[threads] stage 'p' keeps 20 bytes in a thread, at most 16");
+  EXPECT_EQ(thread_verdict(own, limits),
+            "[threads] stage 'p' keeps 20 bytes in a thread, at most 16");
 }
 
 TEST(Threads, RegistersAreAThreadsOwn) {
   const auto with = [](Block uses) {
-    return verdict({allocate("r", 8, Scope::Register, std::move(uses))});
+    return thread_verdict({allocate("r", 8, Scope::Register, std::move(uses))});
   };
   EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
                   threads("t", 8, {copy("out", "t", element("r", "t"))})}),
@@ -204,10 +209,10 @@ TEST(Threads, RegistersAreAThreadsOwn) {
 TEST(Threads, AWarpReducesWhatAllThreadsSee) {
   const auto reduce = [](const std::string& to, const Expr& value, Combine combine = Combine::Sum) {
     return Stmt{Loop{"j", Expr(0), Expr(8), LoopKind::Reduce,
-                     block(single({Assign{"out", {at(to)}, value, combine}}))}};
+                     block(single({Assign{"out", {thread_index(to)}, value, combine}}))}};
   };
   const auto partial = [&](Scope scope, Stmt last) {
-    return verdict(
+    return thread_verdict(
         {allocate("s", 8, scope, {threads("t", 8, {store("s", "t")}), {Barrier{}}, last})});
   };
   EXPECT_EQ(partial(Scope::Shared, reduce("0", element("s", "j"))), "legal");
@@ -226,23 +231,23 @@ TEST(Threads, AReductionWaitsForWhatOneThreadWrote) {
   const Block both = {
       store("s", "i"),
       {Loop{"j", Expr(0), Expr(8), LoopKind::Reduce,
-            block(single({Assign{"out", {at("i")}, element("s", "j"), Combine::Sum}}))}}};
+            block(single({Assign{"out", {thread_index("i")}, element("s", "j"), Combine::Sum}}))}}};
   const Block body = {allocate("s", 8, Scope::Shared,
                                {threads("t", 8, {store("s", "t")}),
                                 {Barrier{}},
                                 {Loop{"i", Expr(0), Expr(3), LoopKind::Serial, block(both)}}})};
-  EXPECT_EQ(verdict(body),
+  EXPECT_EQ(thread_verdict(body),
             "[threads] stage 'p': threads read what others write, without a barrier between");
   // Between the two, and before the next iteration writes again.
   const Block placed = place_barriers(body);
   EXPECT_EQ(count_barriers(placed), 3);
-  EXPECT_EQ(verdict(placed), "legal");
+  EXPECT_EQ(thread_verdict(placed), "legal");
 }
 
 TEST(Threads, WhatIsSharedIsNotInsideANest) {
-  EXPECT_EQ(verdict({threads("t", 8, {allocate("s", 8, Scope::Shared, {store("s", "t")})})}),
+  EXPECT_EQ(thread_verdict({threads("t", 8, {allocate("s", 8, Scope::Shared, {store("s", "t")})})}),
             "[threads] 's' is shared, but each thread would have one");
-  EXPECT_EQ(verdict({threads("t", 8, {store("out", "t"), {Barrier{}}})}),
+  EXPECT_EQ(thread_verdict({threads("t", 8, {store("out", "t"), {Barrier{}}})}),
             "[threads] a barrier that only some threads reach");
 }
 

@@ -15,8 +15,6 @@
 namespace tw::tuner {
 namespace {
 
-constexpr const char* small = "dense m=16 n=32 k=24 f32 fast";
-
 /// A tuning run in a process of its own.
 class Child {
  public:

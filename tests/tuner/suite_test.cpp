@@ -19,12 +19,6 @@ namespace {
 
 using testing::HasSubstr;
 
-int64_t total(const Progress& progress) {
-  int64_t trials = 0;
-  for (const auto& [status, count] : progress.trials) trials += count;
-  return trials;
-}
-
 class SuiteRun : public testing::Test {
  protected:
   void SetUp() override {

@@ -21,14 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* small = "dense m=16 n=32 k=24 f32 fast";
-
-int64_t total(const Progress& progress) {
-  int64_t trials = 0;
-  for (const auto& [status, count] : progress.trials) trials += count;
-  return trials;
-}
-
 class Tune : public testing::Test {
  protected:
   void SetUp() override {

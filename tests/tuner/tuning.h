@@ -19,6 +19,9 @@
 
 namespace tw::tuner {
 
+/// Tuned within a second.
+inline constexpr const char* small = "dense m=16 n=32 k=24 f32 fast";
+
 /// A directory that goes with the value.
 class Folder {
  public:
@@ -62,6 +65,13 @@ inline Environment test_environment(std::vector<std::string> worker = {TW_TUNING
   environment.session = "test";
   environment.program_version = "0";
   return environment;
+}
+
+/// Trials so far, of any status.
+inline int64_t total(const Progress& progress) {
+  int64_t trials = 0;
+  for (const auto& [status, count] : progress.trials) trials += count;
+  return trials;
 }
 
 inline dsl::Workload workload_of(std::string_view key) {
