@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Tests over long tables take a fixed share of the rows, and all of them where TW_NIGHTLY is set,
+// as
+// `./tw test --nightly` does.
+
+#include <cstddef>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace tw {
+
+inline bool is_nightly() { return std::getenv("TW_NIGHTLY") != nullptr; }
+
+/// Whether the row is among those that are tested by day: one in `share`, the first included.
+inline bool is_due(size_t row, size_t share) { return is_nightly() || row % share == 0; }
+
+/// Rows that are due.
+template <typename T>
+std::vector<T> due(std::vector<T> rows, size_t share) {
+  std::vector<T> chosen;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (is_due(i, share)) chosen.push_back(std::move(rows[i]));
+  return chosen;
+}
+
+}  // namespace tw
