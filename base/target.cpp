@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/cores.h"
+#include "base/isa.h"
 #include "base/text.h"
 
 namespace tw {
@@ -22,24 +23,14 @@ struct ArchitectureRow {
 
 const std::vector<ArchitectureRow>& architectures() {
   static const std::vector<ArchitectureRow> rows = {
-      {Architecture::X86_64,
-       "x86-64",
-       {"amx_bf16",     "amx_int8",    "amx_tile",         "avx",
-        "avx2",         "avx512_bf16", "avx512_bitalg",    "avx512_fp16",
-        "avx512_vbmi2", "avx512_vnni", "avx512_vpopcntdq", "avx512bw",
-        "avx512cd",     "avx512dq",    "avx512f",          "avx512ifma",
-        "avx512vbmi",   "avx512vl",    "avx_vnni",         "f16c",
-        "fma",          "sse4_1"}},
+      {Architecture::X86_64, "x86-64", *features_of_isa(isa_names().back())},
       {Architecture::Arm64, "arm-64", {"asimddp", "asimdhp", "sve", "sve2"}}};
   return rows;
 }
 
 const std::map<std::string, std::vector<std::string>, std::less<>>& levels() {
   static const std::map<std::string, std::vector<std::string>, std::less<>> table = {
-      {"x86-64-v3", {"avx", "avx2", "f16c", "fma", "sse4_1"}},
-      {"x86-64-v4",
-       {"avx", "avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl", "f16c", "fma",
-        "sse4_1"}}};
+      {"x86-64-v3", *features_of_isa("avx2")}, {"x86-64-v4", *features_of_isa("avx512")}};
   return table;
 }
 
@@ -92,6 +83,13 @@ const ArchitectureRow& row(Architecture architecture) {
   return architectures()[architecture == Architecture::X86_64 ? 0 : 1];
 }
 
+/// Those of the architecture's row that the limit on instruction sets allows.
+std::vector<std::string> usable_features(Architecture architecture) {
+  const auto limit = max_isa();
+  if (architecture == Architecture::X86_64 && limit) return *features_of_isa(*limit);
+  return row(architecture).features;
+}
+
 void set_vector_sizes(Target& target) {
   if (target.architecture == Architecture::Arm64) {
     target.vector_bytes = 16;
@@ -140,6 +138,7 @@ Target host_target() {
 #if defined(__aarch64__)
   target.architecture = Architecture::Arm64;
 #endif
+  const std::vector<std::string> usable = usable_features(target.architecture);
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
     const size_t colon = line.find(':');
@@ -149,7 +148,7 @@ Target host_target() {
     if (key == "model name") target.cpu = value;
     if (key != "flags" && key != "Features") continue;
     const auto present = words(value);
-    for (const std::string& feature : row(target.architecture).features)
+    for (const std::string& feature : usable)
       if (std::find(present.begin(), present.end(), feature) != present.end())
         target.features.push_back(feature);
   }

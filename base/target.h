@@ -45,7 +45,7 @@ struct Target {
   std::string to_string() const;
 };
 
-/// This machine, as the process may use it (affinity mask and cgroup quota bound `cores`).
+/// This machine, as the process may use it: affinity and quota bound `cores`, isa.h the features.
 Target host_target();
 
 /// "host", or "<arch>-linux[-feature...]" with arch x86-64 or arm-64, or a short name: "x86-64-v3"

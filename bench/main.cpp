@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "bench/compare.h"
 #include "bench/mode.h"
@@ -328,10 +329,11 @@ int main_of(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments[0] == "worker")
     return tuner::worker_main({arguments.begin() + 1, arguments.end()});
-  Status stack = tools::ensure_stack();
+  Status ready = check_max_isa();
+  if (ready) ready = tools::ensure_stack();
   tools::Surroundings here = tools::look_around(argc > 0 ? argv[0] : nullptr);
   here.arguments = arguments;
-  const Result<int> code = stack ? run(arguments, here) : tl::unexpected<Error>(stack.error());
+  const Result<int> code = ready ? run(arguments, here) : tl::unexpected<Error>(ready.error());
   if (code) return *code;
   fmt::print(stderr, "tilewright-bench: {}\n", code.error().message);
   return static_cast<int>(code.error().code);

@@ -6,9 +6,11 @@
 #include <Halide.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "bench/peer.h"
 
@@ -148,6 +150,33 @@ Halide::Buffer<> ordered(const Halide::Buffer<>& logical,
   return copy;
 }
 
+/// This machine as our limit on instruction sets leaves it, unless HL_JIT_TARGET asks for another.
+Halide::Target jit_target() {
+  using T = Halide::Target;
+  struct Row {
+    std::string_view isa;
+    std::vector<T::Feature> features;  // that it has and those before it have not
+  };
+  static const std::vector<Row> rows = {{"sse41", {T::SSE41}},
+                                        {"avx", {T::AVX}},
+                                        {"avx2", {T::AVX2, T::F16C, T::FMA, T::FMA4}},
+                                        {"avx512", {T::AVX512, T::AVX512_KNL, T::AVX512_Skylake}},
+                                        {"avx512_vnni", {T::AVX512_Cannonlake, T::AVXVNNI}},
+                                        {"avx512_bf16", {T::AVX512_Zen4, T::AVX512_Zen5}},
+                                        {"avx512_fp16", {}},
+                                        {"amx", {T::AVX512_SapphireRapids, T::AVX10_1}}};
+  Halide::Target target = Halide::get_jit_target_from_environment();
+  const auto limit = max_isa();
+  if (!limit || std::getenv("HL_JIT_TARGET")) return target;
+  bool is_beyond = false;
+  for (const Row& row : rows) {
+    for (const T::Feature feature : row.features)
+      if (is_beyond) target.set_feature(feature, false);
+    is_beyond = is_beyond || row.isa == *limit;
+  }
+  return target;
+}
+
 class HalideKernel : public Contender {
  public:
   HalideKernel(Declared declared, const Setup& setup) : declared_(std::move(declared)) {
@@ -172,7 +201,7 @@ class HalideKernel : public Contender {
         input.dim(d).set_estimate(0, buffers_[i].dim(d).extent());
       arguments.push_back(input);
     }
-    const Halide::Target target = Halide::get_jit_target_from_environment();
+    const Halide::Target target = jit_target();
     Halide::Pipeline pipeline(out);
     pipeline.apply_autoscheduler(target,
                                  {"Adams2019", {{"parallelism", std::to_string(setup.threads)}}});

@@ -6,12 +6,15 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <dnnl.hpp>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
 
 #include "base/cores.h"
+#include "base/isa.h"
 #include "bench/affinity.h"
 #include "bench/memory.h"
 #include "bench/peer.h"
@@ -248,12 +251,39 @@ Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&
   return variants;
 }
 
+/// Our limit on instruction sets holds for oneDNN too, unless its own variable asks for another.
+/// It takes one only before its first primitive.
+Status limit_isa() {
+  static const std::map<std::string, dnnl::cpu_isa> ours = {
+      {"sse41", dnnl::cpu_isa::sse41},
+      {"avx", dnnl::cpu_isa::avx},
+      {"avx2", dnnl::cpu_isa::avx2},
+      {"avx512", dnnl::cpu_isa::avx512_core},
+      {"avx512_vnni", dnnl::cpu_isa::avx512_core_vnni},
+      {"avx512_bf16", dnnl::cpu_isa::avx512_core_bf16},
+      {"avx512_fp16", dnnl::cpu_isa::avx512_core_fp16},
+      {"amx", dnnl::cpu_isa::avx512_core_amx}};
+  const auto limit = max_isa();
+  if (!limit || std::getenv("ONEDNN_MAX_CPU_ISA")) return {};
+  if (dnnl::set_max_cpu_isa(ours.at(*limit)) == dnnl::status::success) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[onednn] it cannot be limited to {} as {} asks: set ONEDNN_MAX_CPU_ISA",
+                          *limit, max_isa_variable));
+}
+
+Result<std::vector<std::unique_ptr<Contender>>> make_limited(const std::string& item,
+                                                             const Setup& setup) {
+  static const Status limited = limit_isa();
+  TW_RETURN_IF_ERROR(limited);
+  return make_variants(item, setup);
+}
+
 }  // namespace
 
 Peer onednn_peer() {
   const dnnl_version_t* version = dnnl_version();
   return {"onednn", fmt::format("{}.{}.{}", version->major, version->minor, version->patch),
-          make_variants, false};
+          make_limited, false};
 }
 
 }  // namespace tw::bench

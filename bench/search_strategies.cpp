@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "bench/peer.h"
 #include "codegen/abi.h"
@@ -177,6 +178,7 @@ std::string without_halide(const SearchTask&) {
 }
 
 std::string without_tvm(const SearchTask&) {
+  if (max_isa()) return fmt::format("unset {}: TVM uses the whole processor", max_isa_variable);
   return access(TW_BENCH_TVM_PYTHON, X_OK) == 0
              ? ""
              : "`./tw bench --search --strategies ...,tvm` installs it";

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The two functions by which every folder declares itself.
+# The functions by which every folder declares itself.
 #
 #   tw_add_module(<name> SOURCES a.cpp ... [DEPENDS tw_base ...] [LIBS fmt::fmt ...])
 #     A static, position independent library tw_<name>. DEPENDS are modules and are public, as their
@@ -12,6 +12,11 @@
 #     A GoogleTest executable <module>_test, or <module>_<suffix>_test. Each of its cases is a ctest
 #     test with the given labels, "unit" where none is given. A second call for a module needs a
 #     SUFFIX; where LABELS is given without one, the first label serves as the suffix.
+#
+#   tw_add_isa_tests(<name> COMMAND <command> ... [LABELS unit] [ENVIRONMENT a=b ...])
+#     The command once more as on processors with fewer features, TILEWRIGHT_MAX_ISA: tests
+#     <name>.avx2 and <name>.sse41 with the label "isa". For what depends on host_target(); the cases
+#     of a GoogleTest executable run in one process, chosen by --gtest_filter.
 
 # Where CMAKE_UNITY_BUILD is on, sources of a target are compiled eight at a time: what they have in
 # unnamed namespaces needs names of its own within the folder.
@@ -64,4 +69,19 @@ function(tw_add_test module)
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+endfunction()
+
+function(tw_add_isa_tests name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS;ENVIRONMENT")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_COMMAND)
+    message(FATAL_ERROR "[tw_add_isa_tests] ${name}: expected COMMAND, not ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  foreach(isa IN ITEMS avx2 sse41)
+    add_test(NAME ${name}.${isa} COMMAND ${arg_COMMAND})
+    set_tests_properties(${name}.${isa} PROPERTIES LABELS "isa;${arg_LABELS}" TIMEOUT 600
+      ENVIRONMENT "TILEWRIGHT_MAX_ISA=${isa};${arg_ENVIRONMENT}")
+  endforeach()
 endfunction()

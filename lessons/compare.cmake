@@ -2,6 +2,7 @@
 #
 # Runs PROGRAM in an empty directory WORK and compares what it prints with the file EXPECTED.
 # To take over new output after reading it: build/release/lessons/NAME > lessons/lesson_N.expected
+string(APPEND WORK "$ENV{TILEWRIGHT_MAX_ISA}")  # runs under other instruction sets may be under way
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 execute_process(COMMAND ${PROGRAM} WORKING_DIRECTORY ${WORK}

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/isa.h"
 #include "db/store.h"
 #include "runtime/device_target.h"
 
@@ -123,6 +124,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::open(SessionOptions options) {
+  TW_RETURN_IF_ERROR(check_max_isa());
   auto state = std::make_unique<State>(std::move(options));
   if (!state->options.database.empty()) {
     TW_TRY(state->store, db::Store::open(state->options.database, db::OpenMode::ReadOnly));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "codegen/command.h"
 #include "codegen/cpu_codegen.h"
@@ -135,12 +136,20 @@ Finding cache(const DoctorFlags& flags, const Surroundings& here) {
   return {"cache", shell_quoted(path)};
 }
 
+std::string isa_text() {
+  const auto limit = max_isa();
+  return limit ? fmt::format("up to {}, as {} says: what goes beyond is not used", *limit,
+                             max_isa_variable)
+               : "all that the processor has";
+}
+
 std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here) {
   const Target host = host_target();
   return {
       {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
       {"machine", tuner::device_text(host)},
       {"target", host.to_string()},
+      {"instruction sets", isa_text()},
       {"vectors",
        fmt::format("{} registers of {} bytes", host.vector_registers, host.vector_bytes)},
       {"cores", fmt::format("{} usable, by affinity and quota", host.cores)},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/isa.h"
 #include "tools/command_line.h"
 #include "tools/surroundings.h"
 #include "tools/verbs.h"
@@ -66,6 +67,7 @@ bool is_called_tune(std::string_view name) {
 }
 
 int main_of(int argc, char** argv) {
+  if (const Status limit = check_max_isa(); !limit) return report(limit.error());
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments[0] == "worker")
     return tuner::worker_main({arguments.begin() + 1, arguments.end()});

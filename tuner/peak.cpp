@@ -49,10 +49,13 @@ constexpr int fma_iterations = 1024;
 #if defined(__x86_64__)
 #define TW_AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
 #define TW_AVX2 __attribute__((target("avx2,fma")))
+#define TW_AVX __attribute__((target("avx")))
 TW_FMA_LOOP(fma_avx512, TW_AVX512, 64, 16)
 TW_FMA_LOOP(fma_avx2, TW_AVX2, 32, 12)
+TW_FMA_LOOP(fma_avx, TW_AVX, 32, 12)
 TW_READ_LOOP(read_avx512, TW_AVX512, 64)
 TW_READ_LOOP(read_avx2, TW_AVX2, 32)
+TW_READ_LOOP(read_avx, TW_AVX, 32)
 #endif
 TW_FMA_LOOP(fma_baseline, , 16, 12)
 TW_READ_LOOP(read_baseline, , 16)
@@ -68,11 +71,11 @@ constexpr double flops(int vector_bytes, int chains) {
   return 2.0 * fma_iterations * chains * vector_bytes / static_cast<int>(sizeof(float));
 }
 
-Loops best_loops() {
+Loops best_loops([[maybe_unused]] const Target& target) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {"avx512", fma_avx512, flops(64, 16), read_avx512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return {"avx2", fma_avx2, flops(32, 12), read_avx2};
+  if (target.has("avx512f")) return {"avx512", fma_avx512, flops(64, 16), read_avx512};
+  if (target.has("avx2") && target.has("fma")) return {"avx2", fma_avx2, flops(32, 12), read_avx2};
+  if (target.has("avx")) return {"avx", fma_avx, flops(32, 12), read_avx};
 #endif
   return {"baseline", fma_baseline, flops(16, 12), read_baseline};
 }
@@ -142,9 +145,10 @@ class Crew {
 
 }  // namespace
 
-Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns) {
+Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns,
+                              const Target& target) {
   TW_CHECK(threads > 0);
-  const Loops loops = best_loops();
+  const Loops loops = best_loops(target);
   Crew crew(threads, loops);
   TW_RETURN_IF_ERROR(crew.start());
   const int64_t window_ns = std::max<int64_t>(budget_ns / 10, 1);
@@ -164,13 +168,14 @@ Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns
   return Peak{upper_quartile(std::move(rates)), threads, loops.isa};
 }
 
-double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns) {
+double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns,
+                              const Target& target) {
   constexpr size_t block = 8 * 64;
   const size_t size = std::max(bytes / block, size_t{1}) * block;
   std::vector<std::byte> memory(size + 64, std::byte{1});
   const auto misaligned = reinterpret_cast<uintptr_t>(memory.data()) % 64;
   const std::byte* data = memory.data() + (64 - misaligned) % 64;
-  const Loops loops = best_loops();
+  const Loops loops = best_loops(target);
   // Small buffers are read many times between two looks at the clock.
   const size_t repeats = std::max<size_t>((size_t{1} << 18) / size, 1);
   std::vector<double> rates;

@@ -2,11 +2,14 @@
 #include "tuner/reference.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "tuner/sandbox.h"
 
 namespace tw::tuner {
 namespace {
@@ -33,6 +36,26 @@ bool is_exact(const dsl::Compute& compute) {
       if (e.type() == BFloat16 || e.type() == Float16) exact = false;
     });
   return exact;
+}
+
+/// Of inputs and outputs together; a double, as the sum may exceed what an integer holds.
+double array_bytes(const dsl::Compute& compute) {
+  const auto bytes = [](DType type, const std::vector<int64_t>& shape) {
+    double product = size_bytes(type);
+    for (const int64_t extent : shape) product *= static_cast<double>(extent);
+    return product;
+  };
+  double sum = 0;
+  for (const dsl::Input& input : compute.inputs) sum += bytes(input.type, input.shape);
+  for (const std::string& name : compute.outputs)
+    sum += bytes(compute.type_of(name), compute.shape_of(name));
+  return sum;
+}
+
+/// Of one worker: a processor's is limited below what the machine has.
+int64_t worker_memory_bytes(const Target& target) {
+  const int64_t physical = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return target.is_gpu() ? physical : std::min(physical, Limits().address_space_bytes);
 }
 
 bool has_floats(const dsl::Compute& compute) {
@@ -120,6 +143,18 @@ Result<double> check_samples(const dsl::Workload& workload, const Fill& fill, Ra
 }
 
 }  // namespace
+
+Status check_fits_memory(const dsl::Workload& workload, const Target& target) {
+  constexpr double gibibyte = 1 << 30;
+  const double needed = array_bytes(workload.compute);
+  const auto available = static_cast<double>(worker_memory_bytes(target));
+  if (needed <= available) return {};
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[tune] the workload is too much for this machine: its arrays take {:.1f} "
+                  "GiB of memory, and a worker may use {:.1f}; choose a smaller one",
+                  needed / gibibyte, available / gibibyte));
+}
 
 double tolerance_of(const dsl::Workload& workload) {
   if (!has_floats(workload.compute)) return 0;

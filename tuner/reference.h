@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "base/result.h"
+#include "base/target.h"
 #include "dsl/interpret.h"
 #include "dsl/workload.h"
 #include "runtime/kernel.h"
@@ -33,6 +34,10 @@ struct Reference {
   double error = 0;      ///< of the plain kernel against the interpreter, same measure
   double plain_ns = 0;   ///< of one call of it on one thread, arrays packed within
 };
+
+/// Environment, "too much for this machine", where the arrays of a workload alone exceed the memory
+/// that a worker may use: asked first, as any later step may break in a way of its own.
+Status check_fits_memory(const dsl::Workload& workload, const Target& target);
 
 /// The tolerance that an accuracy class and an output type mean.
 double tolerance_of(const dsl::Workload& workload);

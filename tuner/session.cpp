@@ -15,6 +15,7 @@
 #include "codegen/compile.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
+#include "tuner/reference.h"
 #include "tuner/trial_record.h"
 
 namespace tw::tuner {
@@ -163,11 +164,13 @@ std::string Session::reference_schedule() const {
   if (flops_ <= most_plain_flops) return plain.to_string();
   const auto space = schedules::Space::derive(workload_->compute, host_target());
   const schedules::Schedule tiled = space.schedule(space.default_point());
-  return (tiled.program() ? tiled : plain).to_string();
+  const auto program = tiled.program();
+  return (program && codegen::check_limits(*program) ? tiled : plain).to_string();
 }
 
 Status Session::begin_reference() {
   report();
+  TW_RETURN_IF_ERROR(check_fits_memory(*workload_, target_));
   return farm_.begin_build(key_, {reference_schedule()}, {.packs = true, .reference = true});
 }
 

@@ -11,6 +11,7 @@
 #include "tuner/device.h"
 #include "tuner/experience.h"
 #include "tuner/farm.h"
+#include "tuner/reference.h"
 #include "tuner/suite.h"
 #include "tuner/trial_record.h"
 
@@ -137,6 +138,7 @@ struct Built {
 Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view schedule,
                             const Target& target, int threads, bool verify,
                             const Environment& environment) {
+  if (verify) TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
   TW_TRY(Farm farm, Farm::start(target, threads, 1, environment, 60));
   const auto built = farm.build(workload.key(), std::string(schedule), {.packs = true});
   if (!built) return fail(built.error().code, "[compile] " + built.error().message);

@@ -3,6 +3,9 @@
 // right.
 #include <gtest/gtest.h>
 
+#include <dnnl.hpp>
+
+#include "base/isa.h"
 #include "bench/agreement.h"
 #include "bench/peer.h"
 
@@ -46,6 +49,16 @@ TEST(OneDnn, ComputesOurWorkloads) {
              "batch_matmul b=3 m=8 n=6 k=10 f32 fast",
          })
       expect_same(key, threads, 0);
+}
+
+// The tests <name>.avx2 and <name>.sse41 run this with a limit.
+TEST(OneDnn, Fault73_IsLimitedAsWeAre) {
+  expect_same("dense m=4 n=16 k=16 f32 fast", 1, 0);
+  const auto limit = max_isa();
+  if (!limit) GTEST_SKIP() << "[SKIP] there is no limit";
+  const dnnl::cpu_isa used = dnnl::get_effective_cpu_isa();
+  if (*limit == "sse41") EXPECT_EQ(used, dnnl::cpu_isa::sse41);
+  if (*limit == "avx2") EXPECT_TRUE(used == dnnl::cpu_isa::avx2 || used == dnnl::cpu_isa::avx);
 }
 
 TEST(OneDnn, RotatesCopiesOfTheWeights) {

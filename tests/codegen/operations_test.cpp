@@ -232,7 +232,9 @@ TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
     const double t = static_cast<double>(i - points / 2) / (points / 2.0);
     store_float(Float32, inputs["a"].data(), i, 80 * t * t * t + 1e-6);  // dense around 0
   }
-  expect(program, inputs, 2e-6, 1e-37);
+  // Without fused multiply-adds exp rounds the multiple of ln 2 that it takes off its argument: by
+  // half of the spacing of floats at 80, 3.8e-6, as LLVM joins the two parts of the constant.
+  expect(program, inputs, host_target().has("fma") ? 2e-6 : 6e-6, 1e-37);
 }
 
 }  // namespace

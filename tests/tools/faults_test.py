@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import resource
@@ -46,7 +47,38 @@ class Surroundings(program.ProgramTest):
     def test_Fault13_a_workload_of_a_tebibyte(self):
         huge = ["--op", "dense", "--shape", "m=262144,n=1048576,k=1"]
         for verb in ("tune", "run"):
-            self.fail_with(7, verb, *huge, "--db", self.db, saying=["too much for this machine", "out of memory"])
+            self.fail_with(7, verb, *huge, "--db", self.db, saying=["too much for this machine", "memory"])
+
+    def test_Fault73_a_lesser_machine(self):
+        for isa, beyond, loop in (("sse41", "avx", "baseline"), ("avx2", "avx512", "avx2")):
+            with self.subTest(isa):
+                limit = {"TILEWRIGHT_MAX_ISA": isa}
+                db = str(self.home / f"{isa}.db")
+                tuned = self.json("tune", *program.SMALL, "--db", db, "--trials", "4", "--budget", "30s",
+                                  "--format", "json", environment=limit)["results"][0]
+                self.assertNotIn(beyond, tuned["target"])
+                self.assertLess(tuned["efficiency"], 1.2)
+                for record in self.json("db", "query", "--db", db, "--format", "json")["records"]:
+                    self.assertEqual(record["target"], tuned["target"])
+                self.assertNotIn(beyond, self.succeed("list", "targets", environment=limit).out)
+                findings = {finding["name"]: finding["text"] for finding in json.loads(self.run_program(
+                    "doctor", "--format", "json", "--db", db, environment=limit).out)["findings"]}
+                self.assertEqual(findings["target"], tuned["target"])
+                self.assertIn(f"up to {isa}, as TILEWRIGHT_MAX_ISA", findings["instruction sets"])
+                self.assertIn(f"({loop})", findings["peak"])
+
+    def test_Fault73_a_kernel_that_a_lesser_machine_cannot_run(self):
+        own = self.tune()["results"][0]
+        if own["target"].endswith("-sse4_1"):
+            self.skipTest("[SKIP] this machine has no instruction set above sse41")
+        self.fail_with(6, "show", *program.SMALL, "--db", self.db, environment={"TILEWRIGHT_MAX_ISA": "sse41"})
+
+    def test_Fault73_an_unknown_instruction_set(self):
+        for value, words in (("avx3", ["did you mean 'avx'?"]), ("neon", ["sse41, avx, avx2, avx512"])):
+            self.fail_with(2, "list", saying=["TILEWRIGHT_MAX_ISA", f"'{value}'", *words],
+                           environment={"TILEWRIGHT_MAX_ISA": value})
+        self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": "amx"})  # more than most machines have
+        self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": ""})
 
     def test_Fault19_a_read_only_database_still_answers(self):
         self.tune()

@@ -13,7 +13,31 @@ TEST(Peak, IsPlausible) {
   // From a slow emulator to a wide core at 10 GHz.
   EXPECT_GT(peak->gflops, 0.01);
   EXPECT_LT(peak->gflops, 10 * 4 * 16 * 2);
-  EXPECT_TRUE(peak->isa == "avx512" || peak->isa == "avx2" || peak->isa == "baseline");
+  const Target host = host_target();
+  EXPECT_EQ(peak->isa, host.has("avx512f") ? "avx512"
+                       : host.has("avx2")  ? "avx2"
+                       : host.has("avx")   ? "avx"
+                                           : "baseline");
+}
+
+// By a clock that counts calls: the work of one is what its vectors and chains make of it.
+TEST(Peak, Fault73_IsOfTheTargetsInstructionSet) {
+  const Target host = host_target();
+  const auto on = [](std::string_view target) {
+    int64_t now = 0;
+    return *measure_f32_peak(
+        1, [&now] { return now += 1000; }, 100'000, *parse_target(target));
+  };
+  const Peak baseline = on("x86-64-linux-sse4_1");
+  EXPECT_EQ(baseline.isa, "baseline");
+  if (!host.has("avx")) GTEST_SKIP() << "[SKIP] this machine has no AVX";
+  EXPECT_EQ(on("x86-64-linux-avx-sse4_1").isa, "avx");
+  EXPECT_DOUBLE_EQ(on("x86-64-linux-avx-sse4_1").gflops, 2 * baseline.gflops);
+  if (!host.has("avx2") || !host.has("fma")) GTEST_SKIP() << "[SKIP] this machine has no AVX2";
+  EXPECT_EQ(on("x86-64-v3").isa, "avx2");
+  EXPECT_DOUBLE_EQ(on("x86-64-v3").gflops, 2 * baseline.gflops);
+  if (!host.has("avx512f")) GTEST_SKIP() << "[SKIP] this machine has no AVX-512";
+  EXPECT_EQ(on("x86-64-v4").isa, "avx512");
 }
 
 TEST(Peak, SeveralThreadsCountTogether) {

@@ -60,8 +60,10 @@ bool descends(const Point& child, const std::vector<Point>& parents) {
   return changed <= 2;
 }
 
-std::vector<Candidate> first_batch(db::Store& store, const dsl::Workload& workload, int size) {
-  auto shared = Shared::start(host_target(), {.batch = size}, store, test_environment(), {});
+std::vector<Candidate> first_batch(db::Store& store, const dsl::Workload& workload, int size,
+                                   const std::string& search = "evolution") {
+  auto shared = Shared::start(host_target(), {.search = search, .batch = size}, store,
+                              test_environment(), {});
   if (!shared) throw std::runtime_error(shared.error().message);
   const Goal goal{workload};
   auto session = Session::open(goal, **shared);
@@ -69,10 +71,11 @@ std::vector<Candidate> first_batch(db::Store& store, const dsl::Workload& worklo
   return (*session)->propose();
 }
 
-/// Of the first batch of a run on this database.
+/// Number of points in the first batch of a run on this database that descend from these parents.
+/// The search is the one without a model: a model may know of something better than children.
 int64_t descendants(db::Store& store, const dsl::Workload& workload,
                     const std::vector<Point>& parents) {
-  const std::vector<Candidate> batch = first_batch(store, workload, 16);
+  const std::vector<Candidate> batch = first_batch(store, workload, 16, "blind");
   EXPECT_EQ(batch.size(), 16u);
   return std::count_if(batch.begin(), batch.end(),
                        [&](const Candidate& c) { return descends(c.point, parents); });

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Instruction sets of x86-64, and a limit on those that this process uses: with
+// TILEWRIGHT_MAX_ISA=avx2 it behaves as on a machine without AVX-512, as ONEDNN_MAX_CPU_ISA makes
+// oneDNN do.
+//
+// This is the only variable that is read below tools/. host_target() describes the machine as the
+// process may use it; affinity, quota and this limit are all inherited from the parent process and
+// hold for worker processes and for callers of the C interface without being passed to them.
+// Thread-safe while nobody changes the environment.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tw {
+
+inline constexpr const char* max_isa_variable = "TILEWRIGHT_MAX_ISA";
+
+/// From the least to the largest: "sse41", "avx", "avx2", "avx512", ..., "amx". Each contains those
+/// before it.
+const std::vector<std::string>& isa_names();
+
+/// Target features, sorted, that the instruction set contains. nullopt: there is none of this name.
+std::optional<std::vector<std::string>> features_of_isa(std::string_view name);
+
+/// The limit in force; nullopt where the variable is unset or empty, and where check_max_isa()
+/// fails.
+std::optional<std::string> max_isa();
+
+/// Usage, with the names that there are, where the variable has another value. Programs call it at
+/// their start and sessions of the runtime when they are opened.
+Status check_max_isa();
+
+}  // namespace tw
