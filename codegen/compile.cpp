@@ -43,12 +43,12 @@ std::vector<PhaseInfo> phases_of(const Program& program, const std::string& pref
   return phases;
 }
 
-KernelInfo info_of(const KernelSpec& spec, const Target& target) {
+KernelInfo info_of(const KernelSpec& spec, const Target& target, const std::string& toolchain) {
   KernelInfo info;
   info.workload = spec.workload;
   info.schedule = spec.schedule;
   info.target = target.to_string();
-  info.toolchain = toolchain();
+  info.toolchain = toolchain;
   info.codegen_abi = codegen_abi;
   info.phases = phases_of(spec.program, prefix_of(spec));
   info.scratch_bytes = scratch_layout(spec.program).bytes;
@@ -82,7 +82,8 @@ std::vector<std::string> symbols_of(const KernelInfo& info) {
 
 Result<Artifact> make_artifact(const KernelSpec& spec, std::string_view object,
                                const Target& target, const CompileOptions& options) {
-  Artifact artifact{info_of(spec, target), ""};
+  TW_TRY(const std::string toolchain, cpu_toolchain(options.cpu));
+  Artifact artifact{info_of(spec, target, toolchain), ""};
   TW_TRY(artifact.object, link_shared(object, symbols_of(artifact.info), target, options.link));
   if (options.count_spills) {
     TW_TRY(const std::string text, disassemble(artifact.object, target));
@@ -121,10 +122,11 @@ Result<Artifact> make_gpu_artifact(const KernelSpec& spec, const Target& target,
          compile_for_gpu(spec.program, prefix_of(spec), target, options.nvrtc));
   KernelSpec plain = spec;
   plain.packs = false;
-  Artifact artifact{info_of(plain, target), std::move(compiled.object), std::move(compiled.ptx)};
+  TW_TRY(const std::string toolchain, gpu_toolchain(target, options.nvrtc));
+  Artifact artifact{info_of(plain, target, toolchain), std::move(compiled.object),
+                    std::move(compiled.ptx)};
   artifact.info.phases = std::move(compiled.phases);
   artifact.info.spills = compiled.spills;
-  TW_TRY(artifact.info.toolchain, gpu_toolchain(target, options.nvrtc));
   TW_RETURN_IF_ERROR(runtime::check_info(artifact.info));
   return artifact;
 }
@@ -206,8 +208,6 @@ std::string code_hash(const Artifact& artifact) {
   const bool is_text = info.target == "opencl";
   return sha256_hex(text + (is_text ? nameless(artifact) : loaded_contents(artifact.object)));
 }
-
-std::string toolchain() { return "halide-21.0.0"; }
 
 Result<Results> compile(std::span<const KernelSpec> specs, const Target& target,
                         const CompileOptions& options) {

@@ -43,9 +43,6 @@ struct CompileOptions {
   bool count_spills = false;  ///< costs one objdump a kernel
 };
 
-/// What compiles kernels for a processor, for records: "halide-21.0.0". Of GPUs: gpu_compile.h.
-std::string toolchain();
-
 /// One result a spec, in order: a kernel that cannot be compiled fails alone. An error for all of
 /// them is one of the installation (Environment).
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,

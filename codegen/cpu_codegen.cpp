@@ -45,6 +45,14 @@ Status check_version(void* plugin) {
                           plugin_name, version(), plugin_version));
 }
 
+template <typename Function>
+Result<Function*> open_function(const CpuCodegenOptions& options, const char* name) {
+  const auto& given = options.plugin_directories;
+  TW_TRY(void* plugin, open_plugin(given.empty() ? plugin_directories() : given));
+  TW_RETURN_IF_ERROR(check_version(plugin));
+  return find_function<Function>(plugin, name);
+}
+
 }  // namespace
 
 std::vector<std::string> plugin_directories() {
@@ -61,12 +69,24 @@ std::vector<std::string> plugin_directories() {
 
 Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
                                     const CpuCodegenOptions& options) {
-  const auto& given = options.plugin_directories;
-  TW_TRY(void* plugin, open_plugin(given.empty() ? plugin_directories() : given));
-  TW_RETURN_IF_ERROR(check_version(plugin));
-  TW_TRY(PluginCompile * compile, find_function<PluginCompile>(plugin, "tw_halide_compile"));
+  TW_TRY(PluginCompile * compile, open_function<PluginCompile>(options, "tw_halide_compile"));
   Result<CompiledObjects> result;
   compile(programs.data(), programs.size(), &target, &result);
+  return result;
+}
+
+Result<std::string> cpu_toolchain(const CpuCodegenOptions& options) {
+  TW_TRY(PluginToolchain * toolchain,
+         open_function<PluginToolchain>(options, "tw_halide_toolchain"));
+  return std::string(toolchain());
+}
+
+Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Program& program,
+                                                           const Target& target,
+                                                           const CpuCodegenOptions& options) {
+  TW_TRY(PluginCounts * count, open_function<PluginCounts>(options, "tw_halide_count"));
+  Result<std::map<std::string, AccessCounts>> result;
+  count(&program, &target, &result);
   return result;
 }
 

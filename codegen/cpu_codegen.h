@@ -8,6 +8,8 @@
 //
 // Generated arithmetic on floats may reassociate, contract and ignore NaN. Thread-safe.
 
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,9 +44,30 @@ std::vector<std::string> plugin_directories();
 Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
                                     const CpuCodegenOptions& options = {});
 
+/// "halide-21.0.0": the compiler in the plugin and its version. Environment: as compile_cpu.
+Result<std::string> cpu_toolchain(const CpuCodegenOptions& options = {});
+
+/// How the back end is told to access a buffer; each access counts once, whatever loops surround
+/// it, and once more for each unrolled copy.
+struct AccessCounts {
+  int64_t contiguous = 0;  ///< vectors of neighbours
+  int64_t lanewise = 0;    ///< vectors with an index for each lane: steps, gathers, scatters
+  int64_t scalar = 0;      ///< single elements
+  /// Vectors under a mask that the target's instructions do not have, so that LLVM branches for
+  /// each lane. Those beside which there is a version for vectors that need no mask do not count.
+  int64_t branching = 0;
+};
+/// By buffer. Nothing is compiled, so it costs about a millisecond. Environment: as compile_cpu.
+Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Program& program,
+                                                           const Target& target,
+                                                           const CpuCodegenOptions& options = {});
+
 /// What the plugin exports, under these names and C linkage.
-inline constexpr int plugin_version = 1;
-using PluginVersion = int();  // tw_halide_version
+inline constexpr int plugin_version = 2;
+using PluginVersion = int();            // tw_halide_version
+using PluginToolchain = const char*();  // tw_halide_toolchain
+using PluginCounts = void(const schedules::Program* program, const Target* target,
+                          Result<std::map<std::string, AccessCounts>>* result);  // tw_halide_count
 using PluginCompile = void(const NamedProgram* programs, size_t count, const Target* target,
                            Result<CompiledObjects>* result);  // tw_halide_compile
 

@@ -2,7 +2,7 @@
 //
 // The one file that knows Halide: translates a Program, statement by statement, to Halide's IR,
 // runs the passes that its back end needs, and compiles. Halide::Internal is no stable interface;
-// the wheel's version is pinned. Everything here is reached through the two functions at the end.
+// the wheel's version is pinned. Everything here is reached through the functions at the end.
 //
 //   Loop Serial, Unrolled, Vector    For Serial; Unrolled, then unroll_loops; Vectorized
 //   Allocate                         Allocate on the stack, in registers once unrolled
@@ -163,6 +163,19 @@ struct NameNegativeStarts : hi::IRMutator {
 
 // ---- one phase ------------------------------------------------------------------------------
 
+/// Which vectors can be loaded and stored under a mask. LLVM makes others a branch for each lane.
+struct Masks {
+  bool words = false;   ///< lanes of 32 and 64 bits
+  bool narrow = false;  ///< of 8 and 16 bits
+
+  bool cover(Halide::Type lane) const { return lane.bits() >= 32 ? words : narrow; }
+};
+
+Masks masks_of(const Target& target) {
+  return {target.has("avx2") || target.has("avx512f"),
+          target.has("avx512bw") && target.has("avx512vl")};
+}
+
 struct Access {
   Buffer buffer;
   std::string name;  ///< unique in the function
@@ -173,8 +186,7 @@ struct Access {
 
 class PhaseTranslator {
  public:
-  /// `masks`: the target's loads and stores of 32-bit lanes take a mask.
-  PhaseTranslator(const Program& program, const Phase& phase, bool masks)
+  PhaseTranslator(const Program& program, const Phase& phase, Masks masks)
       : program_(program), phase_(phase), masks_(masks) {}
 
   HStmt translate() {
@@ -266,7 +278,7 @@ class PhaseTranslator {
     const auto whole = whole_vector(loop);
     enter(loop.variable, whole ? whole->begin : loop.begin, whole ? whole->end : loop.end, name,
           kind);
-    const bool is_masked = whole && can_be_masked(*loop.body);
+    const bool is_masked = whole && can_be_masked(*loop.body, false);
     if (is_masked) {
       begin = loop_bound(whole->begin);
       end = loop_bound(whole->end);
@@ -296,7 +308,7 @@ class PhaseTranslator {
   /// What the loop would then run over; nothing where it stays as it is.
   std::optional<WholeVector> whole_vector(const Loop& loop) const {
     const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
-    if (!masks_ || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
+    if (!masks_.words || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
     if (*begin < 0 || *end - *begin < 3) return std::nullopt;
     if (std::has_single_bit(static_cast<uint64_t>(*end - *begin))) return std::nullopt;
     auto lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*end - *begin)));
@@ -343,26 +355,95 @@ class PhaseTranslator {
     const Expr simple = schedules::simplify(branch.condition, bounds_);
     const HExpr condition = mask_.defined() ? guarded(mask_, simple) : value(simple);
     const bool differs = mask_.defined() || uses_vector_variable({branch.condition});
-    if (differs && can_be_masked(*branch.body)) return masked(condition, *branch.body);
+    if (!differs) return hi::IfThenElse::make(condition, taken(branch));
+    if (are_masks_cheap(*branch.body)) return masked(condition, *branch.body);
+    const auto all = mask_.defined() ? std::nullopt : in_all_lanes(simple);
+    if (all && can_be_masked(*branch.body, true))
+      return hi::IfThenElse::make(value(*all), taken(branch), masked(condition, *branch.body));
+    if (can_be_masked(*branch.body, false)) return masked(condition, *branch.body);
+    return hi::IfThenElse::make(condition, taken(branch));
+  }
+
+  /// What the branch does where its condition holds.
+  HStmt taken(const If& branch) {
     const auto mark = bounds_.mark();
     bounds_.push_condition(branch.condition);
     const HStmt body = statements(*branch.body);
     bounds_.restore(mark);
-    return hi::IfThenElse::make(condition, body);
+    return body;
   }
 
   // A branch that lanes take differently would become a branch for each lane. Lanes that do not
   // take it keep what they hold instead: by a select where the memory is the thread's own, so that
-  // accumulators stay in registers, and by a masked store elsewhere.
+  // accumulators stay in registers, and by a masked store elsewhere. Where the target has no such
+  // store or load, vectors all of whose lanes take the branch have a version of their own:
+  //
+  //   vector v in 0..8:  if x * 8 + v < n: s
+  //     ->  if x * 8 + 7 < n: vector v in 0..8: s
+  //         else: vector v in 0..8, under the mask x * 8 + v < n: s
 
-  bool can_be_masked(const Block& body) const {
+  /// `anywhere`: lanes need not be next to each other.
+  bool can_be_masked(const Block& body, bool anywhere) const {
     return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
       if (const If* branch = stmt.as<If>())
-        return reads_can_be_masked(branch->condition) && can_be_masked(*branch->body);
+        return reads_can_be_masked(branch->condition, anywhere) &&
+               can_be_masked(*branch->body, anywhere);
       const Assign* assign = stmt.as<Assign>();
       return assign && uses_vector_variable(assign->indices) &&
-             is_dense(assign->buffer, assign->indices) && reads_can_be_masked(assign->value);
+             (anywhere || is_dense(assign->buffer, assign->indices)) &&
+             reads_can_be_masked(assign->value, anywhere);
     });
+  }
+
+  /// Every access that a mask may be needed for is one of neighbours that the target can mask.
+  bool are_masks_cheap(const Block& body) const {
+    const auto are_covered = [&](const Expr& expr) {
+      bool covered = true;
+      dsl::for_each(expr, [&](const Expr& e) {
+        const auto* read = e.as<dsl::Read>();
+        covered &= !read || is_covered(read->tensor, read->indices, false);
+      });
+      return covered;
+    };
+    return can_be_masked(body, false) &&
+           std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
+             if (const If* branch = stmt.as<If>())
+               return are_covered(branch->condition) && are_masks_cheap(*branch->body);
+             const Assign& assign = *stmt.as<Assign>();
+             return is_covered(assign.buffer, assign.indices, true) && are_covered(assign.value);
+           });
+  }
+
+  bool is_covered(const std::string& buffer, const std::vector<Expr>& indices,
+                  bool is_store) const {
+    const Access& access = accesses_.at(buffer);
+    return masks_.cover(storage_type(access.buffer.type)) ||
+           ((!is_store || access.own) && is_always_inside(access.buffer, indices));
+  }
+
+  /// A condition of the other variables under which all lanes meet this one. Inequalities of a
+  /// lane's number hold for all lanes when they hold for the first and the last.
+  std::optional<Expr> in_all_lanes(const Expr& condition) const {
+    const auto lanes = std::find_if(variables_.begin(), variables_.end(), [&](const auto& entry) {
+      return entry.second.kind == LoopKind::Vector && dsl::uses_var(condition, entry.first);
+    });
+    if (lanes == variables_.end()) return std::nullopt;
+    const schedules::Constraints constraints = schedules::split_condition(condition);
+    Expr all = dsl::constant_int(Bool, 1);
+    for (const Expr& opaque : constraints.opaque) {
+      if (uses_vector_variable({opaque})) return std::nullopt;
+      all = all && opaque;
+    }
+    for (Affine affine : constraints.affine) {
+      const Expr lane = dsl::var(lanes->first);
+      const int64_t step = affine.coefficient(lane);
+      const Range range = ranges_.of(lane);
+      affine.add(lane, -step);
+      if (uses_vector_variable({schedules::to_expr(affine)})) return std::nullopt;
+      affine.constant += step * (step > 0 ? range.low : range.high);
+      all = all && schedules::to_condition(affine);
+    }
+    return schedules::simplify(all, bounds_);
   }
 
   /// Lanes are neighbours, or the same element.
@@ -373,12 +454,12 @@ class PhaseTranslator {
   }
 
   /// What all lanes read must be there for lanes that do not take the branch too.
-  bool reads_can_be_masked(const Expr& expr) const {
+  bool reads_can_be_masked(const Expr& expr, bool anywhere) const {
     bool can = true;
     dsl::for_each(expr, [&](const Expr& e) {
       if (const auto* read = e.as<dsl::Read>())
         can &= uses_vector_variable(read->indices)
-                   ? is_dense(read->tensor, read->indices)
+                   ? anywhere || is_dense(read->tensor, read->indices)
                    : is_always_inside(accesses_.at(read->tensor).buffer, read->indices);
     });
     return can;
@@ -413,7 +494,8 @@ class PhaseTranslator {
     const HExpr index = linear(access.buffer, assign.indices);
     const HExpr always = hi::const_true();
     const bool inside = !mask_.defined() || is_always_inside(access.buffer, assign.indices);
-    const HExpr old = to_value(type, load(access, index, inside ? always : mask_));
+    const HExpr old = to_value(type, inside ? load(access, index, always)
+                                            : load_under(mask_, access, assign.indices, index));
     HExpr result = mask_.defined() ? guarded(mask_, assign.value) : value(assign.value);
     if (assign.combine != Combine::None) result = combine(assign.combine, old, result);
     const bool keeps = mask_.defined() && access.own && inside;
@@ -537,16 +619,22 @@ class PhaseTranslator {
   }
 
   /// Selects are computed on both sides, so a read that only its condition keeps inside must not
-  /// happen, or happen elsewhere: a predicated load where lanes differ, element 0 where they do
-  /// not.
+  /// happen, or happen elsewhere.
   HExpr read(const dsl::Read& r) {
     const Access& access = accesses_.at(r.tensor);
     const HExpr index = linear(access.buffer, r.indices);
     if (!guard_.defined() || is_always_inside(access.buffer, r.indices))
       return load(access, index, hi::const_true());
     if (access.buffer.elements() == 0) return hi::make_zero(storage_type(r.type));
-    if (uses_vector_variable(r.indices)) return load(access, index, guard_);
-    return load(access, Halide::select(guard_, index, hi::make_zero(index.type())),
+    return load_under(guard_, access, r.indices, index);
+  }
+
+  /// By a mask where lanes are neighbours; else lanes that do not count read element 0.
+  HExpr load_under(const HExpr& condition, const Access& access, const std::vector<Expr>& indices,
+                   const HExpr& index) const {
+    if (uses_vector_variable(indices) && is_dense(access.buffer.name, indices))
+      return load(access, index, condition);
+    return load(access, Halide::select(condition, index, hi::make_zero(index.type())),
                 hi::const_true());
   }
 
@@ -724,7 +812,7 @@ class PhaseTranslator {
 
   const Program& program_;
   const Phase& phase_;
-  bool masks_;
+  Masks masks_;
   Ranges ranges_;
   schedules::Bounds bounds_;
   std::map<std::string, Variable> variables_;
@@ -743,12 +831,51 @@ HStmt run_passes(HStmt body) {
   body = hi::simplify(body);
   body = hi::flatten_nested_ramps(body);
   body = hi::find_intrinsics(body);
-  body = hi::common_subexpression_elimination(DropKept().mutate(body), true);
+  // Not of everything: the ramp of an index that a load and a store have in common, once it is a
+  // variable, is no vector of neighbours to Halide any more.
+  body = hi::common_subexpression_elimination(DropKept().mutate(body));
   return NameNegativeStarts().mutate(body);
 }
 
+/// How a statement that goes to the back end accesses each buffer.
+class CountAccesses : public hi::IRVisitor {
+ public:
+  CountAccesses(Masks masks, std::map<std::string, AccessCounts>& counts)
+      : masks_(masks), counts_(counts) {}
+
+ private:
+  using hi::IRVisitor::visit;
+  void visit(const hi::Load* load) override {
+    hi::IRVisitor::visit(load);
+    count(load->name, load->type, load->index, load->predicate);
+  }
+  void visit(const hi::Store* store) override {
+    hi::IRVisitor::visit(store);
+    count(store->name, store->value.type(), store->index, store->predicate);
+  }
+  void visit(const hi::IfThenElse* branch) override {
+    branch->condition.accept(this);
+    branch->then_case.accept(this);  // the other case is that of vectors that need masks
+  }
+
+  void count(const std::string& name, Halide::Type type, const HExpr& index,
+             const HExpr& predicate) {
+    if (type.is_handle()) return;
+    AccessCounts& counts = counts_[name.substr(0, name.rfind('$'))];
+    const auto* ramp = index.as<hi::Ramp>();
+    const bool is_contiguous =
+        ramp && ramp->base.type().is_scalar() && hi::is_const_one(ramp->stride);
+    ++(type.is_scalar() ? counts.scalar : is_contiguous ? counts.contiguous : counts.lanewise);
+    counts.branching += type.is_vector() && !hi::is_const_one(predicate) &&
+                        !(is_contiguous && masks_.cover(type.element_of()));
+  }
+
+  Masks masks_;
+  std::map<std::string, AccessCounts>& counts_;
+};
+
 hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase,
-                          bool masks) {
+                          Masks masks) {
   const HStmt body = run_passes(PhaseTranslator(program, phase, masks).translate());
   const auto argument = [](const char* name, Halide::Type type) {
     return hi::LoweredArgument(name, Halide::Argument::InputScalar, type, 0,
@@ -809,7 +936,7 @@ class QuietReporter final : public Halide::CompileTimeErrorReporter {
 };
 
 /// All phases or none.
-Status append(const NamedProgram& named, bool masks, Halide::Module& module) try {
+Status append(const NamedProgram& named, Masks masks, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
@@ -833,9 +960,8 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
   Halide::set_custom_compile_time_error_reporter(&reporter);
   Halide::Module module("tilewright", halide_target(target));
   CompiledObjects result;
-  const bool masks = target.has("avx2") || target.has("avx512f");
   for (const NamedProgram& program : programs)
-    result.programs.push_back(append(program, masks, module));
+    result.programs.push_back(append(program, masks_of(target), module));
   const auto object = module.compile_to_buffer();
   result.object.assign(reinterpret_cast<const char*>(object.data()), object.number_of_elements());
   return result;
@@ -845,8 +971,35 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
   return rejected("a batch", error.what());
 }
 
+Result<std::map<std::string, AccessCounts>> count(const Program& program,
+                                                  const Target& target) try {
+  static QuietReporter reporter;
+  Halide::set_custom_compile_time_error_reporter(&reporter);
+  const Masks masks = masks_of(target);
+  std::map<std::string, AccessCounts> counts;
+  CountAccesses visitor(masks, counts);
+  for (const Phase& phase : program.phases)
+    translate("count", program, phase, masks).body.accept(&visitor);
+  return counts;
+} catch (const Halide::Error& error) {
+  return rejected("a program", error.what());
+}
+
 }  // namespace
 }  // namespace tw::codegen
+
+extern "C" __attribute__((visibility("default"))) const char* tw_halide_toolchain() {
+  static const std::string toolchain = "halide-" + std::to_string(HALIDE_VERSION_MAJOR) + "." +
+                                       std::to_string(HALIDE_VERSION_MINOR) + "." +
+                                       std::to_string(HALIDE_VERSION_PATCH);
+  return toolchain.c_str();
+}
+
+extern "C" __attribute__((visibility("default"))) void tw_halide_count(
+    const tw::schedules::Program* program, const tw::Target* target,
+    tw::Result<std::map<std::string, tw::codegen::AccessCounts>>* result) {
+  *result = tw::codegen::count(*program, *target);
+}
 
 extern "C" __attribute__((visibility("default"))) int tw_halide_version() {
   return tw::codegen::plugin_version;

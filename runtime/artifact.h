@@ -42,7 +42,7 @@ inline constexpr int kRuntimeAbi = 2;
 
 /// Of the code generator: grows whenever old artifacts or records stop meaning the same, and takes
 /// part in every lookup.
-inline constexpr int64_t current_codegen_abi = 3;
+inline constexpr int64_t current_codegen_abi = 4;
 
 struct PhaseInfo {
   std::string symbol;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/abi.h"
-#include "codegen/compile.h"
+#include "codegen/cpu_codegen.h"
 #include "runtime/artifact.h"
 #include "schedules/schedule.h"
 #include "tools/report.h"
@@ -17,17 +17,17 @@ namespace tw::tools {
 namespace {
 
 Result<int> version_command(const std::string& format, const Surroundings& here) {
+  const std::string toolchain = codegen::cpu_toolchain().value_or("no compiler for the CPU");
   if (format == "json")
     TW_RETURN_IF_ERROR(print_json("version", {{"version", here.version},
                                               {"schedule_language", schedules::schedule_version},
                                               {"codegen_abi", codegen::codegen_abi},
                                               {"kernel_abi", runtime::kRuntimeAbi},
-                                              {"toolchain", codegen::toolchain()}}));
+                                              {"toolchain", toolchain}}));
   else
-    TW_RETURN_IF_ERROR(
-        print(fmt::format("tilewright {} (schedules {}, code generation {}, kernels {}, {})\n",
-                          here.version, schedules::schedule_version, codegen::codegen_abi,
-                          runtime::kRuntimeAbi, codegen::toolchain())));
+    TW_RETURN_IF_ERROR(print(fmt::format(
+        "tilewright {} (schedules {}, code generation {}, kernels {}, {})\n", here.version,
+        schedules::schedule_version, codegen::codegen_abi, runtime::kRuntimeAbi, toolchain)));
   return 0;
 }
 

@@ -89,7 +89,7 @@ Result<BuildReply> build_all(const BuildJob& job) {
   if (!job.code_generator.empty()) options.cpu.plugin_directories = {job.code_generator};
   options.nvrtc.directories = job.cuda_directories;
   reply.toolchain = target.is_gpu() ? codegen::gpu_toolchain(target, options.nvrtc).value_or("")
-                                    : codegen::toolchain();
+                                    : codegen::cpu_toolchain(options.cpu).value_or("");
   const auto artifacts = codegen::compile(specs, target, options);
   for (size_t k = 0; k < specs.size(); ++k)
     reply.outcomes[places[k]] =

@@ -80,6 +80,25 @@ Program guarded_tail(int64_t n) {
        when(Expr(n) < o * 16 + Expr(16), {vector("v", 16, {when(i < Expr(n), {store})})})});
 }
 
+Program partial_sums(int64_t n, int64_t step, DType type) {
+  const Expr i = var("o") * 16 + var("v"), exists = i < Expr(n);
+  const auto sum = [&](Expr value, Combine combine) {
+    return assign("sum", {var("v")}, std::move(value), combine);
+  };
+  const auto guarded = [&](Stmt stmt) {
+    return vector("v", 16, {when(exists, {std::move(stmt)})});
+  };
+  return single_phase(
+      {argument("in", type, {n, step}, false), argument("out", type, {n, step}, true)},
+      {{"o", ceil_div(n, 16)}},
+      {allocate(
+          "sum", type, {16}, Scope::Register,
+          {vector("v", 16, {sum(dsl::constant(type, 0), Combine::None)}),
+           serial("k", step,
+                  {guarded(sum(dsl::read("in", {i, var("k")}, type), Combine::Sum)),
+                   guarded(assign("out", {i, var("k")}, dsl::read("sum", {var("v")}, type)))})})});
+}
+
 Program padded_row_conv(int64_t height, int64_t width, DType type) {
   const Expr y = var("y"), x = var("x"), ky = var("ky"), kx = var("kx");
   const Expr iy = y + ky - 1, ix = x + kx - 1;

@@ -46,6 +46,9 @@ Program blocked_gemm(int64_t m, int64_t n, int64_t k, int64_t block);
 /// out[i] = 2 in[i] for i < n, in tiles of 16 with an If: around the vector loop where each tile is
 /// full, inside it in the last.
 Program guarded_tail(int64_t n);
+/// Running sums along the rows of in[n, step], row i by lane i % 16, under a condition for the
+/// last vector: lanes are `step` elements apart.
+Program partial_sums(int64_t n, int64_t step, DType type);
 /// A 3x3 convolution whose padding is a select around the read, vectorized over the row.
 Program padded_row_conv(int64_t height, int64_t width, DType type);
 /// mean over rows into scratch, then in - mean: two phases.

@@ -46,9 +46,11 @@ void run(uint64_t first_seed, int cases, int cases_a_c_run) {
     if (!schedules::evaluate(*program, expected))
       continue;  // lowering's fault: tests/schedules finds it
     const double slack = std::max(tolerance, 4e-6);
-    const auto from_object = run_object(*program, inputs);
+    const std::vector<Target> targets = runnable_targets();
+    const Target& target = targets[static_cast<size_t>(i) % targets.size()];
+    const auto from_object = run_object(*program, inputs, target);
     ASSERT_TRUE(from_object) << from_object.error().message;
-    EXPECT_EQ(difference(*program, expected, *from_object, slack, slack), "") << "object";
+    EXPECT_EQ(difference(*program, expected, *from_object, slack, slack), "") << target.to_string();
     if (i % cases_a_c_run != 0) continue;
     const auto from_c = run_c(*program, inputs);
     ASSERT_TRUE(from_c) << from_c.error().message;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/target.h"
@@ -26,6 +27,9 @@ Result<Storage> run_c(const Program& program, const Storage& inputs);
 Result<Storage> run_object(const Program& program, const Storage& inputs,
                            const Target& target = host_target());
 
+/// This machine, and what is below it: without AVX-512, without AVX.
+std::vector<Target> runnable_targets();
+
 /// The object for AArch64, linked statically by the cross compiler and run by qemu-aarch64.
 /// Environment: one of these is missing.
 Result<Storage> run_arm(const Program& program, const Storage& inputs);
@@ -35,7 +39,7 @@ Result<Storage> run_arm(const Program& program, const Storage& inputs);
 std::string difference(const Program& program, const Storage& expected, const Storage& actual,
                        double relative, double absolute);
 
-/// Expects interpreter = C = object on `inputs`.
+/// Expects interpreter = C = objects for all runnable targets, on `inputs`.
 void expect_agreement(const Program& program, const Storage& inputs, double relative = 0,
                       double absolute = 0);
 

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vector loops over neighbours stay vectors on the way to machine code: what a Program says about
+// its accesses is compared with what the back end is given, and with the instructions.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "codegen/compile.h"
+#include "codegen/inspect.h"
+#include "dsl/parse.h"
+#include "schedules/simplify.h"
+#include "schedules/space.h"
+#include "tools/suites.h"
+
+namespace tw::tools {
+namespace {
+
+using codegen::AccessCounts;
+using schedules::Block;
+using schedules::Program;
+using schedules::Stmt;
+
+#ifdef TW_SLOW_TESTS
+constexpr int default_samples = 20;
+constexpr bool compiles_suites = true;
+#else
+constexpr int default_samples = 1;
+constexpr bool compiles_suites = false;
+#endif
+
+int samples() {
+  const char* cases = std::getenv("TW_RANDOM_CASES");
+  return cases ? std::atoi(cases) : default_samples;
+}
+
+// ---- what is compiled -----------------------------------------------------------------------
+
+struct Case {
+  std::string name;
+  dsl::Workload workload;
+  bool is_of_suite = false;
+};
+
+dsl::Workload expression(const std::string& text) {
+  const auto compute = dsl::parse_compute(text);
+  EXPECT_TRUE(compute) << text << ": " << compute.error().message;
+  return *dsl::workload(*compute);
+}
+
+/// README's, tails along each dimension, and a stencil whose reads overlap.
+const std::pair<const char*, const char*> expressions[] = {
+    {"scale_rows",
+     "input a: f32[1024, 512]\ninput s: f32[1024]\nout: f32[i=1024, j=512] = a[i, j] * s[i]"},
+    {"shifted", "input a: f32[5001]\nout: f32[i=5000] = a[i + 1] * 2.0 + a[i]"},
+    {"stencil",
+     "input a: f32[34, 34, 34]\nout: f32[z=32, y=32, x=32] = a[z + 1, y + 1, x + 1] * 0.4 + "
+     "(a[z, y + 1, x + 1] + a[z + 2, y + 1, x + 1] + a[z + 1, y, x + 1] + a[z + 1, y + 2, x + 1]"
+     " + a[z + 1, y + 1, x] + a[z + 1, y + 1, x + 2]) * 0.1"},
+    {"bytes", "input a: u8[77, 1000]\nout: u8[i=77, j=1000] = max(a[i, j], u8(3))"}};
+
+const char* const keys[] = {
+    "add_relu n=1 c=3 h=5 w=33 f32 fast",    "gelu rows=7 cols=1000 f32 fast",
+    "layer_norm rows=33 cols=1000 f32 fast", "reduce_sum rows=33 cols=1000 f32 fast",
+    "softmax rows=33 cols=1000 f32 fast",    "softmax rows=5 cols=33 f32 fast"};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const dsl::Operator& op : dsl::operators())
+    all.push_back({std::string(op.name),
+                   *dsl::make_workload(op.name, *dsl::parse_shape(op.example, op.name))});
+  for (const char* key : keys) all.push_back({key, *dsl::parse_workload(key)});
+  for (const auto& [name, text] : expressions) all.push_back({name, expression(text)});
+  for (const char* name : {"blur", "color", "int_conv5x5", "pairwise", "softmax"}) {
+    std::stringstream text;
+    text << std::ifstream(fmt::format("{}/bench/expressions/{}.tw", TW_SOURCE_DIR, name)).rdbuf();
+    all.push_back({fmt::format("{}.tw", name), expression(text.str())});
+  }
+  for (const SuiteInfo& info : suites()) {
+    const auto items = suite(info.name);
+    for (const SuiteItem& item : *items)
+      if (!item.workload.is_empty())
+        all.push_back({fmt::format("{}/{}", info.name, item.name), item.workload, true});
+  }
+  return all;
+}
+
+// ---- what a Program says --------------------------------------------------------------------
+
+struct Accesses {
+  std::map<std::string, AccessCounts> of;
+  /// Some vector loop has conditions on its lanes, or a number of them that is no power of two.
+  bool has_partial_vectors = false;
+};
+
+class Walk {
+ public:
+  static Accesses of(const Program& program) {
+    Walk walk;
+    for (const auto& argument : program.arguments)
+      walk.buffers_[argument.buffer.name] = argument.buffer;
+    for (const auto& buffer : program.scratch) walk.buffers_[buffer.name] = buffer;
+    for (const auto& phase : program.phases) {
+      const auto mark = walk.bounds_.mark();
+      for (const auto& axis : phase.axes)
+        walk.bounds_.push_loop(axis.variable, dsl::Expr(0), dsl::Expr(axis.extent));
+      walk.block(*phase.body);
+      walk.bounds_.restore(mark);
+    }
+    return walk.found_;
+  }
+
+ private:
+  void block(const Block& body) {
+    for (const Stmt& stmt : body) statement(stmt);
+  }
+
+  void statement(const Stmt& stmt) {
+    const auto mark = bounds_.mark();
+    if (const auto* loop = stmt.as<schedules::Loop>()) {
+      const int64_t copies = copies_;
+      const std::string lane = lane_;
+      bounds_.push_loop(loop->variable, loop->begin, loop->end);
+      const bool is_literal =
+          loop->kind == schedules::LoopKind::Unrolled || loop->kind == schedules::LoopKind::Vector;
+      const int64_t trips = is_literal ? *dsl::as_int(loop->end) - *dsl::as_int(loop->begin) : 1;
+      if (loop->kind == schedules::LoopKind::Vector) {
+        lane_ = loop->variable;
+        found_.has_partial_vectors |= (trips & (trips - 1)) != 0;
+      } else {
+        copies_ *= trips;
+      }
+      block(*loop->body);
+      copies_ = copies;
+      lane_ = lane;
+    } else if (const auto* branch = stmt.as<schedules::If>()) {
+      found_.has_partial_vectors |= !lane_.empty() && dsl::uses_var(branch->condition, lane_);
+      reads(branch->condition);
+      bounds_.push_condition(branch->condition);
+      block(*branch->body);
+    } else if (const auto* allocate = stmt.as<schedules::Allocate>()) {
+      buffers_[allocate->buffer.name] = allocate->buffer;
+      block(*allocate->body);
+    } else if (const auto* assign = stmt.as<schedules::Assign>()) {
+      access(assign->buffer, assign->indices, assign->combine == dsl::Combine::None ? 1 : 2);
+      for (const dsl::Expr& index : assign->indices) reads(index);
+      reads(assign->value);
+    }
+    bounds_.restore(mark);
+  }
+
+  void reads(const dsl::Expr& expr) {
+    dsl::for_each(expr, [&](const dsl::Expr& e) {
+      if (const auto* read = e.as<dsl::Read>()) access(read->tensor, read->indices, 1);
+    });
+  }
+
+  void access(const std::string& name, const std::vector<dsl::Expr>& indices, int64_t times) {
+    const schedules::Buffer& buffer = buffers_.at(name);
+    const schedules::Affine address = schedules::to_affine(schedules::simplify(
+        schedules::to_expr(schedules::linear_address(buffer.extents, indices)), bounds_));
+    bool uses_lane = false, are_neighbours = true;
+    for (const auto& term : address.terms) {
+      if (lane_.empty() || !dsl::uses_var(term.atom, lane_)) continue;
+      uses_lane = true;
+      are_neighbours &= term.coefficient == 1 && term.atom.as<dsl::Var>() != nullptr;
+    }
+    AccessCounts& counts = found_.of[name];
+    (!uses_lane       ? counts.scalar
+     : are_neighbours ? counts.contiguous
+                      : counts.lanewise) += times * copies_;
+  }
+
+  schedules::Bounds bounds_;
+  std::map<std::string, schedules::Buffer> buffers_;
+  Accesses found_;
+  std::string lane_;  ///< of the vector loop around; empty: none
+  int64_t copies_ = 1;
+};
+
+class VectorAccesses : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (const auto toolchain = codegen::cpu_toolchain(); !toolchain)
+      GTEST_SKIP() << toolchain.error().message;
+  }
+  const Target target_ = *parse_target(GetParam());
+};
+
+/// Simplification may leave accesses out, and never turns vectors into lanes or single elements.
+void expect_as_said(const std::string& name, const Program& program, const Target& target) {
+  const auto given = codegen::count_accesses(program, target);
+  ASSERT_TRUE(given) << name << ": " << given.error().message;
+  const Accesses said = Walk::of(program);
+  for (const auto& [buffer, counts] : said.of) {
+    const auto found = given->find(buffer);
+    const AccessCounts actual = found == given->end() ? AccessCounts{} : found->second;
+    const bool holds = actual.lanewise <= counts.lanewise && actual.scalar <= counts.scalar &&
+                       (actual.contiguous > 0) == (counts.contiguous > 0) && actual.branching == 0;
+    EXPECT_TRUE(holds) << fmt::format(
+        "{}: {} has {} contiguous, {} lanewise, {} scalar accesses; the back end is given {}, {}, "
+        "{} and {} masks that it cannot do\n{}",
+        name, buffer, counts.contiguous, counts.lanewise, counts.scalar, actual.contiguous,
+        actual.lanewise, actual.scalar, actual.branching, to_string(program));
+  }
+}
+
+TEST_P(VectorAccesses, Fault78_ContiguousAccessesReachTheBackEndAsVectors) {
+  for (const Case& c : cases()) {
+    const auto space = schedules::Space::derive(c.workload.compute, target_);
+    Random random(78);
+    schedules::Point point = space.default_point();
+    for (int i = 0; i <= samples(); point = space.sample(random)) {
+      const auto program = space.schedule(point).program();
+      if (!program) continue;
+      expect_as_said(c.name, *program, target_);
+      ++i;
+    }
+  }
+}
+
+/// Elements of vectors that are loaded or stored one by one.
+int lanewise_instructions(const std::string& disassembly) {
+  static const std::regex instruction(
+      "v?insertps\\s+\\$0x[0-9a-f]+,[^,]*\\(|v?pinsr[bwdq]\\s+\\$0x[0-9a-f]+,[^,]*\\(|"
+      "v?(extractps|pextr[bwdq])\\s.*\\)\\n|v?p?(gather|scatter)[dq]");
+  return static_cast<int>(
+      std::distance(std::sregex_iterator(disassembly.begin(), disassembly.end(), instruction), {}));
+}
+
+TEST_P(VectorAccesses, Fault78_ObjectsOfContiguousLoopsLoadAndStoreNoLanes) {
+  std::vector<codegen::KernelSpec> specs;
+  std::vector<std::string> names;
+  for (const Case& c : cases()) {
+    if (c.is_of_suite && !compiles_suites) continue;
+    const auto space = schedules::Space::derive(c.workload.compute, target_);
+    const auto schedule = space.schedule(space.default_point());
+    const auto program = schedule.program();
+    ASSERT_TRUE(program) << c.name << ": " << program.error().message;
+    const Accesses said = Walk::of(*program);
+    int64_t lanewise = said.has_partial_vectors;
+    for (const auto& [buffer, counts] : said.of) lanewise += counts.lanewise;
+    if (lanewise > 0) continue;
+    names.push_back(c.name);
+    specs.push_back({c.workload.key(), schedule.to_string(), *program, 0, false});
+  }
+  EXPECT_GE(specs.size(), 12u);
+  const auto artifacts = codegen::compile(specs, target_);
+  ASSERT_TRUE(artifacts) << artifacts.error().message;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    ASSERT_TRUE((*artifacts)[i]) << names[i] << ": " << (*artifacts)[i].error().message;
+    const auto text = codegen::disassemble((*artifacts)[i]->object, target_);
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_EQ(lanewise_instructions(*text), 0) << names[i] << "\n"
+                                               << to_string(specs[i].program) << *text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, VectorAccesses,
+                         ::testing::Values("x86-64-v4", "x86-64-v3", "x86-64-linux-sse4_1"),
+                         [](const auto& isa) {
+                           return isa.param == "x86-64-v4"   ? "Avx512"
+                                  : isa.param == "x86-64-v3" ? "Avx2"
+                                                             : "Sse41";
+                         });
+
+}  // namespace
+}  // namespace tw::tools
