@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/report.h"
+#include "bench/summary.h"
 #include "tools/report.h"
 
 namespace tw::bench {
@@ -15,7 +16,7 @@ namespace {
 
 Status write_json(const std::string& path, const nlohmann::json& json) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << json.dump(2) << '\n';
+  file << row_lines(json);
   file.close();
   if (file) return {};
   return fail(ErrorCode::Environment,
@@ -49,7 +50,8 @@ Status publish(const Call& call, nlohmann::json document, const std::string& tab
                                  {"machine", machine_json(call.target)}};
   document.insert(common.begin(), common.end());
   const Flags& flags = call.flags;
-  if (!flags.output.empty()) TW_RETURN_IF_ERROR(write_json(flags.output, document));
+  if (!flags.output.empty())
+    TW_RETURN_IF_ERROR(write_json(flags.output, flags.trace ? document : summary_of(document)));
   return tools::print(flags.format == "json" ? document.dump(2) + "\n" : table);
 }
 

@@ -21,6 +21,7 @@ namespace tw::bench {
 
 struct Flags {
   std::string suite, only, output;
+  bool trace = false;  ///< of --output: all that is known, not the summary
   bool expressions = false;
   std::vector<std::string> files;
   std::string peer, threads = "1", tune = "missing", format = "table";
@@ -68,8 +69,9 @@ struct Mode {
 /// YYYY-MM-DD, UTC.
 std::string date_of(int64_t now_ms);
 
-/// Writes results to standard output in the format asked for, and to --output as JSON. Adds
-/// schema_version, date, program_version and machine where the document has none.
+/// Writes results to standard output in the format asked for, and to --output as JSON, there
+/// without what only a closer look needs (summary.h) unless --trace is given. Adds schema_version,
+/// date, program_version and machine where the document has none.
 Status publish(const Call& call, nlohmann::json document, const std::string& table);
 
 }  // namespace tw::bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the curves of `tilewright-bench --search --output FILE.json`.
+"""Draws the curves of `tilewright-bench --search --trace --output FILE.json`.
 
 usage: plot_search.py FILE.json PLOT.svg
 
@@ -63,6 +63,8 @@ def draw(axes, rows, strategy, axis, grid):
 def main(source, target):
     with open(source) as file:
         rows = rows_of(json.load(file))
+    if not any("traces" in row for row in rows):
+        sys.exit(f"plot_search.py: {source} is a summary: write it with --trace")
     strategies = list(dict.fromkeys(t["strategy"] for row in rows for t in row["traces"]))
     points = [point for row in rows for trace in row["traces"] for point in trace.get("points", [])]
     most = {axis: max(point[axis] for point in points) for axis in (SECONDS, TRIALS)}

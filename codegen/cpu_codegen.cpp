@@ -63,6 +63,13 @@ std::vector<std::string> plugin_directories() {
     const auto folder = program.parent_path();
     directories = {folder.string(), (folder.parent_path() / TW_PLUGIN_INSTALL_DIRECTORY).string()};
   }
+  // A program that links libtilewright.so has the plugin in a folder beside that library.
+  Dl_info us;
+  if (dladdr(reinterpret_cast<void*>(&compile_cpu), &us) != 0) {
+    const auto library = std::filesystem::canonical(us.dli_fname, error);
+    if (!error && library != program)
+      directories.push_back((library.parent_path() / "tilewright").string());
+  }
   directories.push_back(TW_PLUGIN_BUILD_DIRECTORY);
   return directories;
 }

@@ -18,7 +18,10 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/cpu_codegen.h"
 #include "codegen/ranges.h"
@@ -269,7 +272,7 @@ class PhaseTranslator {
   }
 
   HStmt translate_loop(const Loop& loop) {
-    HExpr begin = loop_bound(loop.begin), end = loop_bound(loop.end);
+    auto [begin, end] = loop_bounds(loop.begin, loop.end);
     // Threads of a task run one after the other, and what warps do as the loops that it is.
     const bool is_plain = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
     const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
@@ -280,8 +283,7 @@ class PhaseTranslator {
           kind);
     const bool is_masked = whole && can_be_masked(*loop.body, false);
     if (is_masked) {
-      begin = loop_bound(whole->begin);
-      end = loop_bound(whole->end);
+      std::tie(begin, end) = loop_bounds(whole->begin, whole->end);
     } else if (whole) {
       --depth_;
       bounds_.restore(mark);
@@ -344,11 +346,24 @@ class PhaseTranslator {
                                     : hi::Max::make(begin - task, begin) <= lane && is_below;
   }
 
-  HExpr loop_bound(const Expr& bound) {
-    const Expr simple = schedules::simplify(bound, bounds_);
-    if (!ranges_.all_fit_int32(simple))
-      throw Halide::CompileError("the loop bound " + dsl::to_string(bound) + " may exceed 32 bits");
-    return integer(simple, index32);
+  /// Both in 32 bits. A bound that was trimmed by a comparison with data, as in
+  /// `for v in max(0, ids[i])..min(1000, ids[i] + 1)`, may have any value; both are then cut to the
+  /// range outside of which the loop runs over nothing.
+  std::pair<HExpr, HExpr> loop_bounds(const Expr& begin, const Expr& end) {
+    const Expr first = schedules::simplify(begin, bounds_),
+               last = schedules::simplify(end, bounds_);
+    if (ranges_.all_fit_int32(first) && ranges_.all_fit_int32(last))
+      return {integer(first, index32), integer(last, index32)};
+    const Range range{ranges_.of(first).low, ranges_.of(last).high};
+    if (!range.fits_int32() || !Range{0, range.high - range.low}.fits_int32())
+      throw Halide::CompileError("the loop from " + dsl::to_string(begin) + " to " +
+                                 dsl::to_string(end) + " may exceed 32 bits");
+    const auto cut = [&](const Expr& bound) {
+      return Halide::cast(index32,
+                          Halide::clamp(integer(bound, index64), hi::make_const(index64, range.low),
+                                        hi::make_const(index64, range.high)));
+    };
+    return {cut(first), cut(last)};
   }
 
   HStmt translate_if(const If& branch) {
@@ -748,6 +763,13 @@ class PhaseTranslator {
     TW_CHECK(false);
   }
 
+  /// `x <= inf`. LLVM may assume that floats are no NaN, and bits it leaves alone.
+  static HExpr is_number(const HExpr& x) {
+    const Halide::Type bits = x.type().with_code(halide_type_uint);
+    const HExpr magnitude = Halide::reinterpret(bits, x) & hi::make_const(bits, 0x7fffffff);
+    return magnitude <= hi::make_const(bits, 0x7f800000);
+  }
+
   HExpr binary(const dsl::Binary& b) {
     if (b.a.type() == Int64) {  // a comparison: both sides as narrow as they fit
       const Halide::Type type =
@@ -755,6 +777,9 @@ class PhaseTranslator {
       return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
     }
     const HExpr a = value(b.a);
+    if (const auto* limit = b.b.as<dsl::Const>();
+        b.op == BinaryOp::Le && limit && limit->float_value == HUGE_VAL)
+      return is_number(a);
     if (b.op == BinaryOp::And) return a && guarded(a, b.b);
     if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
     const HExpr c = value(b.b);
@@ -924,7 +949,7 @@ Halide::Target halide_target(const Target& target) {
 
 tl::unexpected<Error> rejected(const std::string& what, const char* message) {
   return fail(ErrorCode::Unsupported,
-              "[codegen] the compiler rejects " + what + ": " + std::string(message));
+              "[codegen] the compiler rejects " + what + ": " + first_lines(message, 4));
 }
 
 /// Halide warns on standard error, of which workers' parents keep the tail: nothing there is ours

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
 #include "cost_model/booster.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,8 @@ Status checked(int code, std::string_view operation) {
   if (code == 0) return {};
   std::string reason = xgboost()->XGBGetLastError();
   reason = reason.substr(0, reason.find("\nStack trace"));
-  return fail(ErrorCode::Internal, fmt::format("[{}] XGBoost says: {}", operation, reason));
+  return fail(ErrorCode::Internal,
+              fmt::format("[{}] XGBoost says: {}", operation, first_lines(reason, 4)));
 }
 
 tl::unexpected<Error> nothing_to_learn(const std::string& what) {

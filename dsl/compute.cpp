@@ -13,6 +13,7 @@
 #include "base/integer.h"
 #include "base/text.h"
 #include "dsl/layout.h"
+#include "dsl/value.h"
 
 namespace tw::dsl {
 
@@ -167,10 +168,7 @@ class StageChecker {
 
   Status check_binary(const Binary& b) {
     if (const auto why = type_error(b.op, b.a.type())) return wrong("is ill-typed: " + *why);
-    const bool divides = b.op == BinaryOp::Div || b.op == BinaryOp::Mod;
-    // Every target may then divide without a test, and nothing divides by zero.
-    if (divides && !is_float(b.a.type()) && as_int(b.b).value_or(0) <= 0)
-      return wrong(fmt::format("divides integers by '{}': use a positive literal", to_string(b.b)));
+    if (const auto why = divisor_error(b.op, b.b)) return wrong(*why);
     TW_RETURN_IF_ERROR(check_expr(b.a));
     return check_expr(b.b);
   }

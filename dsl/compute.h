@@ -80,8 +80,8 @@ struct Compute {
 bool is_valid_name(const std::string& name);
 
 /// Names unique and well formed; reads of known tensors with the right rank; extents >= 0 and
-/// products within int64; types of every operation agree; integer divisors are positive literals;
-/// no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest Invalid.
+/// products within int64; types agree; integer divisors are positive literals, of floats no literal
+/// 0; no cycles; outputs exist. A product that leaves int64 is Unsupported, the rest Invalid.
 Status validate(const Compute& compute);
 
 /// Operations on values per evaluation that the definition asks for (padding included): 2 a

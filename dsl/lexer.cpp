@@ -8,6 +8,7 @@
 namespace tw::dsl {
 namespace {
 
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // editors of Windows write it
 constexpr size_t largest_text = size_t{1} << 20;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -15,7 +16,9 @@ bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  explicit Lexer(std::string_view text) : text_(text) {
+    if (text_.starts_with(byte_order_mark)) text_.remove_prefix(byte_order_mark.size());
+  }
 
   Result<std::vector<Token>> run() {
     while (at_ < text_.size()) {

@@ -18,7 +18,8 @@ struct Token {
   int column = 1;
 };
 
-/// Comments and blank declarations are left out; the last token is End. At most 2^20 bytes.
+/// Comments, blank declarations and a byte order mark at the start are left out; the last token is
+/// End. At most 2^20 bytes.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
 /// `[parse] line 3, column 14: <what>`

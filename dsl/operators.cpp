@@ -52,6 +52,8 @@ struct Window {
   int64_t input, kernel, stride, dilation, pad_before, pad_after;
   int64_t output = 0;
 
+  /// Elements from the first tap to the last, both included.
+  int64_t reach() const { return (kernel - 1) * dilation + 1; }
   /// Where the window at `at` reads with its tap `tap`.
   Expr position(const Expr& at, const Expr& tap) const {
     return at * Expr(stride) + tap * Expr(dilation) - Expr(pad_before);
@@ -70,10 +72,6 @@ Status measure(std::string_view op, std::string_view direction, Window& window) 
   const int64_t padded = window.input + window.pad_before + window.pad_after;
   if (!reach || *reach > largest_attribute) return overflow(op);
   const int64_t span = *reach + 1;
-  if (std::max(window.pad_before, window.pad_after) > span)
-    return wrong(op,
-                 fmt::format("a padding of {} in {} exceeds the kernel's reach of {}: reduce it",
-                             std::max(window.pad_before, window.pad_after), direction, span));
   if (span > padded)
     return wrong(
         op, fmt::format("a kernel that reaches over {} in {} is larger than the padded input's {}",
@@ -268,6 +266,12 @@ Result<Compute> declare_max_pool2d(const Attributes& a, DType type) {
   const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", rows.input), w("w", columns.input);
   const Axis y("y", rows.output), x("x", columns.output), r("r", rows.kernel),
       s("s", columns.kernel);
+  for (const Window& window : {rows, columns})
+    if (std::max(window.pad_before, window.pad_after) > window.reach())
+      return wrong("max_pool2d",
+                   fmt::format("a padding of {} exceeds the window's reach of {}: a "
+                               "window of padding alone has no largest element",
+                               std::max(window.pad_before, window.pad_after), window.reach()));
   const Tensor in = input("in", type, {n, c, h, w}, "NCHW");
   const Expr iy = rows.position(y, r), ix = columns.position(x, s);
   const Expr value = guarded(rows, iy, columns, ix, in(n, c, iy, ix), identity(Combine::Max, type));
@@ -344,9 +348,12 @@ Result<Compute> declare_reduce_sum(const Attributes& a, DType type) {
 Result<Compute> declare_argmax(const Attributes& a, DType type) {
   TW_RETURN_IF_ERROR(needs_number("argmax", type));
   const auto [i, j, in] = matrix(a, type);
-  const Tensor peak = compute("peak", {i}, max_over({j}, in(i, j)));
-  // The first of equal maxima; a row of NaNs alone gives the number of columns.
-  const Expr at = select(eq(in(i, j), peak(i)), Expr(j), Expr(j.extent));
+  // A NaN counts as infinity, so that neither the maximum nor the comparison ever meets one.
+  const Expr infinity = identity(Combine::Min, type);
+  const Expr key = is_float(type) ? select(in(i, j) <= infinity, in(i, j), infinity) : in(i, j);
+  const Tensor peak = compute("peak", {i}, max_over({j}, key));
+  // The first of equal maxima.
+  const Expr at = select(eq(key, peak(i)), Expr(j), Expr(j.extent - 1));
   return build(compute("out", {i}, min_over({j}, at)));
 }
 
@@ -474,6 +481,49 @@ std::vector<Operator> make_table() {
   return table;
 }
 
+char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+/// What other libraries call the operators; sorted.
+struct OtherName {
+  std::string_view name, op;
+};
+constexpr OtherName other_names[] = {
+    {"addmm", "dense"},
+    {"batched_gemm", "batch_matmul"},
+    {"bmm", "batch_matmul"},
+    {"conv", "conv2d"},
+    {"convolution", "conv2d"},
+    {"depthwise_conv2d", "conv2d"},
+    {"fc", "dense"},
+    {"fully_connected", "dense"},
+    {"gemm", "dense"},
+    {"gemv", "dense"},
+    {"global_average_pool", "global_avg_pool"},
+    {"layernorm", "layer_norm"},
+    {"linear", "dense"},
+    {"matmul", "dense"},
+    {"max_pool", "max_pool2d"},
+    {"maxpool", "max_pool2d"},
+    {"maxpool2d", "max_pool2d"},
+    {"mha", "attention"},
+    {"mm", "dense"},
+    {"reducesum", "reduce_sum"},
+    {"scaled_dot_product_attention", "attention"},
+    {"sdpa", "attention"},
+    {"sgemm", "dense"},
+    {"sum", "reduce_sum"},
+};
+
+/// ", did you mean 'dense'?", or nothing where no operator is near.
+std::string operator_hint(std::string_view name, const std::vector<std::string>& names) {
+  const auto known = std::ranges::find_if(other_names, [&](const OtherName& other) {
+    return std::ranges::equal(other.name, name, [](char a, char b) { return a == to_lower(b); });
+  });
+  if (known != std::end(other_names)) return fmt::format(", it is called '{}' here", known->op);
+  const auto near = nearest(name, names);
+  return near ? fmt::format(", did you mean '{}'?", *near) : "";
+}
+
 std::vector<std::string> attribute_names(const Operator& op) {
   std::vector<std::string> names;
   for (const Attribute& attribute : op.attributes) names.emplace_back(attribute.name);
@@ -518,10 +568,8 @@ Result<const Operator*> find_operator(std::string_view name) {
     if (op.name == name) return &op;
     names.emplace_back(op.name);
   }
-  const auto near = nearest(name, names);
   return fail(ErrorCode::Usage, fmt::format("[operator] there is no '{}'{}; known: {}", name,
-                                            near ? fmt::format(", did you mean '{}'?", *near) : "",
-                                            join(names, ", ")));
+                                            operator_hint(name, names), join(names, ", ")));
 }
 
 Result<Attributes> resolve(const Operator& op, const Attributes& given) {

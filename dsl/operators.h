@@ -51,7 +51,7 @@ struct Operator {
 /// Sorted by name.
 const std::vector<Operator>& operators();
 
-/// Usage, with the list and the nearest name, when there is none.
+/// Usage, with the list and the name here of what other libraries call so, when there is none.
 Result<const Operator*> find_operator(std::string_view name);
 
 /// All attributes with defaults filled in and in canonical form (conv2d's stride_h = stride_w = 2

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "dsl/lexer.h"
+#include "dsl/value.h"
 
 namespace tw::dsl {
 namespace {
@@ -339,6 +340,7 @@ class ExprParser {
     TW_RETURN_IF_ERROR(check_height(at, x, y));
     TW_TRY(const Pair operands, unify(at, x, y));
     if (const auto why = type_error(op, operands.first.type())) return parse_error(at, *why);
+    if (const auto why = divisor_error(op, operands.second)) return parse_error(at, *why);
     return binary(op, operands.first, operands.second);
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/value.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -127,6 +129,17 @@ Value apply(UnaryOp op, DType type, Value a) {
 Value convert(DType from, DType to, Value a) {
   if (is_float(to)) return {round_to(to, is_float(from) ? a.f : static_cast<double>(a.i)), 0};
   return {0, is_float(from) ? saturate(to, a.f) : wrap_to(to, a.i)};
+}
+
+std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor) {
+  if (op != BinaryOp::Div && op != BinaryOp::Mod) return std::nullopt;
+  if (!is_float(divisor.type())) {
+    if (as_int(divisor).value_or(0) > 0) return std::nullopt;
+    return fmt::format("divides integers by '{}': use a positive literal", to_string(divisor));
+  }
+  const Const* literal = divisor.as<Const>();
+  if (!literal || literal->float_value != 0) return std::nullopt;
+  return "divides by 0: every element would be infinite or NaN";
 }
 
 }  // namespace tw::dsl

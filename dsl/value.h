@@ -5,6 +5,8 @@
 // and max ignore a NaN, casts to integers truncate and saturate. Pure functions; thread-safe.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/dtype.h"
 #include "dsl/expr.h"
@@ -22,5 +24,9 @@ struct Value {
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);
+
+/// Why the right operand cannot be divided by: of integers it is a positive literal, so that every
+/// target may divide without a test; of floats it is no literal 0. nullopt for other operations.
+std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);
 
 }  // namespace tw::dsl

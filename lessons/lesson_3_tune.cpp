@@ -66,8 +66,12 @@ int main(int argc, char** argv) {
 
   // Tune. Each candidate is compiled, verified against a reference and only then timed; each is
   // stored as an immutable record, the failed ones too: a later run learns from all of them.
-  std::filesystem::create_directory("cache");
-  db::Store store = must(db::Store::open("lesson.db", db::OpenMode::ReadWrite));
+  // The lesson begins with an empty database, so that it prints the same whenever it is run.
+  const std::filesystem::path folder = "lesson_3.files", cache = folder / "cache";
+  const std::string database = folder / "lesson.db";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(cache);
+  db::Store store = must(db::Store::open(database, db::OpenMode::ReadWrite));
   const tuner::TuneOptions options = {.budget_s = 60, .trials = 16};
   const tuner::Tuned tuned =
       must(tuner::tune(workload, target, options, store, environment, nullptr));
@@ -84,8 +88,8 @@ int main(int argc, char** argv) {
   // A session finds kernels by workload. It has no compiler: without an artifact in its cache
   // directory it can only say what to do, and with one it loads it.
   const db::Record& best = known.best;
-  runtime::Session session = must(runtime::Session::open({.database = "lesson.db",
-                                                          .cache = "cache",
+  runtime::Session session = must(runtime::Session::open({.database = database,
+                                                          .cache = cache,
                                                           .threads = 1,
                                                           .device = tuner::device_text(target),
                                                           .codegen_abi = codegen::codegen_abi}));
@@ -94,7 +98,7 @@ int main(int argc, char** argv) {
       session.kernel(workload.key()).error().code == ErrorCode::NotCompiled ? "not compiled" : "?");
   const std::string name = runtime::artifact_name(workload.key(), best.schedule, target.to_string(),
                                                   codegen::codegen_abi);
-  must(runtime::write_artifact("cache/" + name, known.artifact));
+  must(runtime::write_artifact(cache / name, known.artifact));
   const runtime::Kernel kernel = must(session.kernel(workload.key()));
 
   // Compare with the definition.

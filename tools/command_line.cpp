@@ -53,18 +53,6 @@ bool has_flag(const Verb& verb, const std::string& name) {
                      [&](const Flag& flag) { return flag.name == name; });
 }
 
-std::string hint(const Value& value) {
-  return std::visit(
-      Overloaded{[](const Switch&) { return std::string(); },
-                 [](const Choice& c) { return join(c.choices, "|"); },
-                 [](const Path&) { return std::string("PATH"); },
-                 [](const Paths&) { return std::string("PATH"); },
-                 [](const Whole& w) { return fmt::format("N={}", *w.value); },
-                 [](const Seconds& s) { return fmt::format("TIME={}s", format_double(*s.value)); },
-                 [](const auto&) { return std::string("TEXT"); }},
-      value);
-}
-
 bool is_repeatable(const Value& value) {
   return std::holds_alternative<Texts>(value) || std::holds_alternative<Paths>(value);
 }
@@ -219,7 +207,7 @@ CLI::Option* declare_flag(CLI::App& app, const Flag& flag) {
     option = app.add_flag("--" + flag.name, flag.help);
   } else {
     option = app.add_option("--" + flag.name, CLI::callback_t(accept), flag.help);
-    option->type_name(hint(flag.value));
+    option->type_name(value_hint(flag.value));
   }
   option->multi_option_policy(is_repeatable(flag.value) ? CLI::MultiOptionPolicy::TakeAll
                                                         : CLI::MultiOptionPolicy::TakeLast);
@@ -323,6 +311,18 @@ tl::unexpected<Error> explain(const CLI::ParseError& error, const Declared* wher
 
 }  // namespace
 
+std::string value_hint(const Value& value) {
+  return std::visit(
+      Overloaded{[](const Switch&) { return std::string(); },
+                 [](const Choice& c) { return join(c.choices, "|"); },
+                 [](const Path&) { return std::string("PATH"); },
+                 [](const Paths&) { return std::string("PATH"); },
+                 [](const Whole& w) { return fmt::format("N={}", *w.value); },
+                 [](const Seconds& s) { return fmt::format("TIME={}s", format_double(*s.value)); },
+                 [](const auto&) { return std::string("TEXT"); }},
+      value);
+}
+
 Result<double> parse_seconds(std::string_view text) {
   struct Unit {
     std::string_view name;
@@ -351,15 +351,13 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
     verb.everything->assign(arguments.begin() + 1, arguments.end());
     return CommandLine{&verb, "", false};
   }
-  CLI::App app("Finds fast kernels for tensor operators by search, and keeps them in a database.",
-               "tilewright");
+  CLI::App app(std::string(program_summary), "tilewright");
   app.require_subcommand(0, 1);
   app.fallthrough();
   app.footer(
-      "Each flag may also be given as TILEWRIGHT_<FLAG> in the environment, or in the\n"
-      "configuration file. Exit codes: 0 ok, 1 internal, 2 usage, 3 unsupported, 4 database,\n"
-      "5 invalid file, 6 no valid candidate, 7 environment, 8 not compiled, 75 try later,\n"
-      "130 interrupted.");
+      fmt::format("Each flag may also be given as TILEWRIGHT_<FLAG> in the environment, or in the\n"
+                  "configuration file. Exit codes: {}.",
+                  exit_codes));
   app.config_formatter(std::make_shared<ConfigurationFile>(&verbs));
   app.set_config("--config", here.configuration, "TOML file of defaults")
       ->envname(environment_name("config"));

@@ -7,6 +7,7 @@
 // keys; keys before the first section are for every verb that has the flag. Not thread-safe.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -26,5 +27,15 @@ struct CommandLine {
 Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                                        const std::vector<std::string>& arguments,
                                        const Surroundings& here);
+
+/// What help shows as the value of a flag: "N=8", "PATH", "table|json"; nothing for a switch.
+std::string value_hint(const Value& value);
+
+/// What the program is, and its exit codes, for help and the manual.
+inline constexpr std::string_view program_summary =
+    "Finds fast kernels for tensor operators by search, and keeps them in a database.";
+inline constexpr std::string_view exit_codes =
+    "0 ok, 1 internal, 2 usage, 3 unsupported, 4 database, 5 invalid file, 6 no valid candidate, "
+    "7 environment, 8 not compiled, 75 try later, 130 interrupted";
 
 }  // namespace tw::tools

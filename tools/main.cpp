@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/isa.h"
+#include "base/text.h"
 #include "tools/command_line.h"
 #include "tools/surroundings.h"
 #include "tools/verbs.h"
@@ -30,13 +31,14 @@ std::vector<Verb> verbs() {
           db_verb(),
           doctor_verb(),
           completion_verb(verbs),
+          manual_verb(verbs),
           version_verb()};
 }
 
 /// A message is one line whatever it quotes, and shows no control characters to a terminal.
 std::string on_one_line(const std::string& message) {
   std::string line;
-  for (const char c : message)
+  for (const char c : trim(message))  // those of libraries end in a new line
     if (c == '\n')
       line += "\\n";
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)

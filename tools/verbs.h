@@ -22,5 +22,7 @@ Verb doctor_verb();
 Verb version_verb();
 /// `all` gives the verbs whose flags are completed.
 Verb completion_verb(std::function<std::vector<Verb>()> all);
+/// `all` gives the verbs that the manual describes.
+Verb manual_verb(std::function<std::vector<Verb>()> all);
 
 }  // namespace tw::tools

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <iostream>
 #include <iterator>
 
 #include "base/text.h"
@@ -17,16 +18,35 @@ namespace {
 // No expression that the parser takes is longer.
 constexpr std::streamsize most_expression_bytes = 1 << 20;
 
+/// Of the file, or of standard input where the path is "-".
 Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(most_expression_bytes, '\0');
-  file.read(text.data(), most_expression_bytes);
-  text.resize(static_cast<size_t>(file.gcount()));
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& from = path == "-" ? std::cin : file;
+  std::string text(most_expression_bytes + 1, '\0');
+  from.read(text.data(), std::ssize(text));
+  text.resize(static_cast<size_t>(from.gcount()));
   if (!text.empty()) return text;
   return fail(ErrorCode::Invalid,
               fmt::format("[expr] {} cannot be read or is empty: name a file with an "
-                          "expression as in docs/expressions.md",
+                          "expression as in docs/expressions.md, or - for standard input",
                           shell_quoted(path)));
+}
+
+/// `[parse] line 2: ...` becomes `[parse] scale.tw: line 2: ...`.
+Error in_file(Error error, const std::string& name) {
+  const size_t tag = error.message.find("] ");
+  error.message.insert(tag == std::string::npos ? 0 : tag + 2, name + ": ");
+  return error;
+}
+
+Result<dsl::Workload> expression_workload(const WorkloadFlags& flags) {
+  TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
+  TW_TRY(const std::string text, read_text(flags.expression));
+  const std::string name = flags.expression == "-" ? "standard input" : flags.expression;
+  const Result<dsl::Compute> compute = dsl::parse_compute(text);
+  if (!compute) return tl::unexpected(in_file(compute.error(), name));
+  return dsl::workload(*compute, accuracy);
 }
 
 Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
@@ -56,7 +76,10 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
        Texts{&flags.attributes},
        "one more attribute, name=value; may be repeated",
        {"expr", "workload"}},
-      {"expr", Path{&flags.expression}, "file with an expression", {"workload"}},
+      {"expr",
+       Path{&flags.expression},
+       "file with an expression; - is standard input",
+       {"workload"}},
       {"workload", Text{&flags.key}, "key, as records have it"},
       {"dtype",
        Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
@@ -71,12 +94,7 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
 
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
   if (!flags.key.empty()) return dsl::parse_workload(flags.key);
-  if (!flags.expression.empty()) {
-    TW_TRY(const dsl::Accuracy accuracy, dsl::parse_accuracy(flags.accuracy));
-    TW_TRY(const std::string text, read_text(flags.expression));
-    TW_TRY(const dsl::Compute compute, dsl::parse_compute(text));
-    return dsl::workload(compute, accuracy);
-  }
+  if (!flags.expression.empty()) return expression_workload(flags);
   if (!flags.op.empty()) return operator_workload(flags);
   return fail(ErrorCode::Usage,
               "[workload] nothing to work on is given: use --op NAME (see "

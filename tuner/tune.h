@@ -57,7 +57,7 @@ struct TuneOptions {
 /// What tune() takes from outside, so that a run can be reproduced and tested.
 struct Environment {
   std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
-  std::string code_generator;       ///< path of the plug-in that generates CPU code
+  std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
   /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
   Clock clock;                      ///< monotonic, ns

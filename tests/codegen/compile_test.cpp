@@ -25,6 +25,7 @@ namespace tw::codegen {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 int occurrences(const std::string& text, const std::string& word) {
   int count = 0;
@@ -250,6 +251,7 @@ TEST(Compile, Fault43_RejectedProgramsFailAlone) {
   ASSERT_FALSE((*artifacts)[0]);
   EXPECT_EQ((*artifacts)[0].error().code, ErrorCode::Unsupported);
   EXPECT_THAT((*artifacts)[0].error().message, HasSubstr("[codegen] the compiler rejects"));
+  EXPECT_THAT((*artifacts)[0].error().message, Not(HasSubstr("\n")));
   EXPECT_TRUE((*artifacts)[1]) << (*artifacts)[1].error().message;
 }
 

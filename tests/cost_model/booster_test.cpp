@@ -172,7 +172,9 @@ TEST(Booster, SizesThatDoNotMatchAreRefused) {
 }
 
 TEST(Booster, Fault45_BytesThatAreNoModelAreAnError) {
-  EXPECT_FALSE(Booster::from_bytes("{nonsense"));
+  const auto booster = Booster::from_bytes("{nonsense");
+  ASSERT_FALSE(booster);
+  EXPECT_EQ(booster.error().message.find('\n'), std::string::npos) << booster.error().message;
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
 
 #include "dsl/interpret.h"
 #include "dsl/parse.h"
@@ -156,6 +159,28 @@ TEST(Conv2d, Fault05_ExtentsThatOverflowAreUnsupported) {
   }
 }
 
+TEST(Conv2d, PaddingMayExceedTheKernel) {
+  const Compute plain = *make("conv2d", "c=2 h=3 w=4 k=2 r=1 s=1 pad=0");
+  const Compute padded = *make("conv2d", "c=2 h=3 w=4 k=2 r=1 s=1 pad=3");
+  const Arrays inputs = filled(plain);
+  const Array inner = interpret(plain, inputs)->at("out"),
+              out = interpret(padded, inputs)->at("out");
+  ASSERT_EQ(out.shape, (std::vector<int64_t>{1, 2, 9, 10}));
+  for (int64_t k = 0; k < 2; ++k)
+    for (int64_t y = 0; y < 9; ++y)
+      for (int64_t x = 0; x < 10; ++x) {
+        const bool is_inside = y >= 3 && y < 6 && x >= 3 && x < 7;
+        EXPECT_EQ(out.get({0, k, y, x}), is_inside ? inner.get({0, k, y - 3, x - 3}) : 0.0);
+      }
+}
+
+TEST(MaxPool2d, Fault07_AWindowOfPaddingAloneIsAnError) {
+  const auto pool = make("max_pool2d", "c=1 h=8 w=8 kernel=3 pad=4");
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.error().code, ErrorCode::Usage);
+  EXPECT_THAT(pool.error().message, HasSubstr("a padding of 4 exceeds the window's reach of 3"));
+}
+
 TEST(Conv2d, Fault07_ContradictoryAttributesAreTypedErrors) {
   const struct {
     const char *attributes, *why;
@@ -164,7 +189,6 @@ TEST(Conv2d, Fault07_ContradictoryAttributesAreTypedErrors) {
                {"c=4 h=8 w=8 k=4 r=3 s=3 stride_w=0", "stride_w=0"},
                {"c=4 h=8 w=8 k=4 r=3 s=3 dilation=0", "dilation=0"},
                {"c=4 h=8 w=8 k=4 r=3 s=3 pad=-1", "pad=-1"},
-               {"c=4 h=8 w=8 k=4 r=3 s=3 pad=4", "exceeds the kernel's reach of 3"},
                {"c=4 h=8 w=8 k=4 r=3 s=3 groups=0", "groups=0"},
                {"c=4 h=8 w=8 k=4 r=3 s=3 groups=3", "groups=3 must divide c=4 and k=4"},
                {"c=4 h=8 w=8 k=6 r=3 s=3 groups=4", "must divide"},
@@ -254,6 +278,39 @@ TEST(Operators, UnknownNamesSuggestTheNearest) {
   EXPECT_EQ(found.error().code, ErrorCode::Usage);
   EXPECT_THAT(found.error().message, HasSubstr("did you mean 'conv2d'?"));
   EXPECT_THAT(found.error().message, HasSubstr("softmax"));
+}
+
+TEST(Operators, NamesOfOtherLibrariesAreAnswered) {
+  for (const auto& [name, op] : std::map<std::string, std::string>{{"matmul", "dense"},
+                                                                   {"MatMul", "dense"},
+                                                                   {"gemm", "dense"},
+                                                                   {"linear", "dense"},
+                                                                   {"fc", "dense"},
+                                                                   {"bmm", "batch_matmul"},
+                                                                   {"Conv", "conv2d"},
+                                                                   {"convolution", "conv2d"},
+                                                                   {"MaxPool", "max_pool2d"},
+                                                                   {"LayerNorm", "layer_norm"}}) {
+    const auto found = find_operator(name);
+    ASSERT_FALSE(found) << name;
+    EXPECT_THAT(found.error().message, HasSubstr("it is called '" + op + "' here")) << name;
+    EXPECT_TRUE(find_operator(op)) << op;
+  }
+}
+
+TEST(Operators, ArgmaxTakesANaNForInfinity) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               inf = std::numeric_limits<double>::infinity();
+  const std::pair<std::vector<double>, int64_t> rows[] = {
+      {{nan, nan, nan}, 0}, {{1, nan, 3}, 1},   {{-inf, -inf, -inf}, 0},
+      {{1, inf, nan}, 1},   {{2, nan, inf}, 1}, {{-1, 5, 5}, 1}};
+  const Compute argmax = *make("argmax", "rows=1 cols=3");
+  for (const auto& [row, index] : rows) {
+    Arrays inputs = filled(argmax);
+    for (int64_t j = 0; j < 3; ++j) inputs["in"].set_float(j, row[static_cast<size_t>(j)]);
+    EXPECT_EQ(interpret(argmax, inputs)->at("out").get_int(0), index)
+        << row[0] << " " << row[1] << " " << row[2];
+  }
 }
 
 TEST(Operators, DenseAndBatchMatmulMultiply) {

@@ -144,10 +144,20 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = min(a[i])"), HasSubstr("takes 2 operands"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i] $ 2"), HasSubstr("'$' is no part"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i / 0]"), HasSubstr("positive literal"));
+  EXPECT_THAT(error_of("input a: f32[4];\nt: f32[i=4] = a[i] / 0"),
+              HasSubstr("line 2, column 20: divides by 0"));
+  EXPECT_THAT(error_of("input a: f16[4]; t: f16[i=4] = a[i] / -0.0f16"), HasSubstr("divides by 0"));
+  EXPECT_THAT(error_of("input a: i32[4]; t: i32[i=4] = a[i] % 0"), HasSubstr("positive literal"));
   EXPECT_THAT(error_of("input a: f32[4]; t: f32[i=4] = a[i]; output u"),
               HasSubstr("'u' is no stage"));
   EXPECT_THAT(error_of("input a: f32[4]"), HasSubstr("there is no output"));
   EXPECT_THAT(error_of(""), HasSubstr("there is no output"));
+}
+
+TEST(ParseCompute, AByteOrderMarkIsNoPartOfTheText) {
+  EXPECT_EQ(error_of("\xEF\xBB\xBFinput a: f32[4]\nt: f32[i=4] = a[i]"), "ok");
+  EXPECT_THAT(error_of("\xEF\xBB\xBF$"), HasSubstr("line 1, column 1: '$'"));
+  EXPECT_THAT(error_of("input a: f32[4]\n\xEF\xBB\xBFt: f32[i=4] = a[i]"), HasSubstr("0xef"));
 }
 
 TEST(ParseCompute, Fault04_NumbersThatDoNotFitAreErrors) {

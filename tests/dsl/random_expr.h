@@ -84,8 +84,11 @@ class RandomExpr {
                     constant_int(type, 1 + random_.below(9)));
     const std::vector<BinaryOp> ops = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Min,
                                        BinaryOp::Max};
-    return binary(is_float(type) && random_.chance(0.2) ? BinaryOp::Div : random_.pick(ops), a,
-                  make(type, depth - 1));
+    const Expr b = make(type, depth - 1);
+    const Const* literal = b.as<Const>();
+    const bool divides =
+        is_float(type) && random_.chance(0.2) && !(literal && literal->float_value == 0);
+    return binary(divides ? BinaryOp::Div : random_.pick(ops), a, b);
   }
 
   Random& random_;

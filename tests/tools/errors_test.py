@@ -53,7 +53,8 @@ TABLE = [
                                           "m=33554432,n=33554432,k=33554432"], ["extent overflow"]),
     ("Fault07_stride_zero", 2, [*CONV, "--attr", "stride=0"], ["stride=0"]),
     ("Fault07_dilation_zero", 2, [*CONV, "--attr", "dilation=0"], ["dilation=0"]),
-    ("Fault07_pad_beyond_the_kernel", 2, [*CONV, "--attr", "pad=4"], ["padding of 4", "reach of 3"]),
+    ("Fault07_pad_beyond_the_window", 2, ["tune", "--op", "max_pool2d", "--attr", "pad=4"],
+     ["padding of 4", "reach of 3"]),
     ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
     ("threads_that_the_machine_lacks", 2, [*CONV, "--threads", "1000"], ["1000", "core"]),
     ("threads_of_a_gpu", 2, [*CONV, "--target", "cuda:sm_90a", "--threads", "2", "--compile-only"],
@@ -101,6 +102,25 @@ class Errors(program.ProgramTest):
                 self.fail_with(4, *verb, "--db", str(path), saying=[name, "backup", "db recover"])
             self.fail_with(4, "db", "verify", str(path), saying=[name, "backup"])
             self.assertEqual(path.read_bytes(), content)
+
+    def test_errors_of_an_expression_name_its_file(self):
+        file = self.home / "bad.tw"
+        for text, words in (("input a: f32[4]\nout: f32[i=4] = a[i] + + a[i]\n", ["line 2, column 24", "'+'"]),
+                            ("input a: f32[4]\nout: f32[i=4] = a[i] / 0\n", ["line 2, column 22", "divides by 0"]),
+                            ("input a: f32[4]\nout: f32[i=4, i=4] = a[i]\n", ["two axes 'i'"])):
+            file.write_text(text)
+            for path, name in ((str(file), str(file)), ("bad.tw", "bad.tw")):
+                self.fail_with(5, "tune", "--expr", path, saying=[f"] {name}: ", *words])
+
+    def test_an_expression_from_standard_input(self):
+        text = "\ufeffinput a: f32[4]\nout: f32[i=4] = a[i] * 2.0\n"
+        arguments = ["tune", "--expr", "-", "--dry-run", "--db", self.db, "--format", "json"]
+        with open(self.home / "in.tw", "w+", encoding="utf-8") as file:
+            file.write(text)
+            file.seek(0)
+            document = self.json(*arguments, stdin=file)
+        self.assertIn("a[i] * 2.0", document["results"][0]["workload"])
+        self.fail_with(5, *arguments, saying=["- cannot be read or is empty", "standard input"])
 
     def test_a_message_is_one_line_whatever_it_quotes(self):
         self.fail_with(2, "tune", "--op", "a\nb\x1b[31m", saying=["a\\nb\\x1b[31m"])

@@ -35,8 +35,9 @@ class ProgramTest(unittest.TestCase):
 
     def start(self, *arguments, environment=None, **options):
         options.setdefault("cwd", self.home)
+        options.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.Popen([PROGRAM, *arguments], env={**self.environment, **(environment or {})},
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, errors="surrogateescape", **options)
 
     def run_program(self, *arguments, **options):

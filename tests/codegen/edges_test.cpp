@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes at the edges of what may be declared: windows that see padding alone, and loops that end
+// where the data says. Points of their spaces and random schedules of them compute what they mean,
+// as object code, as C under sanitizers and as threads of a GPU.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "dsl/interpret.h"
+#include "dsl/parse.h"
+#include "dsl/workload.h"
+#include "schedules/space.h"
+#include "tests/codegen/gpu_runs.h"
+#include "tests/codegen/runs.h"
+#include "tests/schedules/property.h"
+
+namespace tw::codegen {
+namespace {
+
+using schedules::Schedule;
+
+std::vector<dsl::Compute> padded_convolutions() {
+  std::vector<dsl::Compute> all;
+  for (const char* key : {"conv2d n=1 c=3 h=5 w=6 k=17 r=3 s=3 pad=4 f32 fast",
+                          "conv2d n=1 c=2 h=3 w=9 k=5 r=1 s=1 pad=2 stride=2 f32 fast",
+                          "conv2d n=1 c=4 h=4 w=4 k=4 r=3 s=3 pad=6 groups=4 relu=1 f32 fast",
+                          "conv2d n=1 c=2 h=4 w=5 k=3 r=2 s=3 pad_top=7 pad_left=5 f32 fast"})
+    all.push_back(dsl::parse_workload(key).value().compute);
+  return all;
+}
+
+std::vector<dsl::Compute> one_hot_gathers() {
+  std::vector<dsl::Compute> all;
+  for (const char* text :
+       {"input table: f32[19, 17]; input ids: i64[11]; out: f32[i=11, j=17] = "
+        "sum(v=19) select(ids[i] == v, table[v, j], 0.0)",
+        "input table: f32[19, 17]; input ids: i32[11]; out: f32[i=11, j=17] = "
+        "sum(v=19) select(i64(ids[i]) == v, table[v, j], 0.0)",
+        "input a: f32[7, 23]; input ids: i32[7]; out: f32[i=7] = "
+        "sum(j=23) select(j < i64(ids[i]), a[i, j], 0.0)",
+        "input ids: i8[50]; out: i32[v=9] = sum(i=50) select(i64(ids[i]) == v, 1i32, 0i32)"})
+    all.push_back(dsl::parse_compute(text).value());
+  return all;
+}
+
+/// Small whole numbers; among indices also what lies outside of every extent.
+dsl::Arrays inputs_of(const dsl::Compute& compute, Random& random) {
+  dsl::Arrays arrays;
+  for (const dsl::Input& input : compute.inputs) {
+    dsl::Array array = dsl::Array::make(input.type, input.shape).value();
+    dsl::fill_integers(array, random);
+    if (input.name == "ids") {
+      // Of 64 bits as much as docs/expressions.md promises.
+      const int bits = std::min(8 * size_bytes(input.type), 63);
+      const int64_t largest = std::numeric_limits<int64_t>::max() >> (64 - bits);
+      const std::vector<int64_t> outside = {-1, 19, largest - 1, -largest};
+      for (int64_t i = 0; i < array.size(); ++i)
+        array.set_int(i, random.chance(0.3) ? random.pick(outside) : random.below(19));
+    }
+    arrays.emplace(input.name, std::move(array));
+  }
+  return arrays;
+}
+
+struct Case {
+  Storage inputs;
+  dsl::Arrays expected;
+};
+
+Case make_case(const dsl::Compute& compute, const Program& program, Random& random) {
+  const dsl::Arrays arrays = inputs_of(compute, random);
+  Case made{{}, dsl::interpret(compute, arrays).value()};
+  for (const auto& argument : program.arguments)
+    if (!argument.is_output)
+      made.inputs[argument.buffer.name] =
+          schedules::packed(argument, arrays.at(argument.buffer.name));
+  return made;
+}
+
+/// The first element that is not what the compute means, or "".
+std::string wrong_element(const Program& program, const dsl::Arrays& expected,
+                          const Storage& actual) {
+  std::string wrong;
+  for (const auto& argument : program.arguments) {
+    if (!argument.is_output) continue;
+    const DType type = argument.buffer.type;
+    const dsl::Array& wanted = expected.at(argument.buffer.name);
+    const void* bytes = actual.at(argument.buffer.name).data();
+    schedules::for_each_index(
+        argument.shape, [&](const std::vector<int64_t>& indices, int64_t position) {
+          const int64_t offset = argument.layout.offset(argument.shape, indices);
+          const double got = is_float(type) ? load_float(type, bytes, offset)
+                                            : static_cast<double>(load_int(type, bytes, offset));
+          const double want = is_float(type) ? wanted.get_float(position)
+                                             : static_cast<double>(wanted.get_int(position));
+          if (got != want && wrong.empty())
+            wrong = fmt::format("{}[{}] is {}, expected {}", argument.buffer.name,
+                                fmt::join(indices, ", "), got, want);
+        });
+  }
+  return wrong;
+}
+
+void expect_processors_agree(const dsl::Compute& compute) {
+  SCOPED_TRACE(dsl::to_text(compute));
+  const auto space = schedules::Space::derive(compute, host_target());
+  Random random(11);
+  schedules::Tally tally;
+  int cases = 0;
+  for (int round = 0; round < 14 && !testing::Test::HasFailure(); ++round) {
+    const Schedule schedule = round == 0       ? space.schedule(space.default_point())
+                              : round % 2 == 0 ? space.schedule(space.sample(random))
+                                               : schedules::random_schedule(random, compute, tally);
+    const auto program = schedule.program();
+    if (!program) continue;
+    SCOPED_TRACE(schedule.to_string() + "\n" + to_string(*program));
+    const Case made = make_case(compute, *program, random);
+    const auto object = run_object(*program, made.inputs);
+    ASSERT_TRUE(object) << object.error().message;
+    EXPECT_EQ(wrong_element(*program, made.expected, *object), "") << "object";
+    ++cases;
+    if (round > 1) continue;
+    const auto c = run_c(*program, made.inputs);
+    ASSERT_TRUE(c) << c.error().message;
+    EXPECT_EQ(wrong_element(*program, made.expected, *c), "") << "C";
+  }
+  if (!testing::Test::HasFailure()) EXPECT_GE(cases, 7);
+}
+
+void expect_threads_agree(const std::vector<dsl::Compute>& computes) {
+  const Target target = *parse_target("cuda:sm_80");
+  Random random(12);
+  std::vector<GpuCase> cases;
+  for (const dsl::Compute& compute : computes) {
+    const auto space = schedules::Space::derive(compute, target);
+    for (int round = 0; round < 4; ++round) {
+      const auto schedule =
+          space.schedule(round == 0 ? space.default_point() : space.sample(random));
+      const auto program = schedule.program(schedules::limits_of(target));
+      if (!program) continue;
+      const Case made = make_case(compute, *program, random);
+      cases.push_back(
+          gpu_case(dsl::to_text(compute) + schedule.to_string(), *program, made.inputs));
+      EXPECT_EQ(wrong_element(*program, made.expected, cases.back().expected), "");
+    }
+  }
+  ASSERT_GE(cases.size(), 2 * computes.size());
+  expect_twins_agree(cases);
+}
+
+TEST(Edges, WindowsOfPaddingAlone) {
+  for (const dsl::Compute& compute : padded_convolutions()) expect_processors_agree(compute);
+}
+TEST(Edges, WindowsOfPaddingAloneOnThreads) { expect_threads_agree(padded_convolutions()); }
+
+TEST(Edges, LoopsThatEndWhereTheDataSays) {
+  for (const dsl::Compute& compute : one_hot_gathers()) expect_processors_agree(compute);
+}
+TEST(Edges, LoopsThatEndWhereTheDataSaysOnThreads) { expect_threads_agree(one_hot_gathers()); }
+
+}  // namespace
+}  // namespace tw::codegen
