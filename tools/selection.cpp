@@ -67,7 +67,9 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
     note(here.fallback);
     TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
   }
-  return db::Store::open(database_path(flags, here), mode, store_options(here));
+  db::StoreOptions options = store_options(here);
+  options.create_directories = flags.database.empty();  // a path that was typed may be a typo
+  return db::Store::open(database_path(flags, here), mode, std::move(options));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
