@@ -144,7 +144,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
          fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
          fmt::format("{:.1f}", 100 * db::efficiency(r)), r.target == host ? "host" : r.target,
          std::to_string(r.threads), r.session, r.workload});
-  TW_RETURN_IF_ERROR(print(as_text(table, here.color)));
+  TW_RETURN_IF_ERROR(print(as_text(table, here)));
   return 0;
 }
 
@@ -271,7 +271,7 @@ Result<int> quarantine(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print(as_csv(table)));
   else
     TW_RETURN_IF_ERROR(
-        print((lines.empty() ? "" : as_text(table, here.color)) +
+        print((lines.empty() ? "" : as_text(table, here)) +
               fmt::format("{} of {}\n", lines.size(), show_count(i.quarantined, "line"))));
   return 0;
 }

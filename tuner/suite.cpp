@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/suite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -132,10 +134,12 @@ Result<Tuned> Suite::finish(Part& part, double seconds) {
     const auto ended = part.ended ? part.ended : part.session->ended();
     return part.session->finish(ended.value_or(Ended::Budget), seconds);
   }
-  return shared_->interrupted() ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
-                                : fail(ErrorCode::NoCandidate,
-                                       "[tune] the budget ended before its turn: give more than " +
-                                           format_double(shared_->options.budget_s) + " s");
+  return shared_->interrupted()
+             ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
+             : fail(ErrorCode::NoCandidate,
+                    fmt::format("[tune] the budget ended before its turn: give more than "
+                                "{} s (--budget)",
+                                format_double(shared_->options.budget_s)));
 }
 
 bool Suite::never_began(size_t goal) const {
