@@ -211,6 +211,8 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(verdict);
+  if (!others.failed.empty() && flags.effort != "none")
+    note("to go on with those without a kernel: " + resume_line(here));
   return 0;
 }
 

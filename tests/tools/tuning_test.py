@@ -147,6 +147,7 @@ class Tuning(program.ProgramTest):
         line, = [line for line in done.err.splitlines() if "ended before its turn" in line]
         for failed in document["failed"]:
             self.assertIn(failed["name"], line)
+        self.assertIn("to go on with those without a kernel: ", done.err)
         # What is known answers where there is no time at all.
         known = self.run_program(*arguments, "--effort", "none", "--format", "json")
         self.assertEqual(known.returncode, 0, known.err)
