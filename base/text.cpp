@@ -79,10 +79,20 @@ std::string format_double(double value) {
   return std::string(buffer, end);
 }
 
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
+  // Of a short word, two edits leave nothing: "m" is no typo of "k".
+  const size_t most = word.size() < 2   ? 0
+                      : word.size() < 4 ? 1
+                                        : std::max<size_t>(2, word.size() / 3);
   std::optional<std::string> best;
-  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  size_t best_distance = most + 1;
   for (const std::string& candidate : candidates) {
     std::vector<size_t> row(candidate.size() + 1);
     for (size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -90,7 +100,7 @@ std::optional<std::string> nearest(std::string_view word,
       size_t diagonal = row[0];
       row[0] = i;
       for (size_t j = 1; j < row.size(); ++j) {
-        const size_t substitute = diagonal + (word[i - 1] != candidate[j - 1]);
+        const size_t substitute = diagonal + (lower(word[i - 1]) != lower(candidate[j - 1]));
         diagonal = row[j];
         row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
       }

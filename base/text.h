@@ -28,7 +28,7 @@ std::optional<double> parse_double(std::string_view text);
 /// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
 std::string format_double(double value);
 
-/// The candidate nearest to `word` by edit distance, if it is near enough to be a likely typo.
+/// The candidate nearest to `word` by edit distance, case aside; none where no typo is likely.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 

@@ -69,16 +69,17 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
 }
 
 /// One program measures on a GPU at a time: the others are tuners and this one.
-Result<tuner::DeviceTurn> device_turn(const tuner::Clock& clock) {
+Result<tuner::DeviceTurn> device_turn(const runtime::Device& gpu, const tuner::Clock& clock) {
   constexpr int64_t patience_ns = 60'000'000'000;
-  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(tuner::places_of_all, "cuda"));
+  const std::string name = tuner::device_lock_name(Architecture::Cuda, gpu.facts().index);
+  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(tuner::places_of_all, name));
   return lock.take(clock, clock() + patience_ns);
 }
 
 Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clock,
                           const std::function<Status()>& timing) {
   if (options.gpu != nullptr) {
-    TW_TRY(const tuner::DeviceTurn turn, device_turn(clock));
+    TW_TRY(const tuner::DeviceTurn turn, device_turn(*options.gpu->device, clock));
     return observe_device(*options.gpu->device, timing);
   }
   return observe(options.tuning.threads, clock, timing);

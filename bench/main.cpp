@@ -284,29 +284,30 @@ const Mode& mode_of(const Chosen& chosen) {
 }
 
 /// This machine's processor, or a GPU that is here.
-Result<Target> target_of(const Flags& flags, const tools::Surroundings& here) {
-  if (flags.target == "host") return host_target();
+Result<tools::ChosenTarget> target_of(const Flags& flags, const tools::Surroundings& here) {
+  if (flags.target == "host") return tools::ChosenTarget{host_target(), {}};
   TW_TRY(tools::ChosenTarget chosen, tools::chosen_target(flags.target, here));
   if (chosen.target.architecture != Architecture::Cuda)
     return fail(ErrorCode::Usage, fmt::format("[bench] --target {}: expected host, cuda or "
                                               "cuda:sm_90a and the like",
                                               flags.target));
-  if (chosen.missing.empty()) return chosen.target;
+  if (chosen.missing.empty()) return chosen;
   return fail(ErrorCode::Environment,
               fmt::format("[bench] --target {}: {}", flags.target, join(chosen.missing, "; and ")));
 }
 
 Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surroundings& here) {
-  TW_TRY(const Target target, target_of(flags, here));
+  TW_TRY(const tools::ChosenTarget chosen, target_of(flags, here));
+  const Target& target = chosen.target;
   std::shared_ptr<runtime::Device> gpu;
   if (target.is_gpu()) {
-    TW_TRY(gpu, runtime::open_cuda_device());
+    TW_TRY(gpu, runtime::open_cuda_device({.index = chosen.device}));
   } else if (flags.graphs) {
     return fail(ErrorCode::Usage, "[bench] --graphs: expected a GPU, --target cuda");
   }
   TW_TRY(std::vector<int> threads, thread_counts(flags.threads, target));
   TW_TRY(std::vector<Item> items, chosen_items(flags, mode));
-  tuner::Environment environment = tools::tuning_environment(flags.place, here);
+  tuner::Environment environment = tools::tuning_environment(flags.place, here, chosen.device);
   environment.interrupts = &tools::watch_interrupts();
   const std::string suite = flags.expressions ? "" : suite_of(flags, mode);
   return mode.run(

@@ -27,8 +27,13 @@ Error unwritable(const std::string& path, std::string_view why) {
 Status prepare_directory(const std::string& path, const StoreOptions& options) {
   const std::string directory = fs::path(path).parent_path();
   std::error_code error;
-  fs::create_directories(directory, error);
+  if (options.create_directories) fs::create_directories(directory, error);
   if (error) return tl::unexpected(unwritable(path, error.message()));
+  if (!fs::is_directory(directory, error))
+    return fail(ErrorCode::Database,
+                fmt::format("[open] {} cannot be written: there is no directory {}; make it, or "
+                            "name another database with --db",
+                            path, directory));
   TW_TRY(const int64_t type, options.filesystem(directory));
   const std::string unsafe = unsafe_filesystem(type);
   if (!unsafe.empty() && !options.allow_network_filesystem)
@@ -137,7 +142,8 @@ Result<std::string> canonical_path(const std::string& path) {
 Result<OpenedFile> open_file(const std::string& canonical, OpenMode mode,
                              const StoreOptions& options) {
   std::optional<Gate> gate;
-  if (mode == OpenMode::ReadWrite) {
+  if (mode == OpenMode::Update) TW_RETURN_IF_ERROR(check_file(canonical));
+  if (mode != OpenMode::ReadOnly) {
     TW_RETURN_IF_ERROR(prepare_directory(canonical, options));
     TW_TRY(Gate opened, Gate::open(canonical, options.waiting));
     gate.emplace(std::move(opened));

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "db/gate.h"
 #include "db/schema.h"
@@ -56,6 +57,11 @@ Error cannot_write(const std::string& path, std::string_view why) {
                   path, why)};
 }
 
+Error cannot_read(const std::string& path) {
+  return {ErrorCode::Database,
+          fmt::format("[spool] {} cannot be read; check its permissions", path)};
+}
+
 }  // namespace
 
 Spool::Spool(std::string path, Waiting waiting)
@@ -96,7 +102,10 @@ Result<AppendSummary> Spool::drain(Store& store) {
   TW_TRY(Gate gate, Gate::open(path_, waiting_));
   TW_TRY(const Gate::Hold hold, gate.enter());
   if (empty()) return AppendSummary{};
-  TW_TRY(const AppendSummary summary, store.import_jsonl(path_));
+  std::ifstream lines(path_, std::ios::binary);
+  if (!lines) return tl::unexpected(cannot_read(path_));
+  TW_TRY(const AppendSummary summary, store.import_spooled(lines));
+  lines.close();
   std::error_code error;
   fs::remove(path_, error);
   if (error) return tl::unexpected(cannot_write(path_, error.message()));

@@ -34,8 +34,8 @@ struct Advice {
 };
 
 constexpr std::string_view recover_advice =
-    "restore a backup, look with `tilewright db verify`, or save what is readable with "
-    "`tilewright db recover FILE NEW`; the file itself was not changed";
+    "restore a backup, or save what is readable with `tilewright db recover FILE NEW`; the file "
+    "itself was not changed";
 
 Advice advice_for(int code) {
   switch (code & 0xff) {
@@ -59,7 +59,7 @@ Advice advice_for(int code) {
       return {ErrorCode::Database, "is damaged or not a tuning database", recover_advice};
     default:
       return {ErrorCode::Database, "failed",
-              "check the disk, then the file with `tilewright db verify`"};
+              "check the disk, or save what is readable with `tilewright db recover FILE NEW`"};
   }
 }
 

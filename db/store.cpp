@@ -323,12 +323,39 @@ Result<VerifyReport> Store::verify() {
   });
   if (!read) report.integrity.push_back(read.error().message);
   report.damaged = state_->damaged - damaged_before;
+  const Result<int64_t> aside = state_->connection.integer("SELECT count(*) FROM quarantine");
+  if (aside)
+    report.quarantined = *aside;
+  else
+    report.integrity.push_back(aside.error().message);
   const Result<int64_t> wrong = count_wrong_best(state_->connection);
   if (wrong)
     report.wrong_best = *wrong;
   else
     report.integrity.push_back(wrong.error().message);
   return report;
+}
+
+Result<std::vector<Quarantined>> Store::quarantined(int64_t limit) {
+  TW_TRY(Statement statement,
+         Statement::prepare(state_->connection,
+                            "SELECT line, reason FROM quarantine ORDER BY reason, line LIMIT ?"));
+  statement.bind(limit > 0 ? limit : max_quarantined);
+  std::vector<Quarantined> all;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    all.push_back({row.text(0), row.text(1)});
+    return true;
+  }));
+  return all;
+}
+
+Result<int64_t> Store::drop_quarantined() {
+  int64_t dropped = 0;
+  TW_RETURN_IF_ERROR(state_->write([&]() -> Status {
+    TW_TRY(dropped, state_->connection.integer("SELECT count(*) FROM quarantine"));
+    return state_->connection.execute("DELETE FROM quarantine");
+  }));
+  return dropped;
 }
 
 }  // namespace tw::db

@@ -28,8 +28,8 @@ namespace tw::db {
 
 enum class OpenMode {
   ReadOnly,   ///< the file must exist
-  ReadWrite,  ///< the file and its directories are created where absent; says at once if it cannot
-              ///< write
+  Update,     ///< for writing; the file must exist
+  ReadWrite,  ///< for writing; the file is created where absent
 };
 
 struct StoreOptions {
@@ -37,6 +37,7 @@ struct StoreOptions {
       {};  ///< for the writer gate and SQLite's locks; its on_message also hears of damage
   FilesystemProbe filesystem = filesystem_type;
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
+  bool create_directories = false;        ///< with the file; else its directory must exist
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
 };
 
@@ -46,6 +47,12 @@ struct AppendSummary {
   int64_t quarantined = 0;  ///< kept aside with a reason, never served
   AppendSummary& operator+=(const AppendSummary& other);
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
+};
+
+/// A line that is not believed, and why: kept aside, never served.
+struct Quarantined {
+  std::string line;  ///< its first 4 KiB, once it is stored
+  std::string reason;
 };
 
 /// What a best schedule is asked for. Threads and codegen_abi always have to agree.
@@ -89,14 +96,16 @@ struct StoreInfo {
 
 struct VerifyReport {
   int64_t records = 0;
-  int64_t damaged = 0;     ///< records that do not agree with their hash
-  int64_t wrong_best = 0;  ///< rows of the derived table that differ from their recomputation
+  int64_t damaged = 0;      ///< records that do not agree with their hash
+  int64_t wrong_best = 0;   ///< rows of the derived table that differ from their recomputation
+  int64_t quarantined = 0;  ///< lines kept aside, which is no damage
   std::vector<std::string> integrity;  ///< what SQLite found; empty where all is well
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
 class Store {
  public:
+  /// For writing, it says at once when it cannot write.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
 
   Store(Store&&) noexcept;
@@ -121,15 +130,24 @@ class Store {
   /// Reads everything: hashes, the derived table, the file's structure.
   Result<VerifyReport> verify();
 
+  /// At most `limit` of them, 0: all.
+  Result<std::vector<Quarantined>> quarantined(int64_t limit);
+  /// Returns how many there were.
+  Result<int64_t> drop_quarantined();
+
   /// Records skipped by this Store because they do not agree with their hash.
   int64_t damaged() const;
 
   /// The union with the records of another database; idempotent. Damaged records are left out.
   Result<AppendSummary> merge_from(const std::string& path);
 
-  /// Lines as written by export_jsonl; a bad line is quarantined and costs only itself.
-  Result<AppendSummary> import_jsonl(std::istream& in);
+  /// Lines as written by export_jsonl; a bad line is quarantined and costs only itself. Where the
+  /// first 64 lines, or all, are no records, the file is something else: Invalid, nothing is
+  /// stored. `name` is what messages call the input.
+  Result<AppendSummary> import_jsonl(std::istream& in, const std::string& name);
   Result<AppendSummary> import_jsonl(const std::string& path);
+  /// The same of lines that were written as records: any of them may be bad.
+  Result<AppendSummary> import_spooled(std::istream& in);
   Status export_jsonl(std::ostream& out);
   /// A consistent copy while others write: ".db" a database, ".jsonl" lines. The path must be free.
   Status export_to(const std::string& path);
@@ -140,6 +158,10 @@ class Store {
   explicit Store(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// Ok for a file that may hold JSON lines: it can be read and is no database. To be asked before a
+/// store is opened, and perhaps created, for its sake.
+Status check_importable(const std::string& path);
 
 /// Saves every record of a damaged file that agrees with its hash into a new database. The damaged
 /// file is only read.

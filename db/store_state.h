@@ -37,12 +37,6 @@ struct Store::State {
   Status write(const std::function<Status()>& write);
 };
 
-/// A record that is not believed, or the line that it came from.
-struct Quarantined {
-  std::string line;
-  std::string reason;
-};
-
 /// Adds records that passed check() and keeps the others aside, all in one transaction.
 Result<AppendSummary> append_checked(Store::State& state, std::span<const Record> records,
                                      std::span<const Quarantined> bad);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <istream>
+#include <optional>
 #include <ostream>
 #include <set>
 
@@ -25,6 +26,17 @@ namespace fs = std::filesystem;
 // pass.
 constexpr size_t batch_size = 512;
 
+// The next line, of which no more than is ever accepted is kept in memory.
+bool next_line(std::istream& in, std::string& line) {
+  line.clear();
+  std::streambuf* buffer = in.rdbuf();
+  int c = buffer->sbumpc();
+  if (c == std::char_traits<char>::eof()) return false;
+  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc())
+    if (line.size() <= max_line_bytes) line += static_cast<char>(c);
+  return true;
+}
+
 // Collects records and bad lines, and appends them batch by batch.
 class Batches {
  public:
@@ -40,6 +52,18 @@ class Batches {
   Status add_bad(Quarantined line) {
     bad_.push_back(std::move(line));
     return good_.size() + bad_.size() < batch_size ? Status() : flush();
+  }
+  /// Every line, until the end.
+  Result<AppendSummary> add_all(std::istream& in) {
+    std::string line;
+    while (next_line(in, line)) {
+      if (line.empty()) continue;
+      Result<Record> record = from_json(line);
+      TW_RETURN_IF_ERROR(record ? add(std::move(*record), line)
+                                : add_bad({line, record.error().message}));
+    }
+    TW_RETURN_IF_ERROR(flush());
+    return summary_;
   }
   Status flush() {
     if (good_.empty() && bad_.empty()) return {};
@@ -58,15 +82,25 @@ class Batches {
   AppendSummary summary_;
 };
 
-// The next line, of which no more than is ever accepted is kept in memory.
-bool next_line(std::istream& in, std::string& line) {
-  line.clear();
-  std::streambuf* buffer = in.rdbuf();
-  int c = buffer->sbumpc();
-  if (c == std::char_traits<char>::eof()) return false;
-  for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc())
-    if (line.size() <= max_line_bytes) line += static_cast<char>(c);
-  return true;
+// So many lines that are no records say that the file holds something else; they are kept in memory
+// until then.
+constexpr size_t most_leading = 64;
+
+constexpr std::string_view database_magic = "SQLite format 3";
+bool is_database(std::string_view text) { return text.starts_with(database_magic); }
+
+Error database_to_import(const std::string& name) {
+  return {ErrorCode::Invalid,
+          fmt::format("[import] {} is a database; a file of JSON lines was expected; take its "
+                      "records over with `tilewright db merge`",
+                      name)};
+}
+
+Error no_records_in(const std::string& name, const Quarantined& first) {
+  return {ErrorCode::Invalid,
+          fmt::format("[import] {} holds no records, and nothing was stored: lines as `tilewright "
+                      "db export NAME.jsonl` writes them were expected; the first is refused: {}",
+                      name, first.reason)};
 }
 
 Status path_is_free(const std::string& path) {
@@ -178,6 +212,14 @@ std::set<int64_t> rows_that_can_be_found(Connection& connection) {
   return rows;
 }
 
+/// Of a file whose table of records cannot even be named.
+Error nothing_to_recover(const std::string& path) {
+  return {ErrorCode::Database,
+          fmt::format("[recover] nothing can be saved from {}: it is no tuning database, or its "
+                      "table of records is lost; restore a backup",
+                      path)};
+}
+
 Result<AppendSummary> append_readable(Store& store, Statement& by_seq,
                                       const std::set<int64_t>& rows) {
   AppendSummary summary;
@@ -217,30 +259,47 @@ Result<AppendSummary> Store::merge_from(const std::string& path) {
   return batches.summary();
 }
 
-Result<AppendSummary> Store::import_jsonl(std::istream& in) {
-  Batches batches(*state_);
+Result<AppendSummary> Store::import_jsonl(std::istream& in, const std::string& name) {
+  std::vector<Quarantined> leading;
+  std::optional<Record> first;
   std::string line;
-  while (next_line(in, line)) {
+  while (!first && leading.size() < most_leading && next_line(in, line)) {
     if (line.empty()) continue;
-    Result<Record> record = from_json(line);
-    if (record)
-      TW_RETURN_IF_ERROR(batches.add(std::move(*record), line));
+    if (leading.empty() && is_database(line)) return tl::unexpected(database_to_import(name));
+    if (Result<Record> record = from_json(line))
+      first = std::move(*record);
     else
-      TW_RETURN_IF_ERROR(batches.add_bad({line, record.error().message}));
+      leading.push_back({line, record.error().message});
   }
-  TW_RETURN_IF_ERROR(batches.flush());
-  return batches.summary();
+  if (!first && !leading.empty()) return tl::unexpected(no_records_in(name, leading.front()));
+  Batches batches(*state_);
+  for (Quarantined& bad : leading) TW_RETURN_IF_ERROR(batches.add_bad(std::move(bad)));
+  if (first) TW_RETURN_IF_ERROR(batches.add(std::move(*first), line));
+  return batches.add_all(in);
 }
 
-Result<AppendSummary> Store::import_jsonl(const std::string& path) {
+Result<AppendSummary> Store::import_spooled(std::istream& in) {
+  return Batches(*state_).add_all(in);
+}
+
+Status check_importable(const std::string& path) {
+  std::error_code error;
   std::ifstream in(path, std::ios::binary);
-  if (!in)
+  if (!in || fs::is_directory(path, error))
     return fail(
         ErrorCode::Database,
         fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the "
                     "path",
                     path));
-  return import_jsonl(in);
+  std::string start(database_magic.size(), '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();
+}
+
+Result<AppendSummary> Store::import_jsonl(const std::string& path) {
+  TW_RETURN_IF_ERROR(check_importable(path));
+  std::ifstream in(path, std::ios::binary);
+  return import_jsonl(in, path);
 }
 
 Status Store::export_jsonl(std::ostream& out) {
@@ -267,11 +326,13 @@ Result<AppendSummary> recover(const std::string& damaged_path, const std::string
   TW_TRY(const std::string to, canonical_path(fresh));
   TW_RETURN_IF_ERROR(path_is_free(to));
   TW_TRY(const Copy copy, Copy::make(from, to + ".recover"));
-  TW_TRY(Connection connection, Connection::open(copy.path(), {}));
-  // A file whose table cannot even be named holds nothing that could be saved.
-  TW_TRY(Statement by_seq, Statement::prepare(connection, select_trial_sql()));
+  Result<Connection> opened = Connection::open(copy.path(), {});
+  if (!opened) return tl::unexpected(nothing_to_recover(from));
+  Connection& connection = *opened;
+  Result<Statement> by_seq = Statement::prepare(connection, select_trial_sql());
+  if (!by_seq) return tl::unexpected(nothing_to_recover(from));
   TW_TRY(Store store, Store::open(to, OpenMode::ReadWrite, std::move(options)));
-  return append_readable(store, by_seq, rows_that_can_be_found(connection));
+  return append_readable(store, *by_seq, rows_that_can_be_found(connection));
 }
 
 }  // namespace tw::db

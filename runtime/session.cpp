@@ -86,7 +86,9 @@ Result<db::Record> Session::State::best_record(std::string_view workload,
       if (record) return std::move(*record);
     }
   return fail(ErrorCode::NoCandidate,
-              fmt::format("[session] no record of '{}' for {} in '{}': tune it with\n  {}",
+              fmt::format("[session] no record of '{}' for {} in '{}': if that is the key of a "
+                          "workload, spelled as `tilewright tune --dry-run` prints it, tune it "
+                          "with\n  {}",
                           workload, targets.front().to_string(), options.database,
                           command("tune", options, targets.front(), workload)));
 }

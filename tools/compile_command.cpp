@@ -21,6 +21,7 @@ struct CompileFlags {
 
 Result<int> compile_command(const CompileFlags& flags, const Surroundings& here) {
   const PlaceFlags& place = flags.selection.place;
+  if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     note(fmt::format("{} is empty: it needs no kernel", s.workload.key()));
@@ -33,12 +34,12 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
     return fail(
         ErrorCode::NoCandidate,
         fmt::format("[compile] {} has no kernel of '{}' for this target and {}: tune it, or "
-                    "compile the default schedule with `tilewright tune --compile-only`",
+                    "compile what the cost model prefers with `tilewright tune --compile-only`",
                     shell_quoted(database_path(place, here)), s.workload.key(),
                     show_count(s.threads, "thread")));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, s.record->schedule, s.target, s.threads, s.runs_here,
-                               tuning_environment(place, here)));
+                               tuning_environment(place, here, s.device)));
   std::string path = flags.output;
   if (path.empty()) {
     TW_TRY(path, store_in_cache(place, here, artifact));

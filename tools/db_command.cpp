@@ -27,6 +27,7 @@ struct DbFlags {
   std::string workload, op, status, session;
   std::string order = "newest";
   int64_t limit = 20;
+  bool drop = false;
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
 
@@ -49,6 +50,17 @@ nlohmann::json json_of(const db::AppendSummary& s) {
 Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary& summary) {
   if (f.format == "json") return print_json(verb, json_of(summary));
   return print(show_summary(summary) + "\n");
+}
+
+/// How to look at what was kept aside.
+std::string quarantine_line(const std::string& path) {
+  return fmt::format("`tilewright db quarantine {}`", shell_quoted(path));
+}
+
+std::string quarantined_text(const db::StoreInfo& i) {
+  if (i.quarantined == 0) return "0";
+  return fmt::format("{}: {} lists them", show_count(i.quarantined, "line"),
+                     quarantine_line(i.path));
 }
 
 Result<int> info(const DbFlags& f, const Surroundings& here) {
@@ -74,7 +86,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
                                          {"by status", show_counts(i.by_status)},
                                          {"workloads", std::to_string(i.workloads)},
                                          {"best", std::to_string(i.best) + " groups"},
-                                         {"quarantined", std::to_string(i.quarantined)},
+                                         {"quarantined", quarantined_text(i)},
                                          {"journal", i.journal_mode},
                                          {"sqlite", i.sqlite}})));
   return 0;
@@ -132,29 +144,47 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
          fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
          fmt::format("{:.1f}", 100 * db::efficiency(r)), r.target == host ? "host" : r.target,
          std::to_string(r.threads), r.session, r.workload});
-  TW_RETURN_IF_ERROR(print(as_text(table, here.color)));
+  TW_RETURN_IF_ERROR(print(as_text(table, here)));
   return 0;
 }
 
+void note_quarantined(const db::AppendSummary& summary, const db::Store& store) {
+  if (summary.quarantined > 0)
+    note(fmt::format("{} not believed and kept aside: {} lists them",
+                     show_count(summary.quarantined, "line"), quarantine_line(store.path())));
+}
+
 Result<int> merge(const DbFlags& f, const Surroundings& here) {
+  // What cannot be read is an error before a database is created for its sake.
+  for (const std::string& file : f.files) {
+    if (file.ends_with(".jsonl"))
+      return fail(ErrorCode::Usage,
+                  fmt::format("[merge] {}: JSON lines are taken over with `tilewright db import`",
+                              shell_quoted(file)));
+    TW_RETURN_IF_ERROR(db::Store::open(file, db::OpenMode::ReadOnly));
+  }
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
   for (const std::string& file : f.files) {
     TW_TRY(const db::AppendSummary one, store.merge_from(file));
     all += one;
   }
+  note_quarantined(all, store);
   TW_RETURN_IF_ERROR(print_summary(f, "db merge", all));
   return 0;
 }
 
 Result<int> import(const DbFlags& f, const Surroundings& here) {
+  for (const std::string& file : f.files)
+    if (file != "-") TW_RETURN_IF_ERROR(db::check_importable(file));
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
   for (const std::string& file : f.files) {
     TW_TRY(const db::AppendSummary one,
-           file == "-" ? store.import_jsonl(std::cin) : store.import_jsonl(file));
+           file == "-" ? store.import_jsonl(std::cin, "standard input") : store.import_jsonl(file));
     all += one;
   }
+  note_quarantined(all, store);
   TW_RETURN_IF_ERROR(print_summary(f, "db import", all));
   return 0;
 }
@@ -172,6 +202,12 @@ Result<int> export_records(const DbFlags& f, const Surroundings& here) {
   return 0;
 }
 
+std::string quarantine_text(int64_t quarantined, const std::string& path) {
+  if (quarantined == 0) return "";
+  return fmt::format("{} in quarantine, which no verb uses: {} lists them, --drop deletes them\n",
+                     show_count(quarantined, "line"), quarantine_line(path));
+}
+
 Result<int> verify(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::VerifyReport r, store.verify());
@@ -181,11 +217,13 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
                                                 {"records", r.records},
                                                 {"damaged", r.damaged},
                                                 {"wrong_best", r.wrong_best},
+                                                {"quarantined", r.quarantined},
                                                 {"integrity", r.integrity}}));
   else
     TW_RETURN_IF_ERROR(
-        print(fmt::format("{} records, {} damaged, {} wrong rows of the best table{}\n", r.records,
-                          r.damaged, r.wrong_best, r.ok() ? ": all is well" : "")));
+        print(fmt::format("{} records, {} damaged, {} wrong rows of the best table{}\n{}",
+                          r.records, r.damaged, r.wrong_best, r.ok() ? ": all is well" : "",
+                          quarantine_text(r.quarantined, store.path()))));
   if (r.ok()) return 0;
   for (const std::string& line : r.integrity) note(line);
   return fail(
@@ -201,9 +239,46 @@ Result<int> recover(const DbFlags& f, const Surroundings&) {
   return 0;
 }
 
+/// The beginning of a line, without what a terminal would obey.
+std::string shown_line(const std::string& line) {
+  constexpr size_t most = 60;
+  std::string text;
+  for (const char c : line.substr(0, most)) text += c >= ' ' && c <= '~' ? c : '?';
+  return line.size() > most ? text + "..." : text;
+}
+
+Result<int> quarantine(const DbFlags& f, const Surroundings& here) {
+  TW_TRY(db::Store store,
+         open_named(f, here, f.drop ? db::OpenMode::Update : db::OpenMode::ReadOnly));
+  if (f.drop) {
+    TW_TRY(const int64_t dropped, store.drop_quarantined());
+    TW_RETURN_IF_ERROR(f.format == "json" ? print_json("db quarantine", {{"dropped", dropped}})
+                                          : print(show_count(dropped, "line") + " dropped\n"));
+    return 0;
+  }
+  TW_TRY(const std::vector<db::Quarantined> lines, store.quarantined(f.limit));
+  TW_TRY(const db::StoreInfo i, store.info());
+  nlohmann::json list = nlohmann::json::array();
+  Table table{{"why", "line"}, {}};
+  for (const auto& [line, reason] : lines) {
+    list.push_back({{"reason", reason}, {"line", line}});
+    table.rows.push_back({reason, f.format == "csv" ? line : shown_line(line)});
+  }
+  if (f.format == "json")
+    TW_RETURN_IF_ERROR(print_json(
+        "db quarantine", {{"path", i.path}, {"quarantined", i.quarantined}, {"lines", list}}));
+  else if (f.format == "csv")
+    TW_RETURN_IF_ERROR(print(as_csv(table)));
+  else
+    TW_RETURN_IF_ERROR(
+        print((lines.empty() ? "" : as_text(table, here)) +
+              fmt::format("{} of {}\n", lines.size(), show_count(i.quarantined, "line"))));
+  return 0;
+}
+
 /// Opening a database for writing brings it up to date.
 Result<int> upgrade(const DbFlags& f, const Surroundings& here) {
-  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadWrite));
+  TW_TRY(db::Store store, open_named(f, here, db::OpenMode::Update));
   TW_TRY(const db::StoreInfo i, store.info());
   TW_RETURN_IF_ERROR(print(fmt::format("{} has schema {}\n", i.path, i.schema_version)));
   return 0;
@@ -244,6 +319,7 @@ Verb db_verb() {
   const Flag fresh = {"NEW", Path{&f->output}, "the database to make", {}, true};
   const Flag output = {
       "FILE", Path{&f->output}, "NAME.db, NAME.jsonl, or - for JSON lines", {}, true};
+  const Flag limit = {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"};
   const std::vector<Flag> filters = {
       db,
       {"workload", Text{&f->workload}, "key"},
@@ -251,7 +327,7 @@ Verb db_verb() {
       {"status", Choice{&f->status, statuses()}, "of the trial"},
       {"session", Text{&f->session}, "that measured"},
       {"order", Choice{&f->order, {"oldest", "newest", "fastest"}}, "of the records"},
-      {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"},
+      limit,
       format_flag(f->format)};
   Verb verb{.name = "db", .summary = "look at, join, copy and repair tuning databases"};
   verb.verbs = {
@@ -263,6 +339,9 @@ Verb db_verb() {
                 export_records),
       make_verb("import", "records from JSON lines", f, {db, json}, {lines}, import),
       make_verb("verify", "check every record and the file", f, {db, json}, {file}, verify),
+      make_verb("quarantine", "lines that were not believed, and why", f,
+                {db, {"drop", Switch{&f->drop}, "delete them"}, limit, format_flag(f->format)},
+                {file}, quarantine),
       make_verb("recover", "save what is readable of a damaged database", f, {json},
                 {damaged, fresh}, recover),
       make_verb("upgrade", "bring a database of an older version up to date", f, {db}, {file},

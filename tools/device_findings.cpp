@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/target.h"
 #include "base/text.h"
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
@@ -71,8 +72,12 @@ void add_devices(const std::string& kind, Open open, std::vector<Finding>& findi
 Finding compiler(const Surroundings& here) {
   const auto nvrtc = codegen::Nvrtc::open({.directories = here.cuda_directories});
   if (!nvrtc) return absent("nvrtc", nvrtc.error());
+  std::vector<std::string> targets;  // NVRTC knows architectures that no kernels are made for
+  for (const std::string& architecture : nvrtc->architectures())
+    if (const auto target = parse_target("cuda:" + architecture))
+      targets.push_back(target->to_string());
   return {"nvrtc", fmt::format("CUDA {}, {}, compiles for {}", version_text(nvrtc->version()),
-                               nvrtc->path(), join(nvrtc->architectures(), ", "))};
+                               nvrtc->path(), join(targets, ", "))};
 }
 
 }  // namespace

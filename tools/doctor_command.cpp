@@ -192,7 +192,7 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("doctor", {{"ok", code == 0}, {"findings", list}}));
   else
-    TW_RETURN_IF_ERROR(print(as_text(table, here.color) + verdict + "\n"));
+    TW_RETURN_IF_ERROR(print(as_text(table, here) + verdict + "\n"));
   return code;
 }
 

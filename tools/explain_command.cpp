@@ -41,20 +41,21 @@ struct Analysis {
 struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
+  std::string why_not_best;  ///< though it is faster; empty: it is slower, or the best
 };
 
 /// Of registers, in the instructions.
-Result<int> count_spills(const Selection& s, const tuner::Environment& environment) {
-  TW_TRY(
-      const runtime::Artifact artifact,
-      tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false, environment));
+Result<int> count_spills(const Selection& s, const std::string& schedule,
+                         const tuner::Environment& environment) {
+  TW_TRY(const runtime::Artifact artifact,
+         tuner::build_schedule(s.workload, schedule, s.target, s.threads, false, environment));
   TW_TRY(const std::string assembly, codegen::disassemble(artifact.object, s.target));
   return codegen::count_spills(assembly, s.target.architecture);
 }
 
 Result<Analysis> analyse(const Selection& s, const tuner::Environment& environment) {
-  TW_TRY(const schedules::Schedule schedule,
-         schedules::parse_schedule(s.workload.compute, schedule_of(s)));
+  TW_TRY(const std::string text, schedule_of(s));
+  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
@@ -66,7 +67,7 @@ Result<Analysis> analyse(const Selection& s, const tuner::Environment& environme
     analysis.spills = static_cast<int>(analysis.gpu->spilled_bytes() / 4);
     return analysis;
   }
-  TW_TRY(analysis.spills, count_spills(s, environment));
+  TW_TRY(analysis.spills, count_spills(s, text, environment));
   return analysis;
 }
 
@@ -79,6 +80,20 @@ std::vector<std::string> lines_missing_in(const std::string& there, const std::s
   return missing;
 }
 
+/// Why a rival with a smaller latency is not taken for the best.
+std::string why_not_best(const db::Record& rival, const db::Record& record, bool is_confirmed) {
+  if (rival.latency_ns >= record.latency_ns) return "";
+  const double against_peak = db::efficiency(rival) - db::efficiency(record);
+  if (rival.peak_gflops > 0 && record.peak_gflops > 0 && against_peak < 0)
+    return fmt::format(
+        "the machine was faster then: {:.1f} % of the peak measured beside it, this "
+        "one {:.1f} %",
+        100 * db::efficiency(rival), 100 * db::efficiency(record));
+  if (is_confirmed && rival.session == record.session)
+    return "each was measured alone; the finals of the run, interleaved, chose this one";
+  return "";
+}
+
 Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& record) {
   db::Filter same;
   same.workload = record.workload;
@@ -88,14 +103,17 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
   same.codegen_abi = record.codegen_abi;
   same.status = db::TrialStatus::Ok;
   std::optional<db::Record> next;
+  int own_trials = 0;  // of its run: the winner of the finals is measured once more
   TW_RETURN_IF_ERROR(store.for_each(same, [&](const db::Record& other) {
+    own_trials += other.schedule == record.schedule && other.session == record.session;
     if (other.schedule != record.schedule && (!next || other.latency_ns < next->latency_ns))
       next = other;
     return true;
   }));
   if (!next) return std::optional<Rival>();
   return std::optional(Rival{*next, lines_missing_in(next->schedule, record.schedule),
-                             lines_missing_in(record.schedule, next->schedule)});
+                             lines_missing_in(record.schedule, next->schedule),
+                             why_not_best(*next, record, own_trials > 1)});
 }
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -163,7 +181,7 @@ std::string work_text(const Analysis& a) {
 Facts summary(const Selection& s, const Analysis& a) {
   Facts facts = {{"workload", s.workload.key()}};
   add_what_runs_on(s, facts);
-  if (!s.record) facts.emplace_back("known", "nothing: this is the default schedule");
+  facts.emplace_back("schedule", show_source(s));
   if (s.record) {
     const db::Record& r = *s.record;
     facts.emplace_back(
@@ -194,11 +212,19 @@ Table resource_table(const Analysis& a) {
   return table;
 }
 
+Table resource_sheet(const Analysis& a) {
+  Table table{{"resource", "draft_ns", "share"}, {}};
+  for (const auto& [resource, ns] : a.resources)
+    table.rows.push_back({resource, format_double(ns), format_double(share(ns, a.predicted_ns))});
+  return table;
+}
+
 std::string describe(const Rival& rival, const db::Record& record) {
   const double ratio = share(rival.record.latency_ns, record.latency_ns);
   std::string text = fmt::format("best other: {}, {:.1f} % {}, record {}\n",
                                  show_time(rival.record.latency_ns), 100 * std::abs(ratio - 1),
                                  ratio < 1 ? "faster" : "slower", rival.record.hash.substr(0, 16));
+  if (!rival.why_not_best.empty()) text += "  (" + rival.why_not_best + ")\n";
   for (const std::string& step : rival.only_here) text += "  - " + step + "\n";
   for (const std::string& step : rival.only_there) text += "  + " + step + "\n";
   return text;
@@ -208,6 +234,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const std::optiona
   nlohmann::json json = {{"workload", s.workload.key()},
                          {"target", s.target.to_string()},
                          {"threads", s.threads},
+                         {"schedule_from", schedule_source(s)},
                          {"predicted_ns", a.predicted_ns},
                          {"limited_by", a.resources.front().resource},
                          {"spills", a.spills},
@@ -226,13 +253,15 @@ Status explain_as_json(const Selection& s, const Analysis& a, const std::optiona
   if (rival)
     json["best_other"] = {{"record", as_json(rival->record)},
                           {"only_in_this", rival->only_here},
-                          {"only_in_other", rival->only_there}};
+                          {"only_in_other", rival->only_there},
+                          {"why_not_best", rival->why_not_best}};
   return print_json("explain", json);
 }
 
 Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
-  TW_TRY(const Analysis analysis, analyse(s, tuning_environment(flags.selection.place, here)));
+  TW_TRY(const Analysis analysis,
+         analyse(s, tuning_environment(flags.selection.place, here, s.device)));
   std::optional<Rival> rival;
   if (s.record) {
     TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
@@ -242,12 +271,12 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     TW_RETURN_IF_ERROR(explain_as_json(s, analysis, rival));
     return 0;
   }
-  const Table table = resource_table(analysis);
   if (flags.format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(table)));
+    TW_RETURN_IF_ERROR(print(as_csv(resource_sheet(analysis))));
     return 0;
   }
-  TW_RETURN_IF_ERROR(print(as_text(summary(s, analysis)) + "\n" + as_text(table, here.color) +
+  const Table table = resource_table(analysis);
+  TW_RETURN_IF_ERROR(print(as_text(summary(s, analysis)) + "\n" + as_text(table, here) +
                            (rival ? "\n" + describe(*rival, *s.record) : "")));
   return 0;
 }

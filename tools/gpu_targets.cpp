@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+#include <optional>
+
 #include "base/text.h"
 #include "codegen/gpu_compile.h"
 #include "runtime/device.h"
@@ -22,15 +25,31 @@ Result<Target> target_of(const DeviceFacts& facts) {
   return parse_target("cuda:" + facts.architecture);
 }
 
+/// The number of "cuda:1"; 0 for the driver's name alone, nothing for other texts.
+std::optional<int> device_index(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return 0;
+  const auto index = parse_int(text.substr(colon + 1));
+  if (!index || *index < 0 || *index > std::numeric_limits<int>::max()) return std::nullopt;
+  return static_cast<int>(*index);
+}
+
+/// What no other target would change: the driver lists no such device, or it is in use.
+template <typename Device>
+bool is_final(const Result<Device>& device) {
+  return !device &&
+         (device.error().code == ErrorCode::TryLater || device.error().code == ErrorCode::Usage);
+}
+
 Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOptions& nvrtc) {
-  const auto device = runtime::open_cuda_device();
-  const bool any = text == "cuda";
-  if (any && !device && device.error().code == ErrorCode::TryLater)
-    return tl::unexpected(device.error());
+  const std::optional<int> index = device_index(text);
+  const bool any = index.has_value();
+  const auto device = runtime::open_cuda_device({.index = index.value_or(0)});
+  if (any && is_final(device)) return tl::unexpected(device.error());
   TW_TRY(Target target, !any     ? parse_target(text)
                         : device ? target_of((*device)->facts())
                                  : parse_target("cuda:sm_90a"));
-  ChosenTarget chosen{std::move(target), {}};
+  ChosenTarget chosen{std::move(target), {}, index.value_or(0)};
   if (!device) {
     chosen.missing.push_back(device.error().message);
   } else if (!runtime::runs_on(chosen.target.gpu, (*device)->facts().architecture)) {
@@ -43,17 +62,26 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
     chosen.missing.push_back(compiler.error().message);
   if (any && !chosen.missing.empty())
     return fail(ErrorCode::Environment,
-                fmt::format("[target] cuda: {}{}", join(chosen.missing, "; and "),
+                fmt::format("[target] {}: {}{}", text, join(chosen.missing, "; and "),
                             device ? ""
-                                   : "; without a GPU, name one: --target cuda:sm_90a "
-                                     "--compile-only"));
+                                   : "; without a GPU, name an architecture, such as --target "
+                                     "cuda:sm_90a, which `tilewright tune --compile-only` compiles "
+                                     "for"));
   return chosen;
 }
 
-Result<ChosenTarget> chosen_opencl() {
+Result<ChosenTarget> chosen_opencl(const std::string& text) {
+  const std::optional<int> index = device_index(text);
+  if (!index)
+    return fail(ErrorCode::Usage,
+                fmt::format("[target] '{}' is no target: expected opencl, or one of its devices by "
+                            "its number, such as opencl:1; `doctor` lists them",
+                            text));
   TW_TRY(Target target, parse_target("opencl"));
-  ChosenTarget chosen{std::move(target), {}};
-  if (const auto device = runtime::open_opencl_device()) {
+  ChosenTarget chosen{std::move(target), {}, *index};
+  const auto device = runtime::open_opencl_device({.index = *index});
+  if (is_final(device)) return tl::unexpected(device.error());
+  if (device) {
     chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
   } else {
     chosen.missing.push_back(device.error().message);
@@ -64,11 +92,12 @@ Result<ChosenTarget> chosen_opencl() {
 }  // namespace
 
 bool names_gpu(const std::string& text) {
-  return text == "cuda" || text == "opencl" || text.starts_with("cuda:");
+  return text == "cuda" || text == "opencl" || text.starts_with("cuda:") ||
+         text.starts_with("opencl:");
 }
 
 Result<ChosenTarget> chosen_gpu(const std::string& text, const codegen::NvrtcOptions& nvrtc) {
-  return text == "opencl" ? chosen_opencl() : chosen_cuda(text, nvrtc);
+  return text.starts_with("opencl") ? chosen_opencl(text) : chosen_cuda(text, nvrtc);
 }
 
 }  // namespace tw::tools

@@ -72,9 +72,9 @@ std::vector<Named> targets() {
           {"x86-64-v4", "AVX-512"},
           {"x86-64-linux-FEATURE-...", "x86-64 with the features that are named"},
           {"arm-64-linux-FEATURE-...", "64-bit ARM, to be compiled for and measured elsewhere"},
-          {"cuda", "the GPU of this machine"},
+          {"cuda", "the first GPU of this machine; cuda:1 the second"},
           {"cuda:sm_80", "NVIDIA GPUs of this architecture, from sm_75 on; sm_90a"},
-          {"opencl", "the first device of OpenCL"}};
+          {"opencl", "the first device of OpenCL; opencl:1 the second"}};
 }
 
 std::vector<Named> search_list() {

@@ -22,20 +22,35 @@ std::string goal_text(const tuner::Progress& p) {
   return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.goals);
 }
 
-std::string best_text(const tuner::Progress& p) {
+/// Forms of the line, each shorter than the one before.
+enum class Form {
+  Whole,
+  WithoutModel,
+  WithoutStatuses,
+  WithoutSpeed,
+  WithoutTrials,
+  WithoutGain,
+  Shortest
+};
+
+std::string best_text(const tuner::Progress& p, Form form) {
   if (p.best_ns <= 0)
     return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
   const double speed = gflops(p.flops, p.best_ns);
-  std::string text = fmt::format("best {}, {:.1f} GFLOP/s", show_time(p.best_ns), speed);
+  const bool is_short = form >= Form::WithoutSpeed;
+  std::string text = "best " + show_time(p.best_ns);
+  if (!is_short) text += fmt::format(", {:.1f} GFLOP/s", speed);
   if (p.peak_gflops > 0) text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
-  if (p.untuned_ns > 0) text += fmt::format(", {:.1f}x untuned", p.untuned_ns / p.best_ns);
+  if (p.untuned_ns > 0 && !is_short)
+    text += fmt::format(", {:.1f}x untuned", p.untuned_ns / p.best_ns);
   return text;
 }
 
-std::string trials_text(const tuner::Progress& p) {
+std::string trials_text(const tuner::Progress& p, Form form) {
   int64_t total = 0;
   for (const auto& [status, count] : p.trials) total += count;
   std::string text = show_count(total, "trial");
+  if (form >= Form::WithoutStatuses) return text;
   if (total > 0) text += fmt::format(" ({})", show_counts(p.trials));
   if (p.known_trials > 0) text += fmt::format(", {} known", p.known_trials);
   return text;
@@ -59,16 +74,28 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
-}  // namespace
-
-std::string progress_text(const tuner::Progress& p) {
-  std::vector<std::string> parts = {goal_text(p) + best_text(p)};
+std::string text_of(const tuner::Progress& p, Form form) {
+  std::vector<std::string> parts = {goal_text(p) + best_text(p, form)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
   parts.push_back(fmt::format("{:.0f} s left", left_s));
-  if (const std::string gain = gain_text(p, left_s); !gain.empty()) parts.push_back(gain);
-  parts.push_back(trials_text(p));
-  if (!p.model.empty()) parts.push_back("model " + p.model);
+  const std::string gain = form < Form::WithoutGain ? gain_text(p, left_s) : "";
+  if (!gain.empty()) parts.push_back(gain);
+  if (form != Form::WithoutTrials && form != Form::Shortest) parts.push_back(trials_text(p, form));
+  if (!p.model.empty() && form < Form::WithoutModel) parts.push_back("model " + p.model);
   return join(parts, " | ");
+}
+
+}  // namespace
+
+std::string progress_text(const tuner::Progress& p, int columns) {
+  std::string text;
+  for (const Form form :
+       {Form::Whole, Form::WithoutModel, Form::WithoutStatuses, Form::WithoutSpeed,
+        Form::WithoutTrials, Form::WithoutGain, Form::Shortest}) {
+    text = text_of(p, form);
+    if (columns <= 0 || width(text) <= static_cast<size_t>(columns)) break;
+  }
+  return text;
 }
 
 ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
@@ -113,12 +140,13 @@ void ProgressDisplay::tick() {
 void ProgressDisplay::draw() {
   tuner::Progress now = progress_;
   if (!stop_) now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
-  const std::string text = progress_text(now);
-  if (here_->errors_are_terminal)
+  if (here_->errors_are_terminal) {
+    const int columns = std::max(20, here_->columns - 1);
     fmt::print(stderr, "\r{}\033[K",
-               cut(text, static_cast<size_t>(std::max(20, here_->columns - 1))));
-  else
-    fmt::print(stderr, "  {}\n", text);
+               cut(progress_text(now, columns), static_cast<size_t>(columns)));
+  } else {
+    fmt::print(stderr, "  {}\n", progress_text(now));
+  }
   std::fflush(stderr);
   drawn_ = true;
 }

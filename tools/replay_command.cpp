@@ -19,6 +19,19 @@ struct ReplayFlags {
   std::string format = "table";
 };
 
+Table as_sheet(const db::Record& stored, const db::Record& again) {
+  const auto row = [](const char* name, const db::Record& r) {
+    return std::vector<std::string>{name,
+                                    format_double(r.latency_ns),
+                                    format_double(r.latency_low_ns),
+                                    format_double(r.latency_high_ns),
+                                    format_double(gflops(r.flops, r.latency_ns)),
+                                    format_double(r.peak_gflops)};
+  };
+  return {{"measured", "latency_ns", "latency_low_ns", "latency_high_ns", "gflops", "peak_gflops"},
+          {row("stored", stored), row("now", again)}};
+}
+
 Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (!s.runs_here)
@@ -28,7 +41,7 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
                             s.target.to_string()));
   TW_TRY(const db::Record again,
          tuner::measure_schedule(s.workload, s.record->schedule, s.target, s.threads,
-                                 tuning_environment(flags.selection.place, here)));
+                                 tuning_environment(flags.selection.place, here, s.device)));
   const db::Record& stored = *s.record;
   const double ratio = stored.latency_ns > 0 ? again.latency_ns / stored.latency_ns : 0;
   const auto row = [](const char* name, const db::Record& r) {
@@ -46,10 +59,10 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
                                              {"ratio", ratio},
                                              {"verified_error", again.verified_error}}));
   else if (flags.format == "csv")
-    TW_RETURN_IF_ERROR(print(as_csv(table)));
+    TW_RETURN_IF_ERROR(print(as_csv(as_sheet(stored, again))));
   else
     TW_RETURN_IF_ERROR(
-        print(fmt::format("{}\nnow / stored: {:.3f}\n", as_text(table, here.color), ratio)));
+        print(fmt::format("{}\nnow / stored: {:.3f}\n", as_text(table, here), ratio)));
   return 0;
 }
 

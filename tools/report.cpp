@@ -14,25 +14,62 @@
 namespace tw::tools {
 namespace {
 
-size_t width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
 bool begins_with_digit(std::string_view text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9';
 }
 
-std::string line_of(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
-                    const std::vector<bool>& right) {
-  std::string line;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string gap(widths[i] - std::min(widths[i], width(cells[i])), ' ');
-    const bool last = i + 1 == cells.size();
-    line += right[i] ? gap + cells[i] : last ? cells[i] : cells[i] + gap;
-    if (!last) line += "  ";
+/// How the columns of a table stand.
+struct Shape {
+  std::vector<size_t> widths;
+  std::vector<bool> right;  ///< numbers
+  size_t columns = 0;       ///< characters that a line has; 0: any number
+};
+
+constexpr size_t indent = 4;        // of what stands below
+constexpr size_t least_words = 24;  // of text that is broken between words
+
+/// Words in lines of `columns`, each after the first indented by `from`.
+std::string broken(const std::string& text, size_t from, size_t columns) {
+  std::string result;
+  size_t at = from;
+  for (const std::string& word : words(text)) {
+    const bool first = at == from;
+    if (!first && at + 1 + width(word) > columns) {
+      result += "\n" + std::string(from, ' ');
+      at = from;
+    } else if (!first) {
+      result += ' ';
+      ++at;
+    }
+    result += word;
+    at += width(word);
   }
+  return result;
+}
+
+std::string line_of(const std::vector<std::string>& cells, const Shape& shape) {
+  std::string line;
+  size_t at = 0;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const bool last = i + 1 == cells.size();
+    const size_t needed =
+        last && !shape.right[i] ? std::min(least_words, shape.widths[i]) : shape.widths[i];
+    if (i > 0 && shape.columns > 0 && at + 2 + needed > shape.columns) {
+      line += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (i > 0) {
+      line += "  ";
+      at += 2;
+    }
+    const std::string gap(shape.widths[i] - std::min(shape.widths[i], width(cells[i])), ' ');
+    const bool breaks = last && shape.columns > 0 && at + width(cells[i]) > shape.columns;
+    line += shape.right[i] ? gap + cells[i]
+            : breaks       ? broken(cells[i], at, shape.columns)
+            : last         ? cells[i]
+                           : cells[i] + gap;
+    at += shape.widths[i];
+  }
+  while (line.ends_with(' ')) line.pop_back();
   return line;
 }
 
@@ -51,21 +88,31 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-std::string as_text(const Table& table, bool color) {
-  const size_t columns = table.header.size();
-  std::vector<size_t> widths(columns, 0);
-  std::vector<bool> right(columns, !table.rows.empty());
-  for (size_t i = 0; i < columns; ++i) {
-    widths[i] = width(table.header[i]);
+size_t width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+std::string as_text(const Table& table, bool color, int columns) {
+  const size_t count = table.header.size();
+  Shape shape{std::vector<size_t>(count, 0), std::vector<bool>(count, !table.rows.empty()),
+              static_cast<size_t>(std::max(columns, 0))};
+  for (size_t i = 0; i < count; ++i) {
+    shape.widths[i] = width(table.header[i]);
     for (const auto& row : table.rows) {
-      widths[i] = std::max(widths[i], width(row[i]));
-      right[i] = right[i] && begins_with_digit(row[i]);
+      shape.widths[i] = std::max(shape.widths[i], width(row[i]));
+      shape.right[i] = shape.right[i] && begins_with_digit(row[i]);
     }
   }
-  const std::string header = line_of(table.header, widths, right);
+  const std::string header = line_of(table.header, shape);
   std::string text = (color ? "\033[1m" + header + "\033[0m" : header) + "\n";
-  for (const auto& row : table.rows) text += line_of(row, widths, right) + "\n";
+  for (const auto& row : table.rows) text += line_of(row, shape) + "\n";
   return text;
+}
+
+std::string as_text(const Table& table, const Surroundings& here) {
+  return as_text(table, here.color, here.output_columns);
 }
 
 std::string as_text(const Facts& facts) {

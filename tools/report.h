@@ -23,8 +23,14 @@ struct Table {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
 };
-/// Columns side by side, the last one unpadded; numbers to the right.
-std::string as_text(const Table& table, bool color = false);
+/// Columns side by side, the last one unpadded; numbers to the right. Where they do not fit into
+/// `columns` characters (0: they do), the rest of a row stands below it, indented, and the text of
+/// its last column is broken between words.
+std::string as_text(const Table& table, bool color = false, int columns = 0);
+/// As suits standard output.
+std::string as_text(const Table& table, const Surroundings& here);
+/// Characters, not bytes.
+size_t width(std::string_view text);
 /// A name and what is to be said of it a line, names first.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string as_text(const Facts& facts);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/random.h"
@@ -30,7 +31,8 @@ namespace tw::tools {
 namespace {
 
 // The interpreter evaluates an element in microseconds to seconds: as many as fit the time.
-constexpr int most_checked = 64, least_checked = 2;
+constexpr int64_t most_checked = 64;
+constexpr size_t least_checked = 2;
 constexpr int64_t checking_ns = 2'000'000'000;
 
 struct RunFlags {
@@ -44,10 +46,25 @@ struct Checked {
   double error = 0;  ///< largest, relative to the largest magnitude of the output
 };
 
-std::vector<int64_t> random_position(const std::vector<int64_t>& shape, Random& random) {
-  std::vector<int64_t> at;
-  for (const int64_t extent : shape) at.push_back(random.below(extent));
+/// The index of the element at `place` in row-major order.
+std::vector<int64_t> position(const std::vector<int64_t>& shape, int64_t place) {
+  std::vector<int64_t> at(shape.size());
+  for (size_t i = shape.size(); i-- > 0; place /= shape[i]) at[i] = place % shape[i];
   return at;
+}
+
+/// At most `most_checked` different elements of an array of `size`, by chance.
+std::vector<int64_t> chosen_places(int64_t size, Random& random) {
+  std::vector<int64_t> chosen;
+  if (size <= most_checked) {
+    for (int64_t place = 0; place < size; ++place) chosen.push_back(place);
+    return chosen;
+  }
+  std::set<int64_t> seen;
+  while (std::ssize(chosen) < most_checked)
+    if (const int64_t place = random.below(size); seen.insert(place).second)
+      chosen.push_back(place);
+  return chosen;
 }
 
 double largest_magnitude(const dsl::Array& array) {
@@ -67,8 +84,9 @@ Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& 
   for (const std::string& name : workload.compute.outputs) {
     const dsl::Array& got = outputs.at(name);
     const double scale = std::max(largest_magnitude(got), 1e-30);
-    for (int i = 0; i < most_checked && (i < least_checked || clock() < deadline); ++i) {
-      const std::vector<int64_t> at = random_position(got.shape, random);
+    const std::vector<int64_t> places = chosen_places(got.size(), random);
+    for (size_t i = 0; i < places.size() && (i < least_checked || clock() < deadline); ++i) {
+      const std::vector<int64_t> at = position(got.shape, places[i]);
       TW_TRY(const double expected, dsl::evaluate_at(workload.compute, inputs, name, at));
       const double value = got.get(at);
       const bool same = value == expected || (std::isnan(value) && std::isnan(expected));
@@ -160,9 +178,9 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
 Result<tuner::Estimate> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                                        const dsl::Arrays& inputs, const tuner::Clock& clock) {
   constexpr int64_t patience_ns = 60'000'000'000;
-  const bool cuda = s.target.architecture == Architecture::Cuda;
   TW_TRY(tuner::DeviceLock lock,
-         tuner::DeviceLock::open(tuner::places_of_all, cuda ? "cuda" : "opencl"));
+         tuner::DeviceLock::open(tuner::places_of_all,
+                                 tuner::device_lock_name(s.target.architecture, s.device)));
   TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, clock() + patience_ns));
   tuner::DeviceInputs kept;
   TW_TRY(const tuner::DeviceBuffers buffers,
@@ -177,9 +195,10 @@ Result<tuner::Estimate> time_on_device(const runtime::DeviceKernel& kernel, cons
 
 Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
                            const tuner::Clock& clock) {
+  const runtime::DeviceOptions options{.index = s.device};
   TW_TRY(const auto device, s.target.architecture == Architecture::Cuda
-                                ? runtime::open_cuda_device()
-                                : runtime::open_opencl_device());
+                                ? runtime::open_cuda_device(options)
+                                : runtime::open_opencl_device(options));
   TW_TRY(const runtime::DeviceKernel kernel,
          runtime::DeviceKernel::load(std::move(artifact), device));
   Callable callable;
@@ -198,7 +217,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
   const PlaceFlags& place = flags.selection.place;
   runtime::KernelInfo wanted;
   wanted.workload = s.workload.key();
-  wanted.schedule = schedule_of(s);
+  TW_TRY(wanted.schedule, schedule_of(s));
   wanted.target = s.target.to_string();
   wanted.codegen_abi = s.record ? s.record->codegen_abi : codegen::codegen_abi;
   auto cached = runtime::read_artifact(cached_artifact(place, here, wanted), runtime::Trust::Own,
@@ -208,7 +227,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
     return cached;
   TW_TRY(runtime::Artifact artifact,
          tuner::build_schedule(s.workload, wanted.schedule, s.target, s.threads, true,
-                               tuning_environment(place, here)));
+                               tuning_environment(place, here, s.device)));
   if (const auto stored = store_in_cache(place, here, artifact); !stored)
     note(stored.error().message);
   return artifact;
@@ -218,6 +237,7 @@ Status print_as_json(const Selection& s, const Checked& checked, const tuner::Es
                      double flops) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
+                            {"schedule_from", schedule_source(s)},
                             {"target", s.target.to_string()},
                             {"threads", s.threads},
                             {"checked_elements", checked.elements},
@@ -246,7 +266,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
     return 0;
   }
   TW_RETURN_IF_ERROR(check_runs_here(s));
-  if (!s.record) note("nothing is known about the workload: this is the default schedule");
+  if (!s.record) note("the schedule is " + show_source(s));
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
   TW_TRY(const Callable kernel, s.target.is_gpu()
                                     ? on_device(std::move(artifact), s, here.clock)
@@ -263,8 +283,9 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   }
   const Facts facts = {
       {"workload", s.workload.key()},
-      {"checked", fmt::format("{} elements, largest error {:.1e} of the largest element",
-                              checked.elements, checked.error)},
+      {"checked", fmt::format("{}, largest error {:.1e} of the largest element",
+                              show_count(checked.elements, "element"), checked.error)},
+      {"schedule", show_source(s)},
       {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
                               show_time(time.high_ns))},
       {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},

@@ -9,12 +9,13 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "codegen/abi.h"
+#include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tuner/device.h"
+#include "tuner/scoring.h"
 
 namespace tw::tools {
 
@@ -67,7 +68,9 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
     note(here.fallback);
     TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
   }
-  return db::Store::open(database_path(flags, here), mode, store_options(here));
+  db::StoreOptions options = store_options(here);
+  options.create_directories = flags.database.empty();  // a path that was typed may be a typo
+  return db::Store::open(database_path(flags, here), mode, std::move(options));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
@@ -78,8 +81,10 @@ Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Su
   return std::optional<db::Store>(std::move(store));
 }
 
-tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here) {
+tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
+                                      int device) {
   tuner::Environment environment;
+  environment.device = device;
   environment.worker = {here.program, "worker"};
   environment.code_generator = flags.code_generator;
   environment.cuda_directories = here.cuda_directories;
@@ -124,6 +129,13 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
 
 namespace {
 
+void take(const ChosenTarget& chosen, Selection& selection) {
+  selection.target = chosen.target;
+  selection.runs_here = chosen.missing.empty();
+  selection.missing = join(chosen.missing, "; and ");
+  selection.device = chosen.device;
+}
+
 /// A GPU's kernel is judged by the device that it was measured on, which may be elsewhere.
 void take_device_of_record(Selection& selection) {
   if (selection.record && selection.target.is_gpu())
@@ -141,24 +153,22 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
     TW_TRY(selection.workload, dsl::parse_workload(record.workload));
-    if (flags.target.target != "host" && flags.target.target != record.target)
+    const std::string& named = flags.target.target;
+    TW_TRY(const ChosenTarget chosen, chosen_target(named.empty() ? record.target : named, here));
+    if (chosen.target.to_string() != record.target)
       return fail(ErrorCode::Usage,
-                  fmt::format("[record] --target {} contradicts the record, which is for {}",
-                              flags.target.target, record.target));
-    TW_TRY(const ChosenTarget chosen, chosen_target(record.target, here));
-    selection.target = chosen.target;
-    selection.runs_here = chosen.missing.empty();
-    selection.missing = join(chosen.missing, "; and ");
+                  fmt::format("[record] --target {} contradicts the record, which is for {}: leave "
+                              "it out",
+                              named, record.target));
+    take(chosen, selection);
     selection.threads = static_cast<int>(record.threads);
     selection.record = std::move(record);
     take_device_of_record(selection);
     return selection;
   }
   TW_TRY(selection.workload, chosen_workload(flags.workload));
-  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target, here));
-  selection.target = chosen.target;
-  selection.runs_here = chosen.missing.empty();
-  selection.missing = join(chosen.missing, "; and ");
+  TW_TRY(const ChosenTarget chosen, chosen_target(flags.target.target_or_host(), here));
+  take(chosen, selection);
   selection.threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   if (!store) return selection;
@@ -175,9 +185,46 @@ std::string default_schedule(const dsl::Workload& workload, const Target& target
   return schedules::Schedule(workload.compute).to_string();
 }
 
-std::string schedule_of(const Selection& selection) {
+Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
+                                       int threads) {
+  TW_TRY(std::string preferred, tuner::predicted_schedule(workload.compute, target, threads));
+  const auto schedule = schedules::parse_schedule(workload.compute, preferred);
+  if (schedule && schedule->program(schedules::limits_of(target))) return preferred;
+  return default_schedule(workload, target);
+}
+
+Result<std::string> schedule_of(const Selection& selection) {
   if (selection.record) return selection.record->schedule;
-  return default_schedule(selection.workload, selection.target);
+  return preferred_schedule(selection.workload, selection.target, selection.threads);
+}
+
+std::string schedule_source(const Selection& selection) {
+  return selection.record ? selection.record->hash.substr(0, 16) : "cost model";
+}
+
+std::string show_source(const Selection& selection) {
+  if (!selection.record)
+    return "the cost model's choice, which `tune --compile-only` compiles: nothing is measured";
+  return fmt::format("that of record {}, {}", schedule_source(selection),
+                     show_time(selection.record->latency_ns));
+}
+
+Status check_output(const std::string& path) {
+  std::error_code error;
+  const auto cannot = [&](const std::string& why) {
+    return fail(ErrorCode::Environment,
+                fmt::format("[output] {} cannot be written: {}", shell_quoted(path), why));
+  };
+  if (std::filesystem::is_directory(path, error))
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[output] {} is a directory: name a file in it, such as {}", shell_quoted(path),
+                    shell_quoted((std::filesystem::path(path) / "kernel.twart").string())));
+  const auto folder = std::filesystem::absolute(path, error).parent_path();
+  if (!std::filesystem::is_directory(folder, error))
+    return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));
+  if (::access(folder.c_str(), W_OK) == 0) return {};
+  return cannot(folder.string() + ": " + std::strerror(errno));
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

@@ -35,8 +35,9 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
 /// Without a database file, none; damaged or foreign ones are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
-/// What tune() and its like take from outside.
-tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here);
+/// What tune() and its like take from outside. `device` is that of the chosen target.
+tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
+                                      int device = 0);
 
 struct SelectionFlags {
   std::string hash;  ///< an operand
@@ -52,6 +53,7 @@ struct Selection {
   Target target;
   bool runs_here = true;
   std::string missing;  ///< why not, of a GPU
+  int device = 0;       ///< of a GPU: which of the driver's
   int threads = 1;
   std::optional<db::Record> record;  ///< none: nothing is known about the workload
 };
@@ -61,13 +63,25 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
-/// The selected record's schedule, else the default one of the workload's space.
-std::string schedule_of(const Selection& selection);
+/// The selected record's schedule, else the one that the cost model prefers.
+Result<std::string> schedule_of(const Selection& selection);
+/// Where that is from: the beginning of the record's hash, or "cost model".
+std::string schedule_source(const Selection& selection);
+/// The same as a clause for people.
+std::string show_source(const Selection& selection);
+/// What the cost model prefers, as `tune --compile-only` compiles it, where nothing is measured.
+Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
+                                       int threads);
+/// Of the workload's space, without a search.
 std::string default_schedule(const dsl::Workload& workload, const Target& target);
 
 /// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
 /// before the work, not after it.
 Status check_cache(const PlaceFlags& flags, const Surroundings& here);
+
+/// Whether a file can be made at the path of --output: to be told before the work as well. Usage
+/// for a directory, else Environment.
+Status check_output(const std::string& path);
 
 /// Where a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

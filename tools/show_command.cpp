@@ -20,7 +20,8 @@ namespace {
 struct ShowFlags {
   SelectionFlags selection;
   bool schedule = false, program = false, c = false, cuda = false, opencl = false;
-  bool assembly = false, json = false;
+  bool assembly = false;
+  std::string format = "table";
 };
 
 std::string with_newline(std::string text) {
@@ -32,7 +33,7 @@ std::string facts(const Selection& s) {
   if (!s.record)
     return as_text(Facts{{"workload", s.workload.key()},
                          {"target", s.target.to_string()},
-                         {"known", "nothing: this is the default schedule"}});
+                         {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
   return as_text(Facts{
       {"workload", r.workload},
@@ -49,24 +50,17 @@ std::string facts(const Selection& s) {
       {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
 }
 
-Status show_json(const Selection& s) {
-  nlohmann::json json;
-  if (s.record) json = as_json(*s.record, true);
-  json["workload"] = s.workload.key();
-  json["known"] = s.record.has_value();
-  json["schedule"] = schedule_of(s);
-  TW_TRY(const schedules::Schedule schedule,
-         schedules::parse_schedule(s.workload.compute, schedule_of(s)));
-  TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
-  json["program"] = schedules::to_string(program);
-  return print_json("show", json);
-}
-
 Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,
-                                 const Selection& s) {
+                                 const Selection& s, const std::string& schedule) {
+  if (s.target.is_gpu())
+    return fail(ErrorCode::Usage,
+                fmt::format("[show] --asm shows the instructions of processors; the kernels of {} "
+                            "are shown by --{}",
+                            s.target.to_string(),
+                            s.target.architecture == Architecture::Cuda ? "cuda" : "opencl"));
   TW_TRY(const runtime::Artifact artifact,
-         tuner::build_schedule(s.workload, schedule_of(s), s.target, s.threads, false,
-                               tuning_environment(flags.selection.place, here)));
+         tuner::build_schedule(s.workload, schedule, s.target, s.threads, false,
+                               tuning_environment(flags.selection.place, here, s.device)));
   return codegen::disassemble(artifact.object, s.target);
 }
 
@@ -79,26 +73,57 @@ Result<std::string> text_of(const schedules::Program& program, const ShowFlags& 
   return std::move(code.text);
 }
 
+/// The view that a flag asks for, by its name; empty: none.
+std::string view_of(const ShowFlags& flags) {
+  return flags.program    ? "program"
+         : flags.c        ? "c"
+         : flags.cuda     ? "cuda"
+         : flags.opencl   ? "opencl"
+         : flags.assembly ? "asm"
+                          : "";
+}
+
+Result<std::string> shown(const ShowFlags& flags, const Surroundings& here, const Selection& s,
+                          const std::string& schedule) {
+  if (flags.assembly) return instructions(flags, here, s, schedule);
+  TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(s.workload.compute, schedule));
+  TW_TRY(const schedules::Program program, parsed.program(schedules::limits_of(s.target)));
+  return text_of(program, flags);
+}
+
+/// With the loops, and the view that is asked for.
+Status show_json(const ShowFlags& flags, const Surroundings& here, const Selection& s,
+                 const std::string& schedule) {
+  nlohmann::json json;
+  if (s.record) json = as_json(*s.record, true);
+  json["workload"] = s.workload.key();
+  json["target"] = s.target.to_string();
+  json["known"] = s.record.has_value();
+  json["schedule_from"] = schedule_source(s);
+  json["schedule"] = schedule;
+  TW_TRY(json["program"], shown({}, here, s, schedule));
+  const std::string view = view_of(flags);
+  if (!view.empty()) {
+    TW_TRY(json[view], shown(flags, here, s, schedule));
+  }
+  return print_json("show", json);
+}
+
 Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
-  if (flags.json) {
-    TW_RETURN_IF_ERROR(show_json(s));
+  TW_TRY(const std::string schedule, schedule_of(s));
+  if (flags.format == "json") {
+    TW_RETURN_IF_ERROR(show_json(flags, here, s, schedule));
     return 0;
   }
-  if (flags.assembly) {
-    TW_TRY(const std::string text, instructions(flags, here, s));
+  if (!view_of(flags).empty()) {
+    TW_TRY(const std::string text, shown(flags, here, s, schedule));
+    note("the schedule is " + show_source(s));
     TW_RETURN_IF_ERROR(print(with_newline(text)));
     return 0;
   }
-  const std::string text = schedule_of(s);
-  if (flags.program || flags.c || flags.cuda || flags.opencl) {
-    TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-    TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
-    TW_TRY(const std::string shown, text_of(program, flags));
-    TW_RETURN_IF_ERROR(print(with_newline(shown)));
-    return 0;
-  }
-  TW_RETURN_IF_ERROR(print((flags.schedule ? "" : facts(s) + "\n") + with_newline(text)));
+  if (flags.schedule) note("the schedule is " + show_source(s));
+  TW_RETURN_IF_ERROR(print((flags.schedule ? "" : facts(s) + "\n") + with_newline(schedule)));
   return 0;
 }
 
@@ -110,16 +135,14 @@ Verb show_verb() {
       {"schedule",
        Switch{&f->schedule},
        "only the schedule",
-       {"program", "c", "cuda", "opencl", "asm", "json"}},
-      {"program",
-       Switch{&f->program},
-       "the loops that it means",
-       {"c", "cuda", "opencl", "asm", "json"}},
-      {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm", "json"}},
-      {"cuda", Switch{&f->cuda}, "the same as CUDA C++", {"opencl", "asm", "json"}},
-      {"opencl", Switch{&f->opencl}, "the same as OpenCL C", {"asm", "json"}},
-      {"asm", Switch{&f->assembly}, "compile it and show the instructions", {"json"}},
-      {"json", Switch{&f->json}, "the record, schedule and loops as JSON"},
+       {"program", "c", "cuda", "opencl", "asm"}},
+      {"program", Switch{&f->program}, "the loops that it means", {"c", "cuda", "opencl", "asm"}},
+      {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm"}},
+      {"cuda", Switch{&f->cuda}, "the same as CUDA C++", {"opencl", "asm"}},
+      {"opencl", Switch{&f->opencl}, "the same as OpenCL C", {"asm"}},
+      {"asm", Switch{&f->assembly}, "compile it and show the instructions", {"format"}},
+      {"format", Choice{&f->format, {"table", "json"}},
+       "json: the record, the schedule and its loops"},
   };
   return {.name = "show",
           .summary = "a record, its schedule, loops, C, GPU text or instructions",

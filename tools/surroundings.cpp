@@ -54,9 +54,9 @@ std::string host_hash() {
   return short_hash(name);
 }
 
-int terminal_columns() {
+int terminal_columns(int descriptor) {
   winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;
 }
 
@@ -112,7 +112,8 @@ Surroundings look_around(const char* argv0) {
   here.errors_are_terminal =
       isatty(STDERR_FILENO) == 1 && variable("TERM") != "dumb" && variable("CI").empty();
   here.color = here.output_is_terminal && variable("NO_COLOR").empty();
-  here.columns = terminal_columns();
+  here.columns = terminal_columns(STDERR_FILENO);
+  if (here.output_is_terminal) here.output_columns = terminal_columns(STDOUT_FILENO);
   return here;
 }
 

@@ -30,8 +30,9 @@ struct Surroundings {
   std::function<int64_t()> now_ms;
   bool output_is_terminal = false;
   bool errors_are_terminal = false;
-  bool color = false;  ///< a terminal, and NO_COLOR is not set
-  int columns = 80;
+  bool color = false;      ///< a terminal, and NO_COLOR is not set
+  int columns = 80;        ///< of the terminal that errors go to
+  int output_columns = 0;  ///< of the terminal that output goes to; 0: it is none
 };
 
 /// `argv0` as main() got it.

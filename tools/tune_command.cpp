@@ -2,13 +2,11 @@
 // tilewright tune: searches for fast kernels and stores every trial.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "tools/interrupts.h"
@@ -95,25 +93,17 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
           ? jobs.front().workload.key()
           : fmt::format("{} of {}", show_count(static_cast<int64_t>(jobs.size()), "workload"),
                         flags.suite),
-      flags.target.target, show_count(flags.target.threads, "thread"));
+      flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
   if (flags.effort == "none") return "looking up " + what;
   return fmt::format("tuning {}, {} s, seed {}", what, format_double(flags.budget_s), flags.seed);
-}
-
-/// Before a search that would end in nothing.
-Status check_folder_of(const std::string& output) {
-  const auto folder = std::filesystem::absolute(output).parent_path();
-  if (::access(folder.c_str(), W_OK) == 0) return {};
-  return fail(ErrorCode::Environment, fmt::format("[tune] {} cannot be written: {}: {}", output,
-                                                  folder.string(), std::strerror(errno)));
 }
 
 Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
                                                        const Surroundings& here,
                                                        const std::vector<Job>& jobs,
-                                                       const Target& target, db::Store& store,
+                                                       const ChosenTarget& target, db::Store& store,
                                                        const std::atomic<int>& interrupts) {
-  tuner::Environment environment = tuning_environment(flags.place, here);
+  tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
   std::vector<tuner::Goal> goals;
@@ -123,7 +113,7 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
   start.goals = goals.size();
   start.budget_s = options.budget_s;
   display.update(start);
-  return tuner::tune_all(goals, target, options, store, environment,
+  return tuner::tune_all(goals, target.target, options, store, environment,
                          [&](const tuner::Progress& p) { display.update(p); });
 }
 
@@ -133,41 +123,77 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
                           WithoutResult& others) {
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    Result<Outcome> outcome = [&]() -> Result<Outcome> {
-      TW_TRY(tuner::Tuned tuned, std::move(results[i]));
-      TW_TRY(const std::string path, keep_artifact(flags, here, tuned.artifact));
-      return Outcome{&jobs[i], std::move(tuned), path};
-    }();
-    if (outcome)
-      outcomes.push_back(std::move(*outcome));
+    if (!results[i]) {
+      others.failed.push_back({jobs[i].name, jobs[i].workload.key(), results[i].error()});
+      continue;
+    }
+    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}};
+    const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
+    if (path)
+      outcome.artifact = *path;
     else
-      others.failed.push_back({jobs[i].name, jobs[i].workload.key(), outcome.error()});
+      outcome.unkept = path.error();
+    outcomes.push_back(std::move(outcome));
   }
   return outcomes;
 }
 
-/// One workload of a suite that cannot be tuned leaves the others alone.
+/// What is wrong, in the words that it has for every workload.
+std::string reason_of(const WithoutResult::Failed& failed) {
+  std::string reason = failed.error.message;
+  const std::string key = "'" + failed.workload + "'";
+  if (const size_t at = reason.find(key); at != std::string::npos)
+    reason.replace(at, key.size(), "the workload");
+  return reason;
+}
+
+/// One workload of a suite that cannot be tuned leaves the others alone. Those that fail for the
+/// same reason share a line.
 void note_failures(const WithoutResult& others) {
   std::vector<std::string> interrupted;
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   for (const auto& failed : others.failed) {
-    if (failed.error.code == ErrorCode::Interrupted)
+    if (failed.error.code == ErrorCode::Interrupted) {
       interrupted.push_back(failed.name);
+      continue;
+    }
+    const std::string reason = reason_of(failed);
+    const auto same = std::find_if(by_reason.begin(), by_reason.end(),
+                                   [&](const auto& group) { return group.first == reason; });
+    if (same == by_reason.end())
+      by_reason.push_back({reason, {failed.name}});
     else
-      note(failed.name + ": " + failed.error.message);
+      same->second.push_back(failed.name);
   }
+  for (const auto& [reason, names] : by_reason)
+    note(fmt::format("{} without a kernel: {}: {}", show_count(std::ssize(names), "workload"),
+                     join(names, ", "), reason));
   if (!interrupted.empty())
     note("interrupted before a kernel was compiled; what was tried is stored: " +
          join(interrupted, ", "));
 }
 
+/// A suite of which some workloads have a kernel has a result: that others found no candidate, most
+/// often for want of time, is said and no failure of the run.
+Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& others) {
+  for (const Outcome& outcome : outcomes)
+    if (outcome.unkept) return tl::unexpected<Error>(*outcome.unkept);
+  for (const auto& failed : others.failed)
+    if (failed.error.code != ErrorCode::NoCandidate) return tl::unexpected<Error>(failed.error);
+  if (outcomes.empty() && !others.failed.empty())
+    return tl::unexpected<Error>(others.failed.front().error);
+  return {};
+}
+
 Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
-                      const std::vector<Job>& jobs, WithoutResult others, const Target& target) {
-  TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target));
+                      const std::vector<Job>& jobs, WithoutResult others,
+                      const ChosenTarget& target) {
+  TW_RETURN_IF_ERROR(flags.output.empty() ? Status() : check_output(flags.output));
+  TW_RETURN_IF_ERROR(check_resume(flags, here, jobs, target.target));
   const bool reads = flags.effort == "none";
   TW_TRY(db::Store store, open_database(flags.place, here,
                                         reads ? db::OpenMode::ReadOnly : db::OpenMode::ReadWrite));
-  TW_RETURN_IF_ERROR(flags.output.empty() ? check_cache(flags.place, here)
-                                          : check_folder_of(flags.output));
+  if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   auto results = tune_watched(flags, here, jobs, target, store, interrupts);
   if (!results && results.error().code == ErrorCode::Interrupted) {
@@ -179,18 +205,20 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
-  const bool failed = !others.failed.empty();
+  const Status verdict = verdict_on(outcomes, others);
   if (interrupts.load() > 0) {
-    if (failed && jobs.size() == 1) note(others.failed[0].error.message);
+    if (!verdict && jobs.size() == 1) note(verdict.error().message);
     return interrupted(here);
   }
-  if (failed) return tl::unexpected<Error>(others.failed.back().error);
+  TW_RETURN_IF_ERROR(verdict);
+  if (!others.failed.empty() && flags.effort != "none")
+    note("to go on with those without a kernel: " + resume_line(here));
   return 0;
 }
 
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
-  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target, here));
+  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
   if (target.target.is_gpu() && flags.target.threads != 1)
     return fail(ErrorCode::Usage,
                 fmt::format("[tune] --threads {}: it is the processor's, and {} is a GPU: leave it "
@@ -229,7 +257,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
                 fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
                             "measured",
                             flags.target.threads, show_count(target.target.cores, "core")));
-  return tune_jobs(flags, here, jobs, std::move(others), target.target);
+  return tune_jobs(flags, here, jobs, std::move(others), target);
 }
 
 std::vector<std::string> search_names() {

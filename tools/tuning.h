@@ -3,6 +3,7 @@
 // What the parts of the verb `tune` share: its flags, the workloads that they mean, and what is
 // printed of the results. Not thread-safe.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ struct Job {
 struct Outcome {
   const Job* job = nullptr;
   tuner::Tuned tuned;
-  std::string artifact;  ///< path
+  std::string artifact;         ///< path; empty: it could not be written
+  std::optional<Error> unkept;  ///< why not
 };
 
 /// The records that a run of `tune` goes on from.

@@ -61,7 +61,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("threads", std::to_string(best.threads));
   row("target", best.target);
   row("session", best.session);
-  row("artifact", shell_quoted(o.artifact));
+  row("artifact", o.unkept ? "not written: " + o.unkept->message : shell_quoted(o.artifact));
   row("record", best.hash);
   row("database", shell_quoted(database_path(flags.place, here)));
   row("replay", replay_line(flags.place, here, best.hash));
@@ -69,16 +69,14 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
 }
 
 Table overview(const std::vector<Outcome>& outcomes) {
-  Table table{
-      {"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record", "workload"}, {}};
+  Table table{{"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record"}, {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
     table.rows.push_back({o.job->name, show_time(best.latency_ns),
                           fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(best)),
                           speed_up(o) > 0 ? fmt::format("{:.1f}", speed_up(o)) : "-",
-                          std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16),
-                          best.workload});
+                          std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16)});
   }
   return table;
 }
@@ -118,6 +116,10 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["model_note"] = o.tuned.progress.model_note;
   json["failures"] = o.tuned.failures;
   json["artifact"] = o.artifact;
+  if (o.unkept) {
+    json["artifact"] = nullptr;
+    json["artifact_error"] = o.unkept->message;
+  }
   json["replay"] = replay_line(flags.place, here, o.tuned.best.hash);
   return json;
 }
@@ -144,7 +146,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                                {"failed", failed},
                                {"results", results}});
   }
-  if (!flags.suite.empty()) return print(as_text(overview(outcomes), here.color));
+  if (!flags.suite.empty()) return print(as_text(overview(outcomes), here));
   std::string text;
   for (const Outcome& o : outcomes)
     text += as_text(details(flags, here, o)) + "\n" + o.tuned.best.schedule;

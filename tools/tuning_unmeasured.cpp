@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
 #include "tuner/experience.h"
-#include "tuner/scoring.h"
 
 namespace tw::tools {
 
@@ -61,12 +61,16 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   nlohmann::json results = nlohmann::json::array();
   Table table{{"name", "space", "known trials", "best known", "workload"}, {}};
+  Table sheet{{"name", "space_size", "known_trials", "best_latency_ns", "workload"}, {}};
   std::string text;
   for (const Job& job : jobs) {
     TW_TRY(const DryRun found, look_at(flags, job, target, store));
     const std::string best = found.best ? show_time(found.best->latency_ns) : "-";
     const std::string size = fmt::format("{:.3g}", found.space_size);
     table.rows.push_back({job.name, size, std::to_string(found.known), best, job.workload.key()});
+    sheet.rows.push_back({job.name, format_double(found.space_size), std::to_string(found.known),
+                          found.best ? format_double(found.best->latency_ns) : "",
+                          job.workload.key()});
     nlohmann::json result = {{"workload", job.workload.key()},
                              {"workload_hash", job.workload.hash()},
                              {"name", job.name},
@@ -91,10 +95,10 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
         "tune",
         {{"dry_run", true}, {"database", database_path(flags.place, here)}, {"results", results}}));
   else if (flags.format == "csv")
-    TW_RETURN_IF_ERROR(print(as_csv(table)));
+    TW_RETURN_IF_ERROR(print(as_csv(sheet)));
   else
     TW_RETURN_IF_ERROR(print(flags.suite.empty() ? text + (text.ends_with('\n') ? "" : "\n")
-                                                 : as_text(table, here.color)));
+                                                 : as_text(table, here)));
   return 0;
 }
 
@@ -111,12 +115,13 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const ChosenTarget& target) {
   const auto threads = static_cast<int>(flags.target.threads);
+  if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
-  tuner::Environment environment = tuning_environment(flags.place, here);
+  tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   nlohmann::json results = nlohmann::json::array();
-  Table table{{"artifact", "schedule from", "workload"}, {}};
+  Table table{{"artifact", "schedule_from", "workload"}, {}};
   for (const Job& job : jobs) {
     if (interrupts.load() > 0) return interrupted_after(table.rows.size(), jobs.size());
     std::optional<db::Record> best;
@@ -127,7 +132,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     if (best) {
       schedule = best->schedule;
     } else {
-      TW_TRY(schedule, tuner::predicted_schedule(job.workload.compute, target.target, threads));
+      TW_TRY(schedule, preferred_schedule(job.workload, target.target, threads));
     }
     auto artifact = tuner::build_schedule(job.workload, schedule, target.target, threads,
                                           target.missing.empty(), environment);
@@ -148,7 +153,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("tune", {{"compile_only", true}, {"results", results}}));
   else
-    TW_RETURN_IF_ERROR(print(flags.format == "csv" ? as_csv(table) : as_text(table, here.color)));
+    TW_RETURN_IF_ERROR(print(flags.format == "csv" ? as_csv(table) : as_text(table, here)));
   return 0;
 }
 

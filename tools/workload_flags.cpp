@@ -103,7 +103,7 @@ Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
 
 std::vector<Flag> flags_of(TargetFlags& flags) {
   return {{"target", Text{&flags.target},
-           "host, cuda, cuda:sm_90a, opencl, x86-64-v4, ..., see `list`"},
+           "host (the default), cuda, cuda:1, cuda:sm_90a, opencl, x86-64-v4, ..., see `list`"},
           {"threads", Whole{&flags.threads, 1, 1024}, "threads that the kernel runs on"}};
 }
 

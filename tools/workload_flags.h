@@ -28,8 +28,10 @@ std::vector<Flag> flags_of(WorkloadFlags& flags);
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
 
 struct TargetFlags {
-  std::string target = "host";
+  std::string target;  ///< empty: none is given
   int64_t threads = 1;
+
+  std::string target_or_host() const { return target.empty() ? "host" : target; }
 };
 std::vector<Flag> flags_of(TargetFlags& flags);
 
@@ -37,6 +39,7 @@ struct ChosenTarget {
   Target target;
   /// What this machine lacks to run its kernels: features, or for GPUs what is wrong.
   std::vector<std::string> missing;
+  int device = 0;  ///< of a GPU: which of the driver's
 };
 /// Caches and cores are this machine's where its kernels can run here. GPUs: gpu_targets.h.
 Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here);

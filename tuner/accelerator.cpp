@@ -52,7 +52,8 @@ class DeviceSubject final : public Subject {
 
 class Accelerator final : public Machine {
  public:
-  Accelerator(Target target, const Clock& clock) : target_(std::move(target)), clock_(clock) {}
+  Accelerator(Target target, int index, const Clock& clock)
+      : target_(std::move(target)), index_(index), clock_(clock) {}
 
   Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
     TW_TRY(const auto device, opened());
@@ -101,13 +102,16 @@ class Accelerator final : public Machine {
 
   Result<std::shared_ptr<Device>> opened() {
     if (!device_) {
-      TW_TRY(device_, target_.architecture == Architecture::Cuda ? runtime::open_cuda_device()
-                                                                 : runtime::open_opencl_device());
+      const runtime::DeviceOptions options{.index = index_};
+      TW_TRY(device_, target_.architecture == Architecture::Cuda
+                          ? runtime::open_cuda_device(options)
+                          : runtime::open_opencl_device(options));
     }
     return device_;
   }
 
   const Target target_;
+  const int index_;
   const Clock& clock_;
   std::shared_ptr<Device> device_;
   DeviceInputs kept_;
@@ -115,8 +119,8 @@ class Accelerator final : public Machine {
 
 }  // namespace
 
-std::unique_ptr<Machine> accelerator(const Target& target, const Clock& clock) {
-  return std::make_unique<Accelerator>(target, clock);
+std::unique_ptr<Machine> accelerator(const Target& target, int index, const Clock& clock) {
+  return std::make_unique<Accelerator>(target, index, clock);
 }
 
 }  // namespace tw::tuner

@@ -52,6 +52,11 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int6
 
 }  // namespace
 
+std::string device_lock_name(Architecture architecture, int index) {
+  const std::string driver = architecture == Architecture::Cuda ? "cuda" : "opencl";
+  return index == 0 ? driver : fmt::format("{}-{}", driver, index);
+}
+
 Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_view device) {
   DeviceLock lock;
   lock.path_ = fmt::format("{}/tilewright-{}", directory, device);

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/target.h"
 #include "tuner/clock.h"
 
 namespace tw::tuner {
@@ -25,6 +26,9 @@ inline constexpr const char* places_of_all = "/tmp";
 
 /// The device is ours until this value goes.
 using DeviceTurn = std::shared_ptr<const int>;
+
+/// What the lock of a driver's device is called: "cuda", "opencl-1".
+std::string device_lock_name(Architecture architecture, int index);
 
 class DeviceLock {
  public:

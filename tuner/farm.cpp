@@ -107,9 +107,11 @@ Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
     // Apart from the artifacts, which only builders may write.
     TW_TRY(farm.driver_scratch_, Scratch::make(temporary_places()));
     runner_program.argv.push_back(target.to_string());
+    runner_program.argv.push_back(std::to_string(environment.device));
     runner_program.argv.push_back(farm.driver_scratch_->path());
-    const bool cuda = target.architecture == Architecture::Cuda;
-    TW_TRY(farm.device_lock_, DeviceLock::open(places_of_all, cuda ? "cuda" : "opencl"));
+    TW_TRY(
+        farm.device_lock_,
+        DeviceLock::open(places_of_all, device_lock_name(target.architecture, environment.device)));
   }
   TW_TRY(Process runner, Process::start(std::move(runner_program), farm.waiting_clock_));
   farm.runner_ = std::move(runner);

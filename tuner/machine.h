@@ -73,7 +73,8 @@ Samples quieter_of_two(const std::function<Samples()>& take, bool whole_process,
 /// Borrows the threads.
 std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock);
 
-/// The first device that the driver of the target lists, opened when it is first needed and kept.
-std::unique_ptr<Machine> accelerator(const Target& target, const Clock& clock);
+/// The device of that index among those that the driver of the target lists, opened when it is
+/// first needed and kept.
+std::unique_ptr<Machine> accelerator(const Target& target, int index, const Clock& clock);
 
 }  // namespace tw::tuner

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/suite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -33,7 +35,10 @@ Result<Suite> Suite::open(const std::vector<Goal>& goals, const Target& target,
   TW_TRY(std::unique_ptr<Shared> shared,
          Shared::start(target, options, store, environment, on_progress));
   Suite suite(std::move(shared));
-  for (const Goal& goal : goals) suite.parts_.push_back({&goal});
+  for (const Goal& goal : goals) {
+    TW_TRY(const auto known, suite.shared_->best_known(goal.workload));
+    suite.parts_.push_back({&goal, known.has_value()});
+  }
   const auto count = static_cast<double>(goals.size());
   suite.shared_->finals_s = count * finals_of_each(options.budget_s / count) +
                             std::min(most_drain_s, 0.05 * options.budget_s);
@@ -42,13 +47,17 @@ Result<Suite> Suite::open(const std::vector<Goal>& goals, const Target& target,
   return suite;
 }
 
+bool Suite::none_began() const {
+  return std::none_of(parts_.begin(), parts_.end(),
+                      [](const Part& part) { return part.session || part.failure; });
+}
+
 /// Whether more of it may be proposed. A goal that has begun gets its first batch, though preparing
 /// took the whole budget.
 bool Suite::is_open(Part& part) {
   if (part.failure || part.ended) return false;
   if (!part.session) {
-    const bool first = &part == &parts_.front();
-    return !shared_->interrupted() && (first || shared_->left_s() > 0);
+    return !shared_->interrupted() && (none_began() || shared_->left_s() > 0);
   }
   part.ended = part.session->ended();
   if (part.ended == Ended::Budget && part.batches == 0) part.ended.reset();
@@ -66,7 +75,8 @@ std::optional<size_t> Suite::choose() {
   for (size_t i = 0; i < parts_.size(); ++i)
     if (is_open(parts_[i])) open.push_back(i);
   const auto fewest = std::min_element(open.begin(), open.end(), [&](size_t a, size_t b) {
-    return parts_[a].batches < parts_[b].batches;
+    return std::pair(parts_[a].batches, parts_[a].is_known) <
+           std::pair(parts_[b].batches, parts_[b].is_known);
   });
   if (fewest == open.end()) return std::nullopt;
   if (parts_[*fewest].batches < first_batches) return *fewest;
@@ -132,10 +142,12 @@ Result<Tuned> Suite::finish(Part& part, double seconds) {
     const auto ended = part.ended ? part.ended : part.session->ended();
     return part.session->finish(ended.value_or(Ended::Budget), seconds);
   }
-  return shared_->interrupted() ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
-                                : fail(ErrorCode::NoCandidate,
-                                       "[tune] the budget ended before its turn: give more than " +
-                                           format_double(shared_->options.budget_s) + " s");
+  return shared_->interrupted()
+             ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
+             : fail(ErrorCode::NoCandidate,
+                    fmt::format("[tune] the budget ended before its turn: give more than "
+                                "{} s (--budget)",
+                                format_double(shared_->options.budget_s)));
 }
 
 bool Suite::never_began(size_t goal) const {

@@ -25,8 +25,8 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
   if (!known)
     return fail(ErrorCode::NoCandidate,
                 fmt::format("[tune] the database has no kernel of '{}' for this "
-                            "target and {} threads: tune without --effort none",
-                            workload.key(), threads));
+                            "target and {} thread{}: tune without --effort none",
+                            workload.key(), threads, threads == 1 ? "" : "s"));
   Tuned tuned;
   TW_TRY(tuned.artifact,
          build_schedule(workload, known->schedule, target, threads, false, environment));

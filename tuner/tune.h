@@ -60,7 +60,8 @@ struct Environment {
   std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
   /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
-  Clock clock;                      ///< monotonic, ns
+  int device = 0;  ///< of a GPU target: which of the driver's, as runtime::DeviceOptions count
+  Clock clock;     ///< monotonic, ns
   std::function<int64_t()> now_ms;  ///< wall clock: provenance only
   std::string host;                 ///< hash of the host's name: provenance only
   std::string session;              ///< names this run in its records

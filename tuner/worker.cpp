@@ -11,6 +11,7 @@
 #include <list>
 #include <optional>
 
+#include "base/text.h"
 #include "codegen/compile.h"
 #include "codegen/gpu_compile.h"
 #include "runtime/artifact.h"
@@ -148,9 +149,9 @@ int64_t bytes_of(const Reference& reference) {
 /// What a runner remembers between jobs.
 class Runner {
  public:
-  /// Measures on the processor, or on a device of the target.
-  explicit Runner(const std::optional<Target>& target)
-      : machine_(target ? accelerator(*target, clock_) : processor(threads_, clock_)) {}
+  /// Measures on the processor, or on the device of that index of the target.
+  Runner(const std::optional<Target>& target, int index)
+      : machine_(target ? accelerator(*target, index, clock_) : processor(threads_, clock_)) {}
 
   std::string answer(const Job& job) {
     if (const auto* j = std::get_if<PrepareJob>(&job)) return encode(prepare(*j));
@@ -307,14 +308,16 @@ int worker_main(const std::vector<std::string>& arguments) {
   const auto started_to = [&](std::string_view role, size_t count) {
     return arguments.size() == count && arguments[0] == role;
   };
-  const bool builds = started_to("build", 2), on_device = started_to("run", 3);
+  const bool builds = started_to("build", 2), on_device = started_to("run", 4);
   if (!builds && !on_device && !started_to("run", 1))
     return complain({ErrorCode::Usage, "[worker] started by `tune`; it is of no use by itself"});
   std::optional<Target> device;
+  int index = 0;
   if (on_device) {
     auto target = parse_target(arguments[1]);
     if (!target) return complain(target.error());
     device = std::move(*target);
+    index = static_cast<int>(parse_int(arguments[2]).value_or(0));
   }
   if (const Status entered = enter_worker(); !entered) return complain(entered.error());
   if (const Status handlers = report_faults(); !handlers) return complain(handlers.error());
@@ -323,7 +326,7 @@ int worker_main(const std::vector<std::string>& arguments) {
     limits.may_start_programs = true;
     limits.scratch_dir = arguments[1];
   }
-  if (device) limits = driver_limits(*device, arguments[2]);
+  if (device) limits = driver_limits(*device, arguments[3]);
   if (const auto restricted = restrict_self(limits); !restricted)
     return complain(restricted.error());
   if (builds)
@@ -335,7 +338,7 @@ int worker_main(const std::vector<std::string>& arguments) {
       reply.seconds = static_cast<double>(clock() - started_ns) * 1e-9;
       return encode(reply);
     });
-  Runner runner(device);
+  Runner runner(device, index);
   return serve([&](const Job& job) { return runner.answer(job); });
 }
 

@@ -67,10 +67,10 @@ TEST(Hostile, Fault27_HugeValuesAreSkippedInBoundedMemory) {
 TEST(Hostile, Fault27_ManyImpossibleRecordsDoNotFillTheDisk) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
-  std::string lines;
+  std::string lines = to_json(sample_record(0)) + '\n';
   for (int i = 0; i < 12'000; ++i) lines += fmt::format("nonsense {}\n", i);
   std::istringstream in(lines);
-  EXPECT_EQ(store.import_jsonl(in).value().quarantined, 12'000);
+  EXPECT_EQ(store.import_jsonl(in, "lines").value().quarantined, 12'000);
   EXPECT_EQ(store.info().value().quarantined, 10'000);
 }
 

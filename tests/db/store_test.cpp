@@ -18,7 +18,8 @@ TEST(Store, RoundTripsEveryField) {
   odd.seed = -1;
   odd.noise = -0.0;
   const std::vector<Record> records = {sample_record(0), seal(odd)};
-  Store store = open_store(folder / "new/deep/team.db");
+  Store store =
+      open_store(folder / "new/deep/team.db", OpenMode::ReadWrite, {.create_directories = true});
   const auto summary = store.append(records);
   ASSERT_TRUE(summary) << error_of(summary);
   EXPECT_EQ(*summary, (AppendSummary{2, 0, 0}));
@@ -41,6 +42,25 @@ TEST(Store, AMissingFileIsAnErrorForReaders) {
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code, ErrorCode::Database);
   EXPECT_FALSE(std::filesystem::exists(folder / "absent.db"));
+}
+
+TEST(Store, AMissingDirectoryIsAnErrorUnlessItIsAskedFor) {
+  const Folder folder;
+  const auto store = Store::open(folder / "absent/a.db", OpenMode::ReadWrite);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, ErrorCode::Database);
+  EXPECT_NE(store.error().message.find(folder / "absent"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / "absent"));
+}
+
+TEST(Store, WhatIsToBeUpdatedMustExist) {
+  const Folder folder;
+  const auto missing = Store::open(folder / "absent.db", OpenMode::Update);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message.find("absent.db does not exist"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  make_database(folder / "a.db", {});
+  EXPECT_TRUE(open_store(folder / "a.db", OpenMode::Update).append(sample_records(0, 1)));
 }
 
 TEST(Store, AReaderCannotAppend) {

@@ -30,9 +30,60 @@ TEST(Transfer, BadLinesCostOnlyThemselves) {
   lines += to_json(sample_record(3));  // the last line may lack its end
   std::istringstream in(lines);
   Store store = open_store(folder / "a.db");
-  EXPECT_EQ(store.import_jsonl(in).value(), (AppendSummary{2, 0, 4}));
+  EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{2, 0, 4}));
   EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0), sample_record(3)}));
   EXPECT_EQ(store.info().value().quarantined, 4);
+}
+
+TEST(Transfer, AFileWithoutRecordsIsRefusedWhole) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const auto refusal = [&](const std::string& bytes) {
+    write_bytes(folder / "given", bytes);
+    const auto imported = store.import_jsonl(folder / "given");
+    EXPECT_EQ(imported.error().code, ErrorCode::Invalid);
+    EXPECT_EQ(store.info().value().quarantined, 0);
+    return error_of(imported);
+  };
+  EXPECT_NE(refusal("not\na\nrecord\n").find("holds no records"), std::string::npos);
+  EXPECT_NE(refusal(std::string(200, '\n') + "{}").find("holds no records"), std::string::npos);
+  std::string late;
+  for (int i = 0; i < 1000; ++i) late += "nonsense\n";
+  EXPECT_NE(refusal(late + to_json(sample_record(0))).find("holds no records"), std::string::npos);
+  make_database(folder / "b.db", sample_records(0, 3));
+  EXPECT_NE(refusal(read_bytes(folder / "b.db")).find("db merge"), std::string::npos);
+  std::istringstream in(read_bytes(folder / "b.db"));
+  EXPECT_NE(error_of(store.import_jsonl(in, "standard input")).find("db merge"), std::string::npos);
+  EXPECT_EQ(store.import_jsonl(folder.path().string()).error().code, ErrorCode::Database);
+  write_bytes(folder / "empty", "");
+  EXPECT_EQ(store.import_jsonl(folder / "empty").value(), AppendSummary{});
+}
+
+TEST(Transfer, TheQuarantineIsListedAndDropped) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  std::istringstream in("first\n" + to_json(sample_record(0)) + "\n{\"record\": 2}\n");
+  ASSERT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 2}));
+  EXPECT_EQ(store.verify().value().quarantined, 2);
+  EXPECT_TRUE(store.verify().value().ok());
+  const auto lines = store.quarantined(0).value();
+  ASSERT_EQ(lines.size(), 2u);
+  for (const Quarantined& line : lines) {
+    EXPECT_TRUE(line.line == "first" || line.line == "{\"record\": 2}") << line.line;
+    EXPECT_FALSE(line.reason.empty());
+  }
+  EXPECT_EQ(store.quarantined(1).value().size(), 1u);
+  EXPECT_EQ(store.drop_quarantined().value(), 2);
+  EXPECT_TRUE(store.quarantined(0).value().empty());
+  EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0)}));
+}
+
+TEST(Transfer, WhatIsBeyondRecoveryDoesNotAdviseIt) {
+  const Folder folder;
+  write_bytes(folder / "noise.db", std::string(9999, 'x'));
+  const std::string message = error_of(recover(folder / "noise.db", folder / "new.db"));
+  EXPECT_NE(message.find("nothing can be saved"), std::string::npos);
+  EXPECT_EQ(message.find("db recover"), std::string::npos);
 }
 
 TEST(Transfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
@@ -46,7 +97,7 @@ TEST(Transfer, Fault28_PoisonedImportsAreQuarantinedAndNeverBest) {
   }
   std::istringstream in(lines);
   Store store = open_store(folder / "a.db");
-  EXPECT_EQ(store.import_jsonl(in).value(), (AppendSummary{1, 0, 4}));
+  EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{1, 0, 4}));
   EXPECT_EQ(store.best(key_of(honest)).value(), honest);
 }
 

@@ -52,6 +52,13 @@ class Devices(program.ProgramTest):
             self.assertIn(", opencl, ", findings["opencl:0"]["text"])
         if findings["nvrtc"]["present"]:
             self.assertRegex(findings["nvrtc"]["text"], r"CUDA 1\d\.\d, .*libnvrtc.*, compiles for .*sm_80")
+            _, targets = findings["nvrtc"]["text"].split(", compiles for ")
+            for target in targets.split(", "):
+                self.json("tune", *program.SMALL, "--target", target, "--dry-run", "--format", "json")
+            named = self.json("tune", *program.SMALL, "--target", "cuda:0", "--dry-run", "--format", "json")
+            self.assertEqual(named["results"][0]["target"], "cuda:sm_90a")
+        for verb in ("tune", "run", "show"):
+            self.fail_with(2, verb, *program.SMALL, "--target", "cuda:1", saying=["no device 1"])
 
     def test_doctor_without_devices_is_no_failure(self):
         self.without_a_driver()
@@ -69,6 +76,7 @@ class Devices(program.ProgramTest):
         self.assertGreaterEqual(document["checked_elements"], 2)
         self.assertLess(document["largest_error"], 1e-4)
         self.assertGreater(document["latency_ns"], 0)
+        self.fail_with(2, "show", *program.SMALL, "--target", "opencl", "--asm", saying=["--asm", "--opencl"])
         text = self.succeed("run", "--expr", "scale.tw", "--target", "opencl").out
         for word in ("workload", "checked", "latency", "GFLOP/s", "multiprocessors"):
             self.assertIn(word, text)
@@ -84,6 +92,12 @@ class Devices(program.ProgramTest):
         self.assertIn(run["record"], [record["record"] for record in known])
         again = self.json("run", run["record"][:16], "--db", self.db, "--format", "json")
         self.assertEqual([again["target"], again["record"]], ["opencl", run["record"]])
+        named = self.json("run", run["record"][:16], "--db", self.db, "--target", "opencl:0", "--format", "json")
+        self.assertEqual(named["record"], run["record"])
+        self.fail_with(2, "run", run["record"][:16], "--db", self.db, "--target", "host",
+                       saying=["--target host contradicts the record", "opencl"])
+        self.fail_with(2, "run", run["record"][:16], "--db", self.db, "--target", "opencl:63",
+                       saying=["no device 63"])
 
     def test_fault31_an_interrupt_ends_the_wait_for_a_device(self):
         self.on_opencl("run", "--expr", "scale.tw", "--target", "opencl")

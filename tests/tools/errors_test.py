@@ -60,6 +60,19 @@ TABLE = [
     ("threads_of_a_gpu", 2, [*CONV, "--target", "cuda:sm_90a", "--threads", "2", "--compile-only"],
      ["--threads 2", "cuda:sm_90a is a GPU"]),
     ("Fault50_cuda_without_a_gpu", 7, [*CONV, "--target", "cuda"], ["cuda", "--compile-only"]),
+    ("Fault50_run_without_a_gpu", 7, ["run", "--op", "conv2d", "--target", "cuda"],
+     ["`tilewright tune --compile-only`"]),
+    ("target_device", 2, [*CONV, "--target", "opencl:x"], ["'opencl:x'", "opencl:1", "doctor"]),
+    ("instructions_of_a_gpu", 2, ["show", "--op", "dense", "--target", "cuda:sm_90a", "--asm"],
+     ["--asm", "--cuda"]),
+    ("output_is_a_directory", 2, [*CONV, "--output", "."], ["is a directory", "kernel.twart"]),
+    ("output_in_no_directory", 7, [*CONV, "--output", "absent/x.twart"], ["no directory", "absent"]),
+    ("compiled_into_a_directory", 2, [*CONV, "--compile-only", "--output", "."], ["is a directory"]),
+    ("database_in_no_directory", 4, [*CONV, "--db", "absent/x.db"], ["no directory", "absent"]),
+    ("upgrade_of_nothing", 4, ["db", "upgrade", "typo.db"], ["typo.db does not exist"]),
+    ("merge_of_nothing", 4, ["db", "merge", "typo.db", "--db", "new.db"], ["typo.db does not exist"]),
+    ("import_of_nothing", 4, ["db", "import", "typo.jsonl"], ["typo.jsonl cannot be read"]),
+    ("quarantine_of_nothing", 4, ["db", "quarantine", "typo.db", "--drop"], ["typo.db does not exist"]),
     ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, normal, full", "did you mean 'full'"]),
     ("empty_path", 2, [*CONV, "--db", ""], ["--db", "empty path"]),
     ("expression_file", 5, ["tune", "--expr", "absent.tw"], ["absent.tw"]),
@@ -100,7 +113,11 @@ class Errors(program.ProgramTest):
             path.write_bytes(content)
             for verb in (["tune", *program.SMALL], ["run", *program.SMALL], ["db", "info"]):
                 self.fail_with(4, *verb, "--db", str(path), saying=[name, "backup", "db recover"])
-            self.fail_with(4, "db", "verify", str(path), saying=[name, "backup"])
+            done = self.fail_with(4, "db", "verify", str(path), saying=[name, "backup", "db recover"])
+            self.assertNotIn("db verify", done.err)
+            done = self.fail_with(4, "db", "recover", str(path), str(self.home / "new.db"), saying=[name, "backup"])
+            self.assertNotIn("db recover", done.err)
+            self.assertFalse((self.home / "new.db").exists())
             self.assertEqual(path.read_bytes(), content)
 
     def test_errors_of_an_expression_name_its_file(self):

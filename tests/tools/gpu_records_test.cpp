@@ -144,6 +144,31 @@ TEST_F(GpuRecords, AreExplainedToPeople) {
     EXPECT_THAT(text, HasSubstr(words));
 }
 
+TEST_F(GpuRecords, AFasterOneThatIsNotTheBestIsExplained) {
+  auto store = value(db::Store::open(home_ + "/test.db", db::OpenMode::Update));
+  const auto add = [&](const std::string& session, int64_t trial, size_t schedule,
+                       double latency_ns, double peak_gflops) {
+    db::Record record = record_of(records_[schedule].schedule, latency_ns);
+    record.session = session;
+    record.trial = trial;
+    record.peak_gflops = peak_gflops;
+    const db::Record sealed = db::seal(std::move(record));
+    EXPECT_EQ(value(store.append({&sealed, 1})).inserted, 1);
+    return sealed.hash.substr(0, 16);
+  };
+  // The winner of finals is measured once more.
+  add("s", 1, 1, 18'500, 60'000);
+  const std::string winner = add("s", 9, 1, 18'400, 60'000);
+  add("s", 2, 0, 18'000, 60'000);
+  EXPECT_THAT(run("explain " + winner).out, HasSubstr("the finals of the run, interleaved"));
+  const json document = run_json("explain " + winner);
+  EXPECT_THAT(document.at("best_other").at("why_not_best"), HasSubstr("finals"));
+  const std::string slow_moment = add("t", 1, 1, 17'500, 50'000);
+  add("u", 1, 0, 17'000, 60'000);
+  EXPECT_THAT(run("explain " + slow_moment).out, HasSubstr("the machine was faster then"));
+  EXPECT_EQ(run_json("explain " + best_hash()).at("best_other").at("why_not_best"), "");
+}
+
 TEST_F(GpuRecords, AreCompiledWithoutAGpu) {
   if (!has_nvrtc()) GTEST_SKIP() << "[SKIP] no NVRTC";
   const json compiled = run_json("compile " + best_hash());

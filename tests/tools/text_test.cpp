@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How values look on the command line and in results.
 
+#include "base/text.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "tools/completion.h"
 #include "tools/progress.h"
@@ -37,6 +41,34 @@ TEST(Quote, SafeWordsStayThemselves) {
 TEST(Table, PadsByCharactersAndPutsNumbersToTheRight) {
   const Table table{{"name", "time"}, {{"a", "1.5 µs"}, {"long", "12.5 µs"}}};
   EXPECT_EQ(as_text(table), "name     time\na      1.5 µs\nlong  12.5 µs\n");
+}
+
+/// The most characters of a line.
+size_t widest_line(const std::string& text) {
+  size_t widest = 0;
+  for (const std::string& line : split(text, '\n')) widest = std::max(widest, width(line));
+  return widest;
+}
+
+TEST(Table, ARowThatDoesNotFitGoesOnBelow) {
+  const Table table{{"record", "status", "latency", "workload"},
+                    {{"0123456789abcdef", "ok", "12.5 µs", "dense m=64 n=64 k=64 f32 fast"},
+                     {"fedcba9876543210", "hopeless", "2.5 µs", "short"}}};
+  EXPECT_EQ(as_text(table, false, 64),
+            "record            status    latency  workload\n"
+            "0123456789abcdef  ok        12.5 µs  dense m=64 n=64 k=64 f32\n"
+            "                                     fast\n"
+            "fedcba9876543210  hopeless   2.5 µs  short\n");
+  EXPECT_EQ(as_text(table, false, 40),
+            "record            status    latency\n"
+            "    workload\n"
+            "0123456789abcdef  ok        12.5 µs\n"
+            "    dense m=64 n=64 k=64 f32 fast\n"
+            "fedcba9876543210  hopeless   2.5 µs\n"
+            "    short\n");
+  for (int columns = 38; columns < 90; ++columns)
+    EXPECT_LE(widest_line(as_text(table, false, columns)), static_cast<size_t>(columns));
+  EXPECT_EQ(as_text(table, false, 90), as_text(table));
 }
 
 TEST(Table, FactsAreNotAlignedAsNumbers) {
@@ -89,6 +121,32 @@ TEST(Progress, TheBestAgainstPeakAndUntuned) {
   EXPECT_EQ(progress_text(p),
             "best 1.00 ms, 100.0 GFLOP/s, 80 % of peak, 38.0x untuned | 12 s left | "
             "48 trials (45 ok, 3 hopeless), 12 known | model draft");
+}
+
+TEST(Progress, ANarrowTerminalKeepsTheBestAndTheTime) {
+  tuner::Progress p;
+  p.budget_s = 7200;
+  p.elapsed_s = 48;
+  p.name = "resnet_layer_12";
+  p.goals = 23;
+  p.finished = 4;
+  p.trials = {{"ok", 4500}, {"hopeless", 300}, {"compile_error", 12}};
+  p.known_trials = 12'000;
+  p.best_ns = 235.1e3;
+  p.untuned_ns = 9e6;
+  p.flops = 23e6;
+  p.peak_gflops = 125;
+  p.next_gain = 0.0042;
+  p.model = "learned, rank correlation 0.81";
+  const std::string whole = progress_text(p);
+  EXPECT_NE(whole.find("model learned"), std::string::npos);
+  for (int columns = 79; columns < 250; ++columns) {
+    const std::string text = progress_text(p, columns);
+    EXPECT_LE(width(text), static_cast<size_t>(columns)) << text;
+    for (const char* part : {"resnet_layer_12 (4/23 done)", "best 235.1 µs", "7152 s left"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  EXPECT_EQ(progress_text(p, static_cast<int>(width(whole))), whole);
 }
 
 TEST(Progress, WhatTheNextMinuteIsWorth) {

@@ -64,6 +64,10 @@ class Tuning(program.ProgramTest):
         self.assertIn("best other:", self.succeed("explain", short, "--db", self.db).out)
         replayed = self.json("replay", short, "--db", self.db, "--format", "json")
         self.assertGreater(replayed["ratio"], 0)
+        sheet = list(csv.DictReader(io.StringIO(
+            self.succeed("replay", short, "--db", self.db, "--format", "csv").out)))
+        self.assertEqual(float(sheet[0]["latency_ns"]), result["latency_ns"])
+        self.assertGreater(float(sheet[1]["latency_ns"]), 0)
         self.assertEqual(self.json("db", "info", "--db", self.db, "--format", "json")["records"],
                          len(records))
 
@@ -86,7 +90,7 @@ class Tuning(program.ProgramTest):
         path = self.home / "infinite.tw"
         path.write_text("input a: f32[5, 0]\nout: f32[i=5] = max(k=0) a[i, k]\n")
         ran = self.json("run", "--expr", str(path), "--db", self.db, "--format", "json")
-        self.assertGreater(ran["checked_elements"], 0)
+        self.assertEqual(ran["checked_elements"], 5)  # there are no more
         self.assertEqual(ran["largest_error"], 0)
 
     def test_the_printed_line_replays(self):
@@ -118,6 +122,68 @@ class Tuning(program.ProgramTest):
         self.assertFalse(pathlib.Path(self.db).exists())
         here = self.json("tune", *program.SMALL, "--db", self.db, "--compile-only", "--format", "json")
         self.assertTrue(here["results"][0]["verified"])
+
+    def test_a_result_that_cannot_be_written_is_printed(self):
+        folder = self.home / "out"
+        folder.mkdir()
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s",
+                             "--output", str(folder / "kernel.twart"), "--format", "json")
+        self.assertIn("tuning ", process.stderr.readline())  # from here on the path has been checked
+        folder.rmdir()
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 7, err)
+        result = json.loads(out)["results"][0]
+        self.assertIsNone(result["artifact"])
+        self.assertIn("kernel.twart", result["artifact_error"])
+        self.assertGreater(result["latency_ns"], 0)
+
+    def test_a_suite_with_little_time(self):
+        arguments = ["tune", "--suite", "gemm", "--db", self.db, "--budget", "1s"]
+        done = self.succeed(*arguments, "--format", "json")
+        document = json.loads(done.out)
+        self.assertGreater(len(document["results"]), 0)
+        self.assertGreater(len(document["failed"]), 0)
+        self.assertEqual({failed["exit_code"] for failed in document["failed"]}, {6})
+        line, = [line for line in done.err.splitlines() if "ended before its turn" in line]
+        for failed in document["failed"]:
+            self.assertIn(failed["name"], line)
+        self.assertIn("to go on with those without a kernel: ", done.err)
+        # What is known answers where there is no time at all.
+        known = self.run_program(*arguments, "--effort", "none", "--format", "json")
+        self.assertEqual(known.returncode, 0, known.err)
+        self.assertEqual([r["name"] for r in json.loads(known.out)["results"]],
+                         [r["name"] for r in document["results"]])
+        self.assertEqual(known.err.count("has no kernel of the workload"), 1)
+
+    def test_a_suite_of_which_nothing_is_known(self):
+        self.tune()
+        self.assertEqual(self.run_program("tune", "--suite", "gemm", "--db", self.db, "--effort", "none").returncode, 6)
+
+    def test_imports_that_are_none(self):
+        self.tune()
+        before = pathlib.Path(self.db).read_bytes()
+        fresh = str(self.home / "fresh.db")
+        self.fail_with(5, "db", "import", self.db, "--db", fresh, saying=["is a database", "db merge"])
+        self.assertFalse(pathlib.Path(fresh).exists())
+        (self.home / "notes.txt").write_text("not\na\nrecord\n")
+        self.fail_with(5, "db", "import", "notes.txt", "--db", self.db, saying=["holds no records"])
+        self.assertEqual(pathlib.Path(self.db).read_bytes(), before)
+        lines = self.home / "all.jsonl"
+        self.succeed("db", "export", str(lines), "--db", self.db)
+        self.fail_with(2, "db", "merge", str(lines), "--db", self.db, saying=["db import"])
+        lines.write_text(lines.read_text() + "nonsense\n")
+        done = self.succeed("db", "import", str(lines), "--db", fresh)
+        self.assertIn("db quarantine", done.err)
+        self.assertIn("1 quarantined", done.out)
+        verified = self.succeed("db", "verify", fresh).out
+        self.assertIn("all is well", verified)
+        self.assertIn("1 line in quarantine", verified)
+        self.assertIn("db quarantine", self.succeed("db", "info", fresh).out)
+        listed = self.json("db", "quarantine", fresh, "--format", "json")
+        self.assertEqual([line["line"] for line in listed["lines"]], ["nonsense"])
+        self.assertIn("nonsense", self.succeed("db", "quarantine", fresh).out)
+        self.assertEqual(self.json("db", "quarantine", fresh, "--drop", "--format", "json")["dropped"], 1)
+        self.assertEqual(self.json("db", "quarantine", fresh, "--format", "json")["quarantined"], 0)
 
     def test_databases_of_two_tuners_become_one(self):
         first = len(self.tune() and self.records())

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs that measure nothing."""
 
+import csv
+import fcntl
+import io
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
+import struct
 import subprocess
+import termios
 
 import program
 
@@ -78,9 +84,34 @@ class Verbs(program.ProgramTest):
         self.assertIn("tw1\n", self.succeed("show", *program.SMALL).out)
         self.assertTrue(self.succeed("show", *program.SMALL, "--schedule").out.startswith("tw1\n"))
         self.assertTrue(self.succeed("show", *program.SMALL, "--program").out.startswith("kernel("))
-        document = self.json("show", *program.SMALL, "--json")
+        document = self.json("show", *program.SMALL, "--format", "json")
         self.assertFalse(document["known"])
+        self.assertEqual(document["schedule_from"], "cost model")
         self.assertIn("phase 0", document["program"])
+        self.assertNotIn("c", document)
+        document = self.json("show", *program.SMALL, "--c", "--format", "json")
+        self.assertEqual(document["c"], self.succeed("show", *program.SMALL, "--c").out)
+
+    def test_what_is_shown_is_what_compile_only_compiles(self):
+        shape = ["--op", "dense", "--shape", "m=512,n=512,k=512"]
+        for target in ("host", "cuda:sm_90a"):
+            done = self.run_program("tune", *shape, "--target", target, "--compile-only", "--db", self.db,
+                                    "--format", "json")
+            if done.returncode == 7 and "nvrtc" in done.err.lower():
+                self.skipTest("[SKIP] no NVRTC")
+            self.assertEqual(done.returncode, 0, done.err)
+            compiled = json.loads(done.out)["results"][0]
+            dry = self.json("tune", *shape, "--target", target, "--dry-run", "--format", "json")["results"][0]
+            self.assertNotEqual(compiled["schedule"], dry["default_schedule"])
+            shown = self.json("show", *shape, "--target", target, "--db", self.db, "--format", "json")
+            self.assertEqual(shown["schedule"], compiled["schedule"])
+            self.assertEqual(shown["schedule_from"], compiled["schedule_from"])
+            explained = self.json("explain", *shape, "--target", target, "--db", self.db, "--format", "json")
+            self.assertEqual(explained["schedule_from"], "cost model")
+            view = "--c" if target == "host" else "--cuda"
+            done = self.succeed("show", *shape, "--target", target, view, "--db", self.db)
+            self.assertIn("the cost model's choice", done.err)
+            self.assertIn("the cost model's choice", self.succeed("explain", *shape, "--target", target).out)
 
     def test_c_of_a_schedule_compiles(self):
         source = self.home / "kernel.c"
@@ -122,6 +153,47 @@ class Verbs(program.ProgramTest):
     def test_worker_is_of_no_use_by_itself(self):
         done = self.run_program("worker")
         self.assertEqual(done.returncode, 2)
+
+    def on_a_terminal(self, columns, *arguments):
+        """What the program writes to a terminal of that width."""
+        outer, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([program.PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=inner,
+                                   stderr=subprocess.DEVNULL, cwd=self.home,
+                                   env={**self.environment, "NO_COLOR": "1"})
+        os.close(inner)
+        written = b""
+        while True:
+            try:
+                piece = os.read(outer, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            written += piece
+        os.close(outer)
+        self.assertEqual(process.wait(), 0)
+        return written.decode().replace("\r\n", "\n")
+
+    def test_tables_fit_the_terminal(self):
+        dry_run = ["tune", "--suite", "resnet50_conv", "--dry-run"]
+        for columns in (80, 60):
+            text = self.on_a_terminal(columns, *dry_run)
+            self.assertLessEqual(max(map(len, text.splitlines())), columns)
+        whole = self.succeed(*dry_run).out
+        self.assertEqual(text.split(), whole.split())
+        self.assertEqual(len(whole.splitlines()), 24)  # a row a line for other programs
+
+    def test_csv_holds_numbers(self):
+        (self.home / "scale.tw").write_text("input a: f32[64]\nb: f32[i=64] = a[i] * 2.0\n")
+        for arguments, numbers in (
+                (["explain", "--expr", "scale.tw"], ["draft_ns", "share"]),
+                (["tune", "--suite", "gemm", "--dry-run"], ["space_size", "known_trials"])):
+            rows = list(csv.DictReader(io.StringIO(self.succeed(*arguments, "--format", "csv").out)))
+            self.assertGreater(len(rows), 0)
+            for row in rows:
+                for name in numbers:
+                    float(row[name])
 
     def test_colours_only_on_terminals(self):
         self.assertNotIn("\x1b", self.succeed("tune", "--suite", "gemm", "--dry-run").out)

@@ -157,6 +157,19 @@ TEST_F(SuiteRun, AGoalWhoseTurnDidNotComeHasWhatIsKnown) {
   EXPECT_EQ(total(results[2]->progress), 0);
 }
 
+TEST_F(SuiteRun, GoalsWithoutAKernelComeFirst) {
+  const std::vector<Goal> all = std::exchange(goals_, {goals_[0]});
+  run({.trials = 4, .batch = 4});
+  goals_ = all;
+  std::vector<std::string> order;
+  const Results results = run({.trials = 4, .seed = 2, .batch = 4}, [&](const Progress& p) {
+    if (p.finished == 0 && std::find(order.begin(), order.end(), p.name) == order.end())
+      order.push_back(p.name);
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"second", "third", "first"}));
+  for (const auto& result : results) EXPECT_TRUE(result) << result.error().message;
+}
+
 TEST_F(SuiteRun, Fault31_AnInterruptKeepsWhatThereIs) {
   std::atomic<int> interrupts = 0;
   Environment environment = test_environment();

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace tw {
+namespace {
+
+TEST(Nearest, ALikelyTypo) {
+  EXPECT_EQ(nearest("tuen", {"list", "tune", "run"}), "tune");
+  EXPECT_EQ(nearest("f33", {"f16", "f32", "i8"}), "f32");
+  EXPECT_EQ(nearest("resnet50_cnv", {"gemm", "resnet50_conv"}), "resnet50_conv");
+}
+
+TEST(Nearest, NothingIsNearToALetter) {
+  EXPECT_EQ(nearest("m", {"k", "n"}), std::nullopt);
+  EXPECT_EQ(nearest("ab", {"xy", "a"}), "a");
+  EXPECT_EQ(nearest("abc", {"a", "xyc"}), std::nullopt);
+  EXPECT_EQ(nearest("", {"a"}), std::nullopt);
+}
+
+TEST(Nearest, CaseIsNoDistance) {
+  EXPECT_EQ(nearest("K", {"k", "n"}), "k");
+  EXPECT_EQ(nearest("Conv2D", {"conv2d"}), "conv2d");
+}
+
+}  // namespace
+}  // namespace tw
