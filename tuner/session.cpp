@@ -354,6 +354,8 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   ++progress_.trials[status];
   if (!timed && trial.status != db::TrialStatus::Duplicate)
     count_failure(status + ": " + trial.reason);
+  // A candidate that could not be timed undisturbed says nothing of the schedule.
+  if (trial.status == db::TrialStatus::Unstable) return;
   history_.push_back({c.point, timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = c.features;
@@ -417,12 +419,17 @@ Outlook Session::outlook(int64_t under_way) const {
 
 double Session::gain_of(double seconds) const { return worth({outlook(0)}, seconds); }
 
-/// The last attempt for what was disturbed until now: no batch comes after it.
-Status Session::measure_postponed() {
-  std::vector<Postponed> due = std::exchange(postponed_, {});
-  for (Postponed& last : due) last.attempts = most_attempts;
-  if (due.empty() || shared_.interrupted()) return {};
-  return measure(std::move(due));
+/// The last attempts for what was disturbed until now, as no batch comes after it; a single one each
+/// when the time is up.
+Status Session::measure_postponed(double seconds) {
+  const double until_s = shared_.elapsed_s() + seconds;
+  while (!postponed_.empty() && !shared_.interrupted()) {
+    std::vector<Postponed> due = std::exchange(postponed_, {});
+    if (shared_.elapsed_s() >= until_s)
+      for (Postponed& last : due) last.attempts = most_attempts;
+    TW_RETURN_IF_ERROR(measure(std::move(due)));
+  }
+  return {};
 }
 
 /// The incumbent of earlier runs defends its place, where it can still be built. Whether there is
@@ -510,7 +517,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   tuned.next_minute_gain = trials_ > 0 ? gain_of(minute_s) : 0;
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   if (!reference_.path.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
-  TW_RETURN_IF_ERROR(measure_postponed());
+  TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());

@@ -113,7 +113,7 @@ class Session {
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
   bool cut_short(const Result<MeasureReply>& reply) const;
-  Status measure_postponed();
+  Status measure_postponed(double seconds);
   Status choose_finalist(double seconds);
   Result<bool> defend_known();
   Result<db::Record> confirm_winner();
