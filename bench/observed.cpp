@@ -28,8 +28,7 @@ Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
 Result<Observed> observe(int threads, const tuner::Clock& clock,
                          const std::function<Status(tuner::Watch&)>& timing) {
   TW_TRY(const double peak_before, peak_gflops(threads, clock));
-  const tuner::CounterSources sources{.whole_process = true};
-  const tuner::Counters before = tuner::read_counters(sources);
+  const tuner::Counters before = tuner::read_counters({});
   const int64_t start = clock();
   {
     const PinnedHere pinned;
@@ -40,7 +39,7 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
     const auto watch = tuner::watch_processor(gauge, clock);
     TW_RETURN_IF_ERROR(timing(*watch));
   }
-  const auto busy = tuner::contention(before, tuner::read_counters(sources), clock() - start);
+  const auto busy = tuner::contention(before, tuner::read_counters({}), clock() - start);
   TW_TRY(const double peak_after, peak_gflops(threads, clock));
   const auto drifted = tuner::drift(peak_before, peak_after);
   return Observed{std::max(peak_before, peak_after), busy ? *busy : drifted.value_or("")};
