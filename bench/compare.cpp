@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -77,24 +79,34 @@ Result<tuner::DeviceTurn> device_turn(const runtime::Device& gpu, const tuner::C
 }
 
 Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clock,
-                          const std::function<Status()>& timing) {
+                          const std::function<Status(tuner::Watch&)>& timing) {
   if (options.gpu != nullptr) {
     TW_TRY(const tuner::DeviceTurn turn, device_turn(*options.gpu->device, clock));
-    return observe_device(*options.gpu->device, timing);
+    return observe_device(*options.gpu->device, [&] {
+      tuner::NoWatch watch;
+      return timing(watch);
+    });
   }
   return observe(options.tuning.threads, clock, timing);
 }
 
 Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
                   const CompareOptions& options, const tuner::Clock& clock, Row& row) {
-  TW_TRY(const Observed seen, observed(options, clock, [&]() -> Status {
+  TW_TRY(const Observed seen, observed(options, clock, [&](tuner::Watch& watch) -> Status {
            TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
            row.peer = peer->description();
-           TW_TRY(row.versus, interleave(ours, *peer, rounds_of(options), clock));
+           Rounds rounds = rounds_of(options);
+           rounds.watch = &watch;
+           TW_TRY(row.versus, interleave(ours, *peer, rounds, clock));
            return {};
          }));
   row.peak_gflops = seen.peak_gflops;
-  row.disturbed = seen.disturbed;
+  // On a processor what was disturbed was taken again, unless there was no end to it.
+  if (options.gpu != nullptr)
+    row.disturbed = seen.disturbed;
+  else if (row.versus.rounds < options.rounds)
+    row.disturbed = fmt::format("{} of {} rounds count: {}", row.versus.rounds, options.rounds,
+                                row.versus.disturbance);
   return {};
 }
 

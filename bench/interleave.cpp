@@ -13,7 +13,6 @@ struct Turn {
   Contender* contender;
   int64_t next_call = 0;
   int64_t batch = 1;
-  double min_ns = std::numeric_limits<double>::infinity();
 
   Result<int64_t> time(int64_t calls, const Rounds& options, const tuner::Clock& clock) {
     const int64_t first = next_call;
@@ -35,9 +34,19 @@ struct Turn {
     if (options.between) options.between();
     TW_RETURN_IF_ERROR(contender->run(next_call++));
     TW_TRY(const int64_t elapsed, time(batch, options, clock));
-    const double call_ns = static_cast<double>(elapsed) / static_cast<double>(batch);
-    min_ns = std::min(min_ns, call_ns);
-    return call_ns;
+    return static_cast<double>(elapsed) / static_cast<double>(batch);
+  }
+};
+
+/// What rounds of A B B A have shown.
+struct Tally {
+  double a_ns = std::numeric_limits<double>::infinity(), b_ns = a_ns;
+  std::vector<double> ratios = {};
+
+  void add(double a1, double b1, double b2, double a2) {
+    a_ns = std::min({a_ns, a1, a2});
+    b_ns = std::min({b_ns, b1, b2});
+    ratios.push_back((b1 + b2) / (a1 + a2));
   }
 };
 
@@ -47,17 +56,30 @@ Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
                           const tuner::Clock& clock) {
   Turn first{&a}, second{&b};
   for (Turn* turn : {&first, &second}) TW_RETURN_IF_ERROR(turn->calibrate(options, clock));
-  std::vector<double> ratios;
-  for (int round = 0; round < options.rounds; ++round) {
+  tuner::NoWatch no_watch;
+  tuner::Watch& watch = options.watch ? *options.watch : no_watch;
+  Tally counted, all;
+  std::string disturbance;
+  const auto wanted = static_cast<size_t>(options.rounds);
+  while (counted.ratios.size() < wanted && all.ratios.size() < 2 * wanted) {
+    watch.begin();
     TW_TRY(const double a1, first.take(options, clock));
     TW_TRY(const double b1, second.take(options, clock));
     TW_TRY(const double b2, second.take(options, clock));
     TW_TRY(const double a2, first.take(options, clock));
-    ratios.push_back((b1 + b2) / (a1 + a2));
+    all.add(a1, b1, b2, a2);
+    if (const auto objection = watch.objection(watch.end())) {
+      disturbance = *objection;
+      watch.rest();
+    } else {
+      counted.add(a1, b1, b2, a2);
+    }
   }
-  const Median median = median_of(std::move(ratios));
-  return Versus{first.min_ns, second.min_ns, second.min_ns / first.min_ns, median.value, median.low,
-                median.high,  options.rounds};
+  const auto rounds = static_cast<int>(counted.ratios.size());
+  const Tally& best = rounds > 0 ? counted : all;
+  const Median median = median_of(best.ratios);
+  return Versus{best.a_ns,   best.b_ns, best.b_ns / best.a_ns, median.value, median.low,
+                median.high, rounds,    std::move(disturbance)};
 }
 
 Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contenders, int batches,
@@ -65,12 +87,12 @@ Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contend
   std::vector<Turn> turns;
   for (Contender* contender : contenders) turns.push_back({contender});
   for (Turn& turn : turns) TW_RETURN_IF_ERROR(turn.calibrate(options, clock));
+  std::vector<double> fastest(turns.size(), std::numeric_limits<double>::infinity());
   for (int i = 0; i < batches; ++i)
-    for (Turn& turn : turns)
-      if (const auto taken = turn.take(options, clock); !taken)
-        return tl::unexpected<Error>(taken.error());
-  std::vector<double> fastest;
-  for (const Turn& turn : turns) fastest.push_back(turn.min_ns);
+    for (size_t k = 0; k < turns.size(); ++k) {
+      TW_TRY(const double ns, turns[k].take(options, clock));
+      fastest[k] = std::min(fastest[k], ns);
+    }
   return fastest;
 }
 

@@ -26,16 +26,20 @@ Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
 }  // namespace
 
 Result<Observed> observe(int threads, const tuner::Clock& clock,
-                         const std::function<Status()>& timing) {
+                         const std::function<Status(tuner::Watch&)>& timing) {
   TW_TRY(const double peak_before, peak_gflops(threads, clock));
-  const tuner::CounterSources sources{.whole_process = true};
-  const tuner::Counters before = tuner::read_counters(sources);
+  const tuner::Counters before = tuner::read_counters({});
   const int64_t start = clock();
   {
     const PinnedHere pinned;
-    TW_RETURN_IF_ERROR(timing());
+    // The speed of this core stands for the others: a pool of several would wake up beside the
+    // contenders' own threads.
+    runtime::ThreadPool here({.threads = 1});
+    tuner::Gauge gauge(here, 1, clock);
+    const auto watch = tuner::watch_processor(gauge, clock);
+    TW_RETURN_IF_ERROR(timing(*watch));
   }
-  const auto busy = tuner::contention(before, tuner::read_counters(sources), clock() - start);
+  const auto busy = tuner::contention(before, tuner::read_counters({}), clock() - start);
   TW_TRY(const double peak_after, peak_gflops(threads, clock));
   const auto drifted = tuner::drift(peak_before, peak_after);
   return Observed{std::max(peak_before, peak_after), busy ? *busy : drifted.value_or("")};

@@ -17,9 +17,9 @@ struct Observed {
   std::string disturbed;   ///< by what the timing was; empty: it was not
 };
 
-/// Runs `timing` with this thread bound to its first core.
+/// Runs `timing`, with a watch over it, with this thread bound to its first core.
 Result<Observed> observe(int threads, const tuner::Clock& clock,
-                         const std::function<Status()>& timing);
+                         const std::function<Status(tuner::Watch&)>& timing);
 
 /// The same on a GPU, whose clock counts what it ran of ours: only its own peak tells of a change.
 Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing);

@@ -100,6 +100,10 @@ std::map<int, Summary> summarize(const std::vector<Row>& rows) {
   return summaries;
 }
 
+std::string disturbed_line(const std::string& row, const std::string& what) {
+  return fmt::format("* {}: {}; take it again on a quiet machine\n", row, what);
+}
+
 Json machine_json(const Target& target) {
   return {{"cpu", target.cpu},
           {"target", target.to_string()},
@@ -140,16 +144,15 @@ std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool 
   table.header = {heading.suite, "threads", "ours µs",
                   "peer µs",     "ratio",   "interval",
                   "GF/s",        "% peak",  heading.peer + " " + heading.peer_version};
-  bool disturbed = false;
+  std::string disturbed;
   for (const Row& row : rows) {
     table.rows.push_back(row_cells(row));
-    disturbed = disturbed || !row.disturbed.empty();
+    if (!row.disturbed.empty()) disturbed += disturbed_line(row.name, row.disturbed);
   }
   std::string text = tools::as_text(table, color);
   for (const auto& [threads, s] : summarize(rows)) text += summary_line(threads, s);
   if (heading.target.is_gpu()) text += peak_line(heading.target, rows);
-  if (disturbed) text += "* something else ran meanwhile: take it again on a quiet machine\n";
-  return text;
+  return text + disturbed;
 }
 
 }  // namespace tw::bench

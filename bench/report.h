@@ -60,6 +60,9 @@ struct Summary {
 };
 std::map<int, Summary> summarize(const std::vector<Row>& rows);
 
+/// What stands below a table of the row that has a star.
+std::string disturbed_line(const std::string& row, const std::string& what);
+
 nlohmann::json machine_json(const Target& target);
 nlohmann::json as_json(const Heading& heading, const std::vector<Row>& rows);
 std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool color);

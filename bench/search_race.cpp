@@ -55,7 +55,7 @@ class Field {
     const tuner::Clock& clock = task_->environment->clock;
     const Rounds options = rounds_for(rounds, setup_.threads);
     std::vector<double> ns;
-    TW_TRY(const Observed observed, observe(setup_.threads, clock, [&]() -> Status {
+    TW_TRY(const Observed observed, observe(setup_.threads, clock, [&](tuner::Watch&) -> Status {
              // As many batches of each as `rounds` of A B B A have.
              TW_TRY(ns, fastest_calls(contenders, 2 * rounds, options, clock));
              return {};

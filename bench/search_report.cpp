@@ -167,9 +167,8 @@ std::string as_table(const std::vector<SearchRow>& rows, bool color) {
       "1, 2, ... trials, of the winner;\nmedian trials and seconds to 95 % and 98 % of the best "
       "known, and to oneDNN's speed\n\n";
   text += tools::as_text(summary_table(summarize(rows)), color);
-  if (std::any_of(rows.begin(), rows.end(),
-                  [](const SearchRow& row) { return !row.disturbed.empty(); }))
-    text += "* something else ran meanwhile: take it again on a quiet machine\n";
+  for (const SearchRow& row : rows)
+    if (!row.disturbed.empty()) text += disturbed_line(row.name, row.disturbed);
   return text;
 }
 

@@ -49,20 +49,23 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
   row.workload = item.workload.key();
   row.threads = threads;
   const PinnedHere pinned;
+  runtime::ThreadPool here({.threads = 1});
+  tuner::Gauge gauge(here, 1, clock);
+  const auto watch = tuner::watch_processor(gauge, clock);
   for (int64_t i = 0; i < comparisons && !call.interrupted(); ++i) {
     TW_TRY(const auto one, make_ours(found.artifact, setup, Interface::Storage, pool));
     TW_TRY(const auto two, make_ours(found.artifact, setup, Interface::Storage, pool));
     TW_RETURN_IF_ERROR(one->run(0));
     TW_RETURN_IF_ERROR(two->run(0));
-    const tuner::Samples samples = tuner::sample(timer_of(*one, clock), {}, clock);
+    const tuner::Samples samples = tuner::sample(timer_of(*one, clock), {}, clock, *watch);
     row.latency_ns = samples.estimate.min_ns;
-    const tuner::Comparison equal =
-        tuner::compare_abba(timer_of(*one, clock), timer_of(*two, clock), tuner::most_rounds, {});
+    const tuner::Comparison equal = tuner::compare_abba(
+        timer_of(*one, clock), timer_of(*two, clock), tuner::most_rounds, {}, *watch);
     row.equal_apart += equal.winner != tuner::Winner::Tie;
     row.equal_ratios.push_back(equal.ratio);
     const tuner::Comparison slowed = tuner::compare_abba(
         timer_of(*one, clock), slowed_timer_of(*two, slowdown * row.latency_ns, clock),
-        tuner::most_rounds, {});
+        tuner::most_rounds, {}, *watch);
     row.slowed_found += slowed.winner == tuner::Winner::A;
     row.slowed_ratios.push_back(slowed.ratio);
   }

@@ -31,7 +31,7 @@ namespace tw::db {
   X(Resource, "resource", "exceeded memory, process, file or network limits", false)    \
   X(CompileError, "compile_error", "the compiler refused it, died or timed out", false) \
   X(Illegal, "illegal", "the schedule does not apply to the workload", false)           \
-  X(Unstable, "unstable", "samples too noisy for an estimate", false)                   \
+  X(Unstable, "unstable", "not timed: something else disturbed it again and again", false)                   \
   X(TooFast, "too_fast", "below what the timer resolves", false)                        \
   X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)    \
   X(Duplicate, "duplicate", "the machine code of an earlier trial, whose latency it has", false)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <thread>
 
 #include "base/random.h"
 #include "codegen/abi.h"
@@ -34,6 +36,10 @@ namespace {
 constexpr int64_t most_checked = 64;
 constexpr size_t least_checked = 2;
 constexpr int64_t checking_ns = 2'000'000'000;
+
+// Timings reach beyond an episode of half a second in which a neighbour is busy.
+constexpr int stretches = 3;
+constexpr auto pause_between_stretches = std::chrono::milliseconds(250);
 
 struct RunFlags {
   SelectionFlags selection;
@@ -164,10 +170,17 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     const tuner::Run once = [&] {
       if (status) status = conversions.call(kernel, pointers, *pool, s.threads);
     };
-    const tuner::Estimate estimate =
-        tuner::sample(tuner::timed_by(clock, once), {}, clock).estimate;
+    tuner::Gauge gauge(*pool, s.threads, clock);
+    const auto watch = tuner::watch_processor(gauge, clock);
+    const tuner::Samples samples = tuner::sample_spread(
+        tuner::timed_by(clock, once), stretches,
+        [] { std::this_thread::sleep_for(pause_between_stretches); }, {}, clock, *watch);
     if (!status) return tl::unexpected(status.error());
-    return estimate;
+    if (samples.state == tuner::SampleState::Disturbed)
+      return fail(ErrorCode::TryLater,
+                  fmt::format("[run] the kernel is right, but could not be timed: {}; try again",
+                              samples.disturbance));
+    return samples.estimate;
   };
   callable.flops = static_cast<double>(kernel.info().flops);
   callable.place = {"threads", std::to_string(s.threads)};
@@ -188,7 +201,8 @@ Result<tuner::Estimate> time_on_device(const runtime::DeviceKernel& kernel, cons
   std::optional<Error> problem;
   const tuner::Timer timer = tuner::timed_on(kernel.device(), buffers.launches(),
                                              [&](const Error& error) { problem = error; });
-  const tuner::Samples samples = tuner::sample(timer, tuner::fit_to_device({}), clock);
+  tuner::NoWatch watch;
+  const tuner::Samples samples = tuner::sample(timer, tuner::fit_to_device({}), clock, watch);
   if (problem) return tl::unexpected(std::move(*problem));
   return samples.estimate;
 }

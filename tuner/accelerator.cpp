@@ -74,9 +74,15 @@ class Accelerator final : public Machine {
   Sampling fitted(Sampling options) const override { return fit_to_device(options); }
 
   /// A GPU's clock counts what it ran of ours, whatever the processor does meanwhile.
-  Samples undisturbed(const std::function<Samples()>& take) const override {
+  Watch& watch() override {
     const bool is_processor = device_ && device_->facts().is_processor;
-    return is_processor ? quieter_of_two(take, true, clock_) : take();
+    if (!watch_ && is_processor) {
+      pool_ = std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1});
+      gauge_ = std::make_unique<Gauge>(*pool_, 1, clock_);
+      watch_ = watch_processor(*gauge_, clock_);
+    }
+    if (!watch_) watch_ = std::make_unique<NoWatch>();
+    return *watch_;
   }
 
   Result<double> f32_peak_gflops() override {
@@ -115,6 +121,9 @@ class Accelerator final : public Machine {
   const Clock& clock_;
   std::shared_ptr<Device> device_;
   DeviceInputs kept_;
+  std::unique_ptr<runtime::ThreadPool> pool_;  ///< for the gauge of a device that is a processor
+  std::unique_ptr<Gauge> gauge_;
+  std::unique_ptr<Watch> watch_;
 };
 
 }  // namespace

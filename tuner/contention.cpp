@@ -14,12 +14,6 @@
 namespace tw::tuner {
 namespace {
 
-std::optional<int64_t> involuntary_switches(bool whole_process) {
-  rusage usage = {};
-  if (::getrusage(whole_process ? RUSAGE_SELF : RUSAGE_THREAD, &usage) != 0) return std::nullopt;
-  return usage.ru_nivcsw;
-}
-
 /// The words of the first line that begins with `label`.
 std::vector<std::string> line_of(const std::string& path, std::string_view label) {
   std::ifstream file(path);
@@ -57,9 +51,14 @@ std::optional<double> increase(const std::optional<int64_t>& before,
 
 }  // namespace
 
+std::optional<int64_t> involuntary_switches() {
+  rusage usage = {};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return std::nullopt;
+  return usage.ru_nivcsw;
+}
+
 Counters read_counters(const CounterSources& sources) {
-  return {involuntary_switches(sources.whole_process), steal_ns(sources.stat),
-          pressure_ns(sources.pressure)};
+  return {involuntary_switches(), steal_ns(sources.stat), pressure_ns(sources.pressure)};
 }
 
 std::optional<std::string> contention(const Counters& before, const Counters& after,
@@ -86,21 +85,6 @@ std::optional<std::string> drift(double speed_before, double speed_after,
   const double change = speed_after / speed_before - 1;
   if (std::abs(change) <= tolerance.drift) return std::nullopt;
   return fmt::format("the machine's speed changed by {:+.1f} %", 100 * change);
-}
-
-std::optional<std::string> measure_undisturbed(const std::function<Counters()>& read,
-                                               const Clock& clock,
-                                               const std::function<bool()>& measure, int attempts,
-                                               const Tolerance& tolerance) {
-  std::optional<std::string> suspect = "not measured";
-  for (int i = 0; i < attempts && suspect; ++i) {
-    const Counters before = read();
-    const int64_t started_ns = clock();
-    const bool may_repeat = measure();
-    suspect = contention(before, read(), clock() - started_ns, tolerance);
-    if (!may_repeat) break;
-  }
-  return suspect;
 }
 
 }  // namespace tw::tuner

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Was a measurement disturbed? Readings of the kernel's own counters before and after it, and the
-// machine's speed before and after, say so. What was disturbed is measured again.
+// Says whether something else ran on the machine meanwhile, from readings of the operating system's
+// counters and of the machine's speed before and after. For stretches of a tenth of a second and
+// more; watch.h judges single timings.
 //
-//   const auto suspect = measure_undisturbed([] { return read_counters({}); }, clock, measure, 2);
+//   const Counters before = read_counters({});
+//   ...
+//   const auto suspect = contention(before, read_counters({}), elapsed_ns);
 //
 // Stateless and thread-safe. A counter that the system lacks is not judged.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-
-#include "tuner/clock.h"
 
 namespace tw::tuner {
 
@@ -20,10 +20,9 @@ namespace tw::tuner {
 struct CounterSources {
   std::string stat = "/proc/stat";
   std::string pressure = "/proc/pressure/cpu";
-  bool whole_process = false;  ///< count switches of all its threads, for kernels that use several
 };
 
-/// Since boot or since the thread began; nullopt where the system does not tell.
+/// Since boot or since the process began; nullopt where the system does not tell.
 struct Counters {
   std::optional<int64_t> involuntary_switches = {};
   std::optional<int64_t> steal_ns = {};     ///< taken by the hypervisor, all processors together
@@ -31,6 +30,10 @@ struct Counters {
 };
 
 Counters read_counters(const CounterSources& sources);
+
+/// How often another task took the processor from a thread of this process, since it began; nullopt
+/// where the system does not tell.
+std::optional<int64_t> involuntary_switches();
 
 struct Tolerance {
   /// A timing thread loses its processor a few times a second on a quiet machine: timer, kernel
@@ -50,12 +53,5 @@ std::optional<std::string> contention(const Counters& before, const Counters& af
 /// The same from the machine's speed (any unit) before and after.
 std::optional<std::string> drift(double speed_before, double speed_after,
                                  const Tolerance& tolerance = {});
-
-/// Calls measure() until nothing disturbs it or it returns false, which says that its result stands
-/// whatever happened; at most `attempts` times. Returns why the last call is suspect, or nullopt.
-std::optional<std::string> measure_undisturbed(const std::function<Counters()>& read,
-                                               const Clock& clock,
-                                               const std::function<bool()>& measure, int attempts,
-                                               const Tolerance& tolerance = {});
 
 }  // namespace tw::tuner

@@ -325,6 +325,7 @@ Result<MeasureReply> Farm::measure(const MeasureJob& job) {
   if (!bytes.empty())
     if (const Status status = decode(bytes, reply); !status)
       reply = {"crash", status.error().message};
+  peak_gflops_ = std::max(peak_gflops_, reply.peak_gflops);
   return reply;
 }
 

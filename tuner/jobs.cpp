@@ -16,9 +16,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, path, status, reason, installat
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes, seconds, toolchain)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, seed, on_device)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, path, incumbent_ns, verify_only)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, path, incumbent_ns, incumbent, verify_only,
+                                   stretches, pause_s, patience_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns,
-                                   high_ns, verified_error, noise)
+                                   high_ns, verified_error, noise, incumbent_pace, peak_gflops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)

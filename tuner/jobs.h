@@ -53,17 +53,27 @@ struct PrepareReply {
   double reference_ns = 0;  ///< of one call of it, on one thread
 };
 
+/// Verify and time the kernel at `path`: beside the incumbent where there is one, else in so many
+/// stretches with pauses in between.
 struct MeasureJob {
   std::string path;
-  double incumbent_ns = 0;  ///< 0: no early end
+  double incumbent_ns = 0;     ///< 0: no early end
+  std::string incumbent = {};  ///< path of its artifact
   bool verify_only = false;
+  int64_t stretches = 1;
+  double pause_s = 0;
+  double patience_s = 1;  ///< for disturbances to pass
 };
 struct MeasureReply {
-  std::string status = {}, reason = {};  ///< a db::TrialStatus text
+  /// A db::TrialStatus text. "unstable" has no latency: something else slowed the machine for as
+  /// long as the patience lasted, and the reason says what was seen.
+  std::string status = {}, reason = {};
   std::vector<double> samples_ns = {};
   double latency_ns = 0, low_ns = 0, high_ns = 0;
   double verified_error = 0;
   double noise = 0;
+  double incumbent_pace = 1;  ///< as Samples
+  double peak_gflops = 0;     ///< the highest that the machine has shown beside; 0: none is known
 };
 
 struct CompareJob {

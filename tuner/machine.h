@@ -14,6 +14,7 @@
 #include "tuner/reference.h"
 #include "tuner/sampling.h"
 #include "tuner/verdict.h"
+#include "tuner/watch.h"
 
 namespace tw::tuner {
 
@@ -44,9 +45,11 @@ class Machine {
   /// Before a task goes.
   virtual void forget_inputs() = 0;
   virtual Sampling fitted(Sampling options) const = 0;
-  /// Samples again where they were disturbed by what this machine can tell.
-  virtual Samples undisturbed(const std::function<Samples()>& take) const = 0;
+  /// Decides which timings count; serves as long as the number of threads stays.
+  virtual Watch& watch() = 0;
   virtual Result<double> f32_peak_gflops() = 0;
+  /// The highest speed that the watch has seen of late; 0 where it looks at none.
+  virtual double fastest_gflops() const { return 0; }
   virtual Result<runtime::DeviceFacts> facts() = 0;
 };
 
@@ -64,11 +67,6 @@ struct Threads {
     return *started;
   }
 };
-
-/// Samples again when something else had the processor meanwhile. `whole_process`: what is timed
-/// runs on other threads too.
-Samples quieter_of_two(const std::function<Samples()>& take, bool whole_process,
-                       const Clock& clock);
 
 /// Borrows the threads.
 std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock);

@@ -168,6 +168,41 @@ Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns
   return Peak{upper_quartile(std::move(rates)), threads, loops.isa};
 }
 
+Gauge::Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target)
+    : pool_(pool), threads_(threads), clock_(std::move(clock)) {
+  const Loops loops = best_loops(target);
+  fma_ = loops.fma;
+  flops_ = loops.flops_per_fma_call;
+}
+
+double Gauge::read() {
+  constexpr int windows = 3;
+  // About 10 us a window on one thread; handing out tasks to more takes a few of its own.
+  struct Work {
+    void (*fma)(volatile float* seed);
+    int calls;
+  } work = {fma_, threads_ == 1 ? 4 : 12};
+  const auto run = [](void* context, int32_t) noexcept -> int32_t {
+    const auto* w = static_cast<const Work*>(context);
+    volatile float seed = 1.0f;
+    for (int i = 0; i < w->calls; ++i) w->fma(&seed);
+    return 0;
+  };
+  const double flops = flops_ * work.calls * threads_;
+  double speed = 0;
+  int64_t now = clock_();
+  for (int i = 0; i < windows; ++i) {
+    const int64_t from = now;
+    pool_.parallel_for(threads_, run, &work, threads_, runtime::Distribution::Static);
+    now = clock_();
+    if (now > from) speed = std::max(speed, flops / static_cast<double>(now - from));
+  }
+  while (!latest_.empty() && latest_.back().speed <= speed) latest_.pop_back();
+  latest_.push_back({now, speed});
+  while (latest_.front().at_ns < now - memory_ns) latest_.pop_front();
+  return speed;
+}
+
 double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns,
                               const Target& target) {
   constexpr size_t block = 8 * 64;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the machine can do right now: peak multiply-adds and read bandwidth. Measured beside every
-// session, so that records from different moments compare, and before and after a measurement, so
-// that a clock change or a neighbour is noticed (contention.h).
+// session, so that records from different moments compare, and, by a Gauge, before and after every
+// timing, so that a clock change or a neighbour is noticed (watch.h).
 //
 // The loops use the widest vectors of the target, whatever this program was compiled for: a kernel
 // is compared with what its own instruction set can do. Thread-safe, but two measurements at once
@@ -10,10 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 
 #include "base/result.h"
 #include "base/target.h"
+#include "runtime/thread_pool.h"
 #include "tuner/clock.h"
 
 namespace tw::tuner {
@@ -28,6 +30,40 @@ struct Peak {
 /// Environment error when the system refuses a thread. Requires a target that this machine can run.
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns = 10'000'000,
                               const Target& target = host_target());
+
+/// Reads the speed of the machine within some 50 us, by the loop that measures the peak: a
+/// reference of known speed beside which timings are taken. Another process on the core's sibling
+/// thread, which the system shows neither as load nor as switches, slows the loop as it slows a
+/// kernel.
+class Gauge {
+ public:
+  /// Reads on `threads` threads of the pool, which must outlive the gauge. Requires a target that
+  /// this machine can run.
+  Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target = host_target());
+  int threads() const { return threads_; }
+
+  /// GFLOP/s of f32 multiply-adds on all threads together: the fastest of a few short windows, one
+  /// of which a timer's interrupt may disturb.
+  double read();
+  /// The fastest reading of the latest `memory_ns`; 0 before the first. A machine whose clock stays
+  /// lower for longer than that is a slower machine.
+  double fastest() const { return latest_.empty() ? 0 : latest_.front().speed; }
+
+  static constexpr int64_t memory_ns = 30'000'000'000;
+
+ private:
+  struct Reading {
+    int64_t at_ns;
+    double speed;
+  };
+  runtime::ThreadPool& pool_;
+  int threads_;
+  Clock clock_;
+  void (*fma_)(volatile float* seed);
+  double flops_;  ///< of a call of it
+  /// Of the latest readings those that no later one exceeds, oldest and fastest first.
+  std::deque<Reading> latest_;
+};
 
 /// GB/s at which one thread reads a buffer of that size over and over: choose half of a cache's
 /// size for that cache, several times the last one's for memory.

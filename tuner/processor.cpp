@@ -6,7 +6,6 @@
 
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
-#include "tuner/contention.h"
 #include "tuner/machine.h"
 #include "tuner/peak.h"
 #include "tuner/verify.h"
@@ -79,39 +78,40 @@ class Processor final : public Machine {
 
   Sampling fitted(Sampling options) const override { return options; }
 
-  Samples undisturbed(const std::function<Samples()>& take) const override {
-    return quieter_of_two(take, threads_.count > 1, clock_);
+  Watch& watch() override {
+    (void)gauge();
+    return *watch_;
   }
 
   Result<double> f32_peak_gflops() override {
     TW_TRY(const Peak peak, measure_f32_peak(threads_.count, clock_));
-    return peak.gflops;
+    // The gauge has met moments faster than this one.
+    return std::max(peak.gflops, gauge().fastest());
   }
+
+  double fastest_gflops() const override { return gauge_ ? gauge_->fastest() : 0; }
 
   Result<runtime::DeviceFacts> facts() override {
     return fail(ErrorCode::Usage, "[worker] this one was started for the processor");
   }
 
  private:
+  Gauge& gauge() {
+    if (!gauge_ || gauge_->threads() != threads_.count) {
+      gauge_ = std::make_unique<Gauge>(threads_.pool(), threads_.count, clock_);
+      watch_ = watch_processor(*gauge_, clock_);
+    }
+    return *gauge_;
+  }
+
   Threads& threads_;
   Clock clock_;
   PackedInputs packed_;
+  std::unique_ptr<Gauge> gauge_;
+  std::unique_ptr<Watch> watch_;  ///< by the gauge
 };
 
 }  // namespace
-
-Samples quieter_of_two(const std::function<Samples()>& take, bool whole_process,
-                       const Clock& clock) {
-  const CounterSources sources{.whole_process = whole_process};
-  std::optional<Samples> best;
-  const auto measure = [&] {
-    Samples samples = take();
-    if (!best || samples.estimate.latency_ns < best->estimate.latency_ns) best = std::move(samples);
-    return best->state != SampleState::Dropped;
-  };
-  (void)measure_undisturbed([&] { return read_counters(sources); }, clock, measure, 2);
-  return std::move(*best);
-}
 
 std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock) {
   return std::make_unique<Processor>(threads, clock);

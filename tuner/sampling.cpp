@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/sampling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/result.h"
@@ -22,15 +25,16 @@ constexpr double estimate_quantile = 0.25;
 constexpr int64_t resolutions_per_batch = 100;
 
 /// A first call may pay for page faults and cold caches, which cost a kernel up to a few times its
-/// own time; ten times is hopeless.
+/// own time; ten times is hopeless. What they cost a call that lasts this long does not show in it.
 constexpr double hopeless_first_call = 10;
+constexpr double warms_itself_ns = 0.25e9;
 /// Undisturbed timings stay within 1.1 of each other, so 1.5 is behind.
 constexpr double hopeless_probe = 1.5;
-/// Unless it was pre-empted, which costs a time slice or two, whatever the kernel takes: calls of
-/// 0.2 ms were seen to last 20 ms on a busy machine, and every second fast kernel was dropped for
-/// it. What such a pause explains is timed again, a few times at most.
+/// Unless the hypervisor took the processor, which no watch sees and which costs a time slice or
+/// two, whatever the kernel takes: calls of 0.2 ms were seen to last 20 ms. What such a pause
+/// explains is timed again, a few times at most.
 constexpr double preemption_ns = 50e6;
-constexpr int most_probes = 4;
+constexpr size_t least_probes = 2, most_probes = 4;
 /// The best of so many samples is disturbed with a probability below 1e-4 on a quiet machine, and
 /// of 0.5 % where every third sample is.
 constexpr double hopeless_minimum = 1.25;
@@ -38,6 +42,13 @@ constexpr size_t minimum_counts_from = 5;
 /// Who is behind by so much will not win the finals: a coarser estimate is all that the model
 /// needs.
 constexpr double behind = 1.05;
+
+/// Timings of one kernel in other buffers differ by 2-4 %; beyond this the moment is a slow one.
+constexpr double keeps_pace = 1.08;
+constexpr int incumbent_batches = 3;
+
+/// Stretches that agree this well with the fastest were as undisturbed as it was.
+constexpr double agrees = 1.03;
 
 /// Differences below 1 % are never claimed: ratios of minima repeat to 0.3-0.9 % (one sigma).
 constexpr double least_noise_floor = 0.01;
@@ -105,25 +116,143 @@ Batch fit_batch(const Timer& timer, const Sampling& options) {
   return batch;
 }
 
-/// Adds timings of the batch to `raw_ns`, which holds one, until one is below the limit or no pause
-/// explains that none is; whether one is.
-bool probe_until_below(double limit_ns, const Timer& timer, int64_t calls,
-                       std::vector<double>& raw_ns) {
-  const double pause_ns = preemption_ns / static_cast<double>(calls);
-  while (raw_ns.back() > limit_ns) {
-    if (raw_ns.size() >= most_probes || raw_ns.back() - pause_ns > limit_ns) return false;
-    raw_ns.push_back(time_batch(timer, calls));
+/// One kernel while it is timed under a watch.
+class Sampler {
+ public:
+  Sampler(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch)
+      : timer_(timer), options_(options), clock_(clock), watch_(watch), start_ns_(clock()) {}
+
+  /// Times so many calls: ns of one.
+  double time(int64_t calls) {
+    const int64_t started_ns = clock_();
+    const int64_t elapsed_ns = watched(calls);
+    bursts_.push_back({static_cast<double>(elapsed_ns) / static_cast<double>(calls), moment_});
+    if (const auto objection = watch_.objection(moment_)) {
+      lost_ns_ += clock_() - started_ns;
+      disturbed(*objection);
+    }
+    return bursts_.back().ns;
   }
-  return true;
+
+  /// Chooses how many calls make a batch, and takes the one that was long enough as the first
+  /// sample; false: no batch is long enough to be timed.
+  bool fit() {
+    const Batch batch = fit_batch([this](int64_t calls) { return watched(calls); }, options_);
+    calls_ = batch.calls;
+    if (!batch.too_fast) bursts_ = {{batch.probe_ns(), moment_}};
+    return !batch.too_fast;
+  }
+  void batch() { time(calls_); }
+  int64_t calls() const { return calls_; }
+
+  /// Those that count by all that is known now, in the order taken.
+  std::vector<double> counted() const {
+    std::vector<double> counted;
+    for (const Burst& burst : bursts_)
+      if (!watch_.objection(burst.moment)) counted.push_back(burst.ns);
+    return counted;
+  }
+
+  /// Nothing that was timed until now counts: the moment was a slow one.
+  void discard(std::string why) {
+    bursts_.clear();
+    lost_ns_ = clock_() - start_ns_;
+    disturbed(std::move(why));
+  }
+
+  /// Lets what disturbs pass, if the latest timing was disturbed.
+  void recover() {
+    if (!std::exchange(is_disturbed_, false)) return;
+    const int64_t started_ns = clock_();
+    watch_.rest();
+    lost_ns_ += clock_() - started_ns;
+  }
+  bool out_of_patience() const { return lost_ns_ >= options_.patience_ns; }
+  bool out_of_time() const { return clock_() - start_ns_ - lost_ns_ >= options_.max_total_ns; }
+
+  Samples ended(SampleState state, std::vector<double> raw_ns) const {
+    Samples samples;
+    samples.state = state;
+    samples.calls_per_batch = calls_;
+    samples.estimate = estimate(raw_ns);
+    samples.raw_ns = std::move(raw_ns);
+    samples.disturbance = disturbance_;
+    return samples;
+  }
+
+ private:
+  struct Burst {
+    double ns;  ///< of one call
+    Moment moment;
+  };
+
+  int64_t watched(int64_t calls) {
+    watch_.begin();
+    const int64_t elapsed_ns = timer_(calls);
+    moment_ = watch_.end();
+    return elapsed_ns;
+  }
+  void disturbed(std::string why) {
+    disturbance_ = std::move(why);
+    is_disturbed_ = true;
+  }
+
+  const Timer& timer_;
+  const Sampling& options_;
+  const Clock& clock_;
+  Watch& watch_;
+  std::vector<Burst> bursts_;
+  Moment moment_;  ///< of the latest timing
+  int64_t calls_ = 1;
+  int64_t start_ns_;
+  int64_t lost_ns_ = 0;        ///< spent on what does not count
+  bool is_disturbed_ = false;  ///< since the last recover()
+  std::string disturbance_;    ///< the latest
+};
+
+double least(const std::vector<double>& values) {
+  return values.empty() ? std::numeric_limits<double>::infinity()
+                        : *std::min_element(values.begin(), values.end());
 }
 
-Samples ended(SampleState state, std::vector<double> raw_ns, int64_t calls) {
-  Samples samples;
-  samples.state = state;
-  samples.calls_per_batch = calls;
-  samples.estimate = estimate(raw_ns);
-  samples.raw_ns = std::move(raw_ns);
-  return samples;
+/// Whether all of the samples are above the limit, and no pause explains that they are.
+bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t calls) {
+  if (samples_ns.size() < least_probes || least(samples_ns) <= limit_ns) return false;
+  const double pause_ns = preemption_ns / static_cast<double>(calls);
+  return samples_ns.size() >= most_probes || least(samples_ns) - pause_ns > limit_ns;
+}
+
+/// What the samples say of a candidate beside the incumbent; nullopt: nothing yet.
+std::optional<SampleState> judged(const std::vector<double>& samples_ns, double incumbent_ns,
+                                  int64_t calls) {
+  if (all_above(samples_ns, hopeless_probe * incumbent_ns, calls)) return SampleState::Dropped;
+  if (samples_ns.size() < minimum_counts_from) return std::nullopt;
+  if (least(samples_ns) > hopeless_minimum * incumbent_ns) return SampleState::Dropped;
+  if (least(samples_ns) > behind * incumbent_ns) return SampleState::Settled;
+  return std::nullopt;
+}
+
+/// Times the incumbent in this moment: how many times as long as before it takes, if that is too
+/// long for what was timed beside it to count. Infinite where no timing of it counts.
+std::optional<double> slower_pace(const Incumbent& incumbent, const Sampling& options,
+                                  Watch& watch) {
+  if (!incumbent.timer) return std::nullopt;
+  const auto calls = static_cast<int64_t>(
+      std::max(1.0, std::ceil(static_cast<double>(options.min_batch_ns) / incumbent.latency_ns)));
+  double pace = std::numeric_limits<double>::infinity();
+  incumbent.timer(1);  // after another kernel, the first call finds its data in no cache
+  for (int i = 0; i < incumbent_batches && pace > keeps_pace; ++i) {
+    watch.begin();
+    const double ns = time_batch(incumbent.timer, calls);
+    if (!watch.objection(watch.end())) pace = std::min(pace, ns / incumbent.latency_ns);
+  }
+  if (pace <= keeps_pace) return std::nullopt;
+  return pace;
+}
+
+std::string say_slower(double pace) {
+  if (std::isinf(pace)) return "the fastest kernel so far could not be timed undisturbed";
+  return fmt::format("the fastest kernel so far took {:.2f} times as long as before", pace);
 }
 
 /// Times one slot for each side, in the order A B B A.
@@ -202,42 +331,80 @@ Timer timed_by(const Clock& clock, const Run& run) {
   };
 }
 
-Samples sample(const Timer& timer, const Sampling& options, const Clock& clock) {
-  return sample_until(timer, std::numeric_limits<double>::infinity(), options, clock);
+Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch) {
+  return sample_beside({}, timer, options, clock, watch);
 }
 
-Samples sample_until(const Timer& timer, double incumbent_ns, const Sampling& options,
-                     const Clock& clock) {
-  const int64_t start_ns = clock();
-  std::vector<double> first = {time_batch(timer, 1)};
-  if (!probe_until_below(hopeless_first_call * incumbent_ns, timer, 1, first))
-    return ended(SampleState::Dropped, std::move(first), 1);
-
-  const Batch batch = fit_batch(timer, options);
-  if (batch.too_fast) return ended(SampleState::TooFast, {}, batch.calls);
-  std::vector<double> raw = {batch.probe_ns()};
-  if (!probe_until_below(hopeless_probe * incumbent_ns, timer, batch.calls, raw))
-    return ended(SampleState::Dropped, std::move(raw), batch.calls);
-
-  double best_ns = *std::min_element(raw.begin(), raw.end());
-  const auto least = static_cast<size_t>(options.min_samples);
-  while (raw.size() < static_cast<size_t>(options.max_samples) &&
-         clock() - start_ns < options.max_total_ns) {
-    raw.push_back(time_batch(timer, batch.calls));
-    best_ns = std::min(best_ns, raw.back());
-    if (raw.size() >= minimum_counts_from && best_ns > hopeless_minimum * incumbent_ns)
-      return ended(SampleState::Dropped, std::move(raw), batch.calls);
-    if (raw.size() >= minimum_counts_from && best_ns > behind * incumbent_ns)
-      return ended(SampleState::Settled, std::move(raw), batch.calls);
-    if (raw.size() >= least &&
-        estimate(raw).relative_interval() <= options.target_relative_interval)
-      return ended(SampleState::Settled, std::move(raw), batch.calls);
+Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
+                      const Clock& clock, Watch& watch) {
+  const double limit_ns = hopeless_first_call * incumbent.latency_ns;
+  Sampler sampler(timer, options, clock, watch);
+  const double first_ns = sampler.time(1);
+  const bool is_far_behind = first_ns - preemption_ns > limit_ns && first_ns >= warms_itself_ns;
+  if (is_far_behind && !sampler.counted().empty())
+    return sampler.ended(SampleState::Dropped, sampler.counted());
+  if (!sampler.fit()) return sampler.ended(SampleState::TooFast, {});
+  double pace = 1;
+  while (true) {
+    std::vector<double> counted = sampler.counted();
+    if (const auto state = judged(counted, incumbent.latency_ns, sampler.calls())) {
+      if (const auto slower = slower_pace(incumbent, options, watch)) {
+        pace = *slower;
+        sampler.discard(say_slower(pace));
+      } else if (!incumbent.timer) {
+        return sampler.ended(*state, std::move(counted));
+      } else {
+        // What disturbed the candidate may have ended right before the incumbent's turn.
+        const double before_ns = least(counted);
+        sampler.batch();
+        counted = sampler.counted();
+        if (least(counted) * keeps_pace < before_ns)
+          sampler.discard("the machine was slower a moment before");
+        else if (const auto again = judged(counted, incumbent.latency_ns, sampler.calls()))
+          return sampler.ended(*again, std::move(counted));
+      }
+    } else if (counted.size() >= static_cast<size_t>(options.min_samples) &&
+               estimate(counted).relative_interval() <= options.target_relative_interval) {
+      return sampler.ended(SampleState::Settled, std::move(counted));
+    } else if (!counted.empty() && (counted.size() >= static_cast<size_t>(options.max_samples) ||
+                                    sampler.out_of_time())) {
+      return sampler.ended(SampleState::Noisy, std::move(counted));
+    }
+    if (sampler.out_of_patience()) {
+      Samples samples = sampler.ended(SampleState::Disturbed, {});
+      samples.incumbent_pace = std::isinf(pace) ? 1 : pace;
+      return samples;
+    }
+    sampler.recover();
+    sampler.batch();
   }
-  return ended(SampleState::Noisy, std::move(raw), batch.calls);
+}
+
+Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
+                      const Sampling& options, const Clock& clock, Watch& watch) {
+  TW_CHECK(stretches > 0);
+  std::vector<Samples> taken;
+  for (int i = 0; i < stretches; ++i) {
+    if (i > 0) pause();
+    taken.push_back(sample(timer, options, clock, watch));
+    if (taken.back().state == SampleState::TooFast) return taken.back();
+  }
+  const auto fastest =
+      std::min_element(taken.begin(), taken.end(), [](const Samples& a, const Samples& b) {
+        const bool has_a = !a.raw_ns.empty(), has_b = !b.raw_ns.empty();
+        return has_a != has_b ? has_a : a.estimate.latency_ns < b.estimate.latency_ns;
+      });
+  Samples all = *fastest;
+  const double limit_ns = agrees * fastest->estimate.latency_ns;
+  for (auto s = taken.begin(); s != taken.end(); ++s)
+    if (s != fastest && !s->raw_ns.empty() && s->estimate.latency_ns <= limit_ns)
+      all.raw_ns.insert(all.raw_ns.end(), s->raw_ns.begin(), s->raw_ns.end());
+  all.estimate = estimate(all.raw_ns);
+  return all;
 }
 
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
-                        const Sampling& options) {
+                        const Sampling& options, Watch& watch) {
   TW_CHECK(rounds > 0);
   Comparison c;
   timer_a(1);
@@ -250,11 +417,22 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
   }
   SelfRatio self_a, self_b;
   std::vector<double> ratios;
-  for (int i = 0; i < rounds; ++i) {
+  const auto wanted = static_cast<size_t>(rounds);
+  for (int i = 0; i < 2 * rounds && ratios.size() < wanted; ++i) {
+    watch.begin();
     const Round round = time_round(timer_a, a.calls, timer_b, b.calls);
-    self_a.add(i, round.a);
-    self_b.add(i, round.b);
+    if (watch.objection(watch.end())) {
+      watch.rest();
+      continue;
+    }
+    const auto number = static_cast<int>(ratios.size());
+    self_a.add(number, round.a);
+    self_b.add(number, round.b);
     ratios.push_back(std::min(round.b[0], round.b[1]) / std::min(round.a[0], round.a[1]));
+  }
+  if (ratios.empty()) {
+    c.state = SampleState::Disturbed;
+    return c;
   }
   std::sort(ratios.begin(), ratios.end());
   const Interval interval = quantile_interval(ratios, 0.5, 0.005);
@@ -262,7 +440,7 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
   c.low = interval.low;
   c.high = interval.high;
   c.noise_floor = std::max({least_noise_floor, self_a.noise(), self_b.noise()});
-  c.winner = rounds < least_rounds ? Winner::Tie : verdict(c);
+  c.winner = ratios.size() < least_rounds ? Winner::Tie : verdict(c);
   return c;
 }
 

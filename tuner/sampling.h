@@ -7,10 +7,15 @@
 // estimate is a low quantile with an order-statistic interval, and a comparison is interleaved,
 // with the session's own A/A noise as the least difference it will call real.
 //
+// Disturbances that last are steady, and no statistic finds them in the samples. Each batch is
+// therefore timed under a Watch, and counts unless that objects (watch.h). A candidate is called
+// slow only beside the incumbent, timed again in the same moment: where the incumbent is slow too,
+// nothing of that moment counts.
+//
 //   const Timer timer = timed_by(clock, run);
-//   Samples s = sample_until(timer, incumbent_ns, {}, clock);  // hopeless: ends after one probe
+//   Samples s = sample_beside({best_ns, best_timer}, timer, {}, clock, watch);
 //   if (s.state == SampleState::Settled) ...
-//   Comparison c = compare_abba(timer, incumbent_timer, 15, {});
+//   Comparison c = compare_abba(timer, best_timer, 15, {}, watch);
 //   if (c.winner == Winner::A) ...                             // replaces the incumbent
 //
 // What is timed runs on the calling thread or on a device with a clock of its own. The functions
@@ -18,9 +23,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "tuner/clock.h"
+#include "tuner/watch.h"
 
 namespace tw::tuner {
 
@@ -41,7 +49,9 @@ struct Sampling {
   int64_t max_batch_calls = int64_t{1} << 20;
   int min_samples = 9;
   int max_samples = 60;
-  int64_t max_total_ns = 1'000'000'000;
+  int64_t max_total_ns = 1'000'000'000;  ///< spent on batches that count
+  /// Time spent on batches that do not count, after which the sampling ends.
+  int64_t patience_ns = 1'000'000'000;
   /// Sampling ends when the estimate's interval is this small in relation to it.
   double target_relative_interval = 0.02;
 };
@@ -62,29 +72,47 @@ struct Estimate {
 Estimate estimate(std::vector<double> samples_ns);
 
 enum class SampleState {
-  Settled,  ///< the interval is as small as wanted, or the incumbent is out of reach
-  Noisy,    ///< it is not, and samples or time ran out
-  Dropped,  ///< clearly slower than the incumbent
-  TooFast,  ///< below what the timer can tell: no latency is claimed
+  Settled,    ///< the interval is as small as wanted, or the incumbent is out of reach
+  Noisy,      ///< it is not, and samples or time ran out
+  Dropped,    ///< clearly slower than the incumbent
+  TooFast,    ///< below what the timer can tell: no latency is claimed
+  Disturbed,  ///< too few batches count: no latency is claimed
 };
 
 struct Samples {
   SampleState state = SampleState::Noisy;
   Estimate estimate;
-  std::vector<double> raw_ns;  ///< of one call, a batch each, in the order taken
+  std::vector<double> raw_ns;  ///< of one call, a batch that counts each, in the order taken
   int64_t calls_per_batch = 0;
+  std::string disturbance = {};  ///< why a batch did not count, the latest such; empty: all counted
+  /// Of Disturbed samples: how many times as long as before the incumbent took beside them, at
+  /// last.
+  double incumbent_pace = 1;
+};
+
+/// The fastest kernel so far, beside which a candidate is judged.
+struct Incumbent {
+  double latency_ns = std::numeric_limits<double>::infinity();  ///< undisturbed
+  Timer timer = {};  ///< empty: its latency is taken on trust
 };
 
 /// The smallest step of the clock; 0 if it never moves while read.
 int64_t timer_resolution_ns(const Clock& clock);
 
-/// One warm-up call, then batches until settled. The clock says when max_total_ns have passed.
-Samples sample(const Timer& timer, const Sampling& options, const Clock& clock);
+/// One warm-up call, then batches until settled.
+Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch);
 
-/// As sample(), but gives up as soon as the candidate is clearly behind the incumbent's latency,
-/// and is content with a few samples of one that is 5 % behind.
-Samples sample_until(const Timer& timer, double incumbent_ns, const Sampling& options,
-                     const Clock& clock);
+/// As sample(), but gives up as soon as the candidate is clearly behind the incumbent, and is
+/// content with a few samples of one that is 5 % behind. Says neither unless the incumbent, timed
+/// again then, is as fast as it was.
+Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
+                      const Clock& clock, Watch& watch);
+
+/// For one kernel alone, whose figure is to stand: sample() several times with pauses in between,
+/// of which the stretches that agree with the fastest count. A disturbance that no watch sees shows
+/// as a difference between the stretches.
+Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
+                      const Sampling& options, const Clock& clock, Watch& watch);
 
 enum class Winner { A, B, Tie };
 
@@ -94,17 +122,18 @@ struct Comparison {
   double low = 1;    ///< 99 % interval of the median of the rounds' ratios
   double high = 1;
   double noise_floor = 0;  ///< relative: how far A is from A, and B from B, in the same session
-  SampleState state = SampleState::Settled;  ///< TooFast: nothing was compared
+  SampleState state = SampleState::Settled;  ///< TooFast, Disturbed: nothing was compared
 };
 
 /// Of comparisons: with fewer there is no verdict, and finals that have time take the most.
 inline constexpr int least_rounds = 7, most_rounds = 11;
 
 /// Times A B B A, `rounds` times; with fewer than least_rounds it is a tie. A wins
-/// only if the interval excludes 1 and the ratio exceeds the noise floor. Both should run on the
-/// same buffers: where pages lie in the caches can make 2-4 % between equal kernels on different
-/// ones.
+/// only if the interval excludes 1 and the ratio exceeds the noise floor. Rounds that do not count
+/// are repeated, as often again as there are rounds; those that then lack are not made up for. Both
+/// should run on the same buffers: where pages lie in the caches can make 2-4 % between equal
+/// kernels on different ones.
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
-                        const Sampling& options);
+                        const Sampling& options, Watch& watch);
 
 }  // namespace tw::tuner

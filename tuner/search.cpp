@@ -24,6 +24,9 @@ constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
 // Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
 constexpr double random_share = 0.125, hopeful_share = 0.125;
+// Where most of the latest batch was far behind the best, the neighbourhood that it came from is
+// used up or the model is wrong about it: half of the next one is what nobody asked for.
+constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
 
 struct Rated {
   Point point;
@@ -36,6 +39,17 @@ std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
   for (size_t i = 0; i < points.size(); ++i)
     if (std::isfinite(guesses[i].mean)) rated.push_back({std::move(points[i]), guesses[i]});
   return rated;
+}
+
+/// Whether most of the latest `count` trials were far behind the best of all.
+bool is_stuck(const std::vector<Tried>& history, size_t count) {
+  if (history.size() < 2 * count) return false;
+  double best = 0;
+  for (const Tried& tried : history) best = std::max(best, tried.throughput);
+  const auto behind =
+      std::count_if(history.end() - static_cast<std::ptrdiff_t>(count), history.end(),
+                    [&](const Tried& tried) { return tried.throughput * far_behind < best; });
+  return static_cast<double>(behind) > most_far_behind * static_cast<double>(count);
 }
 
 using Merit = double (*)(const Guess&);
@@ -105,7 +119,8 @@ class Evolution : public Search {
       if (history.empty()) return size_t{0};
       return static_cast<size_t>(std::lround(static_cast<double>(count) * share));
     };
-    const size_t asked = count - part(random_share);
+    const bool widens = is_stuck(history, count);
+    const size_t asked = count - part(widens ? widened_random_share : random_share);
     std::vector<Rated> picked;
     add_best(rate(known.seeds, score), likely, (count + 1) / 2, picked);
     const std::vector<Rated> rated = rate(std::move(pool), score);

@@ -35,6 +35,15 @@ constexpr double usual_trials_per_s = 20;
 constexpr double most_plain_flops = 1e9;
 // So many trials without a valid one: the next would fail too.
 constexpr int64_t hopeless_trials = 96;
+// A neighbour's episode of half a second passes while the first candidate that it disturbs waits;
+// where it lasts, the following ones wait less, and come again with later batches.
+constexpr double patience_s = 0.6, short_patience_s = 0.1;
+constexpr int most_attempts = 4;
+// Neighbours that compute for longer without a pause are part of the machine (Gauge::memory_ns).
+constexpr double lasting_s = 30;
+// The winner is measured in several stretches, which reach beyond a time slice or two.
+constexpr int64_t confirming_stretches = 3;
+constexpr double confirming_pause_s = 0.05;
 // So many builds in a row that fail for no fault of the candidates: the compiler or linker is
 // broken.
 constexpr int64_t most_broken_builds = 24;
@@ -251,24 +260,39 @@ Status Session::begin_build(const std::vector<Candidate>& batch) {
 Status Session::measure(const std::vector<Candidate>& batch,
                         const std::vector<BuildOutcome>& built) {
   if (shared_.interrupted()) return {};
+  std::vector<Postponed> due = std::exchange(postponed_, {});
+  for (size_t i = 0; i < batch.size(); ++i) due.push_back({batch[i], built[i]});
+  return measure(std::move(due));
+}
+
+Status Session::measure(std::vector<Postponed> due) {
   TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_));
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
-  for (size_t i = 0; i < batch.size(); ++i) {
+  for (Postponed& next : due) {
     if (shared_.interrupted()) break;
-    const auto reply = reply_to(built[i]);
+    const auto reply = reply_to(next.built);
     if (cut_short(reply)) break;
     if (!reply) return tl::unexpected<Error>(reply.error());
-    TW_TRY(const db::Record trial, record(batch[i], *reply));
-    if (!built[i].code.empty()) by_code_.try_emplace(built[i].code, trial);
-    TW_RETURN_IF_ERROR(check_installation(built[i]));
-    if (trial.status == db::TrialStatus::Ok) finalists_.back().path = built[i].path;
-    std::stable_sort(finalists_.begin(), finalists_.end(),
-                     [](const Finalist& a, const Finalist& b) {
-                       return a.record.latency_ns < b.record.latency_ns;
-                     });
-    if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
+    heed(*reply);
+    if (is_disturbed_ && ++next.attempts < most_attempts)
+      postponed_.push_back(std::move(next));
+    else
+      TW_RETURN_IF_ERROR(keep(next, *reply));
     report();
   }
+  return {};
+}
+
+Status Session::keep(const Postponed& measured, const MeasureReply& reply) {
+  const BuildOutcome& built = measured.built;
+  TW_TRY(const db::Record trial, record(measured.candidate, reply));
+  if (!built.code.empty()) by_code_.try_emplace(built.code, trial);
+  TW_RETURN_IF_ERROR(check_installation(built));
+  if (trial.status == db::TrialStatus::Ok) finalists_.back().path = built.path;
+  std::stable_sort(finalists_.begin(), finalists_.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.latency_ns < b.record.latency_ns;
+  });
+  if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
   return {};
 }
 
@@ -276,8 +300,25 @@ Result<MeasureReply> Session::reply_to(const BuildOutcome& built) {
   if (built.path.empty()) return MeasureReply{built.status, built.reason};
   if (const auto twin = by_code_.find(built.code); twin != by_code_.end())
     return duplicate_of(twin->second);
-  const double incumbent = finalists_.empty() ? 0 : finalists_.front().record.latency_ns;
-  return farm_.measure({built.path, incumbent, false});
+  MeasureJob job{.path = built.path, .patience_s = is_disturbed_ ? short_patience_s : patience_s};
+  if (!finalists_.empty()) {
+    job.incumbent = finalists_.front().path;
+    job.incumbent_ns = pace_ * finalists_.front().record.latency_ns;
+  }
+  return farm_.measure(job);
+}
+
+/// Where the incumbent alone has become slower, and stays so for longer than neighbours do, the
+/// machine is a slower one than before, and candidates are judged by that.
+void Session::heed(const MeasureReply& reply) {
+  is_disturbed_ = reply.status == to_string(db::TrialStatus::Unstable);
+  if (!is_disturbed_ || reply.incumbent_pace <= 1) {
+    if (!is_disturbed_) slower_since_s_.reset();
+    return;
+  }
+  const double now_s = shared_.elapsed_s();
+  if (!slower_since_s_) slower_since_s_ = now_s;
+  if (now_s - *slower_since_s_ > lasting_s) pace_ *= reply.incumbent_pace;
 }
 
 Status Session::check_installation(const BuildOutcome& built) {
@@ -291,8 +332,9 @@ Status Session::check_installation(const BuildOutcome& built) {
 }
 
 Result<db::Record> Session::record(const Candidate& c, const MeasureReply& reply) {
-  db::Record record = trial_record(*workload_, target_, options_.threads, farm_.toolchain(),
-                                   c.schedule, reply, progress_.peak_gflops);
+  db::Record record =
+      trial_record(*workload_, target_, options_.threads, farm_.toolchain(), c.schedule, reply,
+                   std::max(progress_.peak_gflops, reply.peak_gflops));
   record.program_version = environment_.program_version;
   record.host = environment_.host;
   record.session = environment_.session;
@@ -315,6 +357,8 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   ++progress_.trials[status];
   if (!timed && trial.status != db::TrialStatus::Duplicate)
     count_failure(status + ": " + trial.reason);
+  // A candidate that could not be timed undisturbed says nothing of the schedule.
+  if (trial.status == db::TrialStatus::Unstable) return;
   history_.push_back({c.point, timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
   sample.features = c.features;
@@ -378,6 +422,19 @@ Outlook Session::outlook(int64_t under_way) const {
 
 double Session::gain_of(double seconds) const { return worth({outlook(0)}, seconds); }
 
+/// The last attempts for what was disturbed until now, as no batch comes after it; a single one each
+/// when the time is up.
+Status Session::measure_postponed(double seconds) {
+  const double until_s = shared_.elapsed_s() + seconds;
+  while (!postponed_.empty() && !shared_.interrupted()) {
+    std::vector<Postponed> due = std::exchange(postponed_, {});
+    if (shared_.elapsed_s() >= until_s)
+      for (Postponed& last : due) last.attempts = most_attempts;
+    TW_RETURN_IF_ERROR(measure(std::move(due)));
+  }
+  return {};
+}
+
 /// The incumbent of earlier runs defends its place, where it can still be built. Whether there is
 /// one.
 Result<bool> Session::defend_known() {
@@ -389,7 +446,7 @@ Result<bool> Session::defend_known() {
   if (!is_new) return false;
   const auto built = farm_.build(key_, known->schedule, {});
   if (!built) return false;
-  TW_TRY(const MeasureReply checked, farm_.measure({*built, 0, true}));
+  TW_TRY(const MeasureReply checked, farm_.measure({.path = *built, .verify_only = true}));
   if (checked.status != "ok") return false;
   finalists_.insert(finalists_.begin(), {*built, *known});
   return true;
@@ -420,7 +477,8 @@ Status Session::choose_finalist(double seconds) {
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
   if (!shared_.interrupted()) {
-    const auto again = farm_.measure({winner.path, 0, false});
+    const auto again = farm_.measure(
+        {.path = winner.path, .stretches = confirming_stretches, .pause_s = confirming_pause_s});
     if (!cut_short(again)) {
       TW_TRY(const MeasureReply reply, again);
       TW_TRY(std::ignore, record(Candidate{{}, winner.record.schedule, {}, {}}, reply));
@@ -462,6 +520,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   tuned.next_minute_gain = trials_ > 0 ? gain_of(minute_s) : 0;
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   if (!reference_.path.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
+  TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());
@@ -470,7 +529,7 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   if (!built)
     return fail(ErrorCode::Internal,
                 "[tune] the winner cannot be rebuilt: " + built.error().message);
-  TW_TRY(const MeasureReply checked, farm_.measure({*built, 0, true}));
+  TW_TRY(const MeasureReply checked, farm_.measure({.path = *built, .verify_only = true}));
   if (checked.status != "ok")
     return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}",
                                                  checked.status, checked.reason));

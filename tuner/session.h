@@ -27,6 +27,14 @@ struct Finalist {
   db::Record record;
 };
 
+/// A candidate that something else disturbed whenever it was timed: another time comes with the
+/// next batch.
+struct Postponed {
+  Candidate candidate;
+  BuildOutcome built;
+  int attempts = 0;
+};
+
 class Session;
 
 /// What the sessions of a run share: workers, the budget, the database and the cost model, which
@@ -90,8 +98,13 @@ class Session {
 
   void report();
   Status refresh_peak();
+  /// Verifies and measures candidates, and records all but those that are postponed.
+  Status measure(std::vector<Postponed> due);
   /// Verifies and measures one that was built, unless its machine code is known by its hash.
   Result<MeasureReply> reply_to(const BuildOutcome& built);
+  /// Takes note of a moment that was too slow, or was not.
+  void heed(const MeasureReply& reply);
+  Status keep(const Postponed& measured, const MeasureReply& reply);
   /// Returns what was stored.
   Result<db::Record> record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
@@ -100,6 +113,7 @@ class Session {
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
   bool cut_short(const Result<MeasureReply>& reply) const;
+  Status measure_postponed(double seconds);
   Status choose_finalist(double seconds);
   Result<bool> defend_known();
   Result<db::Record> confirm_winner();
@@ -137,6 +151,10 @@ class Session {
   std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
   GainCurve gain_;
   Progress progress_;
+  std::vector<Postponed> postponed_;
+  bool is_disturbed_ = false;             ///< by the latest trial
+  std::optional<double> slower_since_s_;  ///< the incumbent takes longer than it did, see heed()
+  double pace_ = 1;                       ///< so many times as long, for good
   int64_t proposed_ = 0, trials_ = 0, broken_builds_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -129,6 +130,10 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
 
 namespace {
 
+// One kernel alone has time: stretches that reach beyond a neighbour's episode of half a second.
+constexpr int64_t replay_stretches = 5;
+constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
+
 /// A farm with the schedule built, and prepared to run it when `verify` is asked for.
 struct Built {
   Farm farm;
@@ -159,7 +164,7 @@ Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::str
                                          const Environment& environment) {
   TW_TRY(Built built, build_in_farm(workload, schedule, target, threads, verify, environment));
   if (verify) {
-    TW_TRY(const MeasureReply reply, built.farm.measure({built.path, 0, true}));
+    TW_TRY(const MeasureReply reply, built.farm.measure({.path = built.path, .verify_only = true}));
     if (reply.status != "ok")
       return fail(ErrorCode::Invalid, fmt::format("[verify] {}: {}", reply.status, reply.reason));
   }
@@ -170,13 +175,16 @@ Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_v
                                     const Target& target, int threads,
                                     const Environment& environment) {
   TW_TRY(Built built, build_in_farm(workload, schedule, target, threads, true, environment));
-  TW_TRY(const MeasureReply reply, built.farm.measure({built.path, 0, false}));
+  TW_TRY(const double peak, built.farm.peak_gflops());
+  TW_TRY(const MeasureReply reply, built.farm.measure({.path = built.path,
+                                                       .stretches = replay_stretches,
+                                                       .pause_s = replay_pause_s,
+                                                       .patience_s = replay_patience_s}));
   if (reply.status != "ok")
     return fail(ErrorCode::Invalid, fmt::format("[replay] {}: {}", reply.status, reply.reason));
-  TW_TRY(const double peak, built.farm.peak_gflops());
   TW_TRY(const Target machine, built.farm.machine());
-  db::Record record =
-      trial_record(workload, machine, threads, built.farm.toolchain(), schedule, reply, peak);
+  db::Record record = trial_record(workload, machine, threads, built.farm.toolchain(), schedule,
+                                   reply, std::max(peak, reply.peak_gflops));
   record.created_ms = environment.now_ms();
   return db::seal(std::move(record));
 }

@@ -4,12 +4,15 @@
 // answers one frame with one frame until its parent closes the connection.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <list>
 #include <optional>
+#include <thread>
 
 #include "base/text.h"
 #include "codegen/compile.h"
@@ -30,6 +33,9 @@ namespace tw::tuner {
 namespace {
 
 using Answer = std::function<std::string(const Job&)>;
+
+// A tenth of the weight of a process of usual priority.
+constexpr int builder_niceness = 10;
 
 int serve(const Answer& answer) {
   while (true) {
@@ -180,6 +186,7 @@ class Runner {
 
   PrepareReply prepare(const PrepareJob& job) {
     threads_.count = static_cast<int>(job.threads);
+    rival_ = {};  // it borrows the task
     const auto known = std::find_if(prepared_.begin(), prepared_.end(),
                                     [&](const Prepared& p) { return p.job == job; });
     if (known == prepared_.end()) {
@@ -226,23 +233,47 @@ class Runner {
     if (verdict.status != db::TrialStatus::Ok || job.verify_only) return reply;
     const auto timer = (*subject)->timer();
     if (!timer) return {"resource", timer.error().message};
-    const Samples samples = machine_->undisturbed([&] {
-      return job.incumbent_ns > 0 ? sample_until(*timer, job.incumbent_ns, sampling(), clock_)
-                                  : sample(*timer, sampling(), clock_);
-    });
+    const auto samples = timed(*timer, job);
+    if (!samples) return {"resource", samples.error().message};
     if (const Verdict after = (*subject)->left_behind(); after.status != db::TrialStatus::Ok)
       return {std::string(db::to_string(after.status)), "after it was timed: " + after.reason};
-    reply.samples_ns = samples.raw_ns;
-    reply.latency_ns = samples.estimate.latency_ns;
-    reply.low_ns = samples.estimate.low_ns;
-    reply.high_ns = samples.estimate.high_ns;
-    reply.noise = samples.estimate.relative_interval();
-    if (samples.state == SampleState::TooFast) reply.status = "too_fast";
-    if (samples.state == SampleState::Dropped) {
+    reply.samples_ns = samples->raw_ns;
+    reply.latency_ns = samples->estimate.latency_ns;
+    reply.low_ns = samples->estimate.low_ns;
+    reply.high_ns = samples->estimate.high_ns;
+    reply.noise = samples->estimate.relative_interval();
+    reply.incumbent_pace = samples->incumbent_pace;
+    reply.peak_gflops = machine_->fastest_gflops();
+    if (samples->state == SampleState::TooFast) reply.status = "too_fast";
+    if (samples->state == SampleState::Dropped) {
       reply.status = "hopeless";
       reply.reason = "stopped early, clearly slower than the best so far";
     }
+    if (samples->state == SampleState::Disturbed) {
+      reply.status = "unstable";
+      reply.reason = "not timed, as the machine was disturbed: " + samples->disturbance;
+    }
     return reply;
+  }
+
+  Result<Samples> timed(const Timer& timer, const MeasureJob& job) {
+    Sampling options = sampling();
+    options.patience_ns = static_cast<int64_t>(job.patience_s * 1e9);
+    if (job.incumbent.empty()) {
+      const auto pause = [&] {
+        std::this_thread::sleep_for(std::chrono::duration<double>(job.pause_s));
+      };
+      return sample_spread(timer, static_cast<int>(job.stretches), pause, options, clock_,
+                           machine_->watch());
+    }
+    if (rival_.path != job.incumbent) {
+      rival_ = {};
+      TW_TRY(auto subject, machine_->load(job.incumbent, prepared_.front().task));
+      TW_TRY(Timer rival_timer, subject->timer());
+      rival_ = {job.incumbent, std::move(subject), std::move(rival_timer)};
+    }
+    return sample_beside({job.incumbent_ns, rival_.timer}, timer, options, clock_,
+                         machine_->watch());
   }
 
   CompareReply compare(const CompareJob& job) {
@@ -254,7 +285,7 @@ class Runner {
       TW_TRY(const Timer timer_a, a->timer());
       TW_TRY(const Timer timer_b, b->timer());
       return compare_abba(timer_a, timer_b, static_cast<int>(job.rounds),
-                          machine_->fitted(Sampling{}));
+                          machine_->fitted(Sampling{}), machine_->watch());
     }();
     if (!compared) return {.error = compared.error().message};
     return {"",
@@ -282,6 +313,13 @@ class Runner {
   Clock clock_ = monotonic_clock();
   std::unique_ptr<Machine> machine_;
   std::list<Prepared> prepared_;  ///< the one that is measured first, then the latest
+  /// The incumbent of the workload that is measured, kept loaded beside its candidates.
+  struct Rival {
+    std::string path = {};
+    std::unique_ptr<Subject> subject = {};
+    Timer timer = {};
+  };
+  Rival rival_;
 };
 
 /// What drivers need. Where their files go they are told by the environment, before any of them is
@@ -329,6 +367,8 @@ int worker_main(const std::vector<std::string>& arguments) {
   if (device) limits = driver_limits(*device, arguments[3]);
   if (const auto restricted = restrict_self(limits); !restricted)
     return complain(restricted.error());
+  // Where there are fewer cores than workers, what is timed goes before what is built.
+  if (builds) (void)!::nice(builder_niceness);
   if (builds)
     return serve([clock = monotonic_clock()](const Job& job) {
       const auto* build_job = std::get_if<BuildJob>(&job);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace tw::bench {
@@ -111,6 +112,45 @@ TEST(Interleave, BatchesAreLongEnough) {
   ASSERT_EQ(calls.size(), 4u);
   EXPECT_GE(calls[1] - calls[0], 10'000) << "a's batch, between its turn and b's";
   EXPECT_EQ(calls[2], calls[1]);
+}
+
+/// Objects to the rounds whose numbers, from 0, it is told.
+class Objecting : public tuner::NoWatch {
+ public:
+  explicit Objecting(std::function<bool(int)> objects) : objects_(std::move(objects)) {}
+  std::optional<std::string> objection(const tuner::Moment&) const override {
+    if (objects_(round_++)) return "a neighbour";
+    return std::nullopt;
+  }
+
+ private:
+  std::function<bool(int)> objects_;
+  mutable int round_ = 0;
+};
+
+TEST(Interleave, Fault74_RoundsThatDoNotCountAreTakenAgain) {
+  Time time;
+  // Slow for as long as the first four rounds take: four batches of at least 2 ms each.
+  const auto slow_at_first = [&time](int64_t) {
+    return time.now_ns < 50'000'000 ? 1'500'000 : 1'000'000;
+  };
+  Fake a(time, slow_at_first), b(time, always(1'000'000));
+  Objecting watch([&](int) { return time.now_ns < 60'000'000; });
+  const auto versus = interleave(a, b, {.rounds = 5, .watch = &watch}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_EQ(versus->rounds, 5);
+  EXPECT_DOUBLE_EQ(versus->median_ratio, 1);
+  EXPECT_EQ(versus->disturbance, "a neighbour");
+}
+
+TEST(Interleave, Fault74_WithoutEndItIsTold) {
+  Time time;
+  Fake a(time, always(1'000'000)), b(time, always(2'000'000));
+  Objecting watch([](int) { return true; });
+  const auto versus = interleave(a, b, {.rounds = 3, .watch = &watch}, time.clock());
+  ASSERT_TRUE(versus);
+  EXPECT_EQ(versus->rounds, 0);
+  EXPECT_DOUBLE_EQ(versus->ratio, 2);
 }
 
 TEST(Interleave, AFailureEndsIt) {

@@ -84,50 +84,5 @@ TEST(Drift, IsToleratedWithinTheMachinesOwnNoise) {
   EXPECT_TRUE(drift(0, 100));
 }
 
-/// A machine on which a neighbour is busy from some moment to another; measuring takes a second.
-struct Machine {
-  int64_t busy_from_ns, busy_until_ns;
-  int64_t now_ns = 0, switches = 0;
-  int measured = 0;
-
-  std::optional<std::string> measure(int attempts, bool may_repeat = true) {
-    return measure_undisturbed([this] { return Counters{.involuntary_switches = switches}; },
-                               [this] { return now_ns; },
-                               [this, may_repeat] {
-                                 ++measured;
-                                 for (int tenth = 0; tenth < 10; ++tenth, now_ns += second_ns / 10)
-                                   if (now_ns >= busy_from_ns && now_ns < busy_until_ns)
-                                     switches += 25;
-                                 return may_repeat;
-                               },
-                               attempts);
-  }
-};
-
-TEST(MeasureUndisturbed, OnceWhereAllIsQuiet) {
-  Machine quiet{.busy_from_ns = 0, .busy_until_ns = 0};
-  EXPECT_EQ(quiet.measure(3), std::nullopt);
-  EXPECT_EQ(quiet.measured, 1);
-}
-
-TEST(MeasureUndisturbed, Fault48_ANeighbourAtHalfTimeMeansMeasuringAgain) {
-  Machine machine{.busy_from_ns = second_ns / 2, .busy_until_ns = second_ns};
-  EXPECT_EQ(machine.measure(3), std::nullopt);
-  EXPECT_EQ(machine.measured, 2);
-}
-
-TEST(MeasureUndisturbed, Fault48_NoiseWithoutEndIsTold) {
-  Machine machine{.busy_from_ns = 0, .busy_until_ns = 100 * second_ns};
-  EXPECT_NE(machine.measure(3).value_or("").find("250 involuntary context switches"),
-            std::string::npos);
-  EXPECT_EQ(machine.measured, 3);
-}
-
-TEST(MeasureUndisturbed, AResultThatStandsIsNotRepeated) {
-  Machine machine{.busy_from_ns = 0, .busy_until_ns = 100 * second_ns};
-  EXPECT_TRUE(machine.measure(3, false));
-  EXPECT_EQ(machine.measured, 1);
-}
-
 }  // namespace
 }  // namespace tw::tuner

@@ -65,7 +65,7 @@ class Bench {
     return path;
   }
 
-  MeasureReply measure(const std::string& path) { return value(farm_.measure({path, 0, false})); }
+  MeasureReply measure(const std::string& path) { return value(farm_.measure({.path = path})); }
 
  private:
   Folder folder_;
@@ -270,7 +270,7 @@ TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
   const ReferenceKernel reference = value(farm.build_reference(workload_of(dense).key(), plain));
   EXPECT_TRUE(reference.on_device);
   (void)value(farm.prepare(workload_of(dense).key(), reference));
-  EXPECT_EQ(value(farm.measure({reference.path, 0, true})).status, "ok");
+  EXPECT_EQ(value(farm.measure({.path = reference.path, .verify_only = true})).status, "ok");
 }
 
 /// A compiler of ours in place of NVRTC's, which says that it is of CUDA 13.9.

@@ -34,9 +34,11 @@ TEST(Jobs, SurviveTheWay) {
   EXPECT_EQ(build.cuda_directories, (std::vector<std::string>{"/cuda/lib64"}));
   EXPECT_EQ(round_trip(PrepareJob{"w", "/r", 3, 18446744073709551615u}).seed,
             18446744073709551615u);
-  const MeasureJob measure = round_trip(MeasureJob{"/p q", 1.5, true});
+  const MeasureJob measure = round_trip(
+      MeasureJob{.path = "/p q", .incumbent_ns = 1.5, .incumbent = "/q", .verify_only = true});
   EXPECT_EQ(measure.path, "/p q");
   EXPECT_EQ(measure.incumbent_ns, 1.5);
+  EXPECT_EQ(measure.incumbent, "/q");
   EXPECT_TRUE(measure.verify_only);
   EXPECT_EQ(round_trip(CompareJob{"a", "b", 5}).rounds, 5);
   EXPECT_EQ(round_trip(PeakJob{2}).threads, 2);

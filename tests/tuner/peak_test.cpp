@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tw::tuner {
 namespace {
 
@@ -56,6 +58,34 @@ TEST(Peak, RateIsWorkOverTimeOfTheClock) {
         ->gflops;
   };
   EXPECT_DOUBLE_EQ(with_step(1000), 2 * with_step(2000));
+}
+
+TEST(Gauge, ReadsWhatThePeakIs) {
+  runtime::ThreadPool pool({.threads = 2});
+  for (const int threads : {1, 2}) {
+    Gauge gauge(pool, threads, monotonic_clock());
+    EXPECT_EQ(gauge.fastest(), 0);
+    double fastest = 0;
+    for (int i = 0; i < 20; ++i) fastest = std::max(fastest, gauge.read());
+    EXPECT_GT(fastest, 0.01);
+    EXPECT_EQ(gauge.fastest(), fastest);
+  }
+}
+
+TEST(Gauge, ForgetsWhatWasLongAgo) {
+  int64_t now_ns = 0, step_ns = 1000;
+  runtime::ThreadPool pool({.threads = 1});
+  Gauge gauge(pool, 1, [&] { return now_ns += step_ns; });
+  const double fast = gauge.read();
+  step_ns = 2000;
+  const double slow = gauge.read();
+  EXPECT_DOUBLE_EQ(fast, 2 * slow);
+  now_ns += Gauge::memory_ns / 2;
+  (void)gauge.read();
+  EXPECT_DOUBLE_EQ(gauge.fastest(), fast);
+  now_ns += Gauge::memory_ns / 2;
+  (void)gauge.read();
+  EXPECT_DOUBLE_EQ(gauge.fastest(), slow);
 }
 
 TEST(ReadBandwidth, IsPlausibleForAnySize) {

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -41,6 +43,18 @@ class NoisyMachine {
     slow_factor_ = factor;
   }
   void pause(double ns) { now_ns_ += ns; }
+  /// A neighbour is busy for `busy_ns` of every `period_ns`, the first time from `from_ns` on.
+  void episodes(double period_ns, double busy_ns, double from_ns, double factor) {
+    period_ns_ = period_ns;
+    busy_ns_ = busy_ns;
+    slow_from_ns_ = from_ns;
+    slow_factor_ = factor;
+  }
+  double factor_now() const {
+    const double since_ns = now_ns_ - slow_from_ns_;
+    if (since_ns < 0) return 1;
+    return std::fmod(since_ns, period_ns_) < busy_ns_ ? slow_factor_ : 1;
+  }
   double now_ns() const { return now_ns_; }
   int64_t calls() const { return calls_; }
 
@@ -56,8 +70,7 @@ class NoisyMachine {
     wander_ = 0.9 * wander_ + 0.436 * normal();  // variance 1
     double factor = std::exp(spread_ * (std::abs(normal()) + 0.3 * wander_));
     if (random_.unit() < preemptions_) factor *= 2 + 2 * random_.unit();
-    if (now_ns_ >= slow_from_ns_) factor *= slow_factor_;
-    return factor;
+    return factor * factor_now();
   }
 
   Random random_;
@@ -65,10 +78,35 @@ class NoisyMachine {
   double now_ns_ = 0;
   double wander_ = 0;
   double slow_from_ns_ = 1e300, slow_factor_ = 1;
+  double period_ns_ = 1e300, busy_ns_ = 1e300;
   int64_t calls_ = 0;
 };
 
 constexpr double call_ns = 2e6;  // longer than a batch: every call is a sample
+
+NoWatch no_watch;
+
+/// Reads the speed of a NoisyMachine, as a gauge does.
+class MachineWatch : public Watch {
+ public:
+  explicit MachineWatch(NoisyMachine& machine) : machine_(machine) {}
+  void begin() override { before_ = read(); }
+  Moment end() override { return {std::min(before_, read()), 0}; }
+  std::optional<std::string> objection(const Moment& moment) const override {
+    if (moment.speed >= 0.93 * fastest_) return std::nullopt;
+    return "a slow moment";
+  }
+  void rest() override { machine_.pause(4e6); }
+
+ private:
+  double read() {
+    machine_.pause(50e3);
+    fastest_ = std::max(fastest_, 1 / machine_.factor_now());
+    return 1 / machine_.factor_now();
+  }
+  NoisyMachine& machine_;
+  double before_ = 0, fastest_ = 0;
+};
 
 TEST(Estimate, OfNothingIsZero) {
   EXPECT_EQ(estimate({}).samples, 0);
@@ -127,7 +165,7 @@ TEST(Estimate, IntervalShrinksWithMoreSamples) {
 
 TEST(Sample, SettlesNearTheTruth) {
   NoisyMachine machine(1, 0.02, 0.05);
-  const Samples s = sample(machine.timer(call_ns), {}, machine.clock());
+  const Samples s = sample(machine.timer(call_ns), {}, machine.clock(), no_watch);
   EXPECT_EQ(s.state, SampleState::Settled);
   EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.02 * call_ns);
   EXPECT_EQ(s.calls_per_batch, 1);
@@ -136,14 +174,15 @@ TEST(Sample, SettlesNearTheTruth) {
 
 TEST(Sample, SaysThatItIsNoisy) {
   NoisyMachine machine(2, 1.0);
-  const Samples s = sample(machine.timer(call_ns), {.max_samples = 30}, machine.clock());
+  const Samples s = sample(machine.timer(call_ns), {.max_samples = 30}, machine.clock(), no_watch);
   EXPECT_EQ(s.state, SampleState::Noisy);
   EXPECT_EQ(s.raw_ns.size(), 30u);
 }
 
 TEST(Sample, StopsWhenItsTimeIsOver) {
   NoisyMachine machine(3, 1.0);
-  const Samples s = sample(machine.timer(1e8), {.max_total_ns = 500'000'000}, machine.clock());
+  const Samples s =
+      sample(machine.timer(1e8), {.max_total_ns = 500'000'000}, machine.clock(), no_watch);
   EXPECT_EQ(s.state, SampleState::Noisy);
   EXPECT_LE(machine.calls(), 8);
   EXPECT_GE(s.raw_ns.size(), 1u);
@@ -154,7 +193,7 @@ TEST(Sample, Fault47_BatchesGrowUntilTheTimerCanSeeThem) {
     NoisyMachine machine(4, 0.02, 0);
     const Sampling options = {.timer_resolution_ns = resolution_ns,
                               .max_total_ns = int64_t{100} << 30};
-    const Samples s = sample(machine.timer(300, resolution_ns), options, machine.clock());
+    const Samples s = sample(machine.timer(300, resolution_ns), options, machine.clock(), no_watch);
     EXPECT_EQ(s.state, SampleState::Settled) << resolution_ns;
     EXPECT_NEAR(s.estimate.latency_ns, 300, 10) << resolution_ns;
     EXPECT_GE(static_cast<double>(s.calls_per_batch) * 330, 100.0 * resolution_ns);
@@ -164,7 +203,7 @@ TEST(Sample, Fault47_BatchesGrowUntilTheTimerCanSeeThem) {
 TEST(Sample, Fault47_KernelBelowAnyBatchIsTooFast) {
   NoisyMachine machine(5);
   const Sampling options = {.timer_resolution_ns = 15'000'000, .max_batch_calls = 1000};
-  const Samples s = sample(machine.timer(3, 15'000'000), options, machine.clock());
+  const Samples s = sample(machine.timer(3, 15'000'000), options, machine.clock(), no_watch);
   EXPECT_EQ(s.state, SampleState::TooFast);
   EXPECT_TRUE(s.raw_ns.empty());
   EXPECT_EQ(s.estimate.latency_ns, 0);
@@ -172,7 +211,7 @@ TEST(Sample, Fault47_KernelBelowAnyBatchIsTooFast) {
 
 TEST(Sample, Fault47_TimerThatStandsStillIsTooFastAndEnds) {
   const Clock stopped = [] { return int64_t{42}; };
-  const Samples s = sample(timed_by(stopped, [] {}), {.max_batch_calls = 1000}, stopped);
+  const Samples s = sample(timed_by(stopped, [] {}), {.max_batch_calls = 1000}, stopped, no_watch);
   EXPECT_EQ(s.state, SampleState::TooFast);
   EXPECT_EQ(timer_resolution_ns(stopped), 0);
 }
@@ -183,20 +222,21 @@ TEST(TimerResolution, IsTheSmallestStep) {
   EXPECT_GT(timer_resolution_ns(monotonic_clock()), 0);
 }
 
-TEST(SampleUntil, DropsAHopelessCandidateAfterAFewProbes) {
+TEST(SampleBeside, DropsAHopelessCandidateAfterAFewProbes) {
   NoisyMachine machine(7, 0.02, 0);
-  const Samples s = sample_until(machine.timer(5 * call_ns), call_ns, {}, machine.clock());
+  const Samples s =
+      sample_beside({call_ns}, machine.timer(5 * call_ns), {}, machine.clock(), no_watch);
   EXPECT_EQ(s.state, SampleState::Dropped);
   EXPECT_LE(machine.calls(), 5);  // warm-up and probes
 }
 
-TEST(SampleUntil, DropsAtOnceWhatNoPauseExplains) {
+TEST(SampleBeside, DropsAtOnceWhatNoPauseExplains) {
   NoisyMachine machine(8, 0.02, 0);
-  sample_until(machine.timer(200 * call_ns), call_ns, {}, machine.clock());
+  sample_beside({call_ns}, machine.timer(200 * call_ns), {}, machine.clock(), no_watch);
   EXPECT_EQ(machine.calls(), 1);
 }
 
-TEST(SampleUntil, Fault48_KeepsShortKernelsThatArePausedForATimeSlice) {
+TEST(SampleBeside, Fault48_KeepsShortKernelsThatArePausedForATimeSlice) {
   int kept = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     NoisyMachine machine(seed, 0.02, 0);
@@ -207,27 +247,123 @@ TEST(SampleUntil, Fault48_KeepsShortKernelsThatArePausedForATimeSlice) {
       kernel();
       if (random.chance(0.2e6 / 3e6)) machine.pause(20e6);
     };
-    const Samples s = sample_until(timed_by(machine.clock(), paused), 0.21e6, {}, machine.clock());
+    const Samples s =
+        sample_beside({0.21e6}, timed_by(machine.clock(), paused), {}, machine.clock(), no_watch);
     kept += s.state != SampleState::Dropped;
   }
   EXPECT_GE(kept, 190);
 }
 
-TEST(SampleUntil, DropsASlowerCandidateAfterAFewSamples) {
+TEST(SampleBeside, DropsASlowerCandidateAfterAFewSamples) {
   NoisyMachine machine(9, 0.02, 0);
-  const Samples s = sample_until(machine.timer(1.35 * call_ns), call_ns, {}, machine.clock());
+  const Samples s =
+      sample_beside({call_ns}, machine.timer(1.35 * call_ns), {}, machine.clock(), no_watch);
   EXPECT_EQ(s.state, SampleState::Dropped);
   EXPECT_LE(machine.calls(), 6);
 }
 
-TEST(SampleUntil, KeepsGoodCandidatesThoughProbesArePreempted) {
+TEST(SampleBeside, KeepsGoodCandidatesThoughProbesArePreempted) {
   int kept = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     NoisyMachine machine(seed, 0.02, 0.05);
-    const Samples s = sample_until(machine.timer(0.95 * call_ns), call_ns, {}, machine.clock());
+    const Samples s =
+        sample_beside({call_ns}, machine.timer(0.95 * call_ns), {}, machine.clock(), no_watch);
     kept += s.state != SampleState::Dropped;
   }
   EXPECT_GE(kept, 196);
+}
+
+/// As on a machine whose neighbour is busy for 0.3 s of 0.75, wherever in that a timing begins.
+class Episodes : public testing::Test {
+ protected:
+  static constexpr int phases = 60;
+  static NoisyMachine machine_at(int phase) {
+    NoisyMachine machine(static_cast<uint64_t>(phase), 0.02, 0.01);
+    machine.episodes(0.75e9, 0.3e9, -0.75e9 * phase / phases, 1.43);
+    return machine;
+  }
+  static constexpr Sampling options = {.min_batch_ns = 500'000,
+                                       .min_samples = 7,
+                                       .max_samples = 24,
+                                       .max_total_ns = 60'000'000,
+                                       .patience_ns = 600'000'000};
+};
+
+TEST_F(Episodes, Fault74_AreWaitedForWhereTheGaugeSeesThem) {
+  for (int phase = 0; phase < phases; ++phase) {
+    NoisyMachine machine = machine_at(phase);
+    MachineWatch watch(machine);
+    const Samples s = sample_beside({call_ns, machine.timer(call_ns)},
+                                    machine.timer(1.15 * call_ns), options, machine.clock(), watch);
+    ASSERT_NE(s.state, SampleState::Dropped) << phase;
+    EXPECT_NEAR(s.estimate.latency_ns, 1.15 * call_ns, 0.1 * call_ns) << phase;
+  }
+}
+
+TEST_F(Episodes, Fault74_AreSeenByTheIncumbentWhereNoGaugeSeesThem) {
+  int kept = 0;
+  for (int phase = 0; phase < phases; ++phase) {
+    NoisyMachine machine = machine_at(phase);
+    const Samples s =
+        sample_beside({call_ns, machine.timer(call_ns)}, machine.timer(1.02 * call_ns), options,
+                      machine.clock(), no_watch);
+    ASSERT_NE(s.state, SampleState::Dropped) << phase;
+    if (s.state == SampleState::Disturbed) continue;
+    EXPECT_NEAR(s.estimate.latency_ns, 1.02 * call_ns, 0.1 * call_ns) << phase;
+    ++kept;
+  }
+  EXPECT_GE(kept, phases / 2);
+}
+
+TEST_F(Episodes, Fault74_OfOneKernelAloneShowAsStretchesThatDisagree) {
+  for (int phase = 0; phase < phases; ++phase) {
+    NoisyMachine machine = machine_at(phase);
+    const Samples s = sample_spread(
+        machine.timer(call_ns), 5, [&] { machine.pause(0.25e9); }, options, machine.clock(),
+        no_watch);
+    EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.06 * call_ns) << phase;
+  }
+}
+
+TEST_F(Episodes, Fault74_AMachineThatTurnsOutToBeFasterRaisesObjectionsLater) {
+  NoisyMachine machine(1, 0.02, 0);
+  machine.episodes(1e300, 20e6, 0, 1.43);  // the first thing that is known of it is a slow moment
+  MachineWatch watch(machine);
+  const Samples s = sample(machine.timer(call_ns), options, machine.clock(), watch);
+  EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.06 * call_ns);
+}
+
+TEST_F(Episodes, Fault74_WithoutEndAreNoLatency) {
+  NoisyMachine machine(2, 0.02, 0);
+  MachineWatch watch(machine);
+  watch.begin();  // knows how fast it was
+  machine.episodes(1e300, 1e300, 0, 1.43);
+  const Samples s = sample_beside({call_ns, machine.timer(call_ns)}, machine.timer(call_ns),
+                                  options, machine.clock(), watch);
+  EXPECT_EQ(s.state, SampleState::Disturbed);
+  EXPECT_EQ(s.estimate.latency_ns, 0);
+  EXPECT_EQ(s.disturbance, "a slow moment");
+}
+
+TEST_F(Episodes, Fault74_AnIncumbentThatStaysSlowerIsTold) {
+  NoisyMachine machine(3, 0.02, 0);
+  machine.episodes(1e300, 1e300, 0, 1.2);
+  const Samples s = sample_beside({call_ns, machine.timer(call_ns)}, machine.timer(2 * call_ns),
+                                  options, machine.clock(), no_watch);
+  EXPECT_EQ(s.state, SampleState::Disturbed);
+  EXPECT_NEAR(s.incumbent_pace, 1.2, 0.05);
+}
+
+TEST_F(Episodes, Fault74_ComparisonsTakeRoundsAgain) {
+  int right = 0;
+  for (int phase = 0; phase < phases; ++phase) {
+    NoisyMachine machine = machine_at(phase);
+    MachineWatch watch(machine);
+    const Comparison c =
+        compare_abba(machine.timer(call_ns), machine.timer(1.08 * call_ns), 15, options, watch);
+    right += c.winner == Winner::A;
+  }
+  EXPECT_GE(right, phases * 9 / 10);
 }
 
 TEST(CompareAbba, FindsARealDifferenceInEitherDirection) {
@@ -235,15 +371,16 @@ TEST(CompareAbba, FindsARealDifferenceInEitherDirection) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     NoisyMachine machine(seed);
     const auto fast = machine.timer(call_ns), slow = machine.timer(1.08 * call_ns);
-    right += compare_abba(fast, slow, 15, {}).winner == Winner::A;
-    right += compare_abba(slow, fast, 15, {}).winner == Winner::B;
+    right += compare_abba(fast, slow, 15, {}, no_watch).winner == Winner::A;
+    right += compare_abba(slow, fast, 15, {}, no_watch).winner == Winner::B;
   }
   EXPECT_GE(right, 95);
 }
 
 TEST(CompareAbba, RatioIsTimeOfBOverTimeOfA) {
   NoisyMachine machine(11, 0.01, 0);
-  const Comparison c = compare_abba(machine.timer(call_ns), machine.timer(2 * call_ns), 15, {});
+  const Comparison c =
+      compare_abba(machine.timer(call_ns), machine.timer(2 * call_ns), 15, {}, no_watch);
   EXPECT_NEAR(c.ratio, 2, 0.04);
   EXPECT_LE(c.low, c.high);
   EXPECT_NEAR(c.low, 2, 0.1);
@@ -254,7 +391,8 @@ TEST(CompareAbba, NoiseFloorFollowsTheSession) {
     double sum = 0;
     for (uint64_t seed = 0; seed < 20; ++seed) {
       NoisyMachine machine(seed, spread);
-      sum += compare_abba(machine.timer(call_ns), machine.timer(call_ns), 15, {}).noise_floor;
+      sum += compare_abba(machine.timer(call_ns), machine.timer(call_ns), 15, {}, no_watch)
+                 .noise_floor;
     }
     return sum / 20;
   };
@@ -264,13 +402,14 @@ TEST(CompareAbba, NoiseFloorFollowsTheSession) {
 
 TEST(CompareAbba, AFewRoundsNameNoWinner) {
   NoisyMachine machine(12);
-  EXPECT_EQ(compare_abba(machine.timer(call_ns), machine.timer(3 * call_ns), 3, {}).winner,
-            Winner::Tie);
+  EXPECT_EQ(
+      compare_abba(machine.timer(call_ns), machine.timer(3 * call_ns), 3, {}, no_watch).winner,
+      Winner::Tie);
 }
 
 TEST(CompareAbba, Fault47_NothingIsComparedBelowTheTimer) {
   const Timer stopped = [](int64_t) { return int64_t{0}; };
-  const Comparison c = compare_abba(stopped, stopped, 15, {.max_batch_calls = 100});
+  const Comparison c = compare_abba(stopped, stopped, 15, {.max_batch_calls = 100}, no_watch);
   EXPECT_EQ(c.state, SampleState::TooFast);
   EXPECT_EQ(c.winner, Winner::Tie);
 }
@@ -297,7 +436,8 @@ TEST_P(AgainstItself, Fault48_AtMostFiveFalseWinnersInAHundred) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
       NoisyMachine machine(1000 + seed, session.spread, session.preemptions);
       machine.slow_down_at((2 * rounds + 1) * call_ns, session.slow_factor);  // in the middle
-      const Comparison c = compare_abba(machine.timer(call_ns), machine.timer(call_ns), rounds, {});
+      const Comparison c =
+          compare_abba(machine.timer(call_ns), machine.timer(call_ns), rounds, {}, no_watch);
       winners += c.winner != Winner::Tie;
     }
     EXPECT_LE(winners, 5) << rounds << " rounds";

@@ -56,7 +56,7 @@ TEST_F(SuiteRun, ARunnerRemembersReferences) {
     return farm->prepare(goals_[i].workload.key(), references[i]).has_value();
   };
   const auto is_correct = [&](size_t i) {
-    return farm->measure({references[i], 0, true}).value().status == "ok";
+    return farm->measure({.path = references[i], .verify_only = true}).value().status == "ok";
   };
   ASSERT_TRUE(ready_for(0) && ready_for(1));
   EXPECT_TRUE(is_correct(1));

@@ -383,6 +383,29 @@ TEST_F(Tune, Fault46_AWallClockThatJumpsChangesNothing) {
   EXPECT_LT(tuned->progress.elapsed_s, 3600);
 }
 
+TEST_F(Tune, Fault74_WhatWasDisturbedIsMeasuredAgainWithLaterBatches) {
+  const auto tuned =
+      run({.trials = 12, .batch = 4}, test_environment({TW_TUNING_WORKER, "disturbed", "2"}));
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.trials.count("unstable"), 0u);
+  EXPECT_EQ(total(tuned->progress), 12 + 1);
+}
+
+TEST_F(Tune, Fault74_WhatIsAlwaysDisturbedIsStoredWithoutALatency) {
+  const auto tuned =
+      run({.trials = 8, .batch = 4}, test_environment({TW_TUNING_WORKER, "disturbed", "100"}));
+  ASSERT_FALSE(tuned);
+  EXPECT_THAT(tuned.error().message, HasSubstr("as told"));
+  auto store = open_store(folder_ / "t.db");
+  const auto records = store.query({});
+  ASSERT_TRUE(records);
+  EXPECT_FALSE(records->empty());
+  for (const db::Record& record : *records) {
+    EXPECT_NE(record.status, db::TrialStatus::Ok);
+    EXPECT_EQ(record.latency_ns, 0);
+  }
+}
+
 TEST_F(Tune, AWorkerProgramThatIsNoneIsAnEnvironmentError) {
   for (const std::string& program : {folder_ / "absent", std::string("/bin/true")}) {
     const auto tuned = run({}, test_environment({program}));

@@ -2,13 +2,58 @@
 // The worker program as tests start it, and a whole tuning run that can be killed:
 //
 //   tuning_worker build <directory> | run
+//   tuning_worker disturbed <times> build <directory> | run    a runner that runs nothing: it says
+//   of
+//       each kernel so many times that it was disturbed, and then, of the first, that it takes 1
+//       ms, of each other one 1 us less than of the one before
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "tests/tuner/tuning.h"
+#include "tuner/frame.h"
+#include "tuner/jobs.h"
+#include "tuner/process.h"
 
 namespace {
+
+using namespace tw::tuner;
+
+struct DisturbedRunner {
+  int times;
+  std::map<std::string, int> asked = {};
+  std::map<std::string, double> latencies_ns = {};
+
+  std::string answer(const MeasureJob& job) {
+    MeasureReply reply{.status = "ok"};
+    if (job.verify_only) return encode(reply);
+    if (++asked[job.path] <= times)
+      return encode(MeasureReply{.status = "unstable", .reason = "as told"});
+    const double next_ns = 1e6 - 1e3 * static_cast<double>(latencies_ns.size());
+    reply.latency_ns = reply.low_ns = reply.high_ns =
+        latencies_ns.try_emplace(job.path, next_ns).first->second;
+    reply.samples_ns = {reply.latency_ns};
+    return encode(reply);
+  }
+  std::string answer(const PrepareJob&) { return encode(PrepareReply{.reference_ns = 2e6}); }
+  std::string answer(const CompareJob&) { return encode(CompareReply{}); }
+  std::string answer(const PeakJob&) { return encode(PeakReply{"", 1e3}); }
+  std::string answer(const DescribeJob&) { return encode(DescribeReply{}); }
+  std::string answer(const BuildJob&) { return encode(BuildReply{}); }
+
+  int serve() {
+    if (!enter_worker()) return 1;
+    while (true) {
+      const auto request = read_frame(worker_fd);
+      if (!request || !*request) return 0;
+      const auto job = decode_job(**request);
+      if (!job) return 1;
+      const std::string reply = std::visit([this](const auto& j) { return answer(j); }, *job);
+      if (!write_frame(worker_fd, reply)) return 0;
+    }
+  }
+};
 
 int tune_and_tell(const std::vector<std::string>& arguments) {
   tw::tuner::TuneOptions options;
@@ -31,5 +76,9 @@ int tune_and_tell(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 4 && arguments[0] == "tune") return tune_and_tell(arguments);
-  return tw::tuner::worker_main(arguments);
+  if (arguments.size() == 3 && arguments[0] == "disturbed")
+    return DisturbedRunner{std::atoi(arguments[1].c_str())}.serve();
+  if (arguments.size() == 4 && arguments[0] == "disturbed")
+    return worker_main({arguments[2], arguments[3]});
+  return worker_main(arguments);
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "tuner/contention.h"
+
+namespace tw::tuner {
+namespace {
+
+/// Readings of an undisturbed core stay within 2 to 3 % of each other; a neighbour on the sibling
+/// thread costs the loop 30 % or more.
+constexpr double least_speed = 0.93;
+
+/// A reading this old still stands for the moment in which the next timing begins.
+constexpr int64_t fresh_ns = 200'000;
+
+constexpr auto rest_time = std::chrono::milliseconds(4);
+
+class ProcessorWatch final : public Watch {
+ public:
+  ProcessorWatch(Gauge& gauge, Clock clock) : gauge_(gauge), clock_(std::move(clock)) {
+    // The first call of a loop pays for page faults and for a core that wakes up.
+    (void)gauge_.read();
+  }
+
+  void begin() override {
+    if (read_ns_ == 0 || clock_() - read_ns_ > fresh_ns) before_ = gauge_.read();
+    switches_ = switches();
+  }
+
+  Moment end() override {
+    const int64_t switched = switches() - switches_;
+    const double after = gauge_.read();
+    const Moment moment = {std::min(before_, after), switched};
+    before_ = after;
+    read_ns_ = clock_();
+    return moment;
+  }
+
+  std::optional<std::string> objection(const Moment& moment) const override {
+    if (moment.switches > 0)
+      return fmt::format("other processes took the processor {} times", moment.switches);
+    const double share = moment.speed / gauge_.fastest();
+    if (share >= least_speed) return std::nullopt;
+    return fmt::format("the processor ran at {:.0f} % of the speed that it has shown", 100 * share);
+  }
+
+  void rest() override { std::this_thread::sleep_for(rest_time); }
+
+ private:
+  static int64_t switches() { return involuntary_switches().value_or(0); }
+
+  Gauge& gauge_;
+  Clock clock_;
+  double before_ = 0;
+  int64_t read_ns_ = 0, switches_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Watch> watch_processor(Gauge& gauge, Clock clock) {
+  return std::make_unique<ProcessorWatch>(gauge, std::move(clock));
+}
+
+}  // namespace tw::tuner
