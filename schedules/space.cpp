@@ -16,11 +16,16 @@ namespace tw::schedules {
 struct Space::State {
   ComputePlan plan;
   Knobs knobs;
+  /// Places of the knobs whose constraints are met or not whatever the others are: of each stage,
+  /// or all.
+  std::vector<std::vector<size_t>> independent;
 };
 
 namespace {
 
 constexpr int guesses = 400;
+// Draws of knobs that are constrained together: one in a few meets the constraints of a tile.
+constexpr int most_draws = 2000;
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
@@ -45,12 +50,23 @@ double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point
   return score;
 }
 
+std::vector<std::vector<size_t>> independent_knobs(const ComputePlan& plan, const Knobs& knobs) {
+  std::vector<std::vector<size_t>> groups(plan.target.is_gpu() ? 1 : plan.stages.size());
+  for (size_t k = 0; k < knobs.all().size(); ++k)
+    for (size_t g = 0; g < groups.size(); ++g)
+      if (plan.target.is_gpu() || knobs.all()[k].name.starts_with(plan.stages[g].name + "."))
+        groups[g].push_back(k);
+  return groups;
+}
+
 }  // namespace
 
 Space Space::derive(const dsl::Compute& compute, const Target& target) {
   ComputePlan plan = plan_stages(compute, target);
   Knobs knobs = knobs_of(plan);
-  return Space(std::make_shared<const State>(State{std::move(plan), std::move(knobs)}));
+  auto independent = independent_knobs(plan, knobs);
+  return Space(std::make_shared<const State>(
+      State{std::move(plan), std::move(knobs), std::move(independent)}));
 }
 
 const Target& Space::target() const { return state_->plan.target; }
@@ -62,7 +78,8 @@ double Space::size() const {
   return size;
 }
 
-Point Space::default_point() const {
+Point Space::default_point(const std::function<bool()>& stops) const {
+  const auto is_late = [&] { return stops && stops(); };
   Random random(1);
   Point best(knobs().size(), 0);
   double best_score = std::numeric_limits<double>::lowest();
@@ -74,23 +91,36 @@ Point Space::default_point() const {
     best = point;
     return true;
   };
-  for (int i = 0; i < guesses; ++i) improves(sample(random));
+  for (int i = 0; i < guesses && !is_late(); ++i) improves(sample(random));
   // Guesses do not come close where there are many knobs, of which plainness says much.
   for (bool moves = state_->plan.target.is_gpu(); moves;) {
     const std::vector<Point> near = neighbours(best);
-    moves = std::any_of(near.begin(), near.end(), improves);
+    moves = std::any_of(near.begin(), near.end(),
+                        [&](const Point& point) { return !is_late() && improves(point); });
   }
   return best;
 }
 
 Point Space::sample(Random& random) const {
   Point point(knobs().size());
-  for (int attempt = 0; attempt < 2000; ++attempt) {
-    for (size_t i = 0; i < point.size(); ++i)
-      point[i] = static_cast<int>(random.below(static_cast<int64_t>(knobs()[i].values.size())));
-    if (allowed(point)) return point;
+  const auto is_met = [&](size_t group) {
+    const ComputePlan& plan = state_->plan;
+    return plan.target.is_gpu() ? allowed(point)
+                                : meets_constraints(plan, plan.stages[group], state_->knobs, point);
+  };
+  for (size_t group = 0; group < state_->independent.size(); ++group) {
+    const std::vector<size_t>& places = state_->independent[group];
+    const auto draw = [&] {
+      for (const size_t k : places)
+        point[k] = static_cast<int>(random.below(static_cast<int64_t>(knobs()[k].values.size())));
+      return is_met(group);
+    };
+    int draws = 1;
+    while (!draw() && ++draws <= most_draws) {
+    }
+    if (draws > most_draws)
+      for (const size_t k : places) point[k] = 0;
   }
-  std::fill(point.begin(), point.end(), 0);
   return point;
 }
 

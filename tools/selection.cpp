@@ -186,8 +186,9 @@ std::string default_schedule(const dsl::Workload& workload, const Target& target
 }
 
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads) {
-  TW_TRY(std::string preferred, tuner::predicted_schedule(workload.compute, target, threads));
+                                       int threads, const std::function<bool()>& stops) {
+  TW_TRY(std::string preferred,
+         tuner::predicted_schedule(workload.compute, target, threads, stops));
   const auto schedule = schedules::parse_schedule(workload.compute, preferred);
   if (schedule && schedule->program(schedules::limits_of(target))) return preferred;
   return default_schedule(workload, target);

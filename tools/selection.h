@@ -4,6 +4,7 @@
 // workload, a target and a number of threads; and where databases and compiled kernels lie.
 // Not thread-safe.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,9 +70,11 @@ Result<std::string> schedule_of(const Selection& selection);
 std::string schedule_source(const Selection& selection);
 /// The same as a clause for people.
 std::string show_source(const Selection& selection);
-/// What the cost model prefers, as `tune --compile-only` compiles it, where nothing is measured.
+/// What the cost model prefers, as `tune --compile-only` compiles it, where nothing is measured; of
+/// what it has looked at when `stops` says so.
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads);
+                                       int threads,
+                                       const std::function<bool()>& stops = nullptr);
 /// Of the workload's space, without a search.
 std::string default_schedule(const dsl::Workload& workload, const Target& target);
 

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "tuner/device.h"
@@ -172,7 +173,8 @@ std::string Session::reference_schedule() const {
   const schedules::Schedule plain(workload_->compute);
   if (flops_ <= most_plain_flops) return plain.to_string();
   const auto space = schedules::Space::derive(workload_->compute, host_target());
-  const schedules::Schedule tiled = space.schedule(space.default_point());
+  const auto stops = [this] { return shared_.interrupted() || shared_.left_s() <= 0; };
+  const schedules::Schedule tiled = space.schedule(space.default_point(stops));
   const auto program = tiled.program();
   return (program && codegen::check_limits(*program) ? tiled : plain).to_string();
 }
@@ -204,15 +206,16 @@ Status Session::refresh_peak() {
   return {};
 }
 
+std::function<bool()> Session::scoring_stops() const {
+  return [this] { return shared_.interrupted() || shared_.elapsed_s() > scoring_ends_s_; };
+}
+
 std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
   std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
-  const auto stops = [this] {
-    return shared_.interrupted() || shared_.elapsed_s() > scoring_ends_s_;
-  };
   // One thread: builders and the runner work meanwhile.
   auto candidates =
       candidates_of(space_, points, target_, seen_,
-                    {.kernel_threads = options_.threads, .workers = 1, .stops = stops});
+                    {.kernel_threads = options_.threads, .workers = 1, .stops = scoring_stops()});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -239,7 +242,8 @@ std::vector<Candidate> Session::propose() {
   std::vector<Candidate> batch;
   if (count == 0) return batch;
   const auto points = search_->propose(
-      space_, {history_, seeds_}, [this](const auto& p) { return score(p); }, count, random_);
+      space_, {history_, seeds_, scoring_stops()}, [this](const auto& p) { return score(p); },
+      count, random_);
   seeds_.clear();
   for (const schedules::Point& point : points) {
     const auto found = scored_.find(point);
@@ -363,7 +367,7 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   cost_model::Sample sample;
   sample.features = c.features;
   sample.throughput = throughput_of(trial.latency_ns);
-  sample.group = std::hash<std::string>()(trial.workload);
+  sample.group = ranking_group(trial);
   sample.valid = timed;
   if (!c.features.empty()) fresh_samples_.push_back(std::move(sample));
   if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
@@ -391,9 +395,9 @@ void Session::learn() {
 
 void Session::learn_from_database() {
   if (std::exchange(recalled_, true)) return;
-  Experience known =
-      recall(*shared_.store, {workload_, &space_, target_, options_.threads,
-                              &shared_.learned_records, [this] { return shared_.interrupted(); }});
+  Experience known = recall(
+      *shared_.store, {workload_, &space_, target_, options_.threads, &shared_.learned_records,
+                       [this] { return shared_.interrupted(); }, scoring_stops()});
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
   seen_.schedules.merge(known.tried);
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
@@ -436,7 +440,7 @@ Status Session::measure_postponed(double seconds) {
 }
 
 /// The incumbent of earlier runs defends its place, where it can still be built. Whether there is
-/// one.
+/// one. The best of another device has shown nothing here: it is a trial like any other.
 Result<bool> Session::defend_known() {
   TW_TRY(const auto known, shared_.best_known(*workload_));
   const bool is_new =
@@ -444,8 +448,18 @@ Result<bool> Session::defend_known() {
         return f.record.schedule == known->schedule;
       });
   if (!is_new) return false;
+  const bool is_foreign = known->device != device_text(target_);
+  if (is_foreign && seen_.schedules.contains(known->schedule)) return false;
   const auto built = farm_.build(key_, known->schedule, {});
   if (!built) return false;
+  if (is_foreign) {
+    const auto reply = farm_.measure({.path = *built});
+    if (cut_short(reply)) return false;
+    TW_RETURN_IF_ERROR(reply);
+    TW_TRY(const db::Record trial, record(Candidate{{}, known->schedule, 0, {}}, *reply));
+    if (trial.status == db::TrialStatus::Ok) finalists_.back().path = *built;
+    return false;
+  }
   TW_TRY(const MeasureReply checked, farm_.measure({.path = *built, .verify_only = true}));
   if (checked.status != "ok") return false;
   finalists_.insert(finalists_.begin(), {*built, *known});
@@ -473,7 +487,7 @@ Status Session::choose_finalist(double seconds) {
 }
 
 /// The winner of the finals is measured once more, alone, and stored. What the database then calls
-/// the best is the result, so that every later question has the same answer.
+/// the best of this device is the result, so that every later question has the same answer.
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
   if (!shared_.interrupted()) {
@@ -486,7 +500,7 @@ Result<db::Record> Session::confirm_winner() {
   }
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   TW_TRY(const auto known, shared_.best_known(*workload_));
-  return known.value_or(winner.record);
+  return known && known->device == device_text(target_) ? *known : winner.record;
 }
 
 Result<Tuned> Session::finish(Ended ended, double seconds) {
@@ -507,12 +521,15 @@ Error Session::nothing_found(Ended ended) const {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
     text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
-  const std::string_view why_none = ended == Ended::Budget
-                                        ? "the budget ended before the first was measured"
-                                        : "nothing could be proposed";
-  return {ErrorCode::NoCandidate,
-          fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
-                      trials_, text.empty() ? why_none : text)};
+  const std::string why =
+      trials_ > 0 ? fmt::format("none of {} candidates is valid: {}", trials_, text)
+      : ended == Ended::Budget
+          ? fmt::format(
+                "no candidate was built within the budget of {} s; give more time "
+                "(--budget)",
+                format_double(options_.budget_s))
+          : "nothing could be proposed";
+  return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};
 }
 
 Result<Tuned> Session::result(Ended ended, double seconds) {

@@ -2,6 +2,7 @@
 #pragma once
 // What a tuning run knows and does about one of its workloads. Private to the run (suite.h).
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -109,6 +110,8 @@ class Session {
   Result<db::Record> record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
   std::vector<Guess> score(const std::vector<schedules::Point>& points);
+  /// When it is time to choose from what has been scored.
+  std::function<bool()> scoring_stops() const;
   void learn_from_database();
   Status check_installation(const BuildOutcome& built);
   void count_failure(const std::string& reason);
