@@ -18,10 +18,42 @@
 #     <name>.avx2 and <name>.sse41 with the label "isa". For what depends on host_target(); the cases
 #     of a GoogleTest executable run in one process, chosen by --gtest_filter.
 
-# Where CMAKE_UNITY_BUILD is on, sources of a target are compiled eight at a time: what they have in
-# unnamed namespaces needs names of its own within the folder.
-
 include_guard(GLOBAL)
+
+# tw_together(<variable> <target> a.cpp ...): what to compile instead of these sources: files that
+# include TW_TOGETHER of them each, which parses their headers once. So what sources of a target have
+# in unnamed namespaces needs names of its own. Generated sources and those with properties of their
+# own, set before, stay by themselves. CMake's unity builds do the same with absolute paths, by which
+# the compiler cache would not serve clones in other folders.
+function(tw_together variable target)
+  set(result)
+  set(includes)
+  set(files 0)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}
+             OUTPUT_VARIABLE folder)
+  list(LENGTH ARGN left)
+  foreach(source IN LISTS ARGN)
+    math(EXPR left "${left} - 1")
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(apart ${source} SKIP_UNITY_BUILD_INCLUSION)
+    cmake_path(IS_ABSOLUTE source is_absolute)
+    if(NOT TW_TOGETHER OR is_absolute OR options OR apart)
+      list(APPEND result ${source})
+    else()
+      list(APPEND includes "#include \"${folder}/${source}\"")
+    endif()
+    list(LENGTH includes count)
+    if(count AND (count EQUAL TW_TOGETHER OR left EQUAL 0))
+      set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}_${files}.cpp)
+      list(JOIN includes "\n" text)
+      file(CONFIGURE OUTPUT ${file} CONTENT "${text}\n" @ONLY)
+      list(APPEND result ${file})
+      math(EXPR files "${files} + 1")
+      set(includes)
+    endif()
+  endforeach()
+  set(${variable} ${result} PARENT_SCOPE)
+endfunction()
 
 function(tw_add_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;LIBS")
@@ -35,7 +67,8 @@ function(tw_add_module name)
     target_link_libraries(${target} INTERFACE ${arg_DEPENDS} ${arg_LIBS})
     return()
   endif()
-  add_library(${target} STATIC ${arg_SOURCES})
+  tw_together(sources ${target} ${arg_SOURCES})
+  add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE tw_options ${arg_LIBS})
@@ -57,7 +90,8 @@ function(tw_add_test module)
     set(suite ${module}_${arg_SUFFIX})
   endif()
   set(target ${suite}_test)
-  add_executable(${target} ${arg_SOURCES})
+  tw_together(sources ${target} ${arg_SOURCES})
+  add_executable(${target} ${sources})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tw_options ${arg_DEPENDS} ${arg_LIBS}
                                           GTest::gmock GTest::gtest GTest::gtest_main)

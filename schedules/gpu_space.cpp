@@ -176,9 +176,9 @@ bool has_sensible_boxes(const ComputePlan& compute, const StagePlan& plan, const
         const int64_t block = value("block.", name);
         const Loops& axes = operand == 0 ? plan.product.rows : plan.product.columns;
         const bool are_rows = (operand == 1) == rows_are_last(plan, stage);
-        const int64_t neighbours = mn_neighbours(*tile, block, value("warps.", name), are_rows);
-        if (neighbours == 0) return false;
-        if (block > neighbours && points_of(stage, axes) % neighbours != 0) return false;
+        const int64_t along = mn_neighbours(*tile, block, value("warps.", name), are_rows);
+        if (along == 0) return false;
+        if (block > along && points_of(stage, axes) % along != 0) return false;
       }
       if (row_bytes % 16 != 0 || kblock * row_bytes % box_alignment != 0) return false;
     } else {
