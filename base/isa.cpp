@@ -17,7 +17,7 @@ struct Isa {
 };
 
 // Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4, Sapphire Rapids without and with AMX.
-// A row that two processors would order differently is placed by the later one.
+// Where processors acquired features in different orders, a feature stands with the later ones.
 const std::vector<Isa>& isas() {
   static const std::vector<Isa> rows = {
       {"sse41", {"sse4_1"}},

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
+#include "base/isa.h"
 #include "db/store.h"
 #include "tests/runtime/tiny_kernels.h"
 
@@ -290,6 +292,18 @@ TEST_F(SessionTest, AMissingDatabaseIsADatabaseError) {
       Session::open({.database = directory_ / "none.db", .cache = cache_, .device = ""});
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().code, ErrorCode::Database);
+}
+
+TEST(SessionLimits, Fault73_AnUnknownLimitOnInstructionSetsIsAnError) {
+  const char* const own = ::getenv(max_isa_variable);
+  const std::string before = own ? own : "";
+  ::setenv(max_isa_variable, "avx3", 1);
+  const auto session = Session::open({});
+  ::setenv(max_isa_variable, before.c_str(), 1);
+  ASSERT_FALSE(session);
+  EXPECT_EQ(session.error().code, ErrorCode::Usage);
+  EXPECT_THAT(session.error().message, HasSubstr("did you mean 'avx'"));
+  EXPECT_TRUE(Session::open({}));
 }
 
 }  // namespace
