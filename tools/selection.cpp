@@ -206,8 +206,10 @@ std::string schedule_source(const Selection& selection) {
 std::string show_source(const Selection& selection) {
   if (!selection.record)
     return "the cost model's choice, which `tune --compile-only` compiles: nothing is measured";
+  const db::Record& record = *selection.record;
   return fmt::format("that of record {}, {}", schedule_source(selection),
-                     show_time(selection.record->latency_ns));
+                     record.latency_ns > 0 ? show_time(record.latency_ns)
+                                           : std::string(db::to_string(record.status)));
 }
 
 Status check_output(const std::string& path) {
