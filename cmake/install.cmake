@@ -60,6 +60,7 @@ install(EXPORT TilewrightTargets NAMESPACE Tilewright:: DESTINATION ${package})
 # configured one.
 set(pkgconfig ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH TW_PREFIX /prefix/${pkgconfig} /prefix)
+string(REGEX REPLACE "/$" "" TW_PREFIX ${TW_PREFIX})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tilewright.pc.in ${PROJECT_BINARY_DIR}/tilewright.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tilewright.pc DESTINATION ${pkgconfig})
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/text.h"
 #include "cost_model/booster.h"
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/text.h"
 #include "cost_model/xgboost.h"
 
 namespace tw::cost_model {
