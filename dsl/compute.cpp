@@ -65,6 +65,21 @@ bool is_reserved(const std::string& name) {
 
 // ---- validate -------------------------------------------------------------------------------
 
+/// To be asked before anything walks over the expression.
+Status check_expression_size(const Stage& stage) {
+  const ExprNode& node = stage.body.node();
+  if (node.height > tallest_expression)
+    return invalid(fmt::format(
+        "stage '{}' has an expression of more than {} levels: declare stages in between",
+        stage.name, tallest_expression));
+  if (node.size > largest_expression)
+    return invalid(fmt::format(
+        "stage '{}' has an expression of more than {} nodes when it is written out: declare stages "
+        "in between",
+        stage.name, largest_expression));
+  return {};
+}
+
 /// Checks one stage, given what may be read.
 class StageChecker {
  public:
@@ -74,10 +89,7 @@ class StageChecker {
   Status check() {
     TW_RETURN_IF_ERROR(check_axes());
     if (!stage_.body.defined()) return wrong("has no expression");
-    if (stage_.body.node().height > tallest_expression)
-      return wrong(
-          fmt::format("has an expression of more than {} levels: declare stages in between",
-                      tallest_expression));
+    TW_RETURN_IF_ERROR(check_expression_size(stage_));
     if (stage_.body.type() != stage_.type)
       return wrong(fmt::format("has type {}, its expression {}: cast the expression",
                                to_string(stage_.type), to_string(stage_.body.type())));
@@ -268,6 +280,7 @@ class Builder {
   Status add_stage(Stage stage) {
     if (!stage.body.defined())
       return invalid(fmt::format("stage '{}' has no expression", stage.name));
+    TW_RETURN_IF_ERROR(check_expression_size(stage));
     std::vector<std::shared_ptr<const TensorNode>> sources;
     for_each(stage.body, [&](const Expr& e) {
       if (const Read* r = e.as<Read>(); r && r->source) sources.push_back(r->source);

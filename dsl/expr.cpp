@@ -57,6 +57,19 @@ int height_of_children(const Select& s) {
 }
 int height_of_children(const Cast& c) { return height(c.a); }
 
+int64_t size(const Expr& e) { return e.node().size; }
+int64_t size_of_children(const Const&) { return 0; }
+int64_t size_of_children(const Var&) { return 0; }
+int64_t size_of_children(const Read& r) {
+  int64_t sum = 0;
+  for (const Expr& index : r.indices) sum += size(index);
+  return sum;
+}
+int64_t size_of_children(const Unary& u) { return size(u.a); }
+int64_t size_of_children(const Binary& b) { return size(b.a) + size(b.b); }
+int64_t size_of_children(const Select& s) { return size(s.condition) + size(s.a) + size(s.b); }
+int64_t size_of_children(const Cast& c) { return size(c.a); }
+
 uint64_t variables(const Expr& e) { return e.node().variables; }
 uint64_t variables_of(const Const&) { return 0; }
 uint64_t variables_of(const Var& v) { return variable_bit(v.name); }
@@ -76,9 +89,11 @@ template <typename T>
 Expr make(T value, DType type) {
   const size_t hash = hash_of(value);
   const int height = 1 + height_of_children(value);
+  const auto size =
+      static_cast<int32_t>(std::min<int64_t>(1 + size_of_children(value), largest_count));
   const uint64_t variables = variables_of(value);
   return Expr(std::allocate_shared<const ExprNode>(PoolAllocator<ExprNode>(), std::move(value),
-                                                   type, hash, height, variables));
+                                                   type, hash, height, size, variables));
 }
 
 bool is_comparison(BinaryOp op) {

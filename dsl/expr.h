@@ -130,12 +130,19 @@ struct ExprNode {
   DType type;
   size_t hash;
   int height;  ///< nodes on the longest way down: what recursion over the tree costs
+  /// Nodes of the tree, a shared one counted wherever it stands: what a walk over it costs. Stops
+  /// counting at largest_count.
+  int32_t size;
   /// variable_bit() of each variable in the tree: where a bit is missing, so is the variable.
   uint64_t variables;
 };
 
 /// Taller trees are refused by validate() and the parser, so that recursion fits every stack.
 inline constexpr int tallest_expression = 500;
+/// Larger trees are refused by validate() and by the steps that could make them: expressions share
+/// nodes, so a few dozen operations on one another's results can be a tree of 2^30 nodes.
+inline constexpr int32_t largest_expression = 100'000;
+inline constexpr int32_t largest_count = 1 << 30;
 
 DType Expr::type() const { return node_->type; }
 size_t Expr::hash() const { return node_->hash; }

@@ -15,6 +15,8 @@
 namespace tw::dsl {
 namespace {
 
+constexpr size_t most_kept = 1 << 20;
+
 /// An expression with its variables resolved to slots and its tensors to numbers.
 struct Node {
   const ExprNode* expr;
@@ -178,16 +180,17 @@ class Interpreter {
     return {0, tensor.array->get_int(position)};
   }
 
-  /// Reductions are kept: each term of a softmax reads the peak of its row.
+  /// Elements are kept: each term of a softmax reads the peak of its row, and what a chain of
+  /// stages computes would double with each that reads the one before twice. A long reduction of
+  /// what no one else reads is not to fill the memory.
   Value computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
-    const bool is_kept = tensor.stage->combine != Combine::None;
     auto& kept = kept_[tensor.name];
-    if (const auto found = kept.find(position); is_kept && found != kept.end())
-      return found->second;
+    if (const auto found = kept.find(position); found != kept.end()) return found->second;
     std::vector<int64_t> point = indices;
     point.resize(tensor.domain.size());
     const Value value = reduce(tensor, point);
-    if (is_kept) kept.emplace(position, value);
+    if (tensor.stage->combine != Combine::None || kept.size() < most_kept)
+      kept.emplace(position, value);
     return value;
   }
 
@@ -226,7 +229,7 @@ class Interpreter {
   const Compute& compute_;
   std::vector<Tensor> tensors_;
   std::map<std::string, size_t> numbers_;
-  /// Elements of reductions that are not stored, by their positions.
+  /// Elements of stages that are not stored, by their positions.
   std::map<std::string, std::unordered_map<int64_t, Value>> kept_;
   std::optional<Error> error_;  ///< the first; everything stops at it
 };

@@ -23,8 +23,8 @@ using Arrays = std::map<std::string, Array>;
 Result<Arrays> interpret(const Compute& compute, const Arrays& inputs);
 
 /// One element of the tensor `name`, an input or a stage, computing only what it depends on:
-/// samples of shapes that are too large to interpret. Stages in between are computed anew for each
-/// read.
+/// samples of shapes that are too large to interpret. Elements of stages in between are computed
+/// once, but for some of those that are no reductions where there are more than a million.
 Result<double> evaluate_at(const Compute& compute, const Arrays& inputs, const std::string& name,
                            const std::vector<int64_t>& indices);
 

@@ -91,6 +91,19 @@ TEST(Compute, SuggestsTheNearestName) {
   EXPECT_THAT(error_of(validate(compute)), HasSubstr("did you mean 'image'?"));
 }
 
+// Shared nodes make a tree of 2^40 nodes, which nothing may walk.
+TEST(Compute, Fault77_AnExpressionOfTooManyNodesIsRefusedAtOnce) {
+  const Axis i("i", 4);
+  const Tensor a = input("a", Float32, {i});
+  Expr square = a(i);
+  for (int level = 0; level < 40; ++level) square = square * square;
+  EXPECT_EQ(square.node().size, largest_count);
+  const auto built = build(compute("out", {i}, square));
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(built.error().message, HasSubstr("declare stages in between"));
+}
+
 TEST(Compute, Fault03_AnExtentOfZeroIsValid) {
   const Axis m("m", 0), n("n", 3), k("k", 2);
   const Compute built = *build(gemm(m, n, k));

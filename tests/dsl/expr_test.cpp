@@ -89,5 +89,14 @@ TEST(Expr, TypeErrorsNameTheOperation) {
   EXPECT_EQ(type_error(BinaryOp::Add, Float16), std::nullopt);
 }
 
+TEST(Expr, SizeCountsTheTreeAsItIsWritten) {
+  const Expr x = var("x"), sum = x + 1;
+  EXPECT_EQ(x.node().size, 1);
+  EXPECT_EQ(sum.node().size, 3);
+  EXPECT_EQ((sum * sum).node().size, 7);
+  EXPECT_EQ(read("t", {sum, x}, Float32).node().size, 5);
+  EXPECT_EQ(select(x < 1, sum, x).node().size, 8);
+}
+
 }  // namespace
 }  // namespace tw::dsl

@@ -125,6 +125,21 @@ TEST(Interpret, SamplesAgreeWithTheWhole) {
   EXPECT_FALSE(evaluate_at(compute, inputs, "missing", {0}));
 }
 
+// Each stage reads the one before twice: computed anew for each read they would be 2^64.
+TEST(Interpret, Fault77_AChainOfStagesIsComputedOnce) {
+  std::string text = "input a: f32[4]", before = "a";
+  for (int i = 1; i <= 64; ++i) {
+    text += "; s" + std::to_string(i) + ": f32[x=4] = " + before + "[x] * 0.5 + " + before +
+            "[x] * 0.5";
+    before = "s" + std::to_string(i);
+  }
+  const Compute compute = *parse_compute(text);
+  Arrays inputs;
+  inputs["a"] = Array::make(Float32, {4}).value();
+  inputs["a"].set_float(3, 1.25);
+  EXPECT_EQ(evaluate_at(compute, inputs, "s64", {3}).value(), 1.25);
+}
+
 TEST(Interpret, Fault06_IndicesBeyond2To31AreExact) {
   const Compute compute = *parse_compute("t: i64[i=100000, j=100000] = i * 100000 + j");
   EXPECT_EQ(*evaluate_at(compute, {}, "t", {99999, 99999}), 9999999999.0);
