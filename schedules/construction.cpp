@@ -276,10 +276,30 @@ void construct_elementwise(Construction& c, const StagePlan& plan, bool is_root)
   parallelize(c, plan, tile.outer, static_cast<size_t>(c.value(plan, "tasks")));
 }
 
-/// Computes the stage in the loop `site` of its owner, where the point says so and it has one.
-bool place(Construction& c, const StagePlan& plan, const std::string& site) {
-  if (!plan.placeable || c.value(plan, "place") == 0 || site.empty()) return false;
-  c.schedule.add(ComputeAt{plan.name, plan.owner, site});
+/// Where producers are computed that are not in phases of their own.
+struct Sites {
+  std::map<std::string, std::string> owners;  ///< of each stage so far: the one with the phase
+  std::map<std::string, std::string> loops;   ///< of each owner: the loop that producers go to
+
+  /// The one in whose phase all that read the stage are computed; empty where they are in several.
+  std::string owner_of(const StagePlan& plan) const {
+    std::string common;
+    for (const std::string& reader : plan.readers) {
+      const std::string& owner = owners.at(reader);
+      if (!common.empty() && owner != common) return "";
+      common = owner;
+    }
+    return common;
+  }
+};
+
+/// Computes the stage in a loop of what reads it, where the point says so and there is one.
+bool place(Construction& c, const StagePlan& plan, Sites& sites) {
+  if (!plan.placeable || c.value(plan, "place") == 0) return false;
+  const std::string owner = sites.owner_of(plan);
+  if (owner.empty() || sites.loops[owner].empty()) return false;
+  c.schedule.add(ComputeAt{plan.name, owner, sites.loops[owner]});
+  sites.owners[plan.name] = owner;
   return true;
 }
 
@@ -306,12 +326,14 @@ std::string innermost_task(const Schedule& schedule, const std::string& stage) {
 Construction construct(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
   if (plan.target.is_gpu()) return construct_for_gpu(plan, knobs, point);
   Construction c(plan, knobs, point);
-  std::map<std::string, std::string> sites;  // of each root stage: the loop that producers go to
+  Sites sites;
   for (const StagePlan& stage : plan.stages) {
-    const bool placed = place(c, stage, sites[stage.owner]);
+    const bool placed = place(c, stage, sites);
     construct_stage(c, stage, !placed);
     if (c.schedule.error()) break;
-    if (!placed) sites[stage.name] = innermost_task(c.schedule, stage.name);
+    if (placed) continue;
+    sites.owners[stage.name] = stage.name;
+    sites.loops[stage.name] = innermost_task(c.schedule, stage.name);
   }
   return c;
 }

@@ -162,10 +162,15 @@ Knobs knobs_of(const ComputePlan& plan) {
 }
 
 bool meets_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
-  if (plan.target.is_gpu()) return meets_gpu_constraints(plan, knobs, point);
   return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
-    return stage.role != Role::Tiled || is_sensible_tile(plan, stage, knobs, point);
+    return meets_constraints(plan, stage, knobs, point);
   });
+}
+
+bool meets_constraints(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
+                       const Point& point) {
+  if (plan.target.is_gpu()) return meets_gpu_constraints(plan, stage, knobs, point);
+  return stage.role != Role::Tiled || is_sensible_tile(plan, stage, knobs, point);
 }
 
 }  // namespace tw::schedules

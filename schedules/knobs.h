@@ -15,6 +15,7 @@
 namespace tw::schedules {
 
 struct ComputePlan;
+struct StagePlan;
 
 /// Of one phase, unrolled: more is not worth building. Code generation takes a third of a
 /// millisecond for each, and on Zen 4 tiles of up to 28 accumulators stay free of spills below
@@ -55,5 +56,8 @@ Knobs knobs_of(const ComputePlan& plan);
 /// Whether each tile fits the registers, what it unrolls stays small, and no two choices
 /// contradict.
 bool meets_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point);
+/// The same of one stage's knobs: stages constrain each other in nothing.
+bool meets_constraints(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
+                       const Point& point);
 
 }  // namespace tw::schedules

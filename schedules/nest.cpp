@@ -417,6 +417,17 @@ Status run(Nest& nest, const ComputeAt& s) {
   return {};
 }
 
+int64_t count_reads(const Expr& body, const std::string& tensor) {
+  int64_t count = 0;
+  for_each_read(body, [&](const dsl::Read& r) { count += r.tensor == tensor; });
+  return count;
+}
+
+/// Whether an expression is beyond what is declared by hand, and so what passes are made for.
+bool is_too_large(const Expr& body) {
+  return body.node().size > dsl::largest_expression || body.node().height > dsl::tallest_expression;
+}
+
 Status run(Nest& nest, const Inline& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   if (stage->stage.combine != Combine::None)
@@ -432,11 +443,24 @@ Status run(Nest& nest, const Inline& s) {
       arguments[producer.axes[i].name] = r.indices[i];
     return dsl::substitute(producer.body, arguments);
   };
+  const auto inline_into = [&](Stage& reader) -> Status {
+    const int64_t copies = count_reads(reader.body, producer.name);
+    if (copies == 0) return {};
+    const bool fits = copies * producer.body.node().size <= dsl::largest_expression;
+    if (fits) rewrite_reads(reader, producer.name, expand);
+    if (fits && !is_too_large(reader.body)) return {};
+    return illegal(
+        s.name,
+        fmt::format("the expression of '{}' would have more than {} nodes or {} "
+                    "levels with {} of '{}' in it",
+                    reader.name, dsl::largest_expression, dsl::tallest_expression,
+                    copies == 1 ? "a copy" : fmt::format("{} copies", copies), producer.name));
+  };
   for (StageNest& reader : nest.stages) {
-    rewrite_reads(reader.stage, producer.name, expand);
-    if (reader.epilogue) rewrite_reads(*reader.epilogue, producer.name, expand);
+    TW_RETURN_IF_ERROR(inline_into(reader.stage));
+    if (reader.epilogue) TW_RETURN_IF_ERROR(inline_into(*reader.epilogue));
   }
-  for (Stage& reader : nest.compute.stages) rewrite_reads(reader, producer.name, expand);
+  for (Stage& reader : nest.compute.stages) TW_RETURN_IF_ERROR(inline_into(reader));
   erase_stage(nest, producer.name);
   std::erase_if(nest.compute.stages,
                 [&](const Stage& other) { return other.name == producer.name; });

@@ -16,11 +16,14 @@ namespace tw::schedules {
 struct Space::State {
   ComputePlan plan;
   Knobs knobs;
+  std::vector<std::vector<size_t>> places;  ///< of each stage's knobs
 };
 
 namespace {
 
 constexpr int guesses = 400;
+// Draws of a stage's knobs until they meet its constraints: one in a few does.
+constexpr int most_draws = 2000;
 
 /// Higher for a full register tile and a plain rest.
 double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
@@ -45,12 +48,23 @@ double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point
   return score;
 }
 
+std::vector<std::vector<size_t>> places_of(const ComputePlan& plan, const Knobs& knobs) {
+  std::vector<std::vector<size_t>> places(plan.stages.size());
+  for (size_t stage = 0; stage < places.size(); ++stage)
+    for (size_t k = 0; k < knobs.all().size(); ++k)
+      if (knobs.all()[k].name.starts_with(plan.stages[stage].name + "."))
+        places[stage].push_back(k);
+  return places;
+}
+
 }  // namespace
 
 Space Space::derive(const dsl::Compute& compute, const Target& target) {
   ComputePlan plan = plan_stages(compute, target);
   Knobs knobs = knobs_of(plan);
-  return Space(std::make_shared<const State>(State{std::move(plan), std::move(knobs)}));
+  auto places = places_of(plan, knobs);
+  return Space(
+      std::make_shared<const State>(State{std::move(plan), std::move(knobs), std::move(places)}));
 }
 
 const Target& Space::target() const { return state_->plan.target; }
@@ -62,7 +76,8 @@ double Space::size() const {
   return size;
 }
 
-Point Space::default_point() const {
+Point Space::default_point(const std::function<bool()>& stops) const {
+  const auto is_late = [&] { return stops && stops(); };
   Random random(1);
   Point best(knobs().size(), 0);
   double best_score = std::numeric_limits<double>::lowest();
@@ -74,23 +89,32 @@ Point Space::default_point() const {
     best = point;
     return true;
   };
-  for (int i = 0; i < guesses; ++i) improves(sample(random));
+  for (int i = 0; i < guesses && !is_late(); ++i) improves(sample(random));
   // Guesses do not come close where there are many knobs, of which plainness says much.
   for (bool moves = state_->plan.target.is_gpu(); moves;) {
     const std::vector<Point> near = neighbours(best);
-    moves = std::any_of(near.begin(), near.end(), improves);
+    moves = std::any_of(near.begin(), near.end(),
+                        [&](const Point& point) { return !is_late() && improves(point); });
   }
   return best;
 }
 
 Point Space::sample(Random& random) const {
   Point point(knobs().size());
-  for (int attempt = 0; attempt < 2000; ++attempt) {
-    for (size_t i = 0; i < point.size(); ++i)
-      point[i] = static_cast<int>(random.below(static_cast<int64_t>(knobs()[i].values.size())));
-    if (allowed(point)) return point;
+  const ComputePlan& plan = state_->plan;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const std::vector<size_t>& places = state_->places[stage];
+    const auto draw = [&] {
+      for (const size_t k : places)
+        point[k] = static_cast<int>(random.below(static_cast<int64_t>(knobs()[k].values.size())));
+      return meets_constraints(plan, plan.stages[stage], state_->knobs, point);
+    };
+    int draws = 1;
+    while (!draw() && ++draws <= most_draws) {
+    }
+    if (draws > most_draws)
+      for (const size_t k : places) point[k] = 0;
   }
-  std::fill(point.begin(), point.end(), 0);
   return point;
 }
 
@@ -125,13 +149,22 @@ Point Space::cross(const Point& a, const Point& b, Random& random) const {
 
 std::vector<Point> Space::neighbours(const Point& point) const {
   std::vector<Point> result;
-  for (size_t k = 0; k < point.size(); ++k)
-    for (int v = 0; v < static_cast<int>(knobs()[k].values.size()); ++v) {
-      if (v == point[k]) continue;
-      Point next = point;
-      next[k] = v;
-      if (allowed(next)) result.push_back(std::move(next));
-    }
+  const ComputePlan& plan = state_->plan;
+  std::vector<bool> broken;
+  for (const StagePlan& stage : plan.stages)
+    broken.push_back(!meets_constraints(plan, stage, state_->knobs, point));
+  const auto all_broken = std::count(broken.begin(), broken.end(), true);
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    if (all_broken > broken[stage]) continue;  // another one is
+    for (const size_t k : state_->places[stage])
+      for (int v = 0; v < static_cast<int>(knobs()[k].values.size()); ++v) {
+        if (v == point[k]) continue;
+        Point next = point;
+        next[k] = v;
+        if (meets_constraints(plan, plan.stages[stage], state_->knobs, next))
+          result.push_back(std::move(next));
+      }
+  }
   return result;
 }
 

@@ -17,6 +17,7 @@
 // steps. A Space is immutable and thread-safe to share.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,8 +40,9 @@ class Space {
   /// The number of points, constraints not counted.
   double size() const;
 
-  /// A good first guess, without any measurement.
-  Point default_point() const;
+  /// A good first guess, without any measurement. It takes longer the more stages there are: from
+  /// when `stops` says so, the best of what was looked at is the answer.
+  Point default_point(const std::function<bool()>& stops = nullptr) const;
   /// Uniform over the points that meet the constraints (register pressure, unrolled size).
   Point sample(Random& random) const;
   /// Changes one or two knobs by a step or to any value; meets the constraints.

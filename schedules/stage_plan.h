@@ -37,8 +37,9 @@ struct ProductAxes {
 struct StagePlan {
   std::string name;
   Role role = Role::Elementwise;
-  bool placeable = false;               ///< may be computed inside its consumer
-  std::string owner;                    ///< the stage in whose loops it would be computed
+  bool placeable = false;  ///< may be computed inside its consumer
+  std::string owner;  ///< the stage in whose loops it would be computed where all that read it are
+  std::vector<std::string> readers;     ///< stages, epilogues by the stage that they are written in
   std::vector<VectorAxis> vector_axes;  ///< Tiled
   std::vector<std::string> tile_axes;   ///< Tiled: spatial axes that may join the register tile
   std::string main_reduction;  ///< Tiled: the longest reduction axis, blocked; may be empty

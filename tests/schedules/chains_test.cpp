@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/schedules/chains.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "schedules/nest.h"
+#include "schedules/stage_plan.h"
+#include "tests/schedules/agreement.h"
+#include "tests/schedules/spaces.h"
+
+namespace tw::schedules {
+namespace {
+
+using ::testing::HasSubstr;
+
+dsl::Compute parsed(const std::string& text) {
+  auto compute = dsl::parse_compute(text);
+  if (!compute) throw std::runtime_error(compute.error().message);
+  return std::move(*compute);
+}
+
+int64_t nodes_of(const dsl::Compute& compute) {
+  int64_t sum = 0;
+  for (const dsl::Stage& stage : compute.stages) sum += stage.body.node().size;
+  return sum;
+}
+
+ComputePlan plan_of(const dsl::Compute& compute) {
+  return plan_stages(compute, *parse_target("x86-64-v3"));
+}
+
+// What is planned grows with the text, by a factor that does not depend on the number of stages.
+TEST(Chains, Fault77_PlansAreAsLargeAsTheirText) {
+  constexpr int64_t most_growth = 64;
+  for (const int stages : {4, 16, 64})
+    for (const std::string& text : {mandelbrot(stages), blurs(stages), products(stages)}) {
+      const dsl::Compute compute = parsed(text);
+      EXPECT_LE(nodes_of(plan_of(compute).compute), most_growth * nodes_of(compute)) << text;
+    }
+}
+
+// Two stages would be inlined for an element each of what one of them computes alone.
+TEST(Chains, Fault77_WhatIsReadAtSeveralPlacesIsNotComputedForEach) {
+  EXPECT_EQ(plan_of(parsed(blurs(1))).compute.stages.size(), 1u);
+  const size_t kept = plan_of(parsed(blurs(8))).compute.stages.size();
+  EXPECT_GE(kept, 4u);
+}
+
+TEST(Chains, WhatIsReadOnceIsInlinedHoweverManyTheyAre) {
+  std::string text = "input a: f32[64]", before = "a";
+  for (int i = 1; i <= 48; ++i) {
+    text += fmt::format("; s{0}: f32[x=64] = max({1}[x] * 1.5, 0.0)", i, before);
+    before = fmt::format("s{}", i);
+  }
+  EXPECT_EQ(plan_of(parsed(text)).compute.stages.size(), 1u);
+}
+
+TEST(Chains, Fault77_DefaultsAndSamplesAgreeWithTheInterpreter) {
+  // A number that is squared over and over leaves f32 within a few iterations: those are exact.
+  for (const std::string& text : {mandelbrot(3), blurs(10), products(3)}) {
+    const dsl::Compute compute = parsed(text);
+    const Space space = space_of(compute, "x86-64-v3");
+    Random random(5);
+    std::vector<Point> points = {space.default_point()};
+    for (int i = 0; i < 20; ++i) points.push_back(space.sample(random));
+    int legal = 0;
+    for (const Point& point : points) {
+      const auto program = space.schedule(point).program();
+      if (!program) continue;
+      ++legal;
+      EXPECT_EQ(disagreement(compute, *program, 1, 1e-5), std::nullopt)
+          << space.schedule(point).to_string();
+    }
+    EXPECT_GE(legal, 2) << text;
+  }
+}
+
+// Of computes with many tiled stages hardly a point meets the constraints of all by chance.
+TEST(Chains, Fault77_SamplesOfManyStagesDiffer) {
+  const Space space = space_of(parsed(products(16)), "x86-64-v3");
+  Random random(7);
+  const Point first = space.sample(random), second = space.sample(random);
+  EXPECT_TRUE(space.allowed(first));
+  EXPECT_TRUE(space.allowed(second));
+  EXPECT_NE(first, second);
+  EXPECT_TRUE(space.schedule(space.default_point()).program());
+}
+
+TEST(Chains, Fault77_TheDefaultIsThoughtOfForNoLongerThanItIsAskedFor) {
+  const Space space = space_of(parsed(products(16)), "x86-64-v3");
+  int asked = 0;
+  const auto third_time = [&] { return ++asked >= 3; };
+  EXPECT_EQ(space.default_point(third_time).size(), space.knobs().size());
+  EXPECT_EQ(asked, 3);
+}
+
+TEST(Chains, Fault77_StepsRefuseExpressionsThatGrowExponentially) {
+  Schedule schedule(parsed(mandelbrot(12)));
+  for (int i = 1; i <= 12 && !schedule.error(); ++i)
+    schedule = schedule.inlined(fmt::format("re{}", i)).inlined(fmt::format("im{}", i));
+  ASSERT_TRUE(schedule.error());
+  EXPECT_THAT(schedule.error()->message, HasSubstr("[inline] the expression of"));
+  EXPECT_THAT(schedule.error()->message, HasSubstr("more than 100000 nodes"));
+}
+
+}  // namespace
+}  // namespace tw::schedules
