@@ -127,7 +127,8 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     if (best) {
       schedule = best->schedule;
     } else {
-      TW_TRY(schedule, tuner::predicted_schedule(job.workload.compute, target.target, threads));
+      TW_TRY(schedule, tuner::predicted_schedule(job.workload.compute, target.target, threads,
+                                                 [&] { return interrupts.load() > 0; }));
     }
     auto artifact = tuner::build_schedule(job.workload, schedule, target.target, threads,
                                           target.missing.empty(), environment);

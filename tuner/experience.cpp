@@ -7,8 +7,10 @@
 #include <map>
 #include <utility>
 
+#include "base/hash.h"
 #include "codegen/abi.h"
 #include "schedules/schedule.h"
+#include "tuner/device.h"
 
 namespace tw::tuner {
 namespace {
@@ -21,6 +23,10 @@ constexpr int most_constructions = 300;
 // second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
+// Trials of another device teach as much as those of a shape with an extent of twice the size.
+constexpr double distance_of_devices = 1;
+
+bool is_late(const Question& q) { return q.interrupted() || (q.late && q.late()); }
 
 double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
@@ -42,6 +48,7 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int th
   db::Filter own;
   own.workload = workload.key();
   own.target = target.to_string();
+  own.device = device_text(target);
   own.threads = threads;
   own.codegen_abi = codegen::codegen_abi;
   own.order = db::Order::Fastest;
@@ -57,6 +64,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   for (const db::Record& record : records) {
     if (q.interrupted()) return;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
+    if (is_late(q)) continue;
     add_sample(*q.workload, record, q, out);
     if (record.status != db::TrialStatus::Ok || out.parents.size() == most_parents) continue;
     if (const auto point = point_of(q, record.schedule))
@@ -69,6 +77,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
 }
 
+/// The trials of a workload on a device: not both are those of the run.
 struct Neighbour {
   dsl::Workload workload;
   double distance;
@@ -82,16 +91,20 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   same_operator.threads = q.threads;
   same_operator.codegen_abi = codegen::codegen_abi;
   same_operator.order = db::Order::Fastest;
-  std::map<std::string, std::vector<db::Record>> by_workload;
+  using Place = std::pair<std::string, std::string>;  // workload and device
+  const Place own = {q.workload->key(), device_text(q.target)};
+  std::map<Place, std::vector<db::Record>> by_place;
   (void)store.for_each(same_operator, [&](const db::Record& record) {
-    if (record.workload != q.workload->key()) by_workload[record.workload].push_back(record);
+    const Place place = {record.workload, record.device};
+    if (place != own) by_place[place].push_back(record);
     return !q.interrupted();
   });
   std::vector<Neighbour> result;
-  for (auto& [key, records] : by_workload) {
-    auto workload = dsl::parse_workload(key);
+  for (auto& [place, records] : by_place) {
+    auto workload = dsl::parse_workload(place.first);
     if (!workload) continue;
-    const double apart = distance(*workload, *q.workload);
+    const double apart = (place.first == own.first ? 0 : distance(*workload, *q.workload)) +
+                         (place.second == own.second ? 0 : distance_of_devices);
     if (std::isfinite(apart)) result.push_back({std::move(*workload), apart, std::move(records)});
   }
   std::stable_sort(result.begin(), result.end(),
@@ -103,7 +116,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
 /// Evenly from the fastest to the slowest: the model is to learn what makes the difference.
 void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   const size_t count = std::min(neighbour.records.size(), most_samples_each);
-  for (size_t i = 0; i < count && !q.interrupted(); ++i)
+  for (size_t i = 0; i < count && !is_late(q); ++i)
     add_sample(neighbour.workload, neighbour.records[i * neighbour.records.size() / count], q, out);
 }
 
@@ -112,7 +125,7 @@ void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   const size_t tries = std::min(neighbour.records.size(), tries_each);
   for (size_t i = 0; i < tries && found < seeds_each; ++i) {
     const db::Record& record = neighbour.records[i];
-    if (record.status != db::TrialStatus::Ok || q.interrupted()) return;
+    if (record.status != db::TrialStatus::Ok || is_late(q)) return;
     const auto point = point_of(q, record.schedule);
     if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end())
       continue;
@@ -147,9 +160,13 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   cost_model::Sample sample;
   sample.features = std::move(*features);
   sample.throughput = throughput_of(record);
-  sample.group = std::hash<std::string>()(record.workload);
+  sample.group = ranking_group(record);
   sample.valid = db::is_timed(record);
   return sample;
+}
+
+size_t ranking_group(const db::Record& record) {
+  return mix(std::hash<std::string>()(record.workload), std::hash<std::string>()(record.device));
 }
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,

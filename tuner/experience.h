@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a database knows that helps a new run: trials of the same workload, which are not tried
-// again and whose best are parents, and trials of others like it, which teach the cost model and
-// whose fastest schedules are worth a try here. Not thread-safe.
+// What a database knows that helps a new run: trials of the same workload on the same device, which
+// are not tried again and whose best are parents, and trials of others like it or on other devices,
+// which teach the cost model and whose fastest schedules are worth a try here. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -22,19 +22,23 @@ namespace tw::tuner {
 struct Question {
   const dsl::Workload* workload;
   const schedules::Space* space;  ///< of the workload
-  Target target;
+  Target target;                  ///< with the facts of the device that the run measures on
   int threads = 1;
   /// Hashes of records that a model has learned from: they give no samples, and those that do are
   /// added.
   std::set<std::string>* learned = nullptr;
   std::function<bool()> interrupted;  ///< what is known so far is the answer then
+  /// From when it says so, no more schedules become points or samples. None: never.
+  std::function<bool()> late = nullptr;
 };
 
 struct Experience {
-  std::set<std::string> tried;          ///< schedule texts of this workload
-  std::vector<Tried> parents;           ///< the fastest of them, as points
-  std::vector<double> latencies_ns;     ///< of its trials, oldest first; 0: not valid
-  std::vector<schedules::Point> seeds;  ///< fast ones of the nearest other workloads, nearest first
+  std::set<std::string> tried;       ///< schedule texts of this workload on this device
+  std::vector<Tried> parents;        ///< the fastest of them, as points
+  std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
+  /// Points that were fast for the nearest other workloads, or for this one on another device,
+  /// nearest first.
+  std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
 };
 
@@ -48,6 +52,9 @@ Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, con
 /// How unlike two workloads of an operator are: the sum of the distances of their attributes, in
 /// powers of two; infinite for different operators and for expressions.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
+
+/// Which trials' latencies compare: those of one workload on one device.
+size_t ranking_group(const db::Record& record);
 
 /// The model's sample of a record; nothing where its schedule is none of the workload's.
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,

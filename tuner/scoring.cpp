@@ -74,21 +74,22 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 }
 
 Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target& target,
-                                       int kernel_threads) {
+                                       int kernel_threads, const std::function<bool()>& stops) {
   const schedules::Space space = schedules::Space::derive(compute, target);
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
     const auto candidates =
-        candidates_of(space, points, target, {}, {.kernel_threads = kernel_threads, .workers = 1});
+        candidates_of(space, points, target, {},
+                      {.kernel_threads = kernel_threads, .workers = 1, .stops = stops});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i]) guesses[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return guesses;
   };
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   Random random(1);
-  const auto preferred = search->propose(space, {{}, {}}, score, 1, random);
-  return space.schedule(preferred.empty() ? space.default_point() : preferred[0]).to_string();
+  const auto preferred = search->propose(space, {{}, {}, stops}, score, 1, random);
+  return space.schedule(preferred.empty() ? space.default_point(stops) : preferred[0]).to_string();
 }
 
 }  // namespace tw::tuner

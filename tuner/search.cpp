@@ -83,12 +83,13 @@ class Evolution : public Search {
     if (ranked.size() > parents) ranked.resize(parents);
 
     std::vector<Point> pool;
-    if (history.empty()) pool.push_back(space.default_point());
+    const auto is_late = [&] { return !pool.empty() && known.stops && known.stops(); };
+    if (history.empty()) pool.push_back(space.default_point(known.stops));
     // The first pool is larger: nothing has been measured yet that could stand in for it.
     const size_t per_pick =
         space.target().is_gpu() ? std::min(gpu_pool_per_pick, pool_per_pick_) : pool_per_pick_;
     const size_t size = count * per_pick * (history.empty() ? 3 : 1);
-    while (pool.size() < size) {
+    while (pool.size() < size && !is_late()) {
       if (ranked.size() < 2 || random.chance(0.25)) {
         pool.push_back(space.sample(random));
         continue;

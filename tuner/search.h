@@ -30,6 +30,8 @@ struct Tried {
 struct Known {
   const std::vector<Tried>& history;
   const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
+  /// From when it says so, what is thought of already is all that is proposed. None: never.
+  std::function<bool()> stops = nullptr;
 };
 
 /// What is thought of a point: higher is faster, give or take the spread. Not finite: it is

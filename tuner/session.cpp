@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/compile.h"
 #include "tuner/device.h"
@@ -162,12 +163,14 @@ std::string Session::reference_schedule() const {
   const schedules::Schedule plain(workload_->compute);
   if (flops_ <= most_plain_flops) return plain.to_string();
   const auto space = schedules::Space::derive(workload_->compute, host_target());
-  const schedules::Schedule tiled = space.schedule(space.default_point());
+  const auto stops = [this] { return shared_.interrupted() || shared_.left_s() <= 0; };
+  const schedules::Schedule tiled = space.schedule(space.default_point(stops));
   return (tiled.program() ? tiled : plain).to_string();
 }
 
 Status Session::begin_reference() {
   report();
+  reference_s_ = -shared_.elapsed_s();
   return farm_.begin_build(key_, {reference_schedule()}, {.packs = true, .reference = true});
 }
 
@@ -180,6 +183,7 @@ Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
                       fmt::format("[tune] the reference kernel cannot be built: {}",
                                   built[0].reason));
   TW_TRY(reference_ns_, farm_.prepare(key_, reference_));
+  reference_s_ += shared_.elapsed_s();
   // On a device the default schedule is another one, which nobody measures.
   if (!target_.is_gpu()) progress_.untuned_ns = reference_ns_;
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
@@ -192,15 +196,16 @@ Status Session::refresh_peak() {
   return {};
 }
 
+std::function<bool()> Session::scoring_stops() const {
+  return [this] { return shared_.interrupted() || shared_.elapsed_s() > scoring_ends_s_; };
+}
+
 std::vector<Guess> Session::score(const std::vector<schedules::Point>& points) {
   std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
-  const auto stops = [this] {
-    return shared_.interrupted() || shared_.elapsed_s() > scoring_ends_s_;
-  };
   // One thread: builders and the runner work meanwhile.
   auto candidates =
       candidates_of(space_, points, target_, seen_,
-                    {.kernel_threads = options_.threads, .workers = 1, .stops = stops});
+                    {.kernel_threads = options_.threads, .workers = 1, .stops = scoring_stops()});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -226,8 +231,14 @@ std::vector<Candidate> Session::propose() {
         static_cast<size_t>(std::clamp<int64_t>(options_.trials - proposed_, 0, options_.batch));
   std::vector<Candidate> batch;
   if (count == 0) return batch;
+  // Where a candidate takes as long as the reference, more than fit into the time would be built in
+  // vain, and nothing measured before all are.
+  if (trials_ == 0 && reference_s_ > 0)
+    count = static_cast<size_t>(
+        std::clamp(shared_.left_s() / reference_s_, 1.0, static_cast<double>(count)));
   const auto points = search_->propose(
-      space_, {history_, seeds_}, [this](const auto& p) { return score(p); }, count, random_);
+      space_, {history_, seeds_, scoring_stops()}, [this](const auto& p) { return score(p); },
+      count, random_);
   seeds_.clear();
   for (const schedules::Point& point : points) {
     const auto found = scored_.find(point);
@@ -252,6 +263,8 @@ Status Session::measure(const std::vector<Candidate>& batch,
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
   for (size_t i = 0; i < batch.size(); ++i) {
     if (shared_.interrupted()) break;
+    // A slow kernel is measured for longer than most budgets: one has to be, the others do not.
+    if (shared_.is_overdue() && !finalists_.empty()) break;
     const auto reply = reply_to(built[i]);
     if (cut_short(reply)) break;
     if (!reply) return tl::unexpected<Error>(reply.error());
@@ -316,7 +329,7 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   cost_model::Sample sample;
   sample.features = c.features;
   sample.throughput = throughput_of(trial.latency_ns);
-  sample.group = std::hash<std::string>()(trial.workload);
+  sample.group = ranking_group(trial);
   sample.valid = timed;
   if (!c.features.empty()) fresh_samples_.push_back(std::move(sample));
   if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
@@ -344,9 +357,11 @@ void Session::learn() {
 
 void Session::learn_from_database() {
   if (std::exchange(recalled_, true)) return;
-  Experience known =
-      recall(*shared_.store, {workload_, &space_, target_, options_.threads,
-                              &shared_.learned_records, [this] { return shared_.interrupted(); }});
+  Experience known = recall(
+      *shared_.store, {workload_, &space_, target_, options_.threads, &shared_.learned_records,
+                       [this] { return shared_.interrupted(); }, scoring_stops()});
+  const auto best = shared_.best_known(*workload_);
+  if (best && *best && (*best)->device != device_text(target_)) elsewhere_ = **best;
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
   seen_.schedules.merge(known.tried);
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
@@ -375,14 +390,28 @@ Outlook Session::outlook(int64_t under_way) const {
 
 double Session::gain_of(double seconds) const { return worth({outlook(0)}, seconds); }
 
-/// The incumbent of earlier runs defends its place, where it can still be built. Whether there is
-/// one.
+/// The best schedule of another device has shown nothing here: it becomes a trial like any other,
+/// where it was none before.
+Status Session::try_from_elsewhere() {
+  if (!elsewhere_ || seen_.schedules.contains(elsewhere_->schedule)) return {};
+  const auto built = farm_.build(key_, elsewhere_->schedule, {});
+  if (!built) return {};
+  const auto reply = farm_.measure({*built, 0, false});
+  if (cut_short(reply)) return {};
+  TW_RETURN_IF_ERROR(reply);
+  TW_TRY(const db::Record trial, record(Candidate{{}, elsewhere_->schedule, 0, {}}, *reply));
+  if (trial.status == db::TrialStatus::Ok) finalists_.back().path = *built;
+  return {};
+}
+
+/// The incumbent of earlier runs on this device defends its place, where it can still be built.
+/// Whether there is one.
 Result<bool> Session::defend_known() {
   TW_TRY(const auto known, shared_.best_known(*workload_));
-  const bool is_new =
-      known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
-        return f.record.schedule == known->schedule;
-      });
+  const bool is_new = known && known->device == device_text(target_) &&
+                      std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
+                        return f.record.schedule == known->schedule;
+                      });
   if (!is_new) return false;
   const auto built = farm_.build(key_, known->schedule, {});
   if (!built) return false;
@@ -396,10 +425,15 @@ Result<bool> Session::defend_known() {
 Status Session::choose_finalist(double seconds) {
   if (shared_.interrupted()) return {};
   const double until_s = shared_.elapsed_s() + seconds;
-  TW_TRY(const bool defends, defend_known());
+  bool defends = false;
+  if (finalists_.empty() || shared_.elapsed_s() < options_.budget_s) {
+    TW_RETURN_IF_ERROR(try_from_elsewhere());
+    TW_TRY(defends, defend_known());
+  }
   for (size_t i = 1; i < finalists_.size() && !shared_.interrupted(); ++i) {
-    // The first comparison is always made; later ones, of less promise, as time allows.
-    if (i > 1 && shared_.elapsed_s() >= until_s) break;
+    // The first comparison is made within what is kept back for the finals; later ones, of less
+    // promise, as time allows.
+    if (shared_.elapsed_s() >= (i > 1 ? until_s : options_.budget_s)) break;
     TW_TRY(const CompareReply c,
            farm_.compare(finalists_[0].path, finalists_[i].path,
                          rounds_within(until_s - shared_.elapsed_s(), finalists_.size() - i,
@@ -412,11 +446,13 @@ Status Session::choose_finalist(double seconds) {
   return {};
 }
 
-/// The winner of the finals is measured once more, alone, and stored. What the database then calls
-/// the best is the result, so that every later question has the same answer.
+/// The winner of the finals is measured once more, alone, and stored, where the budget is not used
+/// up. What the database then calls the best of this device is the result, so that every later
+/// question has the same answer.
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
-  if (!shared_.interrupted()) {
+  const bool has_time = shared_.elapsed_s() < options_.budget_s;
+  if (has_time && !shared_.interrupted()) {
     const auto again = farm_.measure({winner.path, 0, false});
     if (!cut_short(again)) {
       TW_TRY(const MeasureReply reply, again);
@@ -425,7 +461,7 @@ Result<db::Record> Session::confirm_winner() {
   }
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   TW_TRY(const auto known, shared_.best_known(*workload_));
-  return known.value_or(winner.record);
+  return known && known->device == device_text(target_) ? *known : winner.record;
 }
 
 Result<Tuned> Session::finish(Ended ended, double seconds) {
@@ -446,12 +482,15 @@ Error Session::nothing_found(Ended ended) const {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(3, reasons.size()); ++i)
     text += fmt::format("{}{} x {}", i ? "; " : "", -reasons[i].first, reasons[i].second);
-  const std::string_view why_none = ended == Ended::Budget
-                                        ? "the budget ended before the first was measured"
-                                        : "nothing could be proposed";
-  return {ErrorCode::NoCandidate,
-          fmt::format("[tune] none of {} candidates is valid: {}; the default schedule still runs",
-                      trials_, text.empty() ? why_none : text)};
+  const std::string why =
+      trials_ > 0 ? fmt::format("none of {} candidates is valid: {}", trials_, text)
+      : ended == Ended::Budget
+          ? fmt::format(
+                "no candidate was built within the budget of {} s; give more time "
+                "(--budget)",
+                format_double(options_.budget_s))
+          : "nothing could be proposed";
+  return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};
 }
 
 Result<Tuned> Session::result(Ended ended, double seconds) {

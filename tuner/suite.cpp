@@ -35,8 +35,9 @@ Result<Suite> Suite::open(const std::vector<Goal>& goals, const Target& target,
   Suite suite(std::move(shared));
   for (const Goal& goal : goals) suite.parts_.push_back({&goal});
   const auto count = static_cast<double>(goals.size());
-  suite.shared_->finals_s = count * finals_of_each(options.budget_s / count) +
-                            std::min(most_drain_s, 0.05 * options.budget_s);
+  suite.shared_->drain_s = std::min(most_drain_s, 0.05 * options.budget_s);
+  suite.shared_->finals_s =
+      count * finals_of_each(options.budget_s / count) + suite.shared_->drain_s;
   suite.shared_->suite.goals = goals.size();
   suite.accounted_ns_ = environment.clock();
   return suite;

@@ -164,6 +164,119 @@ TEST(Session, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   EXPECT_NE(tuned->best.schedule, batch[1].schedule);
 }
 
+constexpr const char* other_device =
+    "Some other processor; 64 cores; L1 48 KiB; L2 2048 KiB; L3 256 MiB";
+
+/// A database of this device with one trial of each schedule here, into which another device's
+/// trials of the same target are merged, which were ten times as fast.
+db::Store merged_store(const Folder& folder, const dsl::Workload& workload,
+                       const std::vector<std::string>& here,
+                       const std::vector<std::string>& there) {
+  std::vector<db::Record> own, others;
+  for (const std::string& schedule : here) own.push_back(stored_trial(workload, schedule, 2e6));
+  for (const std::string& schedule : there) {
+    db::Record record = stored_trial(workload, schedule, 2e5);
+    record.device = other_device;
+    others.push_back(db::seal(std::move(record)));
+  }
+  {
+    db::Store elsewhere = open_store(folder / "elsewhere.db");
+    EXPECT_TRUE(elsewhere.append(others));
+  }
+  db::Store store = open_store(folder / "t.db");
+  EXPECT_TRUE(store.append(own));
+  EXPECT_TRUE(store.merge_from(folder / "elsewhere.db"));
+  return store;
+}
+
+std::vector<std::string> two_schedules(const Space& space) {
+  std::vector<std::string> texts;
+  for (const Point& point : two_parents(space)) texts.push_back(space.schedule(point).to_string());
+  return texts;
+}
+
+TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<std::string> texts = two_schedules(space);
+  db::Store store = merged_store(folder, workload, {texts[0]}, {texts[0], texts[1]});
+  const Experience known =
+      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
+  EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 1);
+  EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
+  ASSERT_EQ(known.parents.size(), 1u);
+  EXPECT_EQ(known.parents[0].throughput, 1e9 / 2e6);
+  std::set<std::string> seeds;
+  for (const Point& seed : known.seeds) seeds.insert(space.schedule(seed).to_string());
+  EXPECT_EQ(seeds, (std::set<std::string>{texts[0], texts[1]}));
+  ASSERT_EQ(known.samples.size(), 3u);
+  EXPECT_NE(known.samples[0].group, known.samples[1].group);
+  EXPECT_EQ(known.samples[1].group, known.samples[2].group);
+}
+
+TEST(Experience, Fault75_AnExpressionsTrialsOfAnotherDeviceAreSeedsToo) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(
+      "expr fast input a: f32[64, 64]; out: f32[y=64, x=64] = sum(k=64) a[y, k] * a[k, x]");
+  const Space space = Space::derive(workload.compute, host_target());
+  db::Store store = merged_store(folder, workload, {}, two_schedules(space));
+  const Experience known =
+      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_TRUE(known.tried.empty());
+  EXPECT_EQ(known.seeds.size(), 2u);
+}
+
+// The trial of the other device claims ten times what this one can do.
+TEST(Session, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::string theirs = schedules::Schedule(workload.compute).to_string();
+  db::Store store = merged_store(folder, workload, {}, {theirs});
+  {  // too fast to be true
+    db::Record record = stored_trial(workload, theirs, 1.0);
+    record.device = other_device;
+    ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record))}));
+  }
+  double first_best_ns = 0;
+  const auto tuned = tune(workload, host_target(), {.budget_s = 60, .trials = 2, .batch = 2}, store,
+                          test_environment(), [&](const Progress& progress) {
+                            EXPECT_EQ(progress.known_trials, 0);
+                            if (first_best_ns == 0) first_best_ns = progress.best_ns;
+                          });
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.device, device_text(host_target()));
+  EXPECT_EQ(tuned->best.session, "test");
+  EXPECT_GT(tuned->best.latency_ns, 100.0);
+  EXPECT_GT(first_best_ns, 100.0);
+  // Its schedule, which no point of the space has, was measured here before the end.
+  const auto here = store.query({.workload = workload.key(), .device = device_text(host_target())});
+  ASSERT_TRUE(here);
+  EXPECT_TRUE(std::any_of(here->begin(), here->end(),
+                          [&](const db::Record& r) { return r.schedule == theirs; }));
+}
+
+TEST(Session, Fault77_ABudgetThatEndsBeforeTheFirstTrialSaysSo) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const Goal goal{workload_of(product)};
+  db::Store store = open_store(folder / "t.db");
+  auto shared = Shared::start(host_target(), {.budget_s = 5}, store, test_environment(), {});
+  ASSERT_TRUE(shared) << shared.error().message;
+  auto session = Session::open(goal, **shared);
+  ASSERT_TRUE(session);
+  const auto tuned = (*session)->finish(Ended::Budget, 0);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::NoCandidate);
+  EXPECT_NE(tuned.error().message.find("no candidate was built within the budget of 5 s; give more "
+                                       "time (--budget)"),
+            std::string::npos)
+      << tuned.error().message;
+}
+
 TEST(Experience, DistanceCountsPowersOfTwo) {
   const auto apart = [](const char* a, const char* b) {
     return distance(workload_of(a), workload_of(b));
