@@ -988,10 +988,9 @@ Knobs gpu_knobs_of(const ComputePlan& plan) {
   return knobs;
 }
 
-bool meets_gpu_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
-  return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
-    return !is_product(stage) || is_sensible_product(plan, stage, knobs, point);
-  });
+bool meets_gpu_constraints(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
+                           const Point& point) {
+  return !is_product(stage) || is_sensible_product(plan, stage, knobs, point);
 }
 
 Construction construct_for_gpu(const ComputePlan& plan, const Knobs& knobs, const Point& point) {

@@ -24,7 +24,8 @@ namespace tw::schedules {
 Knobs gpu_knobs_of(const ComputePlan& plan);
 
 /// Whether blocks fit the target and no two choices contradict.
-bool meets_gpu_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point);
+bool meets_gpu_constraints(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
+                           const Point& point);
 
 /// All steps. The schedule may have failed or be illegal.
 Construction construct_for_gpu(const ComputePlan& plan, const Knobs& knobs, const Point& point);

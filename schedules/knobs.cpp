@@ -162,7 +162,6 @@ Knobs knobs_of(const ComputePlan& plan) {
 }
 
 bool meets_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
-  if (plan.target.is_gpu()) return meets_gpu_constraints(plan, knobs, point);
   return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
     return meets_constraints(plan, stage, knobs, point);
   });
@@ -170,6 +169,7 @@ bool meets_constraints(const ComputePlan& plan, const Knobs& knobs, const Point&
 
 bool meets_constraints(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
                        const Point& point) {
+  if (plan.target.is_gpu()) return meets_gpu_constraints(plan, stage, knobs, point);
   return stage.role != Role::Tiled || is_sensible_tile(plan, stage, knobs, point);
 }
 

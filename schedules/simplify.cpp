@@ -112,6 +112,13 @@ Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   return result;
 }
 
+/// A term that is no multiple of a variable. A product of two that are none is a term as it is.
+Expr simplify_term(const Expr& atom, const Bounds& bounds) {
+  const Binary* b = atom.as<Binary>();
+  if (!b || b->op != BinaryOp::Mul) return simplify(atom, bounds);
+  return dsl::binary(b->op, simplify(b->a, bounds), simplify(b->b, bounds));
+}
+
 Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
   Affine sum;
   const Affine raw = to_affine(expr);
@@ -121,7 +128,7 @@ Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
     if (term.atom.as<dsl::Var>()) {
       sum.add(term.atom, term.coefficient);
     } else {
-      sum.add(to_affine(simplify(term.atom, bounds)), term.coefficient);
+      sum.add(to_affine(simplify_term(term.atom, bounds)), term.coefficient);
     }
   rejoin_fused(sum);
   return to_expr(sum);

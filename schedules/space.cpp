@@ -16,15 +16,13 @@ namespace tw::schedules {
 struct Space::State {
   ComputePlan plan;
   Knobs knobs;
-  /// Places of the knobs whose constraints are met or not whatever the others are: of each stage,
-  /// or all.
-  std::vector<std::vector<size_t>> independent;
+  std::vector<std::vector<size_t>> places;  ///< of each stage's knobs
 };
 
 namespace {
 
 constexpr int guesses = 400;
-// Draws of knobs that are constrained together: one in a few meets the constraints of a tile.
+// Draws of a stage's knobs until they meet its constraints: one in a few does.
 constexpr int most_draws = 2000;
 
 /// Higher for a full register tile and a plain rest.
@@ -50,13 +48,13 @@ double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point
   return score;
 }
 
-std::vector<std::vector<size_t>> independent_knobs(const ComputePlan& plan, const Knobs& knobs) {
-  std::vector<std::vector<size_t>> groups(plan.target.is_gpu() ? 1 : plan.stages.size());
-  for (size_t k = 0; k < knobs.all().size(); ++k)
-    for (size_t g = 0; g < groups.size(); ++g)
-      if (plan.target.is_gpu() || knobs.all()[k].name.starts_with(plan.stages[g].name + "."))
-        groups[g].push_back(k);
-  return groups;
+std::vector<std::vector<size_t>> places_of(const ComputePlan& plan, const Knobs& knobs) {
+  std::vector<std::vector<size_t>> places(plan.stages.size());
+  for (size_t stage = 0; stage < places.size(); ++stage)
+    for (size_t k = 0; k < knobs.all().size(); ++k)
+      if (knobs.all()[k].name.starts_with(plan.stages[stage].name + "."))
+        places[stage].push_back(k);
+  return places;
 }
 
 }  // namespace
@@ -64,9 +62,9 @@ std::vector<std::vector<size_t>> independent_knobs(const ComputePlan& plan, cons
 Space Space::derive(const dsl::Compute& compute, const Target& target) {
   ComputePlan plan = plan_stages(compute, target);
   Knobs knobs = knobs_of(plan);
-  auto independent = independent_knobs(plan, knobs);
-  return Space(std::make_shared<const State>(
-      State{std::move(plan), std::move(knobs), std::move(independent)}));
+  auto places = places_of(plan, knobs);
+  return Space(
+      std::make_shared<const State>(State{std::move(plan), std::move(knobs), std::move(places)}));
 }
 
 const Target& Space::target() const { return state_->plan.target; }
@@ -103,17 +101,13 @@ Point Space::default_point(const std::function<bool()>& stops) const {
 
 Point Space::sample(Random& random) const {
   Point point(knobs().size());
-  const auto is_met = [&](size_t group) {
-    const ComputePlan& plan = state_->plan;
-    return plan.target.is_gpu() ? allowed(point)
-                                : meets_constraints(plan, plan.stages[group], state_->knobs, point);
-  };
-  for (size_t group = 0; group < state_->independent.size(); ++group) {
-    const std::vector<size_t>& places = state_->independent[group];
+  const ComputePlan& plan = state_->plan;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const std::vector<size_t>& places = state_->places[stage];
     const auto draw = [&] {
       for (const size_t k : places)
         point[k] = static_cast<int>(random.below(static_cast<int64_t>(knobs()[k].values.size())));
-      return is_met(group);
+      return meets_constraints(plan, plan.stages[stage], state_->knobs, point);
     };
     int draws = 1;
     while (!draw() && ++draws <= most_draws) {
@@ -155,13 +149,22 @@ Point Space::cross(const Point& a, const Point& b, Random& random) const {
 
 std::vector<Point> Space::neighbours(const Point& point) const {
   std::vector<Point> result;
-  for (size_t k = 0; k < point.size(); ++k)
-    for (int v = 0; v < static_cast<int>(knobs()[k].values.size()); ++v) {
-      if (v == point[k]) continue;
-      Point next = point;
-      next[k] = v;
-      if (allowed(next)) result.push_back(std::move(next));
-    }
+  const ComputePlan& plan = state_->plan;
+  std::vector<bool> broken;
+  for (const StagePlan& stage : plan.stages)
+    broken.push_back(!meets_constraints(plan, stage, state_->knobs, point));
+  const auto all_broken = std::count(broken.begin(), broken.end(), true);
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    if (all_broken > broken[stage]) continue;  // another one is
+    for (const size_t k : state_->places[stage])
+      for (int v = 0; v < static_cast<int>(knobs()[k].values.size()); ++v) {
+        if (v == point[k]) continue;
+        Point next = point;
+        next[k] = v;
+        if (meets_constraints(plan, plan.stages[stage], state_->knobs, next))
+          result.push_back(std::move(next));
+      }
+  }
   return result;
 }
 

@@ -182,6 +182,7 @@ std::string Session::reference_schedule() const {
 Status Session::begin_reference() {
   report();
   TW_RETURN_IF_ERROR(check_fits_memory(*workload_, target_));
+  reference_s_ = -shared_.elapsed_s();
   return farm_.begin_build(key_, {reference_schedule()}, {.packs = true, .reference = true});
 }
 
@@ -194,6 +195,7 @@ Status Session::finish_reference(const std::vector<BuildOutcome>& built) {
                       fmt::format("[tune] the reference kernel cannot be built: {}",
                                   built[0].reason));
   TW_TRY(reference_ns_, farm_.prepare(key_, reference_));
+  reference_s_ += shared_.elapsed_s();
   // On a device the default schedule is another one, which nobody measures.
   if (!target_.is_gpu()) progress_.untuned_ns = reference_ns_;
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
@@ -241,6 +243,11 @@ std::vector<Candidate> Session::propose() {
         static_cast<size_t>(std::clamp<int64_t>(options_.trials - proposed_, 0, options_.batch));
   std::vector<Candidate> batch;
   if (count == 0) return batch;
+  // Where a candidate takes as long as the reference, more than fit into the time would be built in
+  // vain, and nothing measured before all are.
+  if (trials_ == 0 && reference_s_ > 0)
+    count = static_cast<size_t>(
+        std::clamp(shared_.left_s() / reference_s_, 1.0, static_cast<double>(count)));
   const auto points = search_->propose(
       space_, {history_, seeds_, scoring_stops()}, [this](const auto& p) { return score(p); },
       count, random_);
@@ -274,6 +281,8 @@ Status Session::measure(std::vector<Postponed> due) {
   if (const Status peak = refresh_peak(); !peak && !shared_.interrupted()) return peak;
   for (Postponed& next : due) {
     if (shared_.interrupted()) break;
+    // A slow kernel is measured for longer than most budgets: one has to be, the others do not.
+    if (shared_.is_overdue() && !finalists_.empty()) break;
     const auto reply = reply_to(next.built);
     if (cut_short(reply)) break;
     if (!reply) return tl::unexpected<Error>(reply.error());
@@ -398,6 +407,8 @@ void Session::learn_from_database() {
   Experience known = recall(
       *shared_.store, {workload_, &space_, target_, options_.threads, &shared_.learned_records,
                        [this] { return shared_.interrupted(); }, scoring_stops()});
+  const auto best = shared_.best_known(*workload_);
+  if (best && *best && (*best)->device != device_text(target_)) elsewhere_ = **best;
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
   seen_.schedules.merge(known.tried);
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
@@ -439,27 +450,31 @@ Status Session::measure_postponed(double seconds) {
   return {};
 }
 
-/// The incumbent of earlier runs defends its place, where it can still be built. Whether there is
-/// one. The best of another device has shown nothing here: it is a trial like any other.
+/// The best schedule of another device has shown nothing here: it becomes a trial like any other,
+/// where it was none before.
+Status Session::try_from_elsewhere() {
+  if (!elsewhere_ || seen_.schedules.contains(elsewhere_->schedule)) return {};
+  const auto built = farm_.build(key_, elsewhere_->schedule, {});
+  if (!built) return {};
+  const auto reply = farm_.measure({.path = *built});
+  if (cut_short(reply)) return {};
+  TW_RETURN_IF_ERROR(reply);
+  TW_TRY(const db::Record trial, record(Candidate{{}, elsewhere_->schedule, 0, {}}, *reply));
+  if (trial.status == db::TrialStatus::Ok) finalists_.back().path = *built;
+  return {};
+}
+
+/// The incumbent of earlier runs on this device defends its place, where it can still be built.
+/// Whether there is one.
 Result<bool> Session::defend_known() {
   TW_TRY(const auto known, shared_.best_known(*workload_));
-  const bool is_new =
-      known && std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
-        return f.record.schedule == known->schedule;
-      });
+  const bool is_new = known && known->device == device_text(target_) &&
+                      std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
+                        return f.record.schedule == known->schedule;
+                      });
   if (!is_new) return false;
-  const bool is_foreign = known->device != device_text(target_);
-  if (is_foreign && seen_.schedules.contains(known->schedule)) return false;
   const auto built = farm_.build(key_, known->schedule, {});
   if (!built) return false;
-  if (is_foreign) {
-    const auto reply = farm_.measure({.path = *built});
-    if (cut_short(reply)) return false;
-    TW_RETURN_IF_ERROR(reply);
-    TW_TRY(const db::Record trial, record(Candidate{{}, known->schedule, 0, {}}, *reply));
-    if (trial.status == db::TrialStatus::Ok) finalists_.back().path = *built;
-    return false;
-  }
   TW_TRY(const MeasureReply checked, farm_.measure({.path = *built, .verify_only = true}));
   if (checked.status != "ok") return false;
   finalists_.insert(finalists_.begin(), {*built, *known});
@@ -470,10 +485,15 @@ Result<bool> Session::defend_known() {
 Status Session::choose_finalist(double seconds) {
   if (shared_.interrupted()) return {};
   const double until_s = shared_.elapsed_s() + seconds;
-  TW_TRY(const bool defends, defend_known());
+  bool defends = false;
+  if (finalists_.empty() || shared_.elapsed_s() < options_.budget_s) {
+    TW_RETURN_IF_ERROR(try_from_elsewhere());
+    TW_TRY(defends, defend_known());
+  }
   for (size_t i = 1; i < finalists_.size() && !shared_.interrupted(); ++i) {
-    // The first comparison is always made; later ones, of less promise, as time allows.
-    if (i > 1 && shared_.elapsed_s() >= until_s) break;
+    // The first comparison is made within what is kept back for the finals; later ones, of less
+    // promise, as time allows.
+    if (shared_.elapsed_s() >= (i > 1 ? until_s : options_.budget_s)) break;
     TW_TRY(const CompareReply c,
            farm_.compare(finalists_[0].path, finalists_[i].path,
                          rounds_within(until_s - shared_.elapsed_s(), finalists_.size() - i,
@@ -486,11 +506,13 @@ Status Session::choose_finalist(double seconds) {
   return {};
 }
 
-/// The winner of the finals is measured once more, alone, and stored. What the database then calls
-/// the best of this device is the result, so that every later question has the same answer.
+/// The winner of the finals is measured once more, alone, and stored, where the budget is not used
+/// up. What the database then calls the best of this device is the result, so that every later
+/// question has the same answer.
 Result<db::Record> Session::confirm_winner() {
   const Finalist winner = finalists_[0];
-  if (!shared_.interrupted()) {
+  const bool has_time = shared_.elapsed_s() < options_.budget_s;
+  if (has_time && !shared_.interrupted()) {
     const auto again = farm_.measure(
         {.path = winner.path, .stretches = confirming_stretches, .pause_s = confirming_pause_s});
     if (!cut_short(again)) {

@@ -48,6 +48,8 @@ struct Shared {
   /// Of the budget, before the finals.
   double left_s() const { return options.budget_s - finals_s - elapsed_s(); }
   bool interrupted() const;
+  /// Whether batches under way are not to be gone on with.
+  bool is_overdue() const { return left_s() + drain_s <= 0; }
   /// The share that so many seconds are worth, all sessions together.
   double worth(double seconds) const;
   /// Adds samples, and learns from them when it is time.
@@ -67,6 +69,7 @@ struct Shared {
   std::set<std::string> learned_records = {};          ///< hashes of what the database taught
   int64_t started_ns = 0;
   double finals_s = 0;                        ///< kept back for the finals of all
+  double drain_s = 0;                         ///< of that, for the batches under way at the end
   Progress suite = {};                        ///< its goals and how many are finished
   std::vector<const Session*> sessions = {};  ///< that have begun
 };
@@ -118,6 +121,7 @@ class Session {
   bool cut_short(const Result<MeasureReply>& reply) const;
   Status measure_postponed(double seconds);
   Status choose_finalist(double seconds);
+  Status try_from_elsewhere();
   Result<bool> defend_known();
   Result<db::Record> confirm_winner();
   Result<Tuned> result(Ended ended, double seconds);
@@ -141,9 +145,11 @@ class Session {
   double spent_s_ = 0;
   ReferenceKernel reference_;
   double reference_ns_ = 0;              ///< of one call of it
+  double reference_s_ = 0;               ///< that building and checking it took
   bool recalled_ = false;                ///< what the database knows
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
+  std::optional<db::Record> elsewhere_;  ///< the best where this device had none
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal
   double scoring_ends_s_ = 0;                      ///< since the start: when it is time to choose

@@ -40,8 +40,9 @@ Result<Suite> Suite::open(const std::vector<Goal>& goals, const Target& target,
     suite.parts_.push_back({&goal, known.has_value()});
   }
   const auto count = static_cast<double>(goals.size());
-  suite.shared_->finals_s = count * finals_of_each(options.budget_s / count) +
-                            std::min(most_drain_s, 0.05 * options.budget_s);
+  suite.shared_->drain_s = std::min(most_drain_s, 0.05 * options.budget_s);
+  suite.shared_->finals_s =
+      count * finals_of_each(options.budget_s / count) + suite.shared_->drain_s;
   suite.shared_->suite.goals = goals.size();
   suite.accounted_ns_ = environment.clock();
   return suite;

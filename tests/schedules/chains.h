@@ -15,10 +15,10 @@ inline std::string mandelbrot(int iterations, int rows = 8, int columns = 40) {
   std::string text = fmt::format("input cr: f32[{0}, {1}]; input ci: f32[{0}, {1}]", rows, columns);
   std::string re = "cr", im = "ci";
   for (int i = 1; i <= iterations; ++i) {
-    text += fmt::format("; r{0}: {1} = {2}[y, x] * {2}[y, x] - {3}[y, x] * {3}[y, x] + cr[y, x]", i,
-                        axes, re, im);
-    text += fmt::format("; i{0}: {1} = 2.0 * {2}[y, x] * {3}[y, x] + ci[y, x]", i, axes, re, im);
-    re = fmt::format("r{}", i), im = fmt::format("i{}", i);
+    text += fmt::format("; re{0}: {1} = {2}[y, x] * {2}[y, x] - {3}[y, x] * {3}[y, x] + cr[y, x]",
+                        i, axes, re, im);
+    text += fmt::format("; im{0}: {1} = 2.0 * {2}[y, x] * {3}[y, x] + ci[y, x]", i, axes, re, im);
+    re = fmt::format("re{}", i), im = fmt::format("im{}", i);
   }
   return text + fmt::format("; out: {} = {}[y, x] + {}[y, x]", axes, re, im);
 }

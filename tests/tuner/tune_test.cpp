@@ -14,6 +14,7 @@
 #include "runtime/kernel.h"
 #include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
+#include "tuner/device.h"
 #include "tuner/farm.h"
 
 namespace tw::tuner {
@@ -351,7 +352,7 @@ TEST_F(Tune, Fault44_RecordsThatTeachNothingLeaveTheDraftModelInCharge) {
     record.op = workload_.op;
     record.workload = i % 2 ? workload_.key() : "dense m=16 n=32 k=16 f32 fast";
     record.target = host_target().to_string();
-    record.device = "another";
+    record.device = device_text(host_target());
     record.threads = 1;
     record.codegen_abi = codegen::codegen_abi;
     // No schedule at all, or the same one with the same latency over and over.

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fault77: files of many stages, each of which reads the one before several times."""
+
+import signal
+
+import program
+
+
+def mandelbrot(iterations):
+    """z = z^2 + c from z = c, where c is small enough for the sequence to converge."""
+    axes = "f32[y=32, x=64]"
+    lines = ["input a: f32[32, 64]", "input b: f32[32, 64]",
+             f"cr: {axes} = a[y, x] * 0.05", f"ci: {axes} = b[y, x] * 0.05"]
+    re, im = "cr", "ci"
+    for i in range(1, iterations + 1):
+        lines.append(f"re{i}: {axes} = {re}[y, x] * {re}[y, x] - {im}[y, x] * {im}[y, x] + cr[y, x]")
+        lines.append(f"im{i}: {axes} = 2.0 * {re}[y, x] * {im}[y, x] + ci[y, x]")
+        re, im = f"re{i}", f"im{i}"
+    lines.append(f"out: {axes} = {re}[y, x] + {im}[y, x]")
+    return "\n".join(lines) + "\n"
+
+
+class Chains(program.ProgramTest):
+    def file_of(self, iterations):
+        path = self.home / f"mandelbrot{iterations}.tw"
+        path.write_text(mandelbrot(iterations))
+        return str(path)
+
+    def test_Fault77_sixteen_iterations_are_planned(self):
+        for iterations in (16, 64):
+            dry = self.json("tune", "--expr", self.file_of(iterations), "--db", self.db, "--dry-run",
+                            "--format", "json")
+            schedule = dry["results"][0]["default_schedule"]
+            self.assertLess(schedule.count("inline"), 2 * iterations)
+        self.assertIn("phase 0", self.succeed("show", "--expr", self.file_of(16), "--program",
+                                              "--db", self.db).out)
+
+    def test_Fault77_sixteen_iterations_are_tuned(self):
+        document = self.json("tune", "--expr", self.file_of(16), "--db", self.db, "--trials", "2",
+                             "--budget", "60s", "--format", "json")
+        self.assertEqual(document["failed"], [])
+        result = document["results"][0]
+        self.assertGreater(result["trials"].get("ok", 0), 0)
+        self.assertGreater(result["latency_ns"], 0)
+
+    def test_Fault77_a_short_budget_gives_a_kernel_or_says_that_it_was_short(self):
+        process = self.run_program("tune", "--expr", self.file_of(16), "--db", self.db,
+                                   "--budget", "1s", "--format", "json")
+        if process.returncode != 0:
+            self.assertEqual(process.returncode, 6, process.err)
+            self.assertIn("no candidate was built within the budget of 1 s; give more time (--budget)",
+                          process.err)
+
+    def test_Fault77_signals_are_heard_while_a_run_gets_ready(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for form in (["--budget", "300s"], ["--compile-only"]):
+                process = self.start("tune", "--expr", self.file_of(64), "--db", self.db, *form)
+                self.addCleanup(process.kill)
+                if "--budget" in form:
+                    self.assertIn("tuning expr", process.stderr.readline())
+                else:
+                    self.wait_for_handler(process)
+                process.send_signal(number)
+                _, err = process.communicate(timeout=20)  # ten times what is promised
+                self.assertEqual(process.returncode, 130, err)
+
+    def wait_for_handler(self, process):
+        """Until the process catches interrupts."""
+        caught = 0
+        while process.poll() is None and not caught & (1 << (signal.SIGTERM - 1)):
+            with open(f"/proc/{process.pid}/status") as status:
+                caught = int(next(line for line in status if line.startswith("SigCgt")).split()[1], 16)
+
+
+if __name__ == "__main__":
+    program.main()
