@@ -51,7 +51,7 @@ TEST(Tolerance, FollowsTypesAndTheAccuracyClass) {
 
 TEST(Compare, TellsTheErrorOfTheWorstOutput) {
   Reference reference;
-  reference.tolerance = 1e-3;
+  reference.normal.allowed = {{"a", 1e-3}, {"b", 1e-3}};
   reference.normal.outputs = {{"a", array_of(Float32, {1, 2})}, {"b", array_of(Float32, {4})}};
   dsl::Arrays outputs = reference.normal.outputs;
   EXPECT_EQ(compare(outputs, reference).status, db::TrialStatus::Ok);
