@@ -11,7 +11,7 @@
 namespace tw::dsl {
 namespace {
 
-constexpr double chance_factor = 6;  ///< c of the header
+constexpr double chance_factor = 4;  ///< c of the header
 
 // Vectorised functions of kernels are good to a few units in the last place.
 constexpr double function_roundoffs = 8;

@@ -8,11 +8,11 @@
 // (running error analysis: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.3).
 // A sum of terms t_1 + ... + t_n with the partial sums S_k adds
 //
-//   c u sqrt(S_2^2 + ... + S_n^2)      u: the unit roundoff of its type, c = 6
+//   c u sqrt(S_2^2 + ... + S_n^2)      u: the unit roundoff of its type, c = 4
 //
 // in place of the worst case u (|S_2| + ... + |S_n|) of §4.2: roundings are at most u |S_k|, and
 // where they are independent of mean zero, the sum of them exceeds the bound with a probability of
-// at most 2 exp(-c^2 / 2) = 3e-8 (Hoeffding; Higham and Mary, A New Approach to Probabilistic
+// at most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to Probabilistic
 // Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). Where they are not, as in sums so
 // long that each term is lost in part, the declared loop's own error shows it and counts twice. An
 // operation whose result needs no rounding adds nothing: small integers have a bound of zero.
