@@ -84,7 +84,16 @@ Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clo
   return observe(options.tuning.threads, clock, timing);
 }
 
-Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
+/// Without the level where arrays or a part of them are brought out of the caches before each call.
+tools::Roofline line_of(const Item& item, const Row& row, const CompareOptions& options,
+                        const tuner::Clock& clock) {
+  tools::Roofline line =
+      tools::roofline(item.workload, options.target, row.threads, row.versus.a_ns, row.peak_gflops);
+  if (options.cache != CacheState::Hot) line.level.clear();
+  return tools::with_bandwidth(line, options.target, row.threads, clock);
+}
+
+Status time_forms(const Item& item, Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
                   const CompareOptions& options, const tuner::Clock& clock, Row& row) {
   TW_TRY(const Observed seen, observed(options, clock, [&]() -> Status {
            TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
@@ -93,6 +102,7 @@ Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& form
            return {};
          }));
   row.peak_gflops = seen.peak_gflops;
+  row.roofline = line_of(item, row, options, clock);
   row.disturbed = seen.disturbed;
   return {};
 }
@@ -133,7 +143,7 @@ Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender
                           const CompareOptions& options, const tuner::Clock& clock, Row& row) {
   row.layouts = ours.description();
   TW_RETURN_IF_ERROR(check_forms(item, inputs, ours, forms, options, row));
-  return time_forms(ours, forms, options, clock, row);
+  return time_forms(item, ours, forms, options, clock, row);
 }
 
 Result<Row> compare(const Item& item, const CompareOptions& options,

@@ -26,8 +26,14 @@ std::string best_text(const tuner::Progress& p) {
   if (p.best_ns <= 0)
     return p.untuned_ns > 0 ? "untuned " + show_time(p.untuned_ns) : "getting ready";
   const double speed = gflops(p.flops, p.best_ns);
-  std::string text = fmt::format("best {}, {:.1f} GFLOP/s", show_time(p.best_ns), speed);
-  if (p.peak_gflops > 0) text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
+  std::string text = fmt::format("best {}", show_time(p.best_ns));
+  // Less than an operation a byte: memory bounds it on every machine.
+  if (p.flops < p.bytes)
+    text += fmt::format(", {:.1f} GB/s", p.bytes / p.best_ns);
+  else
+    text += fmt::format(", {:.1f} GFLOP/s", speed);
+  if (p.flops >= p.bytes && p.peak_gflops > 0)
+    text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
   if (p.untuned_ns > 0) text += fmt::format(", {:.1f}x untuned", p.untuned_ns / p.best_ns);
   return text;
 }

@@ -17,11 +17,13 @@
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
 #include "tools/report.h"
+#include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/device.h"
 #include "tuner/device_lock.h"
 #include "tuner/device_runs.h"
+#include "tuner/peak.h"
 #include "tuner/reference.h"
 #include "tuner/sampling.h"
 #include "tuner/verify.h"
@@ -77,7 +79,6 @@ struct Callable {
   std::function<Status(std::span<const runtime::Buffer>)> call;
   /// Of a call on these inputs, timed as the tuner times it.
   std::function<Result<tuner::Estimate>(const dsl::Arrays&)> time;
-  double flops = 0;
   Facts::value_type place;  ///< that it runs on
 };
 
@@ -125,7 +126,6 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     if (!status) return tl::unexpected(status.error());
     return estimate;
   };
-  callable.flops = static_cast<double>(kernel.info().flops);
   callable.place = {"threads", std::to_string(s.threads)};
   return callable;
 }
@@ -161,7 +161,6 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
   callable.time = [kernel, &s, &clock](const dsl::Arrays& inputs) {
     return time_on_device(kernel, s, inputs, clock);
   };
-  callable.flops = static_cast<double>(kernel.info().flops);
   callable.place = {"device", tuner::device_text(tuner::with_facts(s.target, device->facts()))};
   return callable;
 }
@@ -189,7 +188,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
 }
 
 Status print_as_json(const Selection& s, const Checked& checked, const tuner::Estimate& time,
-                     double flops) {
+                     const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
                             {"target", s.target.to_string()},
@@ -200,7 +199,19 @@ Status print_as_json(const Selection& s, const Checked& checked, const tuner::Es
                             {"latency_ns", time.latency_ns},
                             {"latency_low_ns", time.low_ns},
                             {"latency_high_ns", time.high_ns},
-                            {"gflops", gflops(flops, time.latency_ns)}});
+                            {"gflops", line.gflops()},
+                            {"peak_gflops", line.peak_gflops},
+                            {"memory", memory_json(line)}});
+}
+
+/// What this machine does right now; a device's peak and bandwidth are not measured.
+Roofline line_of(const Selection& s, double latency_ns, const tuner::Clock& clock) {
+  if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);
+  const auto peak = tuner::measure_f32_peak(s.threads, clock);
+  if (!peak) note(peak.error().message);
+  return with_bandwidth(
+      roofline(s.workload, s.target, s.threads, latency_ns, peak ? peak->gflops : 0), s.target,
+      s.threads, clock);
 }
 
 Status check_runs_here(const Selection& s) {
@@ -217,7 +228,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     note(fmt::format("{} is empty: there is nothing to run", s.workload.key()));
-    if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, 0));
+    if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, {}));
     return 0;
   }
   TW_RETURN_IF_ERROR(check_runs_here(s));
@@ -231,20 +242,22 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const tuner::Estimate time, kernel.time(inputs));
-  const double flops = kernel.flops;
+  const Roofline line = line_of(s, time.latency_ns, here.clock);
   if (flags.format == "json") {
-    TW_RETURN_IF_ERROR(print_as_json(s, checked, time, flops));
+    TW_RETURN_IF_ERROR(print_as_json(s, checked, time, line));
     return 0;
   }
-  const Facts facts = {
+  Facts facts = {
       {"workload", s.workload.key()},
       {"checked", fmt::format("{} elements, largest error {:.1e} of the largest element, at "
                               "most {:.1e} allowed",
                               checked.elements, checked.error, checked.allowed)},
       {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
                               show_time(time.high_ns))},
-      {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},
-      kernel.place};
+  };
+  const Facts fast = speeds(line);
+  facts.insert(facts.end(), fast.begin(), fast.end());
+  facts.push_back(kernel.place);
   TW_RETURN_IF_ERROR(print(as_text(facts)));
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "dsl/workload.h"
+#include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
 #include "tools/workload_flags.h"
@@ -37,6 +38,7 @@ struct Outcome {
   const Job* job = nullptr;
   tuner::Tuned tuned;
   std::string artifact;  ///< path
+  Roofline roofline;     ///< of the best
 };
 
 /// The records that a run of `tune` goes on from.

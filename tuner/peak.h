@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the machine can do right now: peak multiply-adds and read bandwidth. Measured beside every
-// session, so that records from different moments compare, and before and after a measurement, so
-// that a clock change or a neighbour is noticed (contention.h).
+// What the machine can do right now: peak multiply-adds. Measured beside every session, so that
+// records from different moments compare, and before and after a measurement, so that a clock
+// change or a neighbour is noticed (contention.h).
 //
 // The loops use the widest vectors that the machine has, whatever this program was compiled for.
 // Thread-safe, but two measurements at once disturb each other.
@@ -25,9 +25,5 @@ struct Peak {
 /// Runs on `threads` threads, the calling one among them, for budget_ns after a short start. An
 /// Environment error when the system refuses a thread.
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns = 10'000'000);
-
-/// GB/s at which one thread reads a buffer of that size over and over: choose half of a cache's
-/// size for that cache, several times the last one's for memory.
-double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns = 5'000'000);
 
 }  // namespace tw::tuner

@@ -137,6 +137,7 @@ Session::Session(const Goal& goal, Shared& shared, std::unique_ptr<Search> searc
       random_(shared.options.seed),
       flops_(dsl::count_flops(goal.workload.compute)) {
   progress_.flops = flops_;
+  progress_.bytes = dsl::compulsory_traffic(goal.workload.compute).bytes();
 }
 
 void Session::report() {
