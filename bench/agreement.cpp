@@ -9,6 +9,7 @@
 
 #include "base/integer.h"
 #include "base/random.h"
+#include "dsl/rounding.h"
 #include "tuner/reference.h"
 
 namespace tw::bench {
@@ -54,16 +55,17 @@ tl::unexpected<Error> disagreement(const std::string& output, std::string_view w
                           output, who, error, allowed));
 }
 
-Status check_samples(const dsl::Workload& workload, const dsl::Arrays& inputs,
-                     const std::string& name, const dsl::Array& ours, const dsl::Array& peer,
-                     const Measure& measure, int samples, Random& random, Agreement& agreement) {
-  const std::vector<int64_t> shape = workload.compute.shape_of(name);
+/// Allows what rounding does in the declared loops, too.
+Status check_samples(dsl::RoundingAnalysis& definition, const std::string& name,
+                     const std::vector<int64_t>& shape, const dsl::Array& ours,
+                     const dsl::Array& peer, Measure& measure, int samples, Random& random,
+                     Agreement& agreement) {
   for (int i = 0; i < samples; ++i) {
     const int64_t position = random.below(ours.size());
-    TW_TRY(const double exact,
-           dsl::evaluate_at(workload.compute, inputs, name, indices_of(position, shape)));
-    agreement.ours = std::max(agreement.ours, measure.error(ours.get_float(position), exact));
-    agreement.peer = std::max(agreement.peer, measure.error(peer.get_float(position), exact));
+    TW_TRY(const dsl::Rounded exact, definition.at(name, indices_of(position, shape)));
+    agreement.ours = std::max(agreement.ours, measure.error(ours.get_float(position), exact.value));
+    agreement.peer = std::max(agreement.peer, measure.error(peer.get_float(position), exact.value));
+    measure.tolerance = std::max(measure.tolerance, exact.rounding / measure.scale);
   }
   if (agreement.ours > measure.allowed())
     return disagreement(name, "our kernel is wrong", agreement.ours, measure.allowed());
@@ -108,6 +110,7 @@ Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arra
                                   uint64_t seed) {
   Agreement agreement;
   Random random(seed);
+  TW_TRY(auto definition, dsl::RoundingAnalysis::make(workload.compute, inputs));
   for (const std::string& name : workload.compute.outputs) {
     const auto mine = ours.find(name), theirs = peer.find(name);
     if (mine == ours.end() || theirs == peer.end() ||
@@ -117,9 +120,10 @@ Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arra
                   fmt::format("[bench] '{}': one side has no such output, or of another size: not "
                               "timed",
                               name));
-    const Measure measure = measure_of(workload, theirs->second);
-    TW_RETURN_IF_ERROR(check_samples(workload, inputs, name, mine->second, theirs->second, measure,
-                                     samples, random, agreement));
+    Measure measure = measure_of(workload, theirs->second);
+    TW_RETURN_IF_ERROR(check_samples(definition, name, workload.compute.shape_of(name),
+                                     mine->second, theirs->second, measure, samples, random,
+                                     agreement));
     TW_RETURN_IF_ERROR(check_all(name, mine->second, theirs->second, measure, agreement));
   }
   return agreement;

@@ -90,7 +90,16 @@ Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clo
   return observe(options.tuning.threads, clock, timing);
 }
 
-Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
+/// Without the level where arrays or a part of them are brought out of the caches before each call.
+tools::Roofline line_of(const Item& item, const Row& row, const CompareOptions& options,
+                        const tuner::Clock& clock) {
+  tools::Roofline line =
+      tools::roofline(item.workload, options.target, row.threads, row.versus.a_ns, row.peak_gflops);
+  if (options.cache != CacheState::Hot) line.level.clear();
+  return tools::with_bandwidth(line, options.target, row.threads, clock);
+}
+
+Status time_forms(const Item& item, Contender& ours, std::vector<std::unique_ptr<Contender>>& forms,
                   const CompareOptions& options, const tuner::Clock& clock, Row& row) {
   TW_TRY(const Observed seen, observed(options, clock, [&](tuner::Watch& watch) -> Status {
            TW_TRY(Contender* const peer, choose_form(forms, options, clock, row));
@@ -107,6 +116,7 @@ Status time_forms(Contender& ours, std::vector<std::unique_ptr<Contender>>& form
   else if (row.versus.rounds < options.rounds)
     row.disturbed = fmt::format("{} of {} rounds count: {}", row.versus.rounds, options.rounds,
                                 row.versus.disturbance);
+  row.roofline = line_of(item, row, options, clock);
   return {};
 }
 
@@ -146,7 +156,7 @@ Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender
                           const CompareOptions& options, const tuner::Clock& clock, Row& row) {
   row.layouts = ours.description();
   TW_RETURN_IF_ERROR(check_forms(item, inputs, ours, forms, options, row));
-  return time_forms(ours, forms, options, clock, row);
+  return time_forms(item, ours, forms, options, clock, row);
 }
 
 Result<Row> compare(const Item& item, const CompareOptions& options,

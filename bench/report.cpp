@@ -38,6 +38,7 @@ Json row_json(const Row& row) {
                {"peer_gflops", row.flops / v.b_ns},
                {"peak_gflops", row.peak_gflops},
                {"peak_share", row.peak_share()},
+               {"memory", tools::memory_json(row.roofline)},
                {"layouts", row.layouts},
                {"peer", row.peer},
                {"error_ours", row.agreement.ours},
@@ -49,10 +50,14 @@ Json row_json(const Row& row) {
   return json;
 }
 
+/// Rows that memory bounds.
+std::string_view memory_mark(const Row& row) { return row.roofline.is_memory_bound() ? "<" : ""; }
+
 std::vector<std::string> row_cells(const Row& row) {
   const Versus& v = row.versus;
   if (!row.error.empty())
-    return {row.name, std::to_string(row.threads), "-", "-", "-", "-", "-", "-", row.error};
+    return {row.name, std::to_string(row.threads), "-", "-", "-", "-", "-", "-", "-", "-",
+            row.error};
   return {row.name,
           std::to_string(row.threads),
           fmt::format("{:.1f}", us(v.a_ns)),
@@ -61,6 +66,10 @@ std::vector<std::string> row_cells(const Row& row) {
           fmt::format("{:.3f}-{:.3f}", v.low, v.high),
           fmt::format("{:.1f}", row.gflops()),
           fmt::format("{:.0f}", 100 * row.peak_share()),
+          fmt::format("{:.1f}", row.roofline.gb_per_s()),
+          row.roofline.level_gb_per_s > 0
+              ? fmt::format("{:.0f}{}", 100 * row.roofline.level_share(), memory_mark(row))
+              : "-",
           row.peer};
 }
 
@@ -141,9 +150,17 @@ Json as_json(const Heading& heading, const std::vector<Row>& rows) {
 
 std::string as_table(const Heading& heading, const std::vector<Row>& rows, bool color) {
   tools::Table table;
-  table.header = {heading.suite, "threads", "ours µs",
-                  "peer µs",     "ratio",   "interval",
-                  "GF/s",        "% peak",  heading.peer + " " + heading.peer_version};
+  table.header = {heading.suite,
+                  "threads",
+                  "ours µs",
+                  "peer µs",
+                  "ratio",
+                  "interval",
+                  "GF/s",
+                  "% peak",
+                  "GB/s",
+                  "% level",
+                  heading.peer + " " + heading.peer_version};
   std::string disturbed;
   for (const Row& row : rows) {
     table.rows.push_back(row_cells(row));

@@ -12,6 +12,7 @@
 #include "base/target.h"
 #include "bench/agreement.h"
 #include "bench/interleave.h"
+#include "tools/roofline.h"
 
 namespace tw::bench {
 
@@ -29,7 +30,8 @@ struct Row {
   std::string error;  ///< why it was not timed; empty: it was
   Versus versus;      ///< A is ours, B the peer
   double flops = 0;
-  double peak_gflops = 0;  ///< of the machine, f32, the larger of before and after
+  double peak_gflops = 0;    ///< of the machine, f32, the larger of before and after
+  tools::Roofline roofline;  ///< of ours
   Agreement agreement;
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of its fastest form

@@ -215,6 +215,19 @@ Status check_tensor(const std::string& name, DType type, const std::vector<int64
   return {};
 }
 
+double elements_of(const std::vector<int64_t>& shape) {
+  double elements = 1;
+  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
+  return elements;
+}
+
+/// How often a stage's body is evaluated.
+double points_of(const Stage& stage) {
+  double points = elements_of(stage.shape());
+  for (const Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
+  return points;
+}
+
 /// Counts operations outside of indices.
 double operations(const Expr& expr) {
   if (const Unary* u = expr.as<Unary>())
@@ -421,13 +434,25 @@ Status validate(const Compute& compute) {
 
 double count_flops(const Compute& compute) {
   double flops = 0;
-  for (const Stage& stage : compute.stages) {
-    double points = 1;
-    for (const Axis& axis : stage.axes) points *= static_cast<double>(axis.extent);
-    for (const Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
-    flops += points * (operations(stage.body) + (stage.combine != Combine::None));
-  }
+  for (const Stage& stage : compute.stages)
+    flops += points_of(stage) * (operations(stage.body) + (stage.combine != Combine::None));
   return flops;
+}
+
+Traffic compulsory_traffic(const Compute& compute) {
+  std::map<std::string, double> reads;
+  for (const Stage& stage : compute.stages)
+    for_each(stage.body, [&](const Expr& e) {
+      if (const Read* read = e.as<Read>()) reads[read->tensor] += points_of(stage);
+    });
+  Traffic traffic;
+  for (const Input& input : compute.inputs)
+    traffic.read_bytes +=
+        std::min(elements_of(input.shape), reads[input.name]) * size_bytes(input.type);
+  for (const std::string& output : compute.outputs)
+    traffic.written_bytes +=
+        elements_of(compute.shape_of(output)) * size_bytes(compute.type_of(output));
+  return traffic;
 }
 
 Expr Tensor::read_at(std::vector<Expr> indices) const {

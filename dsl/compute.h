@@ -88,6 +88,15 @@ Status validate(const Compute& compute);
 /// multiply-accumulate, 1 any other. Index arithmetic, casts and selects count nothing.
 double count_flops(const Compute& compute);
 
+/// The least that any kernel moves: each element of an input that can be read, once, and each
+/// element of an output, once. Of an input of which the definition reads fewer elements than it
+/// has, as a lookup in a table does, so many count.
+struct Traffic {
+  double read_bytes = 0, written_bytes = 0;
+  double bytes() const { return read_bytes + written_bytes; }
+};
+Traffic compulsory_traffic(const Compute& compute);
+
 // ---- declaring ------------------------------------------------------------------------------
 
 class TensorNode;

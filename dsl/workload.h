@@ -22,9 +22,9 @@
 
 namespace tw::dsl {
 
-/// How far from the exact result a kernel may be. Fast admits other algorithms (Winograd, split
-/// bf16): max |e| <= 2e-5 max |reference| on N(0, 1) inputs. Strict: no worse than a sequential f32
-/// loop.
+/// How far from the exact result a kernel may be: as far as the declared loops may be on the same
+/// input in the declared types, by the length of their sums (rounding.h). Fast admits other
+/// algorithms too (Winograd, split bf16): max |e| <= 2e-5 max |reference| on N(0, 1) inputs.
 enum class Accuracy { Fast, Strict };
 std::string_view to_string(Accuracy accuracy);
 Result<Accuracy> parse_accuracy(std::string_view text);

@@ -16,6 +16,7 @@
 #include "schedules/schedule.h"
 #include "tools/gpu_explanation.h"
 #include "tools/report.h"
+#include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/device.h"
@@ -178,15 +179,14 @@ std::string work_text(const Analysis& a) {
                             100 * share(a.facts.partial_flops, a.facts.flops));
 }
 
-Facts summary(const Selection& s, const Analysis& a) {
+Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   Facts facts = {{"workload", s.workload.key()}};
   add_what_runs_on(s, facts);
   facts.emplace_back("schedule", show_source(s));
   if (s.record) {
     const db::Record& r = *s.record;
-    facts.emplace_back(
-        "measured", fmt::format("{}, {:.1f} GFLOP/s, {:.1f} % of the peak", show_time(r.latency_ns),
-                                gflops(r.flops, r.latency_ns), 100 * db::efficiency(r)));
+    facts.emplace_back("measured", show_time(r.latency_ns));
+    for (auto& fact : speeds(line)) facts.push_back(std::move(fact));
   }
   facts.emplace_back("draft model",
                      fmt::format("{}{}, limited by {}", show_time(a.predicted_ns),
@@ -201,6 +201,13 @@ Facts summary(const Selection& s, const Analysis& a) {
   facts.emplace_back("work", work_text(a));
   add_what_is_particular(s, a, facts);
   return facts;
+}
+
+/// Its latency is the record's; the bandwidth, of this moment where the record is of this machine.
+Roofline line_of(const Selection& s, const tuner::Clock& clock) {
+  if (!s.record) return roofline(s.workload, s.target, s.threads, 0, 0);
+  const Roofline line = roofline(*s.record, s.workload, s.target);
+  return s.runs_here ? with_bandwidth(line, s.target, s.threads, clock) : line;
 }
 
 Table resource_table(const Analysis& a) {
@@ -230,7 +237,8 @@ std::string describe(const Rival& rival, const db::Record& record) {
   return text;
 }
 
-Status explain_as_json(const Selection& s, const Analysis& a, const std::optional<Rival>& rival) {
+Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& line,
+                       const std::optional<Rival>& rival) {
   nlohmann::json json = {{"workload", s.workload.key()},
                          {"target", s.target.to_string()},
                          {"threads", s.threads},
@@ -250,6 +258,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const std::optiona
   for (const auto& [resource, ns] : a.resources)
     json["resources"].push_back({{"resource", resource}, {"ns", ns}});
   if (s.record) json["record"] = as_json(*s.record);
+  json["memory"] = memory_json(line);
   if (rival)
     json["best_other"] = {{"record", as_json(rival->record)},
                           {"only_in_this", rival->only_here},
@@ -267,8 +276,9 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
     TW_TRY(rival, find_rival(store, *s.record));
   }
+  const Roofline line = line_of(s, here.clock);
   if (flags.format == "json") {
-    TW_RETURN_IF_ERROR(explain_as_json(s, analysis, rival));
+    TW_RETURN_IF_ERROR(explain_as_json(s, analysis, line, rival));
     return 0;
   }
   if (flags.format == "csv") {
@@ -276,7 +286,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     return 0;
   }
   const Table table = resource_table(analysis);
-  TW_RETURN_IF_ERROR(print(as_text(summary(s, analysis)) + "\n" + as_text(table, here) +
+  TW_RETURN_IF_ERROR(print(as_text(summary(s, analysis, line)) + "\n" + as_text(table, here) +
                            (rival ? "\n" + describe(*rival, *s.record) : "")));
   return 0;
 }

@@ -39,8 +39,13 @@ std::string best_text(const tuner::Progress& p, Form form) {
   const double speed = gflops(p.flops, p.best_ns);
   const bool is_short = form >= Form::WithoutSpeed;
   std::string text = "best " + show_time(p.best_ns);
-  if (!is_short) text += fmt::format(", {:.1f} GFLOP/s", speed);
-  if (p.peak_gflops > 0) text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
+  // Less than an operation a byte: memory bounds it on every machine.
+  const bool is_memory_bound = p.flops < p.bytes;
+  if (!is_short)
+    text += is_memory_bound ? fmt::format(", {:.1f} GB/s", p.bytes / p.best_ns)
+                            : fmt::format(", {:.1f} GFLOP/s", speed);
+  if (!is_memory_bound && p.peak_gflops > 0)
+    text += fmt::format(", {:.0f} % of peak", 100 * speed / p.peak_gflops);
   if (p.untuned_ns > 0 && !is_short)
     text += fmt::format(", {:.1f}x untuned", p.untuned_ns / p.best_ns);
   return text;

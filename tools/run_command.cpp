@@ -20,11 +20,13 @@
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
 #include "tools/report.h"
+#include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/device.h"
 #include "tuner/device_lock.h"
 #include "tuner/device_runs.h"
+#include "tuner/peak.h"
 #include "tuner/reference.h"
 #include "tuner/sampling.h"
 #include "tuner/verify.h"
@@ -32,10 +34,8 @@
 namespace tw::tools {
 namespace {
 
-// The interpreter evaluates an element in microseconds to seconds: as many as fit the time.
-constexpr int64_t most_checked = 64;
-constexpr size_t least_checked = 2;
-constexpr int64_t checking_ns = 2'000'000'000;
+// About two seconds of the interpreter's at most, but for what a first element needs.
+constexpr tuner::SampleLimits checking{.most = 64, .least = 2, .evaluations = 16'000'000};
 
 // Timings reach beyond an episode of half a second in which a neighbour is busy.
 constexpr int stretches = 3;
@@ -49,64 +49,23 @@ struct RunFlags {
 
 struct Checked {
   int elements = 0;
-  double error = 0;  ///< largest, relative to the largest magnitude of the output
+  double error = 0;    ///< largest, relative to the largest magnitude of the output
+  double allowed = 0;  ///< in the same measure
 };
 
-/// The index of the element at `place` in row-major order.
-std::vector<int64_t> position(const std::vector<int64_t>& shape, int64_t place) {
-  std::vector<int64_t> at(shape.size());
-  for (size_t i = shape.size(); i-- > 0; place /= shape[i]) at[i] = place % shape[i];
-  return at;
-}
-
-/// At most `most_checked` different elements of an array of `size`, by chance.
-std::vector<int64_t> chosen_places(int64_t size, Random& random) {
-  std::vector<int64_t> chosen;
-  if (size <= most_checked) {
-    for (int64_t place = 0; place < size; ++place) chosen.push_back(place);
-    return chosen;
-  }
-  std::set<int64_t> seen;
-  while (std::ssize(chosen) < most_checked)
-    if (const int64_t place = random.below(size); seen.insert(place).second)
-      chosen.push_back(place);
-  return chosen;
-}
-
-double largest_magnitude(const dsl::Array& array) {
-  double largest = 0;
-  for (int64_t i = 0; i < array.size(); ++i)
-    largest = std::max(largest, std::abs(array.get_float(i)));
-  return largest;
-}
-
-/// Elements chosen at random against the interpreter of the definition.
 Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& inputs,
-                              const dsl::Arrays& outputs, Random& random,
-                              const tuner::Clock& clock) {
+                              const dsl::Arrays& outputs, Random& random) {
   Checked checked;
-  const double tolerance = tuner::tolerance_of(workload);
-  const int64_t deadline = clock() + checking_ns;
-  for (const std::string& name : workload.compute.outputs) {
-    const dsl::Array& got = outputs.at(name);
-    const double scale = std::max(largest_magnitude(got), 1e-30);
-    const std::vector<int64_t> places = chosen_places(got.size(), random);
-    for (size_t i = 0; i < places.size() && (i < least_checked || clock() < deadline); ++i) {
-      const std::vector<int64_t> at = position(got.shape, places[i]);
-      TW_TRY(const double expected, dsl::evaluate_at(workload.compute, inputs, name, at));
-      const double value = got.get(at);
-      const bool same = value == expected || (std::isnan(value) && std::isnan(expected));
-      const double error = same ? 0 : std::abs(value - expected) / scale;
-      checked.error = std::max(checked.error, error);
-      ++checked.elements;
-      if (!(error <= tolerance))
-        return fail(
-            ErrorCode::Invalid,
-            fmt::format(
-                "[run] {} is {} where the definition gives {}: this kernel is wrong; please "
-                "report the record",
-                name, got.get(at), expected));
-    }
+  TW_TRY(const auto compared, tuner::compare_samples(workload, inputs, outputs, random, checking));
+  for (const auto& [name, output] : compared) {
+    if (!output.agrees())
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[run] {} is {} where the definition gives {}: this kernel is wrong; "
+                              "please report the record",
+                              name, output.worst, output.expected));
+    checked.elements += output.elements;
+    checked.error = std::max(checked.error, output.error);
+    checked.allowed = std::max(checked.allowed, output.allowed);
   }
   return checked;
 }
@@ -127,7 +86,6 @@ struct Callable {
   std::function<Status(std::span<const runtime::Buffer>)> call;
   /// Of a call on these inputs, timed as the tuner times it.
   std::function<Result<tuner::Estimate>(const dsl::Arrays&)> time;
-  double flops = 0;
   Facts::value_type place;  ///< that it runs on
 };
 
@@ -182,7 +140,6 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
                               samples.disturbance));
     return samples.estimate;
   };
-  callable.flops = static_cast<double>(kernel.info().flops);
   callable.place = {"threads", std::to_string(s.threads)};
   return callable;
 }
@@ -220,7 +177,6 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
   callable.time = [kernel, &s, &clock](const dsl::Arrays& inputs) {
     return time_on_device(kernel, s, inputs, clock);
   };
-  callable.flops = static_cast<double>(kernel.info().flops);
   callable.place = {"device", tuner::device_text(tuner::with_facts(s.target, device->facts()))};
   return callable;
 }
@@ -248,7 +204,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
 }
 
 Status print_as_json(const Selection& s, const Checked& checked, const tuner::Estimate& time,
-                     double flops) {
+                     const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
                             {"schedule_from", schedule_source(s)},
@@ -256,10 +212,23 @@ Status print_as_json(const Selection& s, const Checked& checked, const tuner::Es
                             {"threads", s.threads},
                             {"checked_elements", checked.elements},
                             {"largest_error", checked.error},
+                            {"allowed_error", checked.allowed},
                             {"latency_ns", time.latency_ns},
                             {"latency_low_ns", time.low_ns},
                             {"latency_high_ns", time.high_ns},
-                            {"gflops", gflops(flops, time.latency_ns)}});
+                            {"gflops", line.gflops()},
+                            {"peak_gflops", line.peak_gflops},
+                            {"memory", memory_json(line)}});
+}
+
+/// What this machine does right now; a device's peak and bandwidth are not measured.
+Roofline line_of(const Selection& s, double latency_ns, const tuner::Clock& clock) {
+  if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);
+  const auto peak = tuner::measure_f32_peak(s.threads, clock);
+  if (!peak) note(peak.error().message);
+  return with_bandwidth(
+      roofline(s.workload, s.target, s.threads, latency_ns, peak ? peak->gflops : 0), s.target,
+      s.threads, clock);
 }
 
 Status check_runs_here(const Selection& s) {
@@ -276,7 +245,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     note(fmt::format("{} is empty: there is nothing to run", s.workload.key()));
-    if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, 0));
+    if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, {}));
     return 0;
   }
   TW_RETURN_IF_ERROR(check_runs_here(s));
@@ -288,22 +257,26 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   Random random(static_cast<uint64_t>(flags.seed));
   TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
   TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
-  TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random, here.clock));
+  TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const tuner::Estimate time, kernel.time(inputs));
-  const double flops = kernel.flops;
+  const Roofline line = line_of(s, time.latency_ns, here.clock);
   if (flags.format == "json") {
-    TW_RETURN_IF_ERROR(print_as_json(s, checked, time, flops));
+    TW_RETURN_IF_ERROR(print_as_json(s, checked, time, line));
     return 0;
   }
-  const Facts facts = {
+  Facts facts = {
       {"workload", s.workload.key()},
-      {"checked", fmt::format("{}, largest error {:.1e} of the largest element",
-                              show_count(checked.elements, "element"), checked.error)},
+      {"checked",
+       fmt::format("{}, largest error {:.1e} of the largest element, at most {:.1e} "
+                   "allowed",
+                   show_count(checked.elements, "element"), checked.error, checked.allowed)},
       {"schedule", show_source(s)},
       {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
                               show_time(time.high_ns))},
-      {"speed", fmt::format("{:.1f} GFLOP/s", gflops(flops, time.latency_ns))},
-      kernel.place};
+  };
+  const Facts fast = speeds(line);
+  facts.insert(facts.end(), fast.begin(), fast.end());
+  facts.push_back(kernel.place);
   TW_RETURN_IF_ERROR(print(as_text(facts)));
   return 0;
 }

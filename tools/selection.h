@@ -73,8 +73,7 @@ std::string show_source(const Selection& selection);
 /// What the cost model prefers, as `tune --compile-only` compiles it, where nothing is measured; of
 /// what it has looked at when `stops` says so.
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                       int threads,
-                                       const std::function<bool()>& stops = nullptr);
+                                       int threads, const std::function<bool()>& stops = nullptr);
 /// Of the workload's space, without a search.
 std::string default_schedule(const dsl::Workload& workload, const Target& target);
 

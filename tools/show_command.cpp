@@ -11,6 +11,7 @@
 #include "codegen/inspect.h"
 #include "schedules/schedule.h"
 #include "tools/report.h"
+#include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 
@@ -44,8 +45,7 @@ std::string facts(const Selection& s) {
       {"threads", std::to_string(r.threads)},
       {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
                               show_time(r.latency_high_ns))},
-      {"speed", fmt::format("{:.1f} GFLOP/s, {:.1f} % of the peak", gflops(r.flops, r.latency_ns),
-                            100 * db::efficiency(r))},
+      {"speed", leading_speed(roofline(r, s.workload, s.target))},
       {"toolchain", r.toolchain},
       {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
 }

@@ -119,15 +119,16 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
 
 /// Sorts results into those with a kernel, which is kept, and the others.
 std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
-                          const std::vector<Job>& jobs, std::vector<Result<tuner::Tuned>> results,
-                          WithoutResult& others) {
+                          const std::vector<Job>& jobs, const Target& target,
+                          std::vector<Result<tuner::Tuned>> results, WithoutResult& others) {
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (!results[i]) {
       others.failed.push_back({jobs[i].name, jobs[i].workload.key(), results[i].error()});
       continue;
     }
-    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}};
+    const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
+    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
       outcome.artifact = *path;
@@ -201,7 +202,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(results);
-  const std::vector<Outcome> outcomes = kept(flags, here, jobs, std::move(*results), others);
+  std::vector<Outcome> outcomes = kept(flags, here, jobs, target, std::move(*results), others);
+  // An interrupt is answered at once: nothing more is measured.
+  for (Outcome& o : outcomes)
+    if (interrupts.load() == 0)
+      o.roofline = with_bandwidth(o.roofline, target, flags.target.threads, here.clock);
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));

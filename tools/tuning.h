@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "dsl/workload.h"
+#include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/surroundings.h"
 #include "tools/workload_flags.h"
@@ -39,6 +40,7 @@ struct Outcome {
   tuner::Tuned tuned;
   std::string artifact;         ///< path; empty: it could not be written
   std::optional<Error> unkept;  ///< why not
+  Roofline roofline;            ///< of the best
 };
 
 /// The records that a run of `tune` goes on from.

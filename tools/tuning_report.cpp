@@ -41,10 +41,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("workload", best.workload);
   row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
                              show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
-  row("speed", fmt::format("{:.1f} GFLOP/s", gflops(best.flops, best.latency_ns)));
-  if (best.peak_gflops > 0)
-    row("of the peak",
-        fmt::format("{:.1f} % of {:.1f} GFLOP/s", 100 * db::efficiency(best), best.peak_gflops));
+  for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
@@ -68,13 +65,22 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   return facts;
 }
 
+/// "72.1 L3"; a dash where it was not measured.
+std::string level_share(const Roofline& line) {
+  if (line.level_gb_per_s <= 0) return "-";
+  return fmt::format("{:.1f} {}", 100 * line.level_share(), line.level);
+}
+
 Table overview(const std::vector<Outcome>& outcomes) {
-  Table table{{"name", "latency", "GFLOP/s", "% of peak", "x untuned", "trials", "record"}, {}};
+  Table table{{"name", "latency", "GFLOP/s", "% of peak", "GB/s", "% of level", "x untuned",
+               "trials", "record"},
+              {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
     table.rows.push_back({o.job->name, show_time(best.latency_ns),
                           fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(best)),
+                          fmt::format("{:.1f}", o.roofline.gb_per_s()), level_share(o.roofline),
                           speed_up(o) > 0 ? fmt::format("{:.1f}", speed_up(o)) : "-",
                           std::to_string(total(o.tuned.progress.trials)), best.hash.substr(0, 16)});
   }
@@ -82,20 +88,33 @@ Table overview(const std::vector<Outcome>& outcomes) {
 }
 
 Table as_sheet(const std::vector<Outcome>& outcomes) {
-  Table table{{"name", "workload", "target", "threads", "latency_ns", "latency_low_ns",
-               "latency_high_ns", "gflops", "peak_gflops", "speed_up", "trials", "known_trials",
-               "ended", "record", "artifact"},
+  Table table{{"name",           "workload",        "target",   "threads",     "latency_ns",
+               "latency_low_ns", "latency_high_ns", "gflops",   "peak_gflops", "speed_up",
+               "trials",         "known_trials",    "ended",    "record",      "artifact",
+               "read_bytes",     "written_bytes",   "gb_per_s", "level",       "level_gb_per_s"},
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
-    table.rows.push_back({o.job->name, best.workload, best.target, std::to_string(best.threads),
-                          format_double(best.latency_ns), format_double(best.latency_low_ns),
+    table.rows.push_back({o.job->name,
+                          best.workload,
+                          best.target,
+                          std::to_string(best.threads),
+                          format_double(best.latency_ns),
+                          format_double(best.latency_low_ns),
                           format_double(best.latency_high_ns),
                           format_double(gflops(best.flops, best.latency_ns)),
-                          format_double(best.peak_gflops), format_double(speed_up(o)),
+                          format_double(best.peak_gflops),
+                          format_double(speed_up(o)),
                           std::to_string(total(o.tuned.progress.trials)),
                           std::to_string(o.tuned.progress.known_trials),
-                          std::string(tuner::to_string(o.tuned.ended)), best.hash, o.artifact});
+                          std::string(tuner::to_string(o.tuned.ended)),
+                          best.hash,
+                          o.artifact,
+                          format_double(o.roofline.traffic.read_bytes),
+                          format_double(o.roofline.traffic.written_bytes),
+                          format_double(o.roofline.gb_per_s()),
+                          o.roofline.level,
+                          format_double(o.roofline.level_gb_per_s)});
   }
   return table;
 }
@@ -114,6 +133,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["working_s"] = o.tuned.progress.working_s;
   json["model"] = o.tuned.progress.model;
   json["model_note"] = o.tuned.progress.model_note;
+  json["memory"] = memory_json(o.roofline);
   json["failures"] = o.tuned.failures;
   json["artifact"] = o.artifact;
   if (o.unkept) {

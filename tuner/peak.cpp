@@ -33,19 +33,6 @@ constexpr int fma_iterations = 1024;
     *seed = sums[0][0] == 0 ? 1.0f : 1.0f + 0 * sums[0][0];                                        \
   }
 
-/// Reads all of `data`; the sum keeps the reads alive. Requires whole blocks of 8 vectors.
-#define TW_READ_LOOP(name, target, vector_bytes)                               \
-  target uint64_t name(const std::byte* data, size_t bytes) {                  \
-    typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
-    Vector sums[8] = {};                                                       \
-    for (size_t at = 0; at < bytes; at += 8 * sizeof(Vector)) {                \
-      const auto* block = reinterpret_cast<const Vector*>(data + at);          \
-      _Pragma("GCC unroll 8") for (int v = 0; v < 8; ++v) sums[v] += block[v]; \
-    }                                                                          \
-    for (int v = 1; v < 8; ++v) sums[0] += sums[v];                            \
-    return sums[0][0];                                                         \
-  }
-
 #if defined(__x86_64__)
 #define TW_AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
 #define TW_AVX2 __attribute__((target("avx2,fma")))
@@ -53,18 +40,13 @@ constexpr int fma_iterations = 1024;
 TW_FMA_LOOP(fma_avx512, TW_AVX512, 64, 16)
 TW_FMA_LOOP(fma_avx2, TW_AVX2, 32, 12)
 TW_FMA_LOOP(fma_avx, TW_AVX, 32, 12)
-TW_READ_LOOP(read_avx512, TW_AVX512, 64)
-TW_READ_LOOP(read_avx2, TW_AVX2, 32)
-TW_READ_LOOP(read_avx, TW_AVX, 32)
 #endif
 TW_FMA_LOOP(fma_baseline, , 16, 12)
-TW_READ_LOOP(read_baseline, , 16)
 
 struct Loops {
   const char* isa;
   void (*fma)(volatile float* seed);
   double flops_per_fma_call;
-  uint64_t (*read)(const std::byte* data, size_t bytes);
 };
 
 constexpr double flops(int vector_bytes, int chains) {
@@ -73,11 +55,11 @@ constexpr double flops(int vector_bytes, int chains) {
 
 Loops best_loops([[maybe_unused]] const Target& target) {
 #if defined(__x86_64__)
-  if (target.has("avx512f")) return {"avx512", fma_avx512, flops(64, 16), read_avx512};
-  if (target.has("avx2") && target.has("fma")) return {"avx2", fma_avx2, flops(32, 12), read_avx2};
-  if (target.has("avx")) return {"avx", fma_avx, flops(32, 12), read_avx};
+  if (target.has("avx512f")) return {"avx512", fma_avx512, flops(64, 16)};
+  if (target.has("avx2") && target.has("fma")) return {"avx2", fma_avx2, flops(32, 12)};
+  if (target.has("avx")) return {"avx", fma_avx, flops(32, 12)};
 #endif
-  return {"baseline", fma_baseline, flops(16, 12), read_baseline};
+  return {"baseline", fma_baseline, flops(16, 12)};
 }
 
 // --- Rates ---
@@ -201,29 +183,6 @@ double Gauge::read() {
   latest_.push_back({now, speed});
   while (latest_.front().at_ns < now - memory_ns) latest_.pop_front();
   return speed;
-}
-
-double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns,
-                              const Target& target) {
-  constexpr size_t block = 8 * 64;
-  const size_t size = std::max(bytes / block, size_t{1}) * block;
-  std::vector<std::byte> memory(size + 64, std::byte{1});
-  const auto misaligned = reinterpret_cast<uintptr_t>(memory.data()) % 64;
-  const std::byte* data = memory.data() + (64 - misaligned) % 64;
-  const Loops loops = best_loops(target);
-  // Small buffers are read many times between two looks at the clock.
-  const size_t repeats = std::max<size_t>((size_t{1} << 18) / size, 1);
-  std::vector<double> rates;
-  volatile uint64_t sink = 0;
-  const int64_t start = clock();
-  for (int64_t from = start; from - start < budget_ns || rates.size() < 3;) {
-    for (size_t i = 0; i < repeats; ++i) sink = sink + loops.read(data, size);
-    const int64_t now = clock();
-    if (now > from)
-      rates.push_back(static_cast<double>(size * repeats) / static_cast<double>(now - from));
-    from = now;
-  }
-  return upper_quartile(std::move(rates));
 }
 
 }  // namespace tw::tuner

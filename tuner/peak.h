@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the machine can do right now: peak multiply-adds and read bandwidth. Measured beside every
-// session, so that records from different moments compare, and, by a Gauge, before and after every
-// timing, so that a clock change or a neighbour is noticed (watch.h).
+// What the machine can do right now: peak multiply-adds. Measured beside every session, so that
+// records from different moments compare, and, by a Gauge, before and after every timing, so that a
+// clock change or a neighbour is noticed (watch.h).
 //
 // The loops use the widest vectors of the target, whatever this program was compiled for: a kernel
 // is compared with what its own instruction set can do. Thread-safe, but two measurements at once
@@ -64,10 +64,5 @@ class Gauge {
   /// Of the latest readings those that no later one exceeds, oldest and fastest first.
   std::deque<Reading> latest_;
 };
-
-/// GB/s at which one thread reads a buffer of that size over and over: choose half of a cache's
-/// size for that cache, several times the last one's for memory.
-double measure_read_bandwidth(size_t bytes, const Clock& clock, int64_t budget_ns = 5'000'000,
-                              const Target& target = host_target());
 
 }  // namespace tw::tuner

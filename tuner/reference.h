@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "base/result.h"
 #include "base/target.h"
@@ -25,22 +27,47 @@ namespace tw::tuner {
 /// Inputs and expected outputs, by name, logical and row-major.
 struct Fill {
   dsl::Arrays inputs, outputs;
+  /// By output: |e| <= allowed * max |reference|. 0 where every operation is exact.
+  std::map<std::string, double> allowed;
 };
 
 struct Reference {
   Fill integers, normal;
-  bool exact = false;    ///< the operator is exact on the integer fill
-  double tolerance = 0;  ///< of the normal fill: |e| <= tolerance * max |reference|
-  double error = 0;      ///< of the plain kernel against the interpreter, same measure
-  double plain_ns = 0;   ///< of one call of it on one thread, arrays packed within
+  double error = 0;     ///< of the plain kernel against the definition, the largest of all
+  double plain_ns = 0;  ///< of one call of it on one thread, arrays packed within
 };
 
 /// Environment, "too much for this machine", where the arrays of a workload alone exceed the memory
 /// that a worker may use: asked first, as any later step may break in a way of its own.
 Status check_fits_memory(const dsl::Workload& workload, const Target& target);
 
-/// The tolerance that an accuracy class and an output type mean.
+/// What an accuracy class allows whatever the length of sums, relative to the largest element: room
+/// for approximated functions and, where it is fast, for other algorithms. Where rounding in the
+/// declared loops does more (dsl/rounding.h), that is allowed: compare_samples() says how much.
 double tolerance_of(const dsl::Workload& workload);
+
+/// How many elements of an output are evaluated: at least `least`, at most `most`, and no more of
+/// them once the evaluations are used up.
+struct SampleLimits {
+  int most = 48, least = 2;
+  int64_t evaluations = 8'000'000;
+};
+
+/// Sampled elements of an output against the definition.
+struct Compared {
+  int elements = 0;
+  double error = 0;                ///< the largest, relative to the output's largest element
+  double allowed = 0;              ///< in the same measure, on these inputs
+  bool is_rounded = false;         ///< something had to be rounded
+  double worst = 0, expected = 0;  ///< the element with the largest error, and its definition
+  bool agrees() const { return error <= allowed; }
+};
+/// One an output. All elements of small outputs, else the largest and some at random, many of them
+/// on a border.
+Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& workload,
+                                                        const dsl::Arrays& inputs,
+                                                        const dsl::Arrays& outputs, Random& random,
+                                                        const SampleLimits& limits = {});
 
 /// One call of a kernel on logical arrays: its outputs.
 using PlainCall = std::function<Result<dsl::Arrays>(const dsl::Arrays& inputs)>;

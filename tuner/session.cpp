@@ -148,6 +148,7 @@ Session::Session(const Goal& goal, Shared& shared, std::unique_ptr<Search> searc
       random_(shared.options.seed),
       flops_(dsl::count_flops(goal.workload.compute)) {
   progress_.flops = flops_;
+  progress_.bytes = dsl::compulsory_traffic(goal.workload.compute).bytes();
 }
 
 void Session::report() {
@@ -437,8 +438,8 @@ Outlook Session::outlook(int64_t under_way) const {
 
 double Session::gain_of(double seconds) const { return worth({outlook(0)}, seconds); }
 
-/// The last attempts for what was disturbed until now, as no batch comes after it; a single one each
-/// when the time is up.
+/// The last attempts for what was disturbed until now, as no batch comes after it; a single one
+/// each when the time is up.
 Status Session::measure_postponed(double seconds) {
   const double until_s = shared_.elapsed_s() + seconds;
   while (!postponed_.empty() && !shared_.interrupted()) {

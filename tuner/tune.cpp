@@ -36,6 +36,7 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
   TW_TRY(tuned.progress.known_trials, count_known(store, workload, target, threads));
   tuned.progress.best_ns = known->latency_ns;
   tuned.progress.flops = known->flops;
+  tuned.progress.bytes = dsl::compulsory_traffic(workload.compute).bytes();
   tuned.progress.peak_gflops = known->peak_gflops;
   return tuned;
 }

@@ -79,6 +79,7 @@ struct Progress {
   double best_ns = 0;                     ///< 0: none yet
   double untuned_ns = 0;                  ///< of the default schedule; 0: not measured
   double flops = 0;
+  double bytes = 0;        ///< that every kernel moves (dsl::compulsory_traffic)
   double peak_gflops = 0;  ///< of the machine on the kernel's threads
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"
   std::string model_note;  ///< why it is the draft; empty: it is not

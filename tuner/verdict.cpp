@@ -17,11 +17,18 @@ bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
   return true;
 }
 
-double worst_error(const dsl::Arrays& got, const dsl::Arrays& expected) {
-  double worst = 0;
-  for (const auto& [name, array] : expected)
-    worst = std::max(worst, relative_error(got.at(name), array));
-  return worst;
+Verdict compare_with(const Fill& fill, const dsl::Arrays& got, std::string_view data) {
+  Verdict verdict;
+  for (const auto& [name, array] : fill.outputs) {
+    const double error = relative_error(got.at(name), array), allowed = fill.allowed.at(name);
+    if (!(error <= allowed))
+      return {TrialStatus::Wrong,
+              fmt::format("differs by {:.3g} of the largest element{}, at most {:.3g} is allowed",
+                          error, data, allowed),
+              0};
+    verdict.error = std::max(verdict.error, error);
+  }
+  return verdict;
 }
 
 }  // namespace
@@ -34,10 +41,9 @@ Verdict judge(const Reference& reference,
               const std::function<Outputs(const Fill& fill, Pass pass)>& run) {
   const Outputs integers = run(reference.integers, Pass::Integers);
   if (!integers) return integers.error();
-  const double allowed = reference.exact ? 0 : reference.tolerance;
-  if (const double error = worst_error(*integers, reference.integers.outputs); !(error <= allowed))
-    return {TrialStatus::Wrong,
-            fmt::format("differs by {:.3g} of the largest element on integer data", error), 0};
+  if (const Verdict verdict = compare_with(reference.integers, *integers, " on integer data");
+      verdict.status != TrialStatus::Ok)
+    return verdict;
 
   const Outputs normal = run(reference.normal, Pass::Normal);
   if (!normal) return normal.error();
@@ -51,12 +57,7 @@ Verdict judge(const Reference& reference,
 }
 
 Verdict compare(const dsl::Arrays& outputs, const Reference& reference) {
-  const double error = worst_error(outputs, reference.normal.outputs);
-  if (error <= reference.tolerance) return {TrialStatus::Ok, "", error};
-  return {TrialStatus::Wrong,
-          fmt::format("differs by {:.3g} of the largest element, at most {:.3g} is allowed", error,
-                      reference.tolerance),
-          0};
+  return compare_with(reference.normal, outputs, "");
 }
 
 }  // namespace tw::tuner

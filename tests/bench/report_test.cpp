@@ -19,6 +19,11 @@ Row row(const std::string& name, double ours_ns, double peer_ns, int64_t count, 
   result.versus = {ours_ns, peer_ns, peer_ns / ours_ns, 1, 1, 1, 10};
   result.flops = 2000;
   result.peak_gflops = 4;
+  result.roofline = {.latency_ns = ours_ns,
+                     .flops = 2000,
+                     .peak_gflops = 4,
+                     .traffic = {4000, 2000},
+                     .level = "L1"};
   return result;
 }
 
@@ -60,10 +65,26 @@ TEST(Report, JsonHoldsTheFigures) {
   EXPECT_DOUBLE_EQ(a.at("ratio"), 2);
   EXPECT_DOUBLE_EQ(a.at("gflops"), 2);
   EXPECT_DOUBLE_EQ(a.at("peak_share"), 0.5);
+  EXPECT_DOUBLE_EQ(a.at("memory").at("gb_per_s"), 6);
+  EXPECT_EQ(a.at("memory").at("bounds"), true);
+  EXPECT_FALSE(a.at("memory").contains("level_share"));
   const auto& c = json.at("rows").at(2);
   EXPECT_EQ(c.at("error"), "[bench] no kernel");
   EXPECT_FALSE(c.contains("ratio"));
   EXPECT_EQ(json.at("summary").at("1").at("failed"), 1);
+}
+
+TEST(Report, RowsThatMemoryBoundsAreMarked) {
+  std::vector<Row> timed = {row("a", 1000, 2000, 1, 1)};
+  EXPECT_THAT(as_table(heading(), timed, false), HasSubstr("6.0  -"));
+  timed[0].roofline.level_gb_per_s = 8;
+  EXPECT_THAT(as_table(heading(), timed, false), HasSubstr("75<"));
+  // 2000 operations take 500 ns at the peak, 6000 bytes less.
+  timed[0].roofline.level_gb_per_s = 16;
+  EXPECT_THAT(as_table(heading(), timed, false), HasSubstr("38"));
+  EXPECT_THAT(as_table(heading(), timed, false), testing::Not(HasSubstr("<")));
+  EXPECT_DOUBLE_EQ(as_json(heading(), timed).at("rows").at(0).at("memory").at("level_share"),
+                   0.375);
 }
 
 TEST(Report, OfAGpuItsPeakAndWhatIsWrongAreSaid) {

@@ -93,6 +93,37 @@ class Tuning(program.ProgramTest):
         self.assertEqual(ran["checked_elements"], 5)  # there are no more
         self.assertEqual(ran["largest_error"], 0)
 
+    def test_what_memory_bounds_is_told_in_bytes(self):
+        path = self.home / "scale_rows.tw"
+        path.write_text("input a: f32[256, 512]\ninput s: f32[256]\n"
+                        "out: f32[i=256, j=512] = a[i, j] * s[i]\n")
+        what = ("--expr", str(path), "--db", self.db)
+        tuned = self.succeed("tune", *what, "--trials", "4")
+        speeds = r"(?m)^bandwidth +[0-9.]+ GB/s, [0-9.]+ % of [0-9.]+ GB/s from \w+: 513.0 KiB read and 512.0 KiB written once\nspeed +[0-9.]+ GFLOP/s$"
+        self.assertRegex(tuned.out, speeds)
+        self.assertRegex(tuned.err, r"best [^|]*, [0-9.]+ GB/s")
+        self.assertRegex(self.succeed("run", *what).out, speeds)
+        self.assertRegex(self.succeed("explain", *what).out, speeds)
+        self.assertRegex(self.succeed("show", *what).out, r"(?m)^speed +[0-9.]+ GB/s$")
+        results = self.json("tune", *what, "--effort", "none", "--format", "json")["results"]
+        for memory in (results[0]["memory"],
+                       self.json("run", *what, "--format", "json")["memory"],
+                       self.json("explain", *what, "--format", "json")["memory"]):
+            self.assertEqual(memory["read_bytes"], 4 * (256 * 512 + 256))
+            self.assertEqual(memory["written_bytes"], 4 * 256 * 512)
+            self.assertTrue(memory["bounds"])
+            self.assertGreater(memory["gb_per_s"], 0)
+            self.assertAlmostEqual(memory["level_share"],
+                                   memory["gb_per_s"] / memory["level_gb_per_s"])
+        sheet = self.succeed("tune", *what, "--effort", "none", "--format", "csv").out.splitlines()
+        self.assertTrue(sheet[0].endswith(",read_bytes,written_bytes,gb_per_s,level,level_gb_per_s"))
+        self.assertIn(f",{4 * (256 * 512 + 256)},{4 * 256 * 512},", sheet[1])
+
+    def test_what_arithmetic_bounds_is_told_in_operations(self):
+        shape = ("--op", "dense", "--shape", "m=128 n=128 k=512", "--db", self.db)
+        self.assertRegex(self.succeed("tune", *shape, "--trials", "4").out,
+                         r"(?m)^speed +.* GFLOP/s\nof the peak +.*\nbandwidth +.* GB/s")
+
     def test_the_printed_line_replays(self):
         done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s")
         line = next(l for l in done.out.splitlines() if l.startswith("replay"))

@@ -27,12 +27,15 @@ namespace {
 
 using schedules::Program;
 
-constexpr std::array<const char*, 5> workloads = {
+constexpr std::array<const char*, 6> workloads = {
     "conv2d n=1 c=3 h=9 w=11 k=5 r=3 s=3 pad=1 f32 fast",
     "dense m=7 n=19 k=13 f32 fast",
     "conv2d n=1 c=4 h=9 w=9 k=6 r=3 s=3 stride=2 pad=1 groups=2 f32 strict",
     "dense m=7 n=19 k=13 i8 fast",
     "softmax rows=5 cols=37 f32 fast",
+    // Long sums may be off by more; what is wrong is still seen.
+    "expr fast input x: f32[9, 25088]; s: f32[i=9] = sum(k=25088) x[i, k]; "
+    "mean: f32[i=9] = s[i] / 25088.0",
 };
 constexpr double timeout_s = 2;
 constexpr int rejected_between_checks = 12;
@@ -329,6 +332,18 @@ TEST_P(BrokenKernelsOf, Fault38_ShortPhasesAndLoopsAreRejected) {
   for (Kernel& kernel : due(planted.with_short_loops(), 3)) kernels.push_back(std::move(kernel));
   if (kernels.empty()) GTEST_SKIP() << "one phase, and packed in every schedule";
   planted.expect_rejected(kernels);
+}
+TEST(BrokenKernels, Fault76_LongSumsThatLeaveATermOutAreRejected) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Planted planted(workloads.back());
+  Kernel kernel = planted.correct();
+  kernel.statuses = "wrong";
+  // The other rows are right, so that the largest element tells nothing.
+  kernel.name = "short_by_one_term";
+  kernel.source =
+      "MUTANT(short_by_one_term) { good(); out[1] -= in0[2 * 25088 - 1] / 25088; return 0; }\n";
+  kernel.phases.back() = {kernel.name, 1};
+  planted.expect_rejected({kernel});
 }
 INSTANTIATE_TEST_SUITE_P(Workloads, BrokenKernelsOf, testing::Range(size_t{0}, workloads.size()));
 

@@ -88,13 +88,5 @@ TEST(Gauge, ForgetsWhatWasLongAgo) {
   EXPECT_DOUBLE_EQ(gauge.fastest(), slow);
 }
 
-TEST(ReadBandwidth, IsPlausibleForAnySize) {
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{16} << 10, size_t{1} << 20}) {
-    const double rate = measure_read_bandwidth(bytes, monotonic_clock(), 1'000'000);
-    EXPECT_GT(rate, 0.01) << bytes;
-    EXPECT_LT(rate, 10 * 2 * 64) << bytes;
-  }
-}
-
 }  // namespace
 }  // namespace tw::tuner

@@ -77,6 +77,23 @@ TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
   EXPECT_TRUE(built) << built.error().message;
 }
 
+TEST_F(Tune, Fault76_LongSumsAreTuned) {
+  for (const char* key :
+       {"expr strict input x: f32[1, 25088]; s: f32[i=1] = sum(k=25088) x[i, k]; "
+        "mean: f32[i=1] = s[i] / 25088.0",
+        "expr fast input x: f32[4, 25088]; s: f32[i=4] = sum(k=25088) x[i, k]; "
+        "m: f32[i=4] = s[i] / 25088.0; "
+        "v: f32[i=4] = sum(k=25088) (x[i, k] - m[i]) * (x[i, k] - m[i]); "
+        "variance: f32[i=4] = v[i] / 25088.0",
+        "expr fast input x: f32[2000000]; s: f32[i=1] = sum(k=2000000) x[k] * x[k]; "
+        "norm: f32[i=1] = sqrt(s[i])"}) {
+    workload_ = workload_of(key);
+    const auto tuned = run({.trials = 4, .batch = 4});
+    ASSERT_TRUE(tuned) << key << ": " << tuned.error().message;
+    EXPECT_EQ(tuned->progress.trials.count("wrong"), 0u) << key;
+  }
+}
+
 TEST_F(Tune, WithoutEffortTheDatabaseAnswers) {
   const auto empty = run({.effort = Effort::None});
   ASSERT_FALSE(empty);

@@ -2,12 +2,15 @@
 // What verification compares and how; broken_kernels_test.cpp tells whether that is enough.
 #include "tuner/verify.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "tests/tuner/tuning.h"
+#include "tuner/verdict.h"
 
 namespace tw::tuner {
 namespace {
@@ -51,7 +54,7 @@ TEST(Tolerance, FollowsTypesAndTheAccuracyClass) {
 
 TEST(Compare, TellsTheErrorOfTheWorstOutput) {
   Reference reference;
-  reference.tolerance = 1e-3;
+  reference.normal.allowed = {{"a", 1e-3}, {"b", 1e-3}};
   reference.normal.outputs = {{"a", array_of(Float32, {1, 2})}, {"b", array_of(Float32, {4})}};
   dsl::Arrays outputs = reference.normal.outputs;
   EXPECT_EQ(compare(outputs, reference).status, db::TrialStatus::Ok);
@@ -63,6 +66,161 @@ TEST(Compare, TellsTheErrorOfTheWorstOutput) {
   const Verdict wrong = compare(outputs, reference);
   EXPECT_EQ(wrong.status, db::TrialStatus::Wrong);
   EXPECT_NE(wrong.reason.find("0.05"), std::string::npos) << wrong.reason;
+}
+
+// ---- long sums ------------------------------------------------------------------------------
+
+using Sum = std::function<float(const std::vector<float>&)>;
+
+float sequential(const std::vector<float>& terms) {
+  return std::accumulate(terms.begin(), terms.end(), 0.0f);
+}
+float in_lanes(const std::vector<float>& terms) {
+  std::vector<float> lanes(16, 0);
+  for (size_t i = 0; i < terms.size(); ++i) lanes[i % lanes.size()] += terms[i];
+  return sequential(lanes);
+}
+float pairwise(const float* terms, size_t count) {
+  if (count == 1) return *terms;
+  return pairwise(terms, count / 2) + pairwise(terms + count / 2, count - count / 2);
+}
+float without_the_last(const std::vector<float>& terms) {
+  return sequential({terms.begin(), terms.end() - 1});
+}
+
+/// A kernel of one input `x` of rows and one output, an element a row.
+PlainCall kernel_of(const std::function<float(const std::vector<float>& row)>& element) {
+  return [element](const dsl::Arrays& inputs) -> Result<dsl::Arrays> {
+    const dsl::Array& x = inputs.at("x");
+    const int64_t rows = x.shape[0], columns = x.shape[1];
+    auto out = dsl::Array::make(Float32, {rows}).value();
+    for (int64_t i = 0; i < rows; ++i) {
+      std::vector<float> row;
+      for (int64_t k = 0; k < columns; ++k)
+        row.push_back(static_cast<float>(x.get_float(i * columns + k)));
+      out.set_float(i, element(row));
+    }
+    return dsl::Arrays{{"out", std::move(out)}};
+  };
+}
+
+struct LongSum {
+  const char* name;
+  int64_t terms;
+  std::string stages;
+  std::function<float(const std::vector<float>&, const Sum&)> element;
+};
+
+std::vector<float> mapped(std::vector<float> row, const std::function<float(float)>& change) {
+  for (float& value : row) value = change(value);
+  return row;
+}
+
+std::vector<LongSum> long_sums() {
+  const auto mean = [](const std::vector<float>& row, const Sum& sum) {
+    return sum(row) / static_cast<float>(row.size());
+  };
+  return {
+      {"mean", 25088, "s: f32[i=ROWS] = sum(k=TERMS) x[i, k]; out: f32[i=ROWS] = s[i] / TERMS.0",
+       mean},
+      {"variance", 25088,
+       "s: f32[i=ROWS] = sum(k=TERMS) x[i, k]; m: f32[i=ROWS] = s[i] / TERMS.0; "
+       "v: f32[i=ROWS] = sum(k=TERMS) (x[i, k] - m[i]) * (x[i, k] - m[i]); "
+       "out: f32[i=ROWS] = v[i] / TERMS.0",
+       [mean](const std::vector<float>& row, const Sum& sum) {
+         const float m = mean(row, sum);
+         return mean(mapped(row, [m](float x) { return (x - m) * (x - m); }), sum);
+       }},
+      {"norm", 1'000'000,
+       "s: f32[i=ROWS] = sum(k=TERMS) x[i, k] * x[i, k]; out: f32[i=ROWS] = sqrt(s[i])",
+       [](const std::vector<float>& row, const Sum& sum) {
+         return std::sqrt(sum(mapped(row, [](float x) { return x * x; })));
+       }},
+      {"logsumexp", 100'000,
+       "s: f32[i=ROWS] = sum(k=TERMS) exp(x[i, k]); out: f32[i=ROWS] = log(s[i])",
+       [](const std::vector<float>& row, const Sum& sum) {
+         return std::log(sum(mapped(row, [](float x) { return std::exp(x); })));
+       }},
+  };
+}
+
+dsl::Workload made_of(const LongSum& sum, int rows, const char* accuracy) {
+  std::string text = fmt::format("expr {} input x: f32[ROWS, TERMS]; {}", accuracy, sum.stages);
+  for (const auto& [word, number] : {std::pair<std::string, int64_t>{"ROWS", rows},
+                                     std::pair<std::string, int64_t>{"TERMS", sum.terms}})
+    for (size_t at; (at = text.find(word)) != std::string::npos;)
+      text.replace(at, word.size(), std::to_string(number));
+  return workload_of(text);
+}
+
+Verdict verdict_on(const Reference& reference, const PlainCall& kernel) {
+  return judge(reference,
+               [&](const Fill& fill, Pass) -> Outputs { return kernel(fill.inputs).value(); });
+}
+
+TEST(Accuracy, Fault76_LongSumsMayBeTakenInAnyUsualOrder) {
+  const Sum in_pairs = [](const auto& terms) { return pairwise(terms.data(), terms.size()); };
+  for (const LongSum& sum : long_sums())
+    for (const char* accuracy : {"fast", "strict"})
+      for (const int rows : {1, 3}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", sum.name, accuracy, rows));
+        const auto kernel = [&](const Sum& order) {
+          return kernel_of([&sum, order](const auto& row) { return sum.element(row, order); });
+        };
+        const auto reference =
+            make_reference(made_of(sum, rows, accuracy), kernel(sequential), 1, monotonic_clock());
+        ASSERT_TRUE(reference) << reference.error().message;
+        for (const Sum& order : {Sum(sequential), Sum(in_lanes), in_pairs}) {
+          const Verdict verdict = verdict_on(*reference, kernel(order));
+          EXPECT_EQ(verdict.status, db::TrialStatus::Ok) << verdict.reason;
+        }
+      }
+}
+
+TEST(Accuracy, Fault76_ALongSumThatLeavesATermOutIsWrong) {
+  for (const LongSum& sum : long_sums()) {
+    // A term is lost between the roundings of the others where all of a million are positive.
+    if (sum.terms > 25088) continue;
+    SCOPED_TRACE(sum.name);
+    const auto kernel = [&](const Sum& order) {
+      return kernel_of([&sum, order](const auto& row) { return sum.element(row, order); });
+    };
+    const auto reference =
+        make_reference(made_of(sum, 3, "fast"), kernel(sequential), 1, monotonic_clock());
+    ASSERT_TRUE(reference) << reference.error().message;
+    EXPECT_EQ(verdict_on(*reference, kernel(without_the_last)).status, db::TrialStatus::Wrong);
+  }
+}
+
+TEST(Accuracy, Fault76_APlainKernelThatIsWrongIsNoReference) {
+  for (const LongSum& sum : long_sums()) {
+    const auto wrong = kernel_of([&sum](const auto& row) {
+      return sum.element({row.begin(), row.end() - static_cast<int64_t>(row.size() / 100)},
+                         sequential);
+    });
+    const auto reference = make_reference(made_of(sum, 2, "fast"), wrong, 1, monotonic_clock());
+    ASSERT_FALSE(reference) << sum.name;
+    EXPECT_EQ(reference.error().code, ErrorCode::Invalid);
+  }
+}
+
+TEST(Accuracy, ShortSumsKeepTheToleranceOfTheirClass) {
+  const auto reference_of = [](const char* key) {
+    const dsl::Workload workload = workload_of(key);
+    const PlainCall interpreter = [&](const dsl::Arrays& inputs) {
+      return dsl::interpret(workload.compute, inputs);
+    };
+    return make_reference(workload, interpreter, 1, monotonic_clock()).value();
+  };
+  const Reference fast = reference_of("dense m=20 n=30 k=200 f32 fast");
+  EXPECT_EQ(fast.integers.allowed.at("out"), 0);
+  EXPECT_EQ(fast.normal.allowed.at("out"), 2e-5);
+  const Reference strict = reference_of("dense m=20 n=30 k=200 f32 strict");
+  EXPECT_EQ(strict.normal.allowed.at("out"), 4e-6);
+  // Integers are exact only while their sums are: these go beyond 2^24.
+  const Reference large = reference_of(
+      "expr fast input x: f32[2, 9000]; out: f32[i=2] = sum(k=9000) x[i, k] * x[i, k] * 1001.0");
+  EXPECT_GT(large.integers.allowed.at("out"), 0);
 }
 
 }  // namespace

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The walk over a Compute that interpret.h and rounding.h share: both evaluate every expression the
+// slow obvious way, with numbers of their own. For these two sources; not thread-safe.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dsl/array.h"
+#include "dsl/compute.h"
+#include "dsl/interpret.h"
+#include "dsl/value.h"
+
+namespace tw::dsl {
+
+/// Usage, naming the first input that is missing or has another type or shape.
+Status check_inputs(const Compute& compute, const Arrays& inputs);
+Error no_such_tensor(const std::string& name);
+/// Of a read that is evaluated.
+Error outside_of(const std::string& tensor, const std::vector<int64_t>& indices,
+                 const std::vector<int64_t>& shape);
+
+/// The operation by which a reduction combines two numbers.
+BinaryOp operation(Combine combine);
+/// The value of a literal.
+Value constant_of(const Expr& literal);
+inline Value rounded(DType type, Value a) {
+  return is_float(type) ? Value{round_to(type, a.f), 0} : Value{0, wrap_to(type, a.i)};
+}
+
+/// An expression with its variables resolved to slots and its tensors to numbers.
+struct Node {
+  const ExprNode* expr;
+  size_t slot = 0;
+  std::vector<Node> children;
+};
+
+inline std::vector<Axis> domain(const Stage& stage) {
+  std::vector<Axis> axes = stage.axes;
+  axes.insert(axes.end(), stage.reduction.begin(), stage.reduction.end());
+  return axes;
+}
+
+/// Calls `visit` with each point of the axes in [first, last), the last axis fastest, leaving the
+/// indices in `point`; stops when it returns false.
+template <typename Visit>
+bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
+                    std::vector<int64_t>& point, const Visit& visit) {
+  if (first == last) return visit();
+  for (int64_t i = 0; i < axes[first].extent; ++i) {
+    point[first] = i;
+    if (!for_each_point(axes, first + 1, last, point, visit)) return false;
+  }
+  return true;
+}
+
+/// Arithmetic: what a number is and what the operations do to it.
+///   Number                                  of(DType, Value) makes one of a constant or an element
+///   value(Number)                           as the definition has it: for indices and conditions
+///   apply(op, types..., Numbers), convert   as in dsl/value.h
+///   rounded(DType, Number)                  when a stage stores it
+///   Total(const Stage&)                     a reduction: add(Number), result()
+template <typename Arithmetic>
+class Interpreter {
+  using Number = typename Arithmetic::Number;
+  static constexpr size_t most_kept = 1 << 20;
+
+ public:
+  Interpreter(const Compute& compute, const Arrays& inputs) : compute_(compute) {
+    for (const Input& input : compute.inputs) {
+      tensors_.push_back(
+          {input.name, input.type, input.shape, &inputs.at(input.name), nullptr, {}, {}});
+      numbers_[input.name] = tensors_.size() - 1;
+    }
+    for (const Stage& stage : compute.stages) {
+      std::vector<Axis> axes = domain(stage);
+      Node body = resolve(stage.body, axes);
+      tensors_.push_back({stage.name, stage.type, stage.shape(), nullptr, &stage, std::move(axes),
+                          std::move(body)});
+      numbers_[stage.name] = tensors_.size() - 1;
+    }
+    kept_.resize(tensors_.size());
+  }
+
+  Result<Arrays> run() {
+    Arrays computed;
+    for (Tensor& tensor : tensors_) {
+      if (!tensor.stage) continue;
+      TW_TRY(Array array, Array::make(tensor.type, tensor.shape));
+      fill(tensor, array);
+      if (error_) return tl::unexpected<Error>(*error_);
+      tensor.array = &(computed[tensor.name] = std::move(array));
+    }
+    Arrays outputs;
+    for (const std::string& name : compute_.outputs) outputs[name] = std::move(computed[name]);
+    return outputs;
+  }
+
+  /// What it needs of stages is kept for the next samples.
+  Result<Number> sample(const std::string& name, const std::vector<int64_t>& indices) {
+    const auto found = numbers_.find(name);
+    if (found == numbers_.end()) return tl::unexpected(no_such_tensor(name));
+    const Number number = element(tensors_[found->second], indices);
+    if (error_) return tl::unexpected<Error>(*error_);
+    return number;
+  }
+
+  /// Elements of stages and points of reductions that were evaluated so far: what samples cost.
+  int64_t evaluations() const { return evaluations_; }
+
+ private:
+  struct Tensor {
+    std::string name;
+    DType type;
+    std::vector<int64_t> shape;
+    const Array* array;  ///< null: not stored, computed when read
+    const Stage* stage;  ///< null for inputs
+    std::vector<Axis> domain;
+    Node body;
+  };
+
+  Node resolve(const Expr& expr, const std::vector<Axis>& axes) const {
+    Node node{&expr.node(), 0, {}};
+    const auto add = [&](const Expr& child) { node.children.push_back(resolve(child, axes)); };
+    if (const Var* v = expr.as<Var>()) {
+      const auto at = std::find_if(axes.begin(), axes.end(),
+                                   [&](const Axis& axis) { return axis.name == v->name; });
+      node.slot = static_cast<size_t>(at - axes.begin());
+    } else if (const Read* r = expr.as<Read>()) {
+      node.slot = numbers_.at(r->tensor);
+      for (const Expr& index : r->indices) add(index);
+    } else if (const Unary* u = expr.as<Unary>()) {
+      add(u->a);
+    } else if (const Binary* b = expr.as<Binary>()) {
+      add(b->a);
+      add(b->b);
+    } else if (const Select* s = expr.as<Select>()) {
+      add(s->condition);
+      add(s->a);
+      add(s->b);
+    } else if (const Cast* c = expr.as<Cast>()) {
+      add(c->a);
+    }
+    return node;
+  }
+
+  void fill(const Tensor& tensor, Array& array) {
+    std::vector<int64_t> point(tensor.domain.size());
+    int64_t position = 0;
+    for_each_point(tensor.stage->axes, 0, tensor.stage->axes.size(), point, [&] {
+      const Value value = Arithmetic::value(reduce(tensor, point));
+      if (is_float(tensor.type)) {
+        array.set_float(position++, value.f);
+      } else {
+        array.set_int(position++, value.i);
+      }
+      return !error_;
+    });
+  }
+
+  /// The stage at the axes given in `point`, whose reduction part is overwritten.
+  Number reduce(const Tensor& tensor, std::vector<int64_t>& point) {
+    const Stage& stage = *tensor.stage;
+    ++evaluations_;
+    if (stage.combine == Combine::None)
+      return Arithmetic::rounded(stage.type, evaluate(tensor.body, point));
+    typename Arithmetic::Total total(stage);
+    for_each_point(tensor.domain, stage.axes.size(), tensor.domain.size(), point, [&] {
+      total.add(evaluate(tensor.body, point));
+      ++evaluations_;
+      return !error_;
+    });
+    return Arithmetic::rounded(stage.type, total.result());
+  }
+
+  Number element(const Tensor& tensor, const std::vector<int64_t>& indices) {
+    if (indices.size() != tensor.shape.size()) return outside(tensor, indices);
+    int64_t position = 0;
+    for (size_t i = 0; i < tensor.shape.size(); ++i) {
+      if (indices[i] < 0 || indices[i] >= tensor.shape[i]) return outside(tensor, indices);
+      position = position * tensor.shape[i] + indices[i];
+    }
+    if (!tensor.array) return computed(tensor, indices, position);
+    if (is_float(tensor.type))
+      return Arithmetic::of(tensor.type, {tensor.array->get_float(position), 0});
+    return Arithmetic::of(tensor.type, {0, tensor.array->get_int(position)});
+  }
+
+  /// Elements are kept: each term of a softmax reads the peak of its row, and what a chain of
+  /// stages computes would double with each that reads the one before twice. A long reduction of
+  /// what no one else reads is not to fill the memory.
+  Number computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
+    auto& kept = kept_[static_cast<size_t>(&tensor - tensors_.data())];
+    if (const auto found = kept.find(position); found != kept.end()) return found->second;
+    std::vector<int64_t> point = indices;
+    point.resize(tensor.domain.size());
+    const Number value = reduce(tensor, point);
+    if (tensor.stage->combine != Combine::None || kept.size() < most_kept)
+      kept.emplace(position, value);
+    return value;
+  }
+
+  Number outside(const Tensor& tensor, const std::vector<int64_t>& indices) {
+    if (!error_) error_ = outside_of(tensor.name, indices, tensor.shape);
+    return {};
+  }
+
+  Number evaluate(const Node& node, const std::vector<int64_t>& point) {
+    const auto& value = node.expr->value;
+    if (const auto* c = std::get_if<Const>(&value))
+      return Arithmetic::of(c->type, {c->float_value, c->int_value});
+    if (std::holds_alternative<Var>(value)) return Arithmetic::of(Int64, {0, point[node.slot]});
+    if (std::holds_alternative<Read>(value)) return evaluate_read(node, point);
+    const Number a = evaluate(node.children[0], point);
+    if (const auto* u = std::get_if<Unary>(&value)) return Arithmetic::apply(u->op, u->a.type(), a);
+    if (const auto* c = std::get_if<Cast>(&value))
+      return Arithmetic::convert(c->a.type(), c->type, a);
+    const int64_t chosen = Arithmetic::value(a).i;
+    if (std::holds_alternative<Select>(value))
+      return evaluate(node.children[chosen ? 1 : 2], point);
+    const Binary& b = std::get<Binary>(value);
+    if (b.op == BinaryOp::And) return chosen ? evaluate(node.children[1], point) : a;
+    if (b.op == BinaryOp::Or) return chosen ? a : evaluate(node.children[1], point);
+    return Arithmetic::apply(b.op, b.a.type(), node.expr->type, a,
+                             evaluate(node.children[1], point));
+  }
+
+  Number evaluate_read(const Node& node, const std::vector<int64_t>& point) {
+    std::vector<int64_t> indices(node.children.size());
+    for (size_t i = 0; i < indices.size(); ++i)
+      indices[i] = Arithmetic::value(evaluate(node.children[i], point)).i;
+    return element(tensors_[node.slot], indices);
+  }
+
+  const Compute& compute_;
+  std::vector<Tensor> tensors_;
+  std::map<std::string, size_t> numbers_;
+  /// Elements of stages that are not stored, of each tensor by their positions.
+  std::vector<std::unordered_map<int64_t, Number>> kept_;
+  int64_t evaluations_ = 0;
+  std::optional<Error> error_;  ///< the first; everything stops at it
+};
+
+}  // namespace tw::dsl

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dsl/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "dsl/interpreter.h"
+
+namespace tw::dsl {
+namespace {
+
+constexpr double chance_factor = 4;  ///< c of the header
+
+// Vectorised functions of kernels are good to a few units in the last place.
+constexpr double function_roundoffs = 8;
+
+struct Tracked {
+  Value exact;       ///< as the definition has it
+  double plain = 0;  ///< of floats: as the declared loops compute it, in the declared types
+  double bound = 0;  ///< of floats: of |a kernel's - exact|
+};
+
+/// The result of a float operation: `plain` not rounded yet, `inherited` from its operands.
+Tracked stored(DType type, Value exact, double plain, double inherited) {
+  const double result = round_to(type, plain);
+  const double own = result == plain ? 0 : unit_roundoff(type) * std::fabs(result);
+  return {exact, result, inherited + own};
+}
+
+double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
+  switch (op) {
+    case BinaryOp::Mul:
+      return std::fabs(a.exact.f) * b.bound + std::fabs(b.exact.f) * a.bound + a.bound * b.bound;
+    case BinaryOp::Div: {
+      if (a.bound == 0 && b.bound == 0) return 0;
+      return (a.bound + std::fabs(a.exact.f / b.exact.f) * b.bound) / std::fabs(b.exact.f);
+    }
+    case BinaryOp::Min:
+    case BinaryOp::Max:
+      return std::max(a.bound, b.bound);
+    default:
+      return a.bound + b.bound;
+  }
+}
+
+/// By the derivative where it is bounded nearby.
+double inherited_by(UnaryOp op, double x, double value, double bound) {
+  if (bound == 0) return 0;
+  switch (op) {
+    case UnaryOp::Exp:
+      return value * std::expm1(bound);
+    case UnaryOp::Log:
+      return bound / std::fabs(x);
+    case UnaryOp::Sqrt:
+      return std::min(bound / (2 * value), std::sqrt(bound));
+    case UnaryOp::Tanh:
+      return bound;
+    case UnaryOp::Erf:
+      return bound * 2 * std::numbers::inv_sqrtpi;
+    case UnaryOp::Floor:
+      return std::floor(x + bound) - std::floor(x - bound);
+    default:
+      return bound;
+  }
+}
+
+bool is_approximated(UnaryOp op) {
+  return op == UnaryOp::Exp || op == UnaryOp::Log || op == UnaryOp::Tanh || op == UnaryOp::Erf;
+}
+
+struct Analysis {
+  using Number = Tracked;
+
+  static Number of(DType, Value a) { return {a, a.f, 0}; }
+  static Value value(const Number& a) { return a.exact; }
+
+  static Number apply(BinaryOp op, DType operands, DType result, const Number& a, const Number& b) {
+    const Value exact = dsl::apply(op, operands, result, a.exact, b.exact);
+    if (!is_float(result)) return {exact};
+    const double plain = dsl::apply(op, operands, result, {a.plain, 0}, {b.plain, 0}).f;
+    return stored(result, exact, plain, inherited_by(op, a, b));
+  }
+
+  static Number apply(UnaryOp op, DType type, const Number& a) {
+    const Value exact = dsl::apply(op, type, a.exact);
+    if (!is_float(type)) return {exact};
+    const double plain = dsl::apply(op, type, Value{a.plain, 0}).f;
+    Number result = stored(type, exact, plain, inherited_by(op, a.exact.f, exact.f, a.bound));
+    if (is_approximated(op))
+      result.bound += function_roundoffs * unit_roundoff(type) * std::fabs(exact.f);
+    return result;
+  }
+
+  static Number convert(DType from, DType to, const Number& a) {
+    const Value exact = dsl::convert(from, to, a.exact);
+    if (!is_float(to)) return {exact};
+    if (is_float(from)) return both_rounded(to, exact, a);
+    const auto whole = static_cast<double>(a.exact.i);
+    return {exact, exact.f, exact.f == whole ? 0 : 2 * unit_roundoff(to) * std::fabs(exact.f)};
+  }
+
+  static Number rounded(DType type, const Number& a) {
+    const Value exact = dsl::rounded(type, a.exact);
+    return is_float(type) ? both_rounded(type, exact, a) : Number{exact};
+  }
+
+  /// Here the definition rounds too: equal numbers stay equal, others part by one more unit.
+  static Number both_rounded(DType type, Value exact, const Number& a) {
+    const double apart = a.bound == 0 ? 0 : 2 * unit_roundoff(type) * std::fabs(exact.f);
+    return {exact, round_to(type, a.plain), a.bound + apart};
+  }
+
+  class Total {
+   public:
+    explicit Total(const Stage& stage)
+        : operation_(operation(stage.combine)),
+          type_(stage.type),
+          total_(of(type_, constant_of(identity(stage.combine, type_)))) {}
+
+    void add(const Number& term) {
+      if (operation_ != BinaryOp::Add || !is_float(type_)) {
+        total_ = apply(operation_, type_, type_, total_, term);
+        return;
+      }
+      const double sum = total_.plain + term.plain, result = round_to(type_, sum);
+      if (result != sum) squares_ += result * result;
+      total_.exact.f += term.exact.f;
+      total_.plain = result;
+      total_.bound += term.bound;
+    }
+
+    Number result() const {
+      Number result = total_;
+      if (squares_ > 0) result.bound += chance_factor * unit_roundoff(type_) * std::sqrt(squares_);
+      return result;
+    }
+
+   private:
+    BinaryOp operation_;
+    DType type_;
+    Number total_;
+    double squares_ = 0;  ///< of the partial sums that were rounded
+  };
+};
+
+}  // namespace
+
+struct RoundingAnalysis::Walk {
+  const Compute& compute;
+  Interpreter<Analysis> interpreter;
+};
+
+RoundingAnalysis::RoundingAnalysis(std::unique_ptr<Walk> walk) : walk_(std::move(walk)) {}
+RoundingAnalysis::RoundingAnalysis(RoundingAnalysis&&) noexcept = default;
+RoundingAnalysis::~RoundingAnalysis() = default;
+
+Result<RoundingAnalysis> RoundingAnalysis::make(const Compute& compute, const Arrays& inputs) {
+  TW_RETURN_IF_ERROR(validate(compute));
+  TW_RETURN_IF_ERROR(check_inputs(compute, inputs));
+  return RoundingAnalysis(
+      std::unique_ptr<Walk>(new Walk{compute, Interpreter<Analysis>(compute, inputs)}));
+}
+
+Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
+                                     const std::vector<int64_t>& indices) {
+  TW_TRY(const Tracked number, walk_->interpreter.sample(tensor, indices));
+  if (!is_float(walk_->compute.type_of(tensor)))
+    return Rounded{static_cast<double>(number.exact.i), 0};
+  const double missed = std::fabs(number.plain - number.exact.f);
+  // Where one of them is no number, or too large for its type, nothing follows.
+  const double rounding = number.bound + 2 * missed;
+  return Rounded{number.exact.f, std::isfinite(rounding) ? rounding : 0};
+}
+
+int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }
+
+double unit_roundoff(DType type) {
+  switch (type) {
+    case Float16:
+      return 0x1p-11;
+    case BFloat16:
+      return 0x1p-8;
+    default:
+      return 0x1p-24;
+  }
+}
+
+}  // namespace tw::dsl

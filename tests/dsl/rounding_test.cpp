@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bound holds for sums in any usual order and is far below what a kernel that leaves a term out
+// would differ by.
+#include "dsl/rounding.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "dsl/parse.h"
+
+namespace tw::dsl {
+namespace {
+
+Compute compute_of(const std::string& text) {
+  auto compute = parse_compute(text);
+  if (!compute) throw std::runtime_error(compute.error().message);
+  return std::move(*compute);
+}
+
+Array array_of(DType type, const std::vector<double>& values) {
+  auto array = Array::make(type, {static_cast<int64_t>(values.size())}).value();
+  for (size_t i = 0; i < values.size(); ++i) array.set_float(static_cast<int64_t>(i), values[i]);
+  return array;
+}
+
+Array normal(DType type, int64_t size, uint64_t seed = 1) {
+  auto array = Array::make(type, {size}).value();
+  Random random(seed);
+  fill_normal(array, random);
+  return array;
+}
+
+Rounded at(const Compute& compute, const Array& x, const std::vector<int64_t>& indices = {0}) {
+  const Arrays inputs = {{"x", x}};
+  auto analysis = RoundingAnalysis::make(compute, inputs);
+  if (!analysis) throw std::runtime_error(analysis.error().message);
+  return analysis->at("out", indices).value();
+}
+
+std::vector<float> floats(const Array& x) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < x.size(); ++i) values.push_back(static_cast<float>(x.get_float(i)));
+  return values;
+}
+
+/// As vectors of that many lanes do it.
+float lane_sum(const std::vector<float>& x, size_t lanes) {
+  std::vector<float> sums(lanes, 0);
+  for (size_t i = 0; i < x.size(); ++i) sums[i % lanes] += x[i];
+  float total = 0;
+  for (const float sum : sums) total += sum;
+  return total;
+}
+
+float pairwise_sum(const float* x, size_t size) {
+  if (size == 1) return *x;
+  return pairwise_sum(x, size / 2) + pairwise_sum(x + size / 2, size - size / 2);
+}
+
+TEST(Rounding, OfWhatNeedsNoneIsZero) {
+  const Compute sum = compute_of("input x: f32[1000]; out: f32[i=1] = sum(k=1000) x[k] * x[k]");
+  auto integers = Array::make(Float32, {1000}).value();
+  Random random(1);
+  fill_integers(integers, random);
+  EXPECT_EQ(at(sum, integers).rounding, 0);
+  EXPECT_GT(at(sum, normal(Float32, 1000)).rounding, 0);
+}
+
+TEST(Rounding, BoundsSumsInAnyUsualOrder) {
+  for (const int64_t n : {2, 37, 1000, 25088, 300000}) {
+    const auto size = std::to_string(n);
+    const Compute sum =
+        compute_of("input x: f32[" + size + "]; out: f32[i=1] = sum(k=" + size + ") x[k]");
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      const Array x = normal(Float32, n, seed);
+      const Rounded bound = at(sum, x);
+      const std::vector<float> values = floats(x);
+      for (const double got : {lane_sum(values, 1), lane_sum(values, 8), lane_sum(values, 64),
+                               pairwise_sum(values.data(), values.size()),
+                               lane_sum({values.rbegin(), values.rend()}, 1)})
+        EXPECT_LE(std::fabs(got - bound.value), bound.rounding) << n;
+      // A term that is left out is of size 1.
+      EXPECT_LT(bound.rounding, 0.15) << n;
+    }
+  }
+}
+
+TEST(Rounding, FollowsTheLengthOfTheSum) {
+  const auto of = [](int64_t n) {
+    const auto size = std::to_string(n);
+    const Compute mean = compute_of("input x: f32[" + size + "]; s: f32[i=1] = sum(k=" + size +
+                                    ") x[k] * x[k]; out: f32[i=1] = s[i] / " + size + ".0");
+    const Rounded rounded = at(mean, normal(Float32, n));
+    return rounded.rounding / rounded.value;
+  };
+  // Of positive terms it grows with the root of their number, and with the luck of the plain loop.
+  const double growth = of(25088) / of(25088 / 16);
+  EXPECT_GT(growth, 3);
+  EXPECT_LT(growth, 6);
+  EXPECT_LT(of(25088), 4e-5);
+}
+
+TEST(Rounding, OfSumsThatLoseTheirTermsIsWhatTheDeclaredLoopLoses) {
+  const Compute sum = compute_of("input x: f16[5000]; out: f16[i=1] = sum(k=5000) x[k]");
+  const Rounded rounded = at(sum, array_of(Float16, std::vector<double>(5000, 1)));
+  // Beyond 2048 a 1 is too small to be added.
+  EXPECT_EQ(rounded.value, 5000);
+  EXPECT_GE(rounded.rounding, 5000 - 2048);
+}
+
+TEST(Rounding, PassesThroughDivisionsRootsAndFunctions) {
+  const int64_t n = 4096;
+  const Array x = normal(Float32, n);
+  const std::vector<float> values = floats(x);
+  const Compute norm = compute_of(
+      "input x: f32[4096]; s: f32[i=1] = sum(k=4096) x[k] * x[k]; out: f32[i=1] = sqrt(s[i])");
+  const Compute logsumexp = compute_of(
+      "input x: f32[4096]; p: f32[i=1] = max(k=4096) x[k]; "
+      "s: f32[i=1] = sum(k=4096) exp(x[k] - p[i]); out: f32[i=1] = p[i] + log(s[i])");
+  const Compute variance = compute_of(
+      "input x: f32[4096]; s: f32[i=1] = sum(k=4096) x[k]; m: f32[i=1] = s[i] / 4096.0; "
+      "v: f32[i=1] = sum(k=4096) (x[k] - m[i]) * (x[k] - m[i]); out: f32[i=1] = v[i] / 4096.0");
+  float squares = 0, exps = 0, deviations = 0;
+  const float peak = *std::max_element(values.begin(), values.end());
+  const float mean = lane_sum(values, 1) / 4096;
+  for (const float v : values) {
+    squares += v * v;
+    exps += std::exp(v - peak);
+    deviations += (v - mean) * (v - mean);
+  }
+  const auto expect = [&](const Compute& compute, double got) {
+    const Rounded rounded = at(compute, x);
+    EXPECT_LE(std::fabs(got - rounded.value), rounded.rounding) << to_line(compute);
+    EXPECT_LT(rounded.rounding, 4e-5 * rounded.value) << to_line(compute);
+  };
+  expect(norm, std::sqrt(squares));
+  expect(logsumexp, peak + std::log(exps));
+  expect(variance, deviations / 4096);
+}
+
+TEST(Rounding, CountsItsWorkAndKeepsReductions) {
+  const Compute rows =
+      compute_of("input x: f32[100]; s: f32[i=1] = sum(k=100) x[k]; out: f32[i=7] = s[0] + x[i]");
+  const Array x = normal(Float32, 100);
+  const Arrays inputs = {{"x", x}};
+  auto analysis = RoundingAnalysis::make(rows, inputs).value();
+  for (int64_t i = 0; i < 7; ++i) (void)analysis.at("out", {i}).value();
+  EXPECT_EQ(analysis.evaluations(), 100 + 1 + 7);
+  EXPECT_EQ(analysis.at("out", {7}).error().code, ErrorCode::Invalid);
+  EXPECT_EQ(analysis.at("missing", {0}).error().code, ErrorCode::Usage);
+}
+
+TEST(Rounding, Fault08_OfWhatIsNotANumberIsZero) {
+  const Compute sum = compute_of("input x: f32[3]; out: f32[i=1] = sum(k=3) x[k]");
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(at(sum, array_of(Float32, {1, inf, 1})).rounding, 0);
+  EXPECT_EQ(at(sum, array_of(Float32, {1, inf, -inf})).rounding, 0);
+}
+
+}  // namespace
+}  // namespace tw::dsl

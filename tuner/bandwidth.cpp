@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/bandwidth.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace tw::tuner {
+namespace {
+
+// ---- loops, one version an instruction set ----
+
+constexpr size_t block_bytes = 512;  ///< 8 of the widest vectors
+
+/// Reads whole blocks; the sum keeps the reads alive.
+#define TW_READ_LOOP(name, target, vector_bytes)                               \
+  target uint64_t name(const std::byte* data, size_t bytes) {                  \
+    typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
+    Vector sums[8] = {};                                                       \
+    for (size_t at = 0; at < bytes; at += 8 * sizeof(Vector)) {                \
+      const auto* block = reinterpret_cast<const Vector*>(data + at);          \
+      _Pragma("GCC unroll 8") for (int v = 0; v < 8; ++v) sums[v] += block[v]; \
+    }                                                                          \
+    for (int v = 1; v < 8; ++v) sums[0] += sums[v];                            \
+    return sums[0][0];                                                         \
+  }
+
+/// Copies whole blocks by ordinary stores, as kernels do. The empty statement keeps the compiler
+/// from calling memcpy, which has tricks that kernels do not have.
+#define TW_COPY_LOOP(name, target, vector_bytes)                               \
+  target void name(const std::byte* from, std::byte* to, size_t bytes) {       \
+    typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
+    for (size_t at = 0; at < bytes; at += 8 * sizeof(Vector)) {                \
+      const auto* source = reinterpret_cast<const Vector*>(from + at);         \
+      auto* sink = reinterpret_cast<Vector*>(to + at);                         \
+      _Pragma("GCC unroll 8") for (int v = 0; v < 8; ++v) sink[v] = source[v]; \
+      __asm__ volatile("" : : "r"(sink) : "memory");                           \
+    }                                                                          \
+  }
+
+#if defined(__x86_64__)
+#define TW_AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
+#define TW_AVX2 __attribute__((target("avx2")))
+TW_READ_LOOP(read_avx512, TW_AVX512, 64)
+TW_READ_LOOP(read_avx2, TW_AVX2, 32)
+TW_COPY_LOOP(copy_avx512, TW_AVX512, 64)
+TW_COPY_LOOP(copy_avx2, TW_AVX2, 32)
+#endif
+TW_READ_LOOP(read_baseline, , 16)
+TW_COPY_LOOP(copy_baseline, , 16)
+
+struct Loops {
+  uint64_t (*read)(const std::byte* data, size_t bytes);
+  void (*copy)(const std::byte* from, std::byte* to, size_t bytes);
+};
+
+/// The widest that kernels may use here.
+Loops best_loops() {
+#if defined(__x86_64__)
+  const Target target = host_target();
+  if (target.has("avx512f")) return {read_avx512, copy_avx512};
+  if (target.has("avx2")) return {read_avx2, copy_avx2};
+#endif
+  return {read_baseline, copy_baseline};
+}
+
+// ---- arrays ----
+
+// A core reaches the last cache of its own group of cores, 32 to 96 MiB on what we know: arrays of
+// this size show the speed of memory, and are touched in some 10 ms.
+constexpr int64_t most_bytes = int64_t{128} << 20;
+
+constexpr size_t huge_page_bytes = size_t{2} << 20;
+
+class Arrays {
+ public:
+  explicit Arrays(size_t bytes) : bytes_((bytes + huge_page_bytes - 1) & ~(huge_page_bytes - 1)) {
+    void* mapped = ::mmap(nullptr, bytes_ + huge_page_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return;
+    mapped_ = mapped;
+    ::madvise(mapped_, bytes_ + huge_page_bytes, MADV_HUGEPAGE);
+  }
+  Arrays(const Arrays&) = delete;
+  Arrays& operator=(const Arrays&) = delete;
+  ~Arrays() {
+    if (mapped_) ::munmap(mapped_, bytes_ + huge_page_bytes);
+  }
+
+  std::byte* data() const {
+    if (!mapped_) return nullptr;
+    const auto address = reinterpret_cast<uintptr_t>(mapped_);
+    return reinterpret_cast<std::byte*>((address + huge_page_bytes - 1) & ~(huge_page_bytes - 1));
+  }
+
+ private:
+  size_t bytes_;
+  void* mapped_ = nullptr;
+};
+
+// ---- threads ----
+
+/// Between two looks at whether it is over: some microseconds in memory, less in caches.
+constexpr size_t step_bytes = size_t{64} << 10;
+
+/// A thread's part of the arrays, through which it goes round and round.
+struct alignas(64) Part {
+  std::byte* data = nullptr;
+  size_t bytes = 0;  ///< an even number of blocks
+  size_t at = 0;     ///< of the next access
+  std::atomic<int64_t> moved{0};
+  uint64_t sink = 0;
+};
+
+/// As far as a step and the end of the array allow; returns the bytes that were read and written.
+using Step = std::function<size_t(Part& part, size_t most)>;
+
+Step reading(const Loops& loops) {
+  return [loops](Part& part, size_t most) {
+    const size_t bytes = std::min(most, part.bytes - part.at);
+    part.sink += loops.read(part.data + part.at, bytes);
+    part.at = (part.at + bytes) % part.bytes;
+    return bytes;
+  };
+}
+
+/// From the first half into the second one.
+Step copying(const Loops& loops) {
+  return [loops](Part& part, size_t most) {
+    const size_t half = part.bytes / 2;
+    const size_t bytes = std::min(most / 2, half - part.at);
+    loops.copy(part.data + part.at, part.data + half + part.at, bytes);
+    part.at = (part.at + bytes) % half;
+    return 2 * bytes;
+  };
+}
+
+void work(Part& part, const Step& step) {
+  size_t moved = 0;
+  while (moved < step_bytes) moved += step(part, step_bytes - moved);
+  part.moved.fetch_add(static_cast<int64_t>(moved), std::memory_order_relaxed);
+}
+
+/// Threads that go through their parts until they are stopped.
+class Crew {
+ public:
+  Crew(std::byte* data, size_t part_bytes, int threads, Step step)
+      : parts_(static_cast<size_t>(threads)), step_(std::move(step)) {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].data = data + i * part_bytes;
+      parts_[i].bytes = part_bytes;
+    }
+  }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  /// All but the calling one, which takes part by take_part(). Returns when each has been through
+  /// its part once.
+  Status start() {
+    try {
+      for (size_t i = 1; i < parts_.size(); ++i)
+        threads_.emplace_back([this, i] {
+          while (!stop_) work(parts_[i], step_);
+        });
+    } catch (const std::system_error& refused) {
+      return fail(ErrorCode::Environment,
+                  fmt::format("[bandwidth] {} threads: {}; allow more or use fewer", parts_.size(),
+                              refused.what()));
+    }
+    while (std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+      return part.moved.load() < static_cast<int64_t>(part.bytes);
+    }))
+      take_part();
+    return {};
+  }
+
+  void take_part() { work(parts_[0], step_); }
+
+  int64_t moved() const {
+    int64_t sum = 0;
+    for (const Part& part : parts_) sum += part.moved.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  std::vector<Part> parts_;
+  Step step_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// The fastest of ten windows: what disturbs makes them slower only.
+Result<double> measure(std::byte* data, size_t part_bytes, int threads, Step step,
+                       const Clock& clock, int64_t budget_ns) {
+  Crew crew(data, part_bytes, threads, std::move(step));
+  TW_RETURN_IF_ERROR(crew.start());
+  const int64_t window_ns = std::max<int64_t>(budget_ns / 10, 1), start = clock();
+  double fastest = 0;
+  for (int64_t from = start; from - start < budget_ns;) {
+    const int64_t before = crew.moved();
+    int64_t now;
+    do {
+      crew.take_part();
+      now = clock();
+    } while (now - from < window_ns);
+    fastest = std::max(
+        fastest, static_cast<double>(crew.moved() - before) / static_cast<double>(now - from));
+    from = now;
+  }
+  return fastest;
+}
+
+}  // namespace
+
+std::vector<MemoryLevel> memory_levels(const Target& target, int threads) {
+  const MemoryLevel memory = {"memory", std::numeric_limits<int64_t>::max()};
+  std::vector<MemoryLevel> caches;
+  if (target.is_gpu())
+    caches = {{"L2", target.l2_bytes}};
+  else
+    caches = {{"L1", threads * target.l1_bytes},
+              {"L2", threads * target.l2_bytes},
+              {"L3", target.l3_bytes}};
+  std::vector<MemoryLevel> levels;
+  for (const MemoryLevel& cache : caches)
+    if (cache.bytes > (levels.empty() ? 0 : levels.back().bytes)) levels.push_back(cache);
+  levels.push_back(memory);
+  return levels;
+}
+
+MemoryLevel level_of(int64_t footprint, const Target& target, int threads) {
+  const std::vector<MemoryLevel> levels = memory_levels(target, threads);
+  return *std::find_if(levels.begin(), levels.end(),
+                       [&](const MemoryLevel& level) { return footprint <= level.bytes; });
+}
+
+double Bandwidth::of(double read_bytes, double written_bytes) const {
+  if (read_gb_per_s <= 0 || copy_gb_per_s <= 0 || read_bytes + written_bytes <= 0) return 0;
+  const double only_read = std::max(read_bytes - written_bytes, 0.0);
+  const double others = read_bytes + written_bytes - only_read;
+  return (only_read + others) / (only_read / read_gb_per_s + others / copy_gb_per_s);
+}
+
+Result<Bandwidth> measure_bandwidth(int64_t footprint, int threads, const Clock& clock,
+                                    int64_t budget_ns) {
+  TW_CHECK(threads > 0);
+  const auto parts = static_cast<size_t>(threads);
+  const auto bytes = static_cast<size_t>(std::clamp<int64_t>(footprint, 0, most_bytes));
+  const size_t part_bytes =
+      std::max(bytes / parts / (2 * block_bytes), size_t{1}) * 2 * block_bytes;
+  const Arrays arrays(parts * part_bytes);
+  if (!arrays.data())
+    return fail(ErrorCode::Environment,
+                fmt::format("[bandwidth] the system refuses {} bytes", parts * part_bytes));
+  // Pages that were never written are all one page of zeros, which lies in L1.
+  std::memset(arrays.data(), 1, parts * part_bytes);
+  const Loops loops = best_loops();
+  Bandwidth bandwidth;
+  TW_TRY(bandwidth.copy_gb_per_s,
+         measure(arrays.data(), part_bytes, threads, copying(loops), clock, budget_ns));
+  TW_TRY(bandwidth.read_gb_per_s,
+         measure(arrays.data(), part_bytes, threads, reading(loops), clock, budget_ns));
+  return bandwidth;
+}
+
+}  // namespace tw::tuner
