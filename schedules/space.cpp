@@ -30,10 +30,11 @@ double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point
   if (plan.target.is_gpu()) return gpu_plainness(plan, knobs, point);
   double score = 0;
   for (const StagePlan& stage : plan.stages) {
-    if (stage.role != Role::Tiled) continue;
     const auto value = [&](const std::string& name, int64_t otherwise = 0) {
       return static_cast<double>(knobs.value(point, stage.name + "." + name, otherwise));
     };
+    if (stage.role == Role::Lanes) score -= 20 * value("place");  // not split into lanes there
+    if (stage.role != Role::Tiled) continue;
     const VectorAxis& vector = stage.vector_axes[static_cast<size_t>(value("vector"))];
     double tile = value("vectors");
     for (const std::string& axis : stage.tile_axes)

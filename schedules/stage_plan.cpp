@@ -216,10 +216,23 @@ bool reduces_rows(const Stage& stage) {
   return found;
 }
 
+/// Rows of one tensor, each element of which is needed once: to pack it would cost as much as to
+/// reduce it.
+bool reduces_rows_of_one(const Stage& stage) {
+  if (!reduces_rows(stage)) return false;
+  bool alone = true;
+  for_each_read(stage.body, [&](const dsl::Read& r) {
+    for (const Axis& axis : stage.axes)
+      alone &= axis.extent < 2 || use_of(r, axis.name).dimensions > 0;
+  });
+  return alone;
+}
+
 /// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
 Role role_of(const Stage& stage, const Target& target, const std::vector<VectorAxis>& axes) {
   if (target.is_gpu()) return reduces_rows(stage) ? Role::Lanes : Role::Tiled;
   if (axes.empty()) return Role::Lanes;
+  if (!axes.front().packed.empty() && reduces_rows_of_one(stage)) return Role::Lanes;
   const bool is_row_sum =
       extent_of(stage, axes.front().axis) < 4 && stage.reduction.back().extent >= 16;
   return is_row_sum ? Role::Lanes : Role::Tiled;

@@ -30,6 +30,21 @@ TEST(Space, TheDefaultIsLegal) {
   }
 }
 
+// To pack rows whose elements are needed once costs as much as to reduce them.
+TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
+  for (const char* key :
+       {"softmax rows=64 cols=128 f32 fast", "layer_norm rows=64 cols=256 f32 fast",
+        "argmax rows=64 cols=1000 f32 fast", "reduce_sum rows=64 cols=1000 f32 fast"}) {
+    const auto workload = dsl::parse_workload(key);
+    for (const char* target : {"x86-64-v4", "x86-64-v3", "x86-64-linux-sse4_1"}) {
+      const Space space = space_of(workload->compute, target);
+      const std::string steps = space.schedule(space.default_point()).to_string();
+      EXPECT_NE(steps.find("\nrfactor "), std::string::npos) << key << " " << target << steps;
+      EXPECT_EQ(steps.find("\nset_layout "), std::string::npos) << key << " " << target << steps;
+    }
+  }
+}
+
 TEST(Space, PointsAreFoundBackFromTheirSchedules) {
   for (const Case& c : cases()) {
     const int found = found_back(space_of(c.compute), 20, 11);
