@@ -202,11 +202,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(results);
-  std::vector<Outcome> outcomes = kept(flags, here, jobs, target, std::move(*results), others);
+  std::vector<Outcome> outcomes = kept(flags, here, jobs, target.target, std::move(*results), others);
   // An interrupt is answered at once: nothing more is measured.
   for (Outcome& o : outcomes)
     if (interrupts.load() == 0)
-      o.roofline = with_bandwidth(o.roofline, target, flags.target.threads, here.clock);
+      o.roofline = with_bandwidth(o.roofline, target.target, flags.target.threads, here.clock);
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
