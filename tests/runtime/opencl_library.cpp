@@ -19,13 +19,13 @@ namespace tw::runtime {
 namespace {
 
 template <typename Function>
-Function* function(Function*, const char* name) {
+Function* function(const char* name) {
   static void* const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   void* const found = library != nullptr ? dlsym(library, name) : nullptr;
   EXPECT_NE(found, nullptr) << name;
   return reinterpret_cast<Function*>(found);
 }
-#define CL(name) function(&::name, #name)
+#define CL(name) function<decltype(::name)>(#name)
 
 cl_context context_of(void* context) { return static_cast<cl_context>(context); }
 

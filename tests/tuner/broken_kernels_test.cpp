@@ -287,7 +287,7 @@ __attribute__((noinline)) static T left_on_stack(void) {{
     const std::string path = folder_ / "kernel.twart";
     const Status written = runtime::write_artifact(path, artifact);
     if (!written) throw std::runtime_error(written.error().message);
-    return value(farm_->measure({path, 0, false}));
+    return value(farm_->measure({.path = path}));
   }
 
   void expect_correct_passes() {
