@@ -63,6 +63,8 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   });
   for (const db::Record& record : records) {
     if (q.interrupted()) return;
+    // What was disturbed whenever it was timed may be tried again.
+    if (record.status == db::TrialStatus::Unstable) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
     if (is_late(q)) continue;
     add_sample(*q.workload, record, q, out);
@@ -74,7 +76,8 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     return std::pair(x.created_ms, x.trial) < std::pair(y.created_ms, y.trial);
   });
   for (const db::Record& record : records)
-    out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
+    if (record.status != db::TrialStatus::Unstable)
+      out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
 }
 
 /// The trials of a workload on a device: not both are those of the run.
@@ -151,6 +154,7 @@ double distance(const dsl::Workload& a, const dsl::Workload& b) {
 
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads) {
+  if (record.status == db::TrialStatus::Unstable) return std::nullopt;
   const auto schedule = schedules::parse_schedule(workload.compute, record.schedule);
   if (!schedule) return std::nullopt;
   const auto program = schedule->program(schedules::limits_of(target));

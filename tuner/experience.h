@@ -56,7 +56,8 @@ double distance(const dsl::Workload& a, const dsl::Workload& b);
 /// Which trials' latencies compare: those of one workload on one device.
 size_t ranking_group(const db::Record& record);
 
-/// The model's sample of a record; nothing where its schedule is none of the workload's.
+/// The model's sample of a record; nothing where its schedule is none of the workload's, or where
+/// the machine was disturbed whenever it was timed.
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads);
 

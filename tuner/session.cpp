@@ -552,6 +552,9 @@ Error Session::nothing_found(Ended ended) const {
                 "(--budget)",
                 format_double(options_.budget_s))
           : "nothing could be proposed";
+  const auto disturbed = progress_.trials.find(std::string(to_string(db::TrialStatus::Unstable)));
+  if (disturbed != progress_.trials.end() && disturbed->second == trials_)
+    return {ErrorCode::TryLater, fmt::format("[tune] {}; try again when less else runs", why)};
   return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};
 }
 

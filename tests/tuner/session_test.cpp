@@ -198,6 +198,24 @@ std::vector<std::string> two_schedules(const Space& space) {
   return texts;
 }
 
+TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  const std::vector<std::string> texts = two_schedules(space);
+  db::Record disturbed = stored_trial(workload, texts[1], 0);
+  disturbed.status = db::TrialStatus::Unstable;
+  disturbed.samples_ns.clear();
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(store.append(
+      std::vector{stored_trial(workload, texts[0], 2e6), db::seal(std::move(disturbed))}));
+  const Experience known =
+      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
+  EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
+  EXPECT_EQ(known.samples.size(), 1u);
+}
+
 TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);

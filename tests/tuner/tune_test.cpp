@@ -413,6 +413,7 @@ TEST_F(Tune, Fault74_WhatIsAlwaysDisturbedIsStoredWithoutALatency) {
   const auto tuned =
       run({.trials = 8, .batch = 4}, test_environment({TW_TUNING_WORKER, "disturbed", "100"}));
   ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::TryLater);
   EXPECT_THAT(tuned.error().message, HasSubstr("as told"));
   auto store = open_store(folder_ / "t.db");
   const auto records = store.query({});
