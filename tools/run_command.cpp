@@ -80,12 +80,17 @@ Result<dsl::Arrays> random_inputs(const dsl::Compute& compute, Random& random) {
   return inputs;
 }
 
+struct Timed {
+  tuner::Estimate estimate;
+  std::string disturbed;  ///< by what it was throughout; empty: it was not
+};
+
 /// A kernel where it runs.
 struct Callable {
   /// Logical arrays, inputs first, then outputs: as a caller's program would.
   std::function<Status(std::span<const runtime::Buffer>)> call;
   /// Of a call on these inputs, timed as the tuner times it.
-  std::function<Result<tuner::Estimate>(const dsl::Arrays&)> time;
+  std::function<Result<Timed>(const dsl::Arrays&)> time;
   Facts::value_type place;  ///< that it runs on
 };
 
@@ -117,7 +122,7 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
   callable.call = [kernel, pool](std::span<const runtime::Buffer> arrays) {
     return kernel.call(arrays, *pool);
   };
-  callable.time = [kernel, pool, &s, &clock](const dsl::Arrays& inputs) -> Result<tuner::Estimate> {
+  callable.time = [kernel, pool, &s, &clock](const dsl::Arrays& inputs) -> Result<Timed> {
     TW_TRY(tuner::KernelBuffers buffers,
            tuner::KernelBuffers::make(kernel, s.workload, inputs, {.align = tuner::Align::Begin},
                                       nullptr));
@@ -134,19 +139,18 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
         tuner::timed_by(clock, once), stretches,
         [] { std::this_thread::sleep_for(pause_between_stretches); }, {}, clock, *watch);
     if (!status) return tl::unexpected(status.error());
-    if (samples.state == tuner::SampleState::Disturbed)
-      return fail(ErrorCode::TryLater,
-                  fmt::format("[run] the kernel is right, but could not be timed: {}; try again",
-                              samples.disturbance));
-    return samples.estimate;
+    if (samples.state != tuner::SampleState::Disturbed) return Timed{samples.estimate, ""};
+    tuner::NoWatch none;
+    return Timed{tuner::sample(tuner::timed_by(clock, once), {}, clock, none).estimate,
+                 samples.disturbance};
   };
   callable.place = {"threads", std::to_string(s.threads)};
   return callable;
 }
 
 /// On arrays that are in the device's memory; one program measures on a device at a time.
-Result<tuner::Estimate> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
-                                       const dsl::Arrays& inputs, const tuner::Clock& clock) {
+Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
+                             const dsl::Arrays& inputs, const tuner::Clock& clock) {
   constexpr int64_t patience_ns = 60'000'000'000;
   TW_TRY(tuner::DeviceLock lock,
          tuner::DeviceLock::open(tuner::places_of_all,
@@ -161,7 +165,7 @@ Result<tuner::Estimate> time_on_device(const runtime::DeviceKernel& kernel, cons
   tuner::NoWatch watch;
   const tuner::Samples samples = tuner::sample(timer, tuner::fit_to_device({}), clock, watch);
   if (problem) return tl::unexpected(std::move(*problem));
-  return samples.estimate;
+  return Timed{samples.estimate, ""};
 }
 
 Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
@@ -203,7 +207,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
   return artifact;
 }
 
-Status print_as_json(const Selection& s, const Checked& checked, const tuner::Estimate& time,
+Status print_as_json(const Selection& s, const Checked& checked, const Timed& timed,
                      const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
@@ -213,9 +217,10 @@ Status print_as_json(const Selection& s, const Checked& checked, const tuner::Es
                             {"checked_elements", checked.elements},
                             {"largest_error", checked.error},
                             {"allowed_error", checked.allowed},
-                            {"latency_ns", time.latency_ns},
-                            {"latency_low_ns", time.low_ns},
-                            {"latency_high_ns", time.high_ns},
+                            {"latency_ns", timed.estimate.latency_ns},
+                            {"latency_low_ns", timed.estimate.low_ns},
+                            {"latency_high_ns", timed.estimate.high_ns},
+                            {"disturbed", timed.disturbed},
                             {"gflops", line.gflops()},
                             {"peak_gflops", line.peak_gflops},
                             {"memory", memory_json(line)}});
@@ -258,10 +263,11 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
   TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
-  TW_TRY(const tuner::Estimate time, kernel.time(inputs));
+  TW_TRY(const Timed timed, kernel.time(inputs));
+  const tuner::Estimate& time = timed.estimate;
   const Roofline line = line_of(s, time.latency_ns, here.clock);
   if (flags.format == "json") {
-    TW_RETURN_IF_ERROR(print_as_json(s, checked, time, line));
+    TW_RETURN_IF_ERROR(print_as_json(s, checked, timed, line));
     return 0;
   }
   Facts facts = {
@@ -277,6 +283,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   const Facts fast = speeds(line);
   facts.insert(facts.end(), fast.begin(), fast.end());
   facts.push_back(kernel.place);
+  if (!timed.disturbed.empty()) facts.emplace_back("disturbed", timed.disturbed);
   TW_RETURN_IF_ERROR(print(as_text(facts)));
   return 0;
 }

@@ -179,10 +179,20 @@ double Gauge::read() {
     now = clock_();
     if (now > from) speed = std::max(speed, flops / static_cast<double>(now - from));
   }
-  while (!latest_.empty() && latest_.back().speed <= speed) latest_.pop_back();
-  latest_.push_back({now, speed});
-  while (latest_.front().at_ns < now - memory_ns) latest_.pop_front();
+  readings_.push_back(speed);
+  if (readings_.size() == group) {
+    const double complete = upper_quartile(std::exchange(readings_, {}));
+    while (!groups_.empty() && groups_.back().speed <= complete) groups_.pop_back();
+    groups_.push_back({now, complete});
+  }
+  while (!groups_.empty() && groups_.front().at_ns < now - memory_ns) groups_.pop_front();
   return speed;
+}
+
+double Gauge::undisturbed() const {
+  const double known = groups_.empty() ? 0 : groups_.front().speed;
+  if (known > 0 && readings_.size() < group / 2) return known;
+  return std::max(known, upper_quartile(readings_));
 }
 
 }  // namespace tw::tuner

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/target.h"
@@ -45,14 +46,17 @@ class Gauge {
   /// GFLOP/s of f32 multiply-adds on all threads together: the fastest of a few short windows, one
   /// of which a timer's interrupt may disturb.
   double read();
-  /// The fastest reading of the latest `memory_ns`; 0 before the first. A machine whose clock stays
-  /// lower for longer than that is a slower machine.
-  double fastest() const { return latest_.empty() ? 0 : latest_.front().speed; }
+  /// The speed that the machine has when nothing disturbs it: of the readings of the latest
+  /// `memory_ns`, in groups of `group`, the fastest group's upper quartile; 0 before the first.
+  /// Single readings scatter by 5 %. A machine whose clock stays lower for longer is a slower
+  /// machine.
+  double undisturbed() const;
 
   static constexpr int64_t memory_ns = 30'000'000'000;
+  static constexpr size_t group = 32;
 
  private:
-  struct Reading {
+  struct Group {
     int64_t at_ns;
     double speed;
   };
@@ -61,8 +65,9 @@ class Gauge {
   Clock clock_;
   void (*fma_)(volatile float* seed);
   double flops_;  ///< of a call of it
-  /// Of the latest readings those that no later one exceeds, oldest and fastest first.
-  std::deque<Reading> latest_;
+  /// Of the latest groups those that no later one exceeds, oldest and fastest first.
+  std::deque<Group> groups_;
+  std::vector<double> readings_;  ///< of the group that is not complete yet
 };
 
 }  // namespace tw::tuner

@@ -86,10 +86,10 @@ class Processor final : public Machine {
   Result<double> f32_peak_gflops() override {
     TW_TRY(const Peak peak, measure_f32_peak(threads_.count, clock_));
     // The gauge has met moments faster than this one.
-    return std::max(peak.gflops, gauge().fastest());
+    return std::max(peak.gflops, gauge().undisturbed());
   }
 
-  double fastest_gflops() const override { return gauge_ ? gauge_->fastest() : 0; }
+  double fastest_gflops() const override { return gauge_ ? gauge_->undisturbed() : 0; }
 
   Result<runtime::DeviceFacts> facts() override {
     return fail(ErrorCode::Usage, "[worker] this one was started for the processor");

@@ -43,7 +43,7 @@ TEST_F(Watched, Fault74_SlowBeforeOrAfterDoesNot) {
 TEST_F(Watched, Fault74_WhatWasFastIsSlowBesideWhatCameLater) {
   const Moment early = watch_over(1000, 1000);
   EXPECT_EQ(watch_->objection(early), std::nullopt);
-  (void)watch_over(700, 700);
+  for (size_t i = 0; i < Gauge::group; ++i) (void)watch_over(700, 700);
   EXPECT_TRUE(watch_->objection(early));
 }
 
