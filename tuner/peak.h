@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the machine can do right now: peak multiply-adds. Measured beside every session, so that
-// records from different moments compare, and, by a Gauge, before and after every timing, so that a
-// clock change or a neighbour is noticed (watch.h).
+// The peak rate of multiply-adds at this moment. It is measured beside every session, so that
+// records from different moments compare, and by a Gauge before and after every timing, so that a
+// change of the clock frequency or a busy neighbour is noticed (watch.h).
 //
 // The loops use the widest vectors of the target, whatever this program was compiled for: a kernel
 // is compared with what its own instruction set can do. Thread-safe, but two measurements at once
@@ -26,8 +26,9 @@ struct Peak {
   std::string isa;  ///< "avx512", "avx2", "avx" or "baseline"
 };
 
-/// Runs on `threads` threads, the calling one among them, for budget_ns after a short start. An
-/// Environment error when the system refuses a thread. Requires a target that this machine can run.
+/// Measures on `threads` threads, the calling one among them, for budget_ns after a short start.
+/// Fails with Environment when the system refuses a thread. Requires: threads >= 1, and a target
+/// that this machine can run.
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns = 10'000'000,
                               const Target& target = host_target());
 
@@ -45,8 +46,8 @@ class Gauge {
   /// GFLOP/s of f32 multiply-adds on all threads together: the fastest of a few short windows, one
   /// of which a timer's interrupt may disturb.
   double read();
-  /// The fastest reading of the latest `memory_ns`; 0 before the first. A machine whose clock stays
-  /// lower for longer than that is a slower machine.
+  /// The fastest reading in the memory_ns before the latest one; 0 before the first. A machine
+  /// whose clock stays lower for longer than that is taken to be a slower machine.
   double fastest() const { return latest_.empty() ? 0 : latest_.front().speed; }
 
   static constexpr int64_t memory_ns = 30'000'000'000;
@@ -60,8 +61,8 @@ class Gauge {
   int threads_;
   Clock clock_;
   void (*fma_)(volatile float* seed);
-  double flops_;  ///< of a call of it
-  /// Of the latest readings those that no later one exceeds, oldest and fastest first.
+  double flops_;  ///< operations of one call of fma_
+  /// The readings of the latest memory_ns that no later one exceeds, oldest and fastest first.
   std::deque<Reading> latest_;
 };
 
