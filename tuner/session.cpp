@@ -302,7 +302,9 @@ Status Session::measure(std::vector<Postponed> due) {
 Status Session::keep(const Postponed& measured, const MeasureReply& reply) {
   const BuildOutcome& built = measured.built;
   TW_TRY(const db::Record trial, record(measured.candidate, reply));
-  if (!built.code.empty()) by_code_.try_emplace(built.code, trial);
+  // The equal machine code of another schedule is timed anew where this one could not be.
+  if (!built.code.empty() && trial.status != db::TrialStatus::Unstable)
+    by_code_.try_emplace(built.code, trial);
   TW_RETURN_IF_ERROR(check_installation(built));
   if (trial.status == db::TrialStatus::Ok) finalists_.back().path = built.path;
   std::stable_sort(finalists_.begin(), finalists_.end(), [](const Finalist& a, const Finalist& b) {
