@@ -321,7 +321,7 @@ Result<MeasureReply> Session::reply_to(const BuildOutcome& built) {
   MeasureJob job{.path = built.path, .patience_s = is_disturbed_ ? short_patience_s : patience_s};
   if (!finalists_.empty()) {
     job.incumbent = finalists_.front().path;
-    job.incumbent_ns = pace_ * finalists_.front().record.latency_ns;
+    job.incumbent_ns = pace_ / finalists_.front().pace * finalists_.front().record.latency_ns;
   }
   return farm_.measure(job);
 }
@@ -387,7 +387,7 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
     progress_.best_ns = trial.latency_ns;
   gain_.add(valid ? trial.latency_ns : 0);
-  if (valid) finalists_.push_back({"", trial});
+  if (valid) finalists_.push_back({"", trial, pace_});
 }
 
 /// Reasons that differ in numbers only count as the first of them.

@@ -24,8 +24,9 @@ namespace tw::tuner {
 
 /// A candidate that was measured and is correct.
 struct Finalist {
-  std::string path;  ///< of its artifact
+  std::string path;  ///< path of its artifact
   db::Record record;
+  double pace = 1;  ///< Session::pace_ when it was measured
 };
 
 /// A built candidate whose timing was disturbed; it is measured again with the next batch.
