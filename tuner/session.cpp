@@ -330,10 +330,11 @@ Result<MeasureReply> Session::reply_to(const BuildOutcome& built) {
 /// neighbour, the machine has become slower, and candidates are judged by its present speed.
 void Session::heed(const MeasureReply& reply) {
   is_disturbed_ = reply.status == to_string(db::TrialStatus::Unstable);
-  if (!is_disturbed_ || reply.incumbent_pace <= 1) {
-    if (!is_disturbed_) slower_since_s_.reset();
-    return;
-  }
+  // Duplicates and candidates that failed were not timed and say nothing about the machine.
+  const bool is_timed = reply.status == to_string(db::TrialStatus::Ok) ||
+                        reply.status == to_string(db::TrialStatus::Hopeless);
+  if (is_timed) slower_since_s_.reset();
+  if (!is_disturbed_ || reply.incumbent_pace <= 1) return;
   const double now_s = shared_.elapsed_s();
   if (!slower_since_s_) slower_since_s_ = now_s;
   if (now_s - *slower_since_s_ > lasting_s) pace_ *= reply.incumbent_pace;
