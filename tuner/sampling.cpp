@@ -27,10 +27,10 @@ constexpr int64_t resolutions_per_batch = 100;
 /// A first call may pay for page faults and cold caches, which cost a kernel up to a few times its
 /// own time; beyond ten times the candidate is dropped. In a call of at least warms_itself_ns these
 /// costs are negligible.
-constexpr double hopeless_first_call = 10;
+constexpr double drop_first_call = 10;
 constexpr double warms_itself_ns = 0.25e9;
 /// Undisturbed timings stay within a factor of 1.1, so a factor of 1.5 is clearly slower.
-constexpr double hopeless_probe = 1.5;
+constexpr double drop_probe = 1.5;
 /// A hypervisor that takes the processor costs a time slice or two, whatever the kernel takes, and
 /// no watch sees it: calls of 0.2 ms were seen to last 20 ms. A timing that such a pause could
 /// explain is repeated, up to most_probes in all.
@@ -38,7 +38,7 @@ constexpr double preemption_ns = 50e6;
 constexpr size_t least_probes = 2, most_probes = 4;
 /// The minimum of minimum_counts_from samples is disturbed with a probability below 1e-4 on a quiet
 /// machine, and of 0.5 % where every third sample is disturbed.
-constexpr double hopeless_minimum = 1.25;
+constexpr double drop_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
 /// A candidate this much slower will not win the finals; the cost model needs no better estimate.
 constexpr double behind = 1.05;
@@ -225,9 +225,9 @@ bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t c
 /// The verdict on a candidate beside the incumbent; nullopt while the samples allow none.
 std::optional<SampleState> judged(const std::vector<double>& samples_ns, double incumbent_ns,
                                   int64_t calls) {
-  if (all_above(samples_ns, hopeless_probe * incumbent_ns, calls)) return SampleState::Dropped;
+  if (all_above(samples_ns, drop_probe * incumbent_ns, calls)) return SampleState::Dropped;
   if (samples_ns.size() < minimum_counts_from) return std::nullopt;
-  if (least(samples_ns) > hopeless_minimum * incumbent_ns) return SampleState::Dropped;
+  if (least(samples_ns) > drop_minimum * incumbent_ns) return SampleState::Dropped;
   if (least(samples_ns) > behind * incumbent_ns) return SampleState::Settled;
   return std::nullopt;
 }
@@ -337,7 +337,7 @@ Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, 
 
 Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
                       const Clock& clock, Watch& watch) {
-  const double limit_ns = hopeless_first_call * incumbent.latency_ns;
+  const double limit_ns = drop_first_call * incumbent.latency_ns;
   Sampler sampler(timer, options, clock, watch);
   const double first_ns = sampler.time(1);
   const bool is_far_behind = first_ns - preemption_ns > limit_ns && first_ns >= warms_itself_ns;

@@ -35,7 +35,7 @@ constexpr double usual_trials_per_s = 20;
 // A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
 constexpr double most_plain_flops = 1e9;
 // After this many trials without a valid one, the next would fail too.
-constexpr int64_t hopeless_trials = 96;
+constexpr int64_t most_invalid_trials = 96;
 // A neighbour's episode of half a second passes while the first candidate that it disturbs waits;
 // where it lasts, the following ones wait less, and come again with later batches.
 constexpr double patience_s = 0.6, short_patience_s = 0.1;
@@ -429,7 +429,7 @@ std::optional<Ended> Session::ended() const {
   if (shared_.interrupted()) return Ended::Interrupted;
   if (shared_.left_s() <= 0) return Ended::Budget;
   if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
-  if (trials_ >= hopeless_trials && finalists_.empty()) return Ended::Plateau;
+  if (trials_ >= most_invalid_trials && finalists_.empty()) return Ended::Plateau;
   if (trials_ > 0 && gain_of(minute_s) < least_gain(options_.effort)) return Ended::Plateau;
   return std::nullopt;
 }
