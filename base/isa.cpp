@@ -17,7 +17,7 @@ struct Isa {
 };
 
 // Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4, Sapphire Rapids without and with AMX.
-// Where processors acquired features in different orders, a feature stands with the later ones.
+// A feature that processors acquired in different orders is listed with the later set.
 const std::vector<Isa>& isas() {
   static const std::vector<Isa> rows = {
       {"sse41", {"sse4_1"}},

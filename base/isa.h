@@ -4,7 +4,7 @@
 // TILEWRIGHT_MAX_ISA=avx2 it behaves as on a machine without AVX-512, as ONEDNN_MAX_CPU_ISA makes
 // oneDNN do.
 //
-// This is the only variable that is read below tools/. host_target() describes the machine as the
+// No other environment variable is read below tools/. host_target() describes the machine as the
 // process may use it; affinity, quota and this limit are all inherited from the parent process and
 // hold for worker processes and for callers of the C interface without being passed to them.
 // Thread-safe while nobody changes the environment.
@@ -20,19 +20,19 @@ namespace tw {
 
 inline constexpr const char* max_isa_variable = "TILEWRIGHT_MAX_ISA";
 
-/// From the least to the largest: "sse41", "avx", "avx2", "avx512", ..., "amx". Each contains those
-/// before it.
+/// Names of the instruction sets, smallest first: "sse41", "avx", "avx2", "avx512", ..., "amx".
+/// Each contains those before it.
 const std::vector<std::string>& isa_names();
 
-/// Target features, sorted, that the instruction set contains. nullopt: there is none of this name.
+/// The target features that the instruction set contains, sorted; nullopt for an unknown name.
 std::optional<std::vector<std::string>> features_of_isa(std::string_view name);
 
 /// The limit in force; nullopt where the variable is unset or empty, and where check_max_isa()
 /// fails.
 std::optional<std::string> max_isa();
 
-/// Usage, with the names that there are, where the variable has another value. Programs call it at
-/// their start and sessions of the runtime when they are opened.
+/// Fails with Usage, listing the names, if the variable has another value. Programs call it when
+/// they start, and the runtime when a session is opened.
 Status check_max_isa();
 
 }  // namespace tw

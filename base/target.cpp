@@ -83,7 +83,7 @@ const ArchitectureRow& row(Architecture architecture) {
   return architectures()[architecture == Architecture::X86_64 ? 0 : 1];
 }
 
-/// Those of the architecture's row that the limit on instruction sets allows.
+/// The features of the architecture that the limit on instruction sets allows.
 std::vector<std::string> usable_features(Architecture architecture) {
   const auto limit = max_isa();
   if (architecture == Architecture::X86_64 && limit) return *features_of_isa(*limit);

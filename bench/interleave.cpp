@@ -38,7 +38,7 @@ struct Turn {
   }
 };
 
-/// What rounds of A B B A have shown.
+/// Minima and ratios over rounds of A B B A.
 struct Tally {
   double a_ns = std::numeric_limits<double>::infinity(), b_ns = a_ns;
   std::vector<double> ratios = {};

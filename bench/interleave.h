@@ -40,8 +40,8 @@ struct Versus {
   double ratio = 1;              ///< b_ns / a_ns: above 1, A is faster
   double median_ratio = 1;       ///< of the rounds' ratios
   double low = 1, high = 1;      ///< 95 % interval of that median
-  int rounds = 0;                ///< that count
-  std::string disturbance = {};  ///< why others do not, the latest such
+  int rounds = 0;                ///< rounds that count
+  std::string disturbance = {};  ///< why the latest rejected round did not count
 };
 
 /// Takes up to twice as many rounds as are wanted until so many count; where none does, all of them

@@ -16,7 +16,7 @@
 
 namespace tw::bench {
 
-/// Of everything that is written here. Fields are added without a new version.
+/// Version of the JSON documents written here. Added fields do not change it.
 inline constexpr int results_schema_version = 1;
 
 /// Microseconds, in which tables and results are.
@@ -31,7 +31,7 @@ struct Row {
   Versus versus;      ///< A is ours, B the peer
   double flops = 0;
   double peak_gflops = 0;    ///< of the machine, f32, the larger of before and after
-  tools::Roofline roofline;  ///< of ours
+  tools::Roofline roofline;  ///< roofline of our kernel
   Agreement agreement;
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of its fastest form

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What --output writes: the figures that are quoted, without what only a closer look needs
-// (--trace), small enough to be kept and compared. Thread-safe.
+// The document that --output writes: the figures that are quoted, small enough to be kept and
+// compared. --trace writes the details. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

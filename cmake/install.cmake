@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `cmake --install` makes beside the program: libraries, headers, a CMake package, a pkg-config
-# file, the manual page and completions. Read last, when all targets are known.
+# Installs everything but the program itself: libraries, headers, a CMake package, a pkg-config
+# file, the manual page and completions. Included last, when all targets are known.
 #
 #   bin/tilewright, bin/tune
 #   lib/libtilewright_runtime.so        loads and runs kernels: the C interface
@@ -10,13 +10,13 @@
 #   lib/cmake/Tilewright/               find_package(Tilewright): Tilewright::tilewright, ::runtime
 #   lib/pkgconfig/tilewright.pc         for C: the runtime
 #   include/tilewright/tilewright.h     the C interface
-#   include/tilewright/<module>/*.h     of C++, where they include each other as "dsl/expr.h": with
+#   include/tilewright/<module>/*.h     the C++ headers, which include each other as "dsl/expr.h":
 #                                       -I include/tilewright, which the CMake package adds
 #   share/man/man1, share/bash-completion, share/zsh, share/fish
 
 set(modules base dsl schedules db runtime codegen cost_model tuner)
 
-# The modules in one library: a program needs no list of them, nor of what they link.
+# One library with all modules, so that a program needs to list neither them nor their dependencies.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/libtilewright.cpp CONTENT "" @ONLY)
 add_library(tilewright_library SHARED ${PROJECT_BINARY_DIR}/libtilewright.cpp)
 list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:tw_\\1>" OUTPUT_VARIABLE archives)
@@ -76,9 +76,9 @@ foreach(page
   set(written ${PROJECT_BINARY_DIR}/written/${path})
   separate_arguments(command UNIX_COMMAND "${command}")
   install(CODE "
-    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/written/${folder})
-    execute_process(COMMAND env -i $<TARGET_FILE:tilewright> ${command}
-      OUTPUT_FILE ${written} COMMAND_ERROR_IS_FATAL ANY)")
+    file(MAKE_DIRECTORY \"${PROJECT_BINARY_DIR}/written/${folder}\")
+    execute_process(COMMAND env -i \"$<TARGET_FILE:tilewright>\" ${command}
+      OUTPUT_FILE \"${written}\" COMMAND_ERROR_IS_FATAL ANY)")
   install(FILES ${written} DESTINATION ${folder})
 endforeach()
 # bash and man look a command up by the name that is typed.

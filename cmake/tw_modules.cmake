@@ -14,17 +14,18 @@
 #     SUFFIX; where LABELS is given without one, the first label serves as the suffix.
 #
 #   tw_add_isa_tests(<name> COMMAND <command> ... [LABELS unit] [ENVIRONMENT a=b ...])
-#     The command once more as on processors with fewer features, TILEWRIGHT_MAX_ISA: tests
-#     <name>.avx2 and <name>.sse41 with the label "isa". For what depends on host_target(); the cases
-#     of a GoogleTest executable run in one process, chosen by --gtest_filter.
+#     Tests <name>.avx2 and <name>.sse41 with the label "isa": the command under TILEWRIGHT_MAX_ISA,
+#     as on processors with fewer features. For code that depends on host_target(). The cases of a
+#     GoogleTest executable run in one process; choose them by --gtest_filter.
 
 include_guard(GLOBAL)
 
-# tw_together(<variable> <target> a.cpp ...): what to compile instead of these sources: files that
-# include TW_TOGETHER of them each, which parses their headers once. So what sources of a target have
-# in unnamed namespaces needs names of its own. Generated sources and those with properties of their
-# own, set before, stay by themselves. CMake's unity builds do the same with absolute paths, by which
-# the compiler cache would not serve clones in other folders.
+# tw_together(<variable> <target> a.cpp ...): sets the variable to the files to compile in place of
+# these sources. Each of them includes TW_TOGETHER sources, so that their headers are parsed once.
+# Names in the unnamed namespaces of a target's sources must therefore differ. Generated sources,
+# and those with COMPILE_OPTIONS or SKIP_UNITY_BUILD_INCLUSION set before, are compiled alone.
+# CMake's unity builds do the same with absolute paths, with which the compiler cache would not
+# serve clones in other folders.
 function(tw_together variable target)
   set(result)
   set(includes)

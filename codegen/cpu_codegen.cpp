@@ -63,9 +63,12 @@ std::vector<std::string> plugin_directories() {
     const auto folder = program.parent_path();
     directories = {folder.string(), (folder.parent_path() / TW_PLUGIN_INSTALL_DIRECTORY).string()};
   }
-  // A program that links libtilewright.so has the plugin in a folder beside that library.
+  // A program that links libtilewright.so has the plugin in a folder beside that library. In a
+  // program that is linked statically the name is argv[0], which may be relative and so name a file
+  // of the working directory.
   Dl_info us;
-  if (dladdr(reinterpret_cast<void*>(&compile_cpu), &us) != 0) {
+  if (dladdr(reinterpret_cast<void*>(&compile_cpu), &us) != 0 &&
+      std::filesystem::path(us.dli_fname).is_absolute()) {
     const auto library = std::filesystem::canonical(us.dli_fname, error);
     if (!error && library != program)
       directories.push_back((library.parent_path() / "tilewright").string());

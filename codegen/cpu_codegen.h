@@ -44,20 +44,23 @@ std::vector<std::string> plugin_directories();
 Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
                                     const CpuCodegenOptions& options = {});
 
-/// "halide-21.0.0": the compiler in the plugin and its version. Environment: as compile_cpu.
+/// The compiler in the plugin and its version: "halide-21.0.0". Fails with Environment as
+/// compile_cpu does.
 Result<std::string> cpu_toolchain(const CpuCodegenOptions& options = {});
 
-/// How the back end is told to access a buffer; each access counts once, whatever loops surround
-/// it, and once more for each unrolled copy.
+/// Number of accesses to a buffer in the code that the back end receives, by kind. Each access
+/// counts once, whatever loops surround it; each unrolled copy counts as an access.
 struct AccessCounts {
   int64_t contiguous = 0;  ///< vectors of neighbours
   int64_t lanewise = 0;    ///< vectors with an index for each lane: steps, gathers, scatters
   int64_t scalar = 0;      ///< single elements
-  /// Vectors under a mask that the target's instructions do not have, so that LLVM branches for
-  /// each lane. Those beside which there is a version for vectors that need no mask do not count.
+  /// Vectors under a mask for which the target has no masked instruction, so that LLVM branches for
+  /// each lane. Masked accesses in the fallback of a branch that is tested once for the whole
+  /// vector do not count.
   int64_t branching = 0;
 };
-/// By buffer. Nothing is compiled, so it costs about a millisecond. Environment: as compile_cpu.
+/// The accesses by name of the buffer. Compiles nothing, which takes about a millisecond. Fails
+/// with Environment as compile_cpu does.
 Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Program& program,
                                                            const Target& target,
                                                            const CpuCodegenOptions& options = {});

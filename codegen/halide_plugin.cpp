@@ -166,10 +166,11 @@ struct NameNegativeStarts : hi::IRMutator {
 
 // ---- one phase ------------------------------------------------------------------------------
 
-/// Which vectors can be loaded and stored under a mask. LLVM makes others a branch for each lane.
+/// The vectors that the target can load and store under a mask. LLVM makes a branch for each lane
+/// of the others.
 struct Masks {
   bool words = false;   ///< lanes of 32 and 64 bits
-  bool narrow = false;  ///< of 8 and 16 bits
+  bool narrow = false;  ///< lanes of 8 and 16 bits
 
   bool cover(Halide::Type lane) const { return lane.bits() >= 32 ? words : narrow; }
 };
@@ -307,7 +308,7 @@ class PhaseTranslator {
     Expr begin, end;
   };
 
-  /// What the loop would then run over; nothing where it stays as it is.
+  /// The range of the loop as a whole vector; nullopt where it stays as it is.
   std::optional<WholeVector> whole_vector(const Loop& loop) const {
     const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
     if (!masks_.words || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
@@ -379,7 +380,7 @@ class PhaseTranslator {
     return hi::IfThenElse::make(condition, taken(branch));
   }
 
-  /// What the branch does where its condition holds.
+  /// The statements of the branch where its condition holds in all lanes.
   HStmt taken(const If& branch) {
     const auto mark = bounds_.mark();
     bounds_.push_condition(branch.condition);
@@ -397,7 +398,8 @@ class PhaseTranslator {
   //     ->  if x * 8 + 7 < n: vector v in 0..8: s
   //         else: vector v in 0..8, under the mask x * 8 + v < n: s
 
-  /// `anywhere`: lanes need not be next to each other.
+  /// Whether every statement can run under a mask. With `anywhere`, lanes need not be neighbours in
+  /// memory.
   bool can_be_masked(const Block& body, bool anywhere) const {
     return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
       if (const If* branch = stmt.as<If>())
@@ -644,7 +646,8 @@ class PhaseTranslator {
     return load_under(guard_, access, r.indices, index);
   }
 
-  /// By a mask where lanes are neighbours; else lanes that do not count read element 0.
+  /// A load that happens only where the condition holds: masked where lanes are neighbours in
+  /// memory; elsewhere lanes that fail the condition read element 0.
   HExpr load_under(const HExpr& condition, const Access& access, const std::vector<Expr>& indices,
                    const HExpr& index) const {
     if (uses_vector_variable(indices) && is_dense(access.buffer.name, indices))
@@ -763,7 +766,7 @@ class PhaseTranslator {
     TW_CHECK(false);
   }
 
-  /// `x <= inf`. LLVM may assume that floats are no NaN, and bits it leaves alone.
+  /// `x <= inf` as a comparison of bits: LLVM may assume that no float is NaN, and would fold it.
   static HExpr is_number(const HExpr& x) {
     const Halide::Type bits = x.type().with_code(halide_type_uint);
     const HExpr magnitude = Halide::reinterpret(bits, x) & hi::make_const(bits, 0x7fffffff);
@@ -856,13 +859,13 @@ HStmt run_passes(HStmt body) {
   body = hi::simplify(body);
   body = hi::flatten_nested_ramps(body);
   body = hi::find_intrinsics(body);
-  // Not of everything: the ramp of an index that a load and a store have in common, once it is a
-  // variable, is no vector of neighbours to Halide any more.
+  // Indices are not lifted: a ramp that a load and a store share would become a variable, and
+  // Halide no longer sees that such an access is contiguous.
   body = hi::common_subexpression_elimination(DropKept().mutate(body));
   return NameNegativeStarts().mutate(body);
 }
 
-/// How a statement that goes to the back end accesses each buffer.
+/// Counts how a statement, as the back end receives it, accesses each buffer.
 class CountAccesses : public hi::IRVisitor {
  public:
   CountAccesses(Masks masks, std::map<std::string, AccessCounts>& counts)
@@ -1007,6 +1010,8 @@ Result<std::map<std::string, AccessCounts>> count(const Program& program,
     translate("count", program, phase, masks).body.accept(&visitor);
   return counts;
 } catch (const Halide::Error& error) {
+  return rejected("a program", error.what());
+} catch (const std::exception& error) {
   return rejected("a program", error.what());
 }
 

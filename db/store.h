@@ -37,7 +37,7 @@ struct StoreOptions {
       {};  ///< for the writer gate and SQLite's locks; its on_message also hears of damage
   FilesystemProbe filesystem = filesystem_type;
   bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
-  bool create_directories = false;        ///< with the file; else its directory must exist
+  bool create_directories = false;        ///< create missing directories of a new file too
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
 };
 
@@ -49,7 +49,7 @@ struct AppendSummary {
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
 };
 
-/// A line that is not believed, and why: kept aside, never served.
+/// A line that is not a valid record, and why. It is stored apart and never served.
 struct Quarantined {
   std::string line;  ///< its first 4 KiB, once it is stored
   std::string reason;
@@ -105,7 +105,7 @@ struct VerifyReport {
 
 class Store {
  public:
-  /// For writing, it says at once when it cannot write.
+  /// Opening for writing fails at once where the file cannot be written.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
 
   Store(Store&&) noexcept;
@@ -130,9 +130,9 @@ class Store {
   /// Reads everything: hashes, the derived table, the file's structure.
   Result<VerifyReport> verify();
 
-  /// At most `limit` of them, 0: all.
+  /// At most `limit` quarantined lines; 0: all.
   Result<std::vector<Quarantined>> quarantined(int64_t limit);
-  /// Returns how many there were.
+  /// Deletes all quarantined lines and returns their number.
   Result<int64_t> drop_quarantined();
 
   /// Records skipped by this Store because they do not agree with their hash.
@@ -141,12 +141,12 @@ class Store {
   /// The union with the records of another database; idempotent. Damaged records are left out.
   Result<AppendSummary> merge_from(const std::string& path);
 
-  /// Lines as written by export_jsonl; a bad line is quarantined and costs only itself. Where the
-  /// first 64 lines, or all, are no records, the file is something else: Invalid, nothing is
-  /// stored. `name` is what messages call the input.
+  /// Reads lines as written by export_jsonl; a bad line is quarantined, and the others are stored.
+  /// Where the first 64 lines, or all of fewer, are no records, the input is something else: fails
+  /// with Invalid and stores nothing. `name` is what messages call the input.
   Result<AppendSummary> import_jsonl(std::istream& in, const std::string& name);
   Result<AppendSummary> import_jsonl(const std::string& path);
-  /// The same of lines that were written as records: any of them may be bad.
+  /// The same for lines that were written as records: any number of them may be bad.
   Result<AppendSummary> import_spooled(std::istream& in);
   Status export_jsonl(std::ostream& out);
   /// A consistent copy while others write: ".db" a database, ".jsonl" lines. The path must be free.
@@ -159,8 +159,8 @@ class Store {
   std::unique_ptr<State> state_;
 };
 
-/// Ok for a file that may hold JSON lines: it can be read and is no database. To be asked before a
-/// store is opened, and perhaps created, for its sake.
+/// Ok for a file that can be read and is no database, so that it may hold JSON lines. Call it
+/// before a store is opened, and perhaps created, to import the file.
 Status check_importable(const std::string& path);
 
 /// Saves every record of a damaged file that agrees with its hash into a new database. The damaged

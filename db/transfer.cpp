@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <istream>
 #include <optional>
 #include <ostream>
@@ -26,8 +27,9 @@ namespace fs = std::filesystem;
 // pass.
 constexpr size_t batch_size = 512;
 
-// The next line, of which no more than is ever accepted is kept in memory.
-bool next_line(std::istream& in, std::string& line) {
+// Reads the next line, of which no more than is ever accepted is kept in memory; false at the end.
+// The buffer of a file throws where the file cannot be read.
+Result<bool> next_line(std::istream& in, std::string& line) try {
   line.clear();
   std::streambuf* buffer = in.rdbuf();
   int c = buffer->sbumpc();
@@ -35,6 +37,10 @@ bool next_line(std::istream& in, std::string& line) {
   for (; c != std::char_traits<char>::eof() && c != '\n'; c = buffer->sbumpc())
     if (line.size() <= max_line_bytes) line += static_cast<char>(c);
   return true;
+} catch (const std::ios_base::failure& failure) {
+  return fail(ErrorCode::Database,
+              fmt::format("[import] the lines cannot be read to their end: {}; check the file",
+                          failure.what()));
 }
 
 // Collects records and bad lines, and appends them batch by batch.
@@ -53,10 +59,12 @@ class Batches {
     bad_.push_back(std::move(line));
     return good_.size() + bad_.size() < batch_size ? Status() : flush();
   }
-  /// Every line, until the end.
+  /// Appends every line until the end.
   Result<AppendSummary> add_all(std::istream& in) {
     std::string line;
-    while (next_line(in, line)) {
+    while (true) {
+      TW_TRY(const bool found, next_line(in, line));
+      if (!found) break;
       if (line.empty()) continue;
       Result<Record> record = from_json(line);
       TW_RETURN_IF_ERROR(record ? add(std::move(*record), line)
@@ -82,8 +90,8 @@ class Batches {
   AppendSummary summary_;
 };
 
-// So many lines that are no records say that the file holds something else; they are kept in memory
-// until then.
+// After this many lines without a record the file holds something else; until then they are kept in
+// memory.
 constexpr size_t most_leading = 64;
 
 constexpr std::string_view database_magic = "SQLite format 3";
@@ -212,7 +220,7 @@ std::set<int64_t> rows_that_can_be_found(Connection& connection) {
   return rows;
 }
 
-/// Of a file whose table of records cannot even be named.
+/// The error for a file whose table of records cannot even be named.
 Error nothing_to_recover(const std::string& path) {
   return {ErrorCode::Database,
           fmt::format("[recover] nothing can be saved from {}: it is no tuning database, or its "
@@ -263,7 +271,9 @@ Result<AppendSummary> Store::import_jsonl(std::istream& in, const std::string& n
   std::vector<Quarantined> leading;
   std::optional<Record> first;
   std::string line;
-  while (!first && leading.size() < most_leading && next_line(in, line)) {
+  while (!first && leading.size() < most_leading) {
+    TW_TRY(const bool found, next_line(in, line));
+    if (!found) break;
     if (line.empty()) continue;
     if (leading.empty() && is_database(line)) return tl::unexpected(database_to_import(name));
     if (Result<Record> record = from_json(line))

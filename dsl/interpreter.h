@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The walk over a Compute that interpret.h and rounding.h share: both evaluate every expression the
-// slow obvious way, with numbers of their own. For these two sources; not thread-safe.
+// The evaluation of a Compute that interpret.cpp and rounding.cpp share: both walk over every
+// expression the slow obvious way, each with its own kind of numbers. Private to these two sources;
+// not thread-safe.
 
 #include <algorithm>
 #include <map>
@@ -17,10 +18,10 @@
 
 namespace tw::dsl {
 
-/// Usage, naming the first input that is missing or has another type or shape.
+/// Fails with Usage, naming the first input that is missing or has another type or shape.
 Status check_inputs(const Compute& compute, const Arrays& inputs);
 Error no_such_tensor(const std::string& name);
-/// Of a read that is evaluated.
+/// The error of a read outside of its tensor.
 Error outside_of(const std::string& tensor, const std::vector<int64_t>& indices,
                  const std::vector<int64_t>& shape);
 
@@ -60,7 +61,7 @@ bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
 
 /// Arithmetic: what a number is and what the operations do to it.
 ///   Number                                  of(DType, Value) makes one of a constant or an element
-///   value(Number)                           as the definition has it: for indices and conditions
+///   value(Number)                           its value by the definition, for indices, conditions
 ///   apply(op, types..., Numbers), convert   as in dsl/value.h
 ///   rounded(DType, Number)                  when a stage stores it
 ///   Total(const Stage&)                     a reduction: add(Number), result()
@@ -86,6 +87,7 @@ class Interpreter {
     kept_.resize(tensors_.size());
   }
 
+  /// Computes all outputs. May be called once, and not together with sample().
   Result<Arrays> run() {
     Arrays computed;
     for (Tensor& tensor : tensors_) {
@@ -100,7 +102,7 @@ class Interpreter {
     return outputs;
   }
 
-  /// What it needs of stages is kept for the next samples.
+  /// Evaluates one element. Elements of stages that it needs are kept for later samples.
   Result<Number> sample(const std::string& name, const std::vector<int64_t>& indices) {
     const auto found = numbers_.find(name);
     if (found == numbers_.end()) return tl::unexpected(no_such_tensor(name));
@@ -109,7 +111,7 @@ class Interpreter {
     return number;
   }
 
-  /// Elements of stages and points of reductions that were evaluated so far: what samples cost.
+  /// Cost so far: number of elements of stages and points of reductions evaluated.
   int64_t evaluations() const { return evaluations_; }
 
  private:
@@ -190,9 +192,10 @@ class Interpreter {
     return Arithmetic::of(tensor.type, {0, tensor.array->get_int(position)});
   }
 
-  /// Elements are kept: each term of a softmax reads the peak of its row, and what a chain of
-  /// stages computes would double with each that reads the one before twice. A long reduction of
-  /// what no one else reads is not to fill the memory.
+  /// Keeps computed elements: each term of a softmax reads the maximum of its row, and the work of
+  /// a chain of stages would double with each stage that reads the previous one twice. Only
+  /// most_kept elements of stages without a reduction are kept, so that the terms of a long sum,
+  /// each read once, do not fill the memory.
   Number computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
     auto& kept = kept_[static_cast<size_t>(&tensor - tensors_.data())];
     if (const auto found = kept.find(position); found != kept.end()) return found->second;

@@ -13,16 +13,17 @@ namespace {
 
 constexpr double chance_factor = 4;  ///< c of the header
 
-// Vectorised functions of kernels are good to a few units in the last place.
+// Vectorised functions of kernels are accurate to a few units in the last place.
 constexpr double function_roundoffs = 8;
 
 struct Tracked {
-  Value exact;       ///< as the definition has it
-  double plain = 0;  ///< of floats: as the declared loops compute it, in the declared types
-  double bound = 0;  ///< of floats: of |a kernel's - exact|
+  Value exact;       ///< value by the definition
+  double plain = 0;  ///< floats only: the value that the declared loops give in the declared types
+  double bound = 0;  ///< floats only: bound of |kernel's value - exact|
 };
 
-/// The result of a float operation: `plain` not rounded yet, `inherited` from its operands.
+/// The result of a float operation. `plain` is not rounded yet; `inherited` is the error bound that
+/// comes from its operands.
 Tracked stored(DType type, Value exact, double plain, double inherited) {
   const double result = round_to(type, plain);
   const double own = result == plain ? 0 : unit_roundoff(type) * std::fabs(result);
@@ -45,7 +46,8 @@ double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
   }
 }
 
-/// By the derivative where it is bounded nearby.
+/// Error bound of the result that comes from the operand's, by the derivative where that is bounded
+/// nearby.
 double inherited_by(UnaryOp op, double x, double value, double bound) {
   if (bound == 0) return 0;
   switch (op) {
@@ -106,7 +108,8 @@ struct Analysis {
     return is_float(type) ? both_rounded(type, exact, a) : Number{exact};
   }
 
-  /// Here the definition rounds too: equal numbers stay equal, others part by one more unit.
+  /// A conversion that the definition rounds too: equal numbers stay equal, others may differ by
+  /// one more unit in the last place.
   static Number both_rounded(DType type, Value exact, const Number& a) {
     const double apart = a.bound == 0 ? 0 : 2 * unit_roundoff(type) * std::fabs(exact.f);
     return {exact, round_to(type, a.plain), a.bound + apart};
@@ -169,7 +172,7 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
   if (!is_float(walk_->compute.type_of(tensor)))
     return Rounded{static_cast<double>(number.exact.i), 0};
   const double missed = std::fabs(number.plain - number.exact.f);
-  // Where one of them is no number, or too large for its type, nothing follows.
+  // NaN and overflow give no bound.
   const double rounding = number.bound + 2 * missed;
   return Rounded{number.exact.f, std::isfinite(rounding) ? rounding : 0};
 }

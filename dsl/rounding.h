@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What rounding may do to an element of a Compute: by how much a kernel that evaluates the loops as
-// they are declared, in the types that they are declared with, may miss the definition.
+// Bounds the effect of rounding on an element of a Compute: the error that a kernel may have which
+// evaluates the loops as they are declared, in the declared types.
 //
 // Each number carries the value of the definition, the value that the declared loops give in the
 // declared types, and a bound of the difference, propagated to first order through every operation
@@ -11,11 +11,12 @@
 //   c u sqrt(S_2^2 + ... + S_n^2)      u: the unit roundoff of its type, c = 4
 //
 // in place of the worst case u (|S_2| + ... + |S_n|) of §4.2: roundings are at most u |S_k|, and
-// where they are independent of mean zero, the sum of them exceeds the bound with a probability of
-// at most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to Probabilistic
-// Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). Where they are not, as in sums so
-// long that each term is lost in part, the declared loop's own error shows it and counts twice. An
-// operation whose result needs no rounding adds nothing: small integers have a bound of zero.
+// where they are independent with mean zero, their sum exceeds the bound with a probability of at
+// most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to Probabilistic Rounding
+// Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). Where they are not, as in sums so long that
+// each term loses digits, the error of the declared loop itself shows it, and twice that error is
+// added. An operation whose result needs no rounding adds nothing: small integers have a bound of
+// zero.
 
 #include <cstdint>
 #include <memory>
@@ -27,22 +28,23 @@
 
 namespace tw::dsl {
 
-/// An element and what rounding may do to it.
+/// An element and the bound of its rounding error.
 struct Rounded {
-  double value = 0;     ///< by the definition
-  double rounding = 0;  ///< a kernel may miss it by this much; 0: there is nothing to round
+  double value = 0;  ///< value by the definition
+  double rounding =
+      0;  ///< error that a kernel may have; 0: nothing is rounded, or no bound is finite
 };
 
 /// Evaluates elements one by one. Borrows the compute and the inputs; not thread-safe.
 class RoundingAnalysis {
  public:
-  /// Errors as interpret()'s.
+  /// Fails as interpret() does.
   static Result<RoundingAnalysis> make(const Compute& compute, const Arrays& inputs);
   RoundingAnalysis(RoundingAnalysis&&) noexcept;
   ~RoundingAnalysis();
 
   Result<Rounded> at(const std::string& tensor, const std::vector<int64_t>& indices);
-  /// Elements of stages and points of reductions that were evaluated so far: what at() has cost.
+  /// Cost of at() so far: number of elements of stages and points of reductions evaluated.
   int64_t evaluations() const;
 
  private:
@@ -51,7 +53,7 @@ class RoundingAnalysis {
   std::unique_ptr<Walk> walk_;
 };
 
-/// Half of the distance from 1 to the next larger number of a float type.
+/// Half of the distance from 1 to the next larger number of a float type. Requires: a float type.
 double unit_roundoff(DType type);
 
 }  // namespace tw::dsl

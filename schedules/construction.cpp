@@ -274,12 +274,12 @@ void construct_elementwise(Construction& c, const StagePlan& plan, bool is_root)
   parallelize(c, plan, tile.outer, static_cast<size_t>(c.value(plan, "tasks")));
 }
 
-/// Where producers are computed that are not in phases of their own.
+/// Where producers are computed that have no phase of their own.
 struct Sites {
-  std::map<std::string, std::string> owners;  ///< of each stage so far: the one with the phase
-  std::map<std::string, std::string> loops;   ///< of each owner: the loop that producers go to
+  std::map<std::string, std::string> owners;  ///< by stage: the stage in whose phase it is computed
+  std::map<std::string, std::string> loops;   ///< by owner: the loop that its producers go to
 
-  /// The one in whose phase all that read the stage are computed; empty where they are in several.
+  /// The stage in whose phase all readers are computed; empty where they are in several phases.
   std::string owner_of(const StagePlan& plan) const {
     std::string common;
     for (const std::string& reader : plan.readers) {
@@ -291,7 +291,8 @@ struct Sites {
   }
 };
 
-/// Computes the stage in a loop of what reads it, where the point says so and there is one.
+/// Computes the stage inside its owner's loop if the point says so and there is one; returns
+/// whether it did.
 bool place(Construction& c, const StagePlan& plan, Sites& sites) {
   if (!plan.placeable || c.value(plan, "place") == 0) return false;
   const std::string owner = sites.owner_of(plan);

@@ -56,7 +56,7 @@ Knobs knobs_of(const ComputePlan& plan);
 /// Whether each tile fits the registers, what it unrolls stays small, and no two choices
 /// contradict.
 bool meets_constraints(const ComputePlan& plan, const Knobs& knobs, const Point& point);
-/// The same of one stage's knobs: stages constrain each other in nothing.
+/// The same for the knobs of one stage. No constraint involves two stages.
 bool meets_constraints(const ComputePlan& plan, const StagePlan& stage, const Knobs& knobs,
                        const Point& point);
 

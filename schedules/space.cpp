@@ -16,13 +16,13 @@ namespace tw::schedules {
 struct Space::State {
   ComputePlan plan;
   Knobs knobs;
-  std::vector<std::vector<size_t>> places;  ///< of each stage's knobs
+  std::vector<std::vector<size_t>> places;  ///< for each stage, the indices of its knobs
 };
 
 namespace {
 
 constexpr int guesses = 400;
-// Draws of a stage's knobs until they meet its constraints: one in a few does.
+// Draws of a stage's knobs to meet its constraints; usually a few are enough.
 constexpr int most_draws = 2000;
 
 /// Higher for a full register tile and a plain rest.
@@ -156,7 +156,7 @@ std::vector<Point> Space::neighbours(const Point& point) const {
     broken.push_back(!meets_constraints(plan, stage, state_->knobs, point));
   const auto all_broken = std::count(broken.begin(), broken.end(), true);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    if (all_broken > broken[stage]) continue;  // another one is
+    if (all_broken > broken[stage]) continue;  // another stage breaks its constraints
     for (const size_t k : state_->places[stage])
       for (int v = 0; v < static_cast<int>(knobs()[k].values.size()); ++v) {
         if (v == point[k]) continue;

@@ -18,8 +18,10 @@ using dsl::Stage;
 namespace {
 
 constexpr size_t most_vector_axes = 3, most_tile_axes = 4;
-// Nodes of a body, and values computed in all after and before. Three rounds of z * z + c are some
-// 250 nodes; lowering takes some 200 ns a node. Values between stages cost a store and loads.
+// Bounds on inlining a stage that is read more than once: nodes of the largest body that results,
+// and the factor by which the number of computed values may grow. Three rounds of z * z + c are
+// some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
+// and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
@@ -45,7 +47,7 @@ bool reads_reduction(const Compute& compute, const Stage& stage) {
   return found;
 }
 
-/// Whether it costs nothing to compute the stage again wherever it is read.
+/// Whether recomputing the stage wherever it is read is cheap.
 bool should_inline(const Compute& compute, const Stage& stage) {
   if (reduces(stage) || compute.is_output(stage.name)) return false;
   const auto readers = compute.consumers(stage.name);
@@ -71,8 +73,8 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
   return std::nullopt;
 }
 
-/// Counts the values that an element of a stage takes: reads, and operations outside of indices.
-/// Equal ones count once, as compilers compute them once.
+/// Counts the values that one element of a stage needs: reads, and operations outside of indices.
+/// Equal values count once, as compilers compute them once.
 int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
   if (expr.as<dsl::Const>() || expr.as<dsl::Var>() || !known.insert(expr.hash()).second) return 0;
   if (const dsl::Unary* u = expr.as<dsl::Unary>()) return 1 + count_values(u->a, known);
@@ -85,10 +87,10 @@ int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
   return 1;
 }
 
-/// What an inlined stage makes of its readers.
+/// Size of the readers of a stage before and after it is inlined into them.
 struct Growth {
-  int64_t reads = 0;         ///< of the stage
-  int64_t largest_body = 0;  ///< nodes of the largest reader's, afterwards
+  int64_t reads = 0;         ///< reads of the stage
+  int64_t largest_body = 0;  ///< nodes of the largest reader afterwards
   int64_t values_before = 0, values_after = 0;
 };
 
@@ -110,9 +112,9 @@ Growth growth_of(const Schedule& before, const Schedule& after, const std::strin
   return growth;
 }
 
-/// A stage that is read once costs the same wherever it is computed. One that is read more often is
-/// computed as often where the reads differ, and where they do not its text is repeated, which
-/// chains of such stages raise to the power of their length.
+/// Whether inlining repeats too much. A stage that is read once costs the same wherever it is
+/// computed. One that is read more often is computed once for each different read, and its text is
+/// repeated for each read, which grows exponentially along a chain of such stages.
 bool multiplies_work(const Growth& growth) {
   return growth.reads > 1 && (growth.largest_body > largest_inlined_body ||
                               growth.values_after > most_inlined_work * growth.values_before);
@@ -131,7 +133,8 @@ std::vector<Step> plan_prologue(const Compute& compute) {
   return schedule.steps();
 }
 
-/// A stage that is no output may be computed in a loop of the stage that all who read it lie in.
+/// A stage that is no output may be computed inside a loop of the stage that contains all its
+/// readers.
 void plan_place(const Nest& nests, const StageNest& nest, const std::vector<StagePlan>& consumers,
                 StagePlan& plan) {
   if (nests.compute.is_output(nest.result())) return;
@@ -155,7 +158,7 @@ AxisUse use_of(const dsl::Read& read, const std::string& axis) {
   for (size_t d = 0; d < read.indices.size(); ++d) {
     if (!dsl::uses_var(read.indices[d], axis)) continue;
     ++use.dimensions;
-    // Where clamps take effect is peeled off.
+    // The iterations in which clamps take effect are peeled off.
     const Expr index =
         d + 1 == read.indices.size() ? unclamp(read.indices[d]).index : read.indices[d];
     const Affine affine = to_affine(index);
@@ -206,7 +209,7 @@ std::vector<VectorAxis> vector_axes(const Stage& stage, const Target& target,
   return axes;
 }
 
-/// A long reduction along what is contiguous in memory.
+/// Whether the stage has a long reduction along an axis that is contiguous in memory.
 bool reduces_rows(const Stage& stage) {
   if (stage.reduction.empty() || stage.reduction.back().extent < 32) return false;
   bool found = false;
@@ -216,8 +219,8 @@ bool reduces_rows(const Stage& stage) {
   return found;
 }
 
-/// Rows of one tensor, each element of which is needed once: to pack it would cost as much as to
-/// reduce it.
+/// Whether the stage reduces rows of tensors whose every element is used once: packing would cost
+/// as much as the reduction itself.
 bool reduces_rows_of_one(const Stage& stage) {
   if (!reduces_rows(stage)) return false;
   bool alone = true;

@@ -20,7 +20,7 @@ enum class Role {
   Elementwise,
 };
 
-/// One choice of a vector axis: what it asks of each tensor.
+/// A possible vector axis, with the tensors that it requires to be packed.
 struct VectorAxis {
   std::string axis;
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
@@ -37,9 +37,9 @@ struct ProductAxes {
 struct StagePlan {
   std::string name;
   Role role = Role::Elementwise;
-  bool placeable = false;  ///< may be computed inside its consumer
-  std::string owner;  ///< the stage in whose loops it would be computed where all that read it are
-  std::vector<std::string> readers;     ///< stages, epilogues by the stage that they are written in
+  bool placeable = false;            ///< may be computed inside its consumer
+  std::string owner;                 ///< the stage in whose loops it would then be computed
+  std::vector<std::string> readers;  ///< stages that read it; an epilogue by its reduction's name
   std::vector<VectorAxis> vector_axes;  ///< Tiled
   std::vector<std::string> tile_axes;   ///< Tiled: spatial axes that may join the register tile
   std::string main_reduction;  ///< Tiled: the longest reduction axis, blocked; may be empty

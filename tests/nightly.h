@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tests over long tables take a fixed share of the rows, and all of them where TW_NIGHTLY is set,
-// as
-// `./tw test --nightly` does.
+// Tests over long tables take a fixed share of the rows, and all of them under TW_NIGHTLY, which
+// `./tw test --nightly` sets.
 
 #include <cstddef>
 #include <cstdlib>
@@ -13,7 +12,7 @@ namespace tw {
 
 inline bool is_nightly() { return std::getenv("TW_NIGHTLY") != nullptr; }
 
-/// Whether the row is among those that are tested by day: one in `share`, the first included.
+/// True for every `share`-th row, beginning with the first, and for all rows under TW_NIGHTLY.
 inline bool is_due(size_t row, size_t share) { return is_nightly() || row % share == 0; }
 
 /// Rows that are due.

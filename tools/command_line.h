@@ -28,10 +28,10 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                                        const std::vector<std::string>& arguments,
                                        const Surroundings& here);
 
-/// What help shows as the value of a flag: "N=8", "PATH", "table|json"; nothing for a switch.
+/// The placeholder of a flag's value in help: "N=8", "PATH", "table|json"; empty for a switch.
 std::string value_hint(const Value& value);
 
-/// What the program is, and its exit codes, for help and the manual.
+/// Description of the program and its exit codes, for help and the manual.
 inline constexpr std::string_view program_summary =
     "Finds fast kernels for tensor operators by search, and keeps them in a database.";
 inline constexpr std::string_view exit_codes =

@@ -34,7 +34,8 @@ std::optional<int> device_index(std::string_view text) {
   return static_cast<int>(*index);
 }
 
-/// What no other target would change: the driver lists no such device, or it is in use.
+/// Whether opening failed for a reason that no other target would change: the driver lists no such
+/// device, or it is in use.
 template <typename Device>
 bool is_final(const Result<Device>& device) {
   return !device &&

@@ -15,8 +15,8 @@ namespace tw::tools {
 
 /// "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 72 s left | the next minute is worth
 /// about 0.4 % | 48 trials (45 ok, 3 hopeless) | model draft"
-/// In less than `columns` characters (0: as many as it takes) the least important parts are left
-/// out, the best and the time that is left never.
+/// Leaves out the least important parts where the line would exceed `columns` characters (0: no
+/// limit). The best latency and the time left always stay.
 std::string progress_text(const tuner::Progress& progress, int columns = 0);
 
 class ProgressDisplay {

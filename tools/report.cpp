@@ -18,15 +18,15 @@ bool begins_with_digit(std::string_view text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9';
 }
 
-/// How the columns of a table stand.
+/// Layout of the columns of a table.
 struct Shape {
   std::vector<size_t> widths;
-  std::vector<bool> right;  ///< numbers
-  size_t columns = 0;       ///< characters that a line has; 0: any number
+  std::vector<bool> right;  ///< columns of numbers, which are aligned to the right
+  size_t columns = 0;       ///< characters that fit into a line; 0: any number
 };
 
-constexpr size_t indent = 4;        // of what stands below
-constexpr size_t least_words = 24;  // of text that is broken between words
+constexpr size_t indent = 4;        // indentation of continuation lines
+constexpr size_t least_words = 24;  // narrowest column of text that is broken between words
 
 /// Words in lines of `columns`, each after the first indented by `from`.
 std::string broken(const std::string& text, size_t from, size_t columns) {

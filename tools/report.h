@@ -27,9 +27,9 @@ struct Table {
 /// `columns` characters (0: they do), the rest of a row stands below it, indented, and the text of
 /// its last column is broken between words.
 std::string as_text(const Table& table, bool color = false, int columns = 0);
-/// As suits standard output.
+/// The same with the colours and the width of standard output.
 std::string as_text(const Table& table, const Surroundings& here);
-/// Characters, not bytes.
+/// Number of characters (code points), not bytes.
 size_t width(std::string_view text);
 /// A name and what is to be said of it a line, names first.
 using Facts = std::vector<std::pair<std::string, std::string>>;

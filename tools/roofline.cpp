@@ -12,8 +12,8 @@
 namespace tw::tools {
 namespace {
 
-// An operation a byte: a core with a vector of multiply-adds and one of loads a cycle has a balance
-// of half an operation a byte in L1, and of more in every level that is slower.
+// Operations per byte. A core that does one vector multiply-add and one vector load a cycle has a
+// balance of half an operation per byte in L1, and a higher one in every slower level.
 constexpr double low_intensity = 1;
 
 std::string bandwidth_text(const Roofline& line) {
@@ -80,6 +80,8 @@ Facts speeds(const Roofline& line) {
 }
 
 std::string leading_speed(const Roofline& line) {
+  if (!line.is_memory_bound() && line.peak_gflops <= 0)
+    return fmt::format("{:.1f} GFLOP/s", line.gflops());
   if (!line.is_memory_bound())
     return fmt::format("{:.1f} GFLOP/s, {:.1f} % of the peak", line.gflops(),
                        100 * line.peak_share());
@@ -94,7 +96,7 @@ nlohmann::json memory_json(const Roofline& line) {
                          {"level", line.level},
                          {"gb_per_s", line.gb_per_s()},
                          {"bounds", line.is_memory_bound()}};
-  // Unknown where nothing could be measured.
+  // Absent where nothing could be measured.
   if (line.level_gb_per_s > 0) {
     json["level_gb_per_s"] = line.level_gb_per_s;
     json["level_share"] = line.level_share();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a measured kernel stands under the roofline of its machine: arithmetic against its peak,
-// traffic against the bandwidth of the cache or memory that holds its arrays.
+// A measured kernel under the roofline of its machine: its arithmetic against the peak, its traffic
+// against the bandwidth of the cache or memory that holds its arrays.
 //
 // The traffic is compulsory: each input read once, each output written once. So GB/s is the
 // effective bandwidth, what a kernel without any other traffic would need. Plain values.
@@ -19,38 +19,40 @@ namespace tw::tools {
 
 struct Roofline {
   double latency_ns = 0, flops = 0;
-  double peak_gflops = 0;  ///< of the machine; 0: unknown
+  double peak_gflops = 0;  ///< peak of the machine; 0: unknown
   dsl::Traffic traffic;
-  std::string level;          ///< that the arrays fit into: "L1" ... "memory"; empty: unknown
-  double level_gb_per_s = 0;  ///< of reading and writing as much as this kernel; 0: unknown
+  std::string level;          ///< smallest level that holds the arrays, as tuner::MemoryLevel;
+                              ///< empty: unknown
+  double level_gb_per_s = 0;  ///< bandwidth for this kernel's mix of reads and writes; 0: unknown
 
   double gflops() const { return tools::gflops(flops, latency_ns); }
   double gb_per_s() const { return latency_ns > 0 ? traffic.bytes() / latency_ns : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
   double level_share() const { return level_gb_per_s > 0 ? gb_per_s() / level_gb_per_s : 0; }
-  /// The arithmetic intensity is below the machine's balance: at the peak and at the bandwidth of
-  /// the level, moving the bytes takes longer than the operations. Where the machine is unknown:
-  /// less than an operation a byte, which is below the balance of every processor.
+  /// Whether the arithmetic intensity is below the machine's balance: whether at the bandwidth of
+  /// the level the bytes take longer than the operations do at the peak. Where either is unknown,
+  /// whether there is less than one operation per byte.
   bool is_memory_bound() const;
 };
 
-/// Without the level's bandwidth.
+/// The roofline without the level's bandwidth, which is not measured.
 Roofline roofline(const dsl::Workload& workload, const Target& target, int threads,
                   double latency_ns, double peak_gflops);
 
-/// Of a record: without the level where its device is another one than the target's machine.
+/// The same for a record, also without the level where its device is not that of the target.
 Roofline roofline(const db::Record& record, const dsl::Workload& workload, const Target& target);
 
-/// The same with the level's bandwidth, measured in some tens of milliseconds, of a kernel of this
-/// processor that can be timed here and was. What fails is said, and leaves it unknown.
+/// Adds the level's bandwidth, which takes some tens of milliseconds to measure. Returns `line`
+/// unchanged for GPUs, for unmeasured kernels, and, with a note to the user, where measuring fails.
 Roofline with_bandwidth(Roofline line, const Target& target, int threads,
                         const tuner::Clock& clock);
 
-/// Speeds and shares, what bounds the kernel first; nothing of what there is none of.
+/// Speeds and their shares, beginning with what bounds the kernel; unknown ones are left out.
 Facts speeds(const Roofline& line);
-/// "36.1 GB/s, 72 % of L3" or "98.1 GFLOP/s, 84 % of the peak", whichever bounds it.
+/// The speed that bounds the kernel, with its share where that is known: "36.1 GB/s, 72.0 % of L3"
+/// or "98.1 GFLOP/s, 84.0 % of the peak".
 std::string leading_speed(const Roofline& line);
-/// Fields that documents of verbs hold as "memory".
+/// The object "memory" in the JSON output of verbs.
 nlohmann::json memory_json(const Roofline& line);
 
 }  // namespace tw::tools

@@ -34,7 +34,7 @@
 namespace tw::tools {
 namespace {
 
-// About two seconds of the interpreter's at most, but for what a first element needs.
+// At most about two seconds in the interpreter, unless the first two elements alone take longer.
 constexpr tuner::SampleLimits checking{.most = 64, .least = 2, .evaluations = 16'000'000};
 
 // Timings reach beyond an episode of half a second in which a neighbour is busy.
@@ -226,7 +226,7 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                             {"memory", memory_json(line)}});
 }
 
-/// What this machine does right now; a device's peak and bandwidth are not measured.
+/// The kernel under the roofline of this moment; a GPU's peak and bandwidth are not measured.
 Roofline line_of(const Selection& s, double latency_ns, const tuner::Clock& clock) {
   if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);
   const auto peak = tuner::measure_f32_peak(s.threads, clock);

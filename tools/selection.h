@@ -36,7 +36,8 @@ Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& her
 /// Without a database file, none; damaged or foreign ones are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
-/// What tune() and its like take from outside. `device` is that of the chosen target.
+/// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
+/// the chosen target's device.
 tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
                                       int device = 0);
 
@@ -54,7 +55,7 @@ struct Selection {
   Target target;
   bool runs_here = true;
   std::string missing;  ///< why not, of a GPU
-  int device = 0;       ///< of a GPU: which of the driver's
+  int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<db::Record> record;  ///< none: nothing is known about the workload
 };
@@ -66,23 +67,23 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
 /// The selected record's schedule, else the one that the cost model prefers.
 Result<std::string> schedule_of(const Selection& selection);
-/// Where that is from: the beginning of the record's hash, or "cost model".
+/// The source of that schedule: the beginning of the record's hash, or "cost model".
 std::string schedule_source(const Selection& selection);
 /// The same as a clause for people.
 std::string show_source(const Selection& selection);
-/// What the cost model prefers, as `tune --compile-only` compiles it, where nothing is measured; of
-/// what it has looked at when `stops` says so.
+/// The schedule that the cost model prefers, as `tune --compile-only` compiles it; nothing is
+/// measured. Once `stops` is true, the best of those considered so far.
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                        int threads, const std::function<bool()>& stops = nullptr);
-/// Of the workload's space, without a search.
+/// The default schedule of the workload's space, without a search.
 std::string default_schedule(const dsl::Workload& workload, const Target& target);
 
 /// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
 /// before the work, not after it.
 Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 
-/// Whether a file can be made at the path of --output: to be told before the work as well. Usage
-/// for a directory, else Environment.
+/// Checks before the work that a file can be made at the path of --output. Fails with Usage for a
+/// directory, else with Environment.
 Status check_output(const std::string& path);
 
 /// Where a Session of the runtime looks for the kernel.

@@ -139,7 +139,8 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
   return outcomes;
 }
 
-/// What is wrong, in the words that it has for every workload.
+/// The message without the workload's key, so that equal reasons of several workloads compare
+/// equal.
 std::string reason_of(const WithoutResult::Failed& failed) {
   std::string reason = failed.error.message;
   const std::string key = "'" + failed.workload + "'";
@@ -202,7 +203,8 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(results);
-  std::vector<Outcome> outcomes = kept(flags, here, jobs, target.target, std::move(*results), others);
+  std::vector<Outcome> outcomes =
+      kept(flags, here, jobs, target.target, std::move(*results), others);
   // An interrupt is answered at once: nothing more is measured.
   for (Outcome& o : outcomes)
     if (interrupts.load() == 0)

@@ -18,7 +18,7 @@ namespace {
 // No expression that the parser takes is longer.
 constexpr std::streamsize most_expression_bytes = 1 << 20;
 
-/// Of the file, or of standard input where the path is "-".
+/// Text of the file, or of standard input where the path is "-".
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file;
   if (path != "-") file.open(path, std::ios::binary);

@@ -35,7 +35,7 @@ constexpr size_t block_bytes = 512;  ///< 8 of the widest vectors
   }
 
 /// Copies whole blocks by ordinary stores, as kernels do. The empty statement keeps the compiler
-/// from calling memcpy, which has tricks that kernels do not have.
+/// from calling memcpy, which may use non-temporal stores.
 #define TW_COPY_LOOP(name, target, vector_bytes)                               \
   target void name(const std::byte* from, std::byte* to, size_t bytes) {       \
     typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
@@ -63,7 +63,7 @@ struct Loops {
   void (*copy)(const std::byte* from, std::byte* to, size_t bytes);
 };
 
-/// The widest that kernels may use here.
+/// The loops with the widest vectors that kernels may use here.
 Loops best_loops() {
 #if defined(__x86_64__)
   const Target target = host_target();
@@ -75,8 +75,9 @@ Loops best_loops() {
 
 // ---- arrays ----
 
-// A core reaches the last cache of its own group of cores, 32 to 96 MiB on what we know: arrays of
-// this size show the speed of memory, and are touched in some 10 ms.
+// A core reaches only the last-level cache of its own group of cores, 32 to 96 MiB on the
+// processors that we know: arrays of this size show the speed of memory, and are touched in some 10
+// ms.
 constexpr int64_t most_bytes = int64_t{128} << 20;
 
 constexpr size_t huge_page_bytes = size_t{2} << 20;
@@ -109,19 +110,20 @@ class Arrays {
 
 // ---- threads ----
 
-/// Between two looks at whether it is over: some microseconds in memory, less in caches.
+/// Bytes between two checks of the stop flag: some microseconds in memory, less in caches.
 constexpr size_t step_bytes = size_t{64} << 10;
 
 /// A thread's part of the arrays, through which it goes round and round.
 struct alignas(64) Part {
   std::byte* data = nullptr;
   size_t bytes = 0;  ///< an even number of blocks
-  size_t at = 0;     ///< of the next access
+  size_t at = 0;     ///< offset of the next access
   std::atomic<int64_t> moved{0};
   uint64_t sink = 0;
 };
 
-/// As far as a step and the end of the array allow; returns the bytes that were read and written.
+/// Moves on by at most `most` bytes and at most to the end of the part; returns the bytes that were
+/// read and written.
 using Step = std::function<size_t(Part& part, size_t most)>;
 
 Step reading(const Loops& loops) {
@@ -133,7 +135,7 @@ Step reading(const Loops& loops) {
   };
 }
 
-/// From the first half into the second one.
+/// Copies the first half of a part into the second one.
 Step copying(const Loops& loops) {
   return [loops](Part& part, size_t most) {
     const size_t half = part.bytes / 2;
@@ -167,8 +169,8 @@ class Crew {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  /// All but the calling one, which takes part by take_part(). Returns when each has been through
-  /// its part once.
+  /// Starts all threads but the calling one, which takes part by take_part(). Returns when each has
+  /// been through its part once.
   Status start() {
     try {
       for (size_t i = 1; i < parts_.size(); ++i)
@@ -202,7 +204,7 @@ class Crew {
   std::vector<std::thread> threads_;
 };
 
-/// The fastest of ten windows: what disturbs makes them slower only.
+/// GB/s of the fastest of ten windows, as disturbances only slow a window down.
 Result<double> measure(std::byte* data, size_t part_bytes, int threads, Step step,
                        const Clock& clock, int64_t budget_ns) {
   Crew crew(data, part_bytes, threads, std::move(step));

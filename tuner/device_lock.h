@@ -27,7 +27,7 @@ inline constexpr const char* places_of_all = "/tmp";
 /// The device is ours until this value goes.
 using DeviceTurn = std::shared_ptr<const int>;
 
-/// What the lock of a driver's device is called: "cuda", "opencl-1".
+/// Name of the lock of a driver's device: "cuda", "opencl-1".
 std::string device_lock_name(Architecture architecture, int index);
 
 class DeviceLock {

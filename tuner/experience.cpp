@@ -63,7 +63,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   });
   for (const db::Record& record : records) {
     if (q.interrupted()) return;
-    // What was disturbed whenever it was timed may be tried again.
+    // A schedule that could not be timed undisturbed may be tried again.
     if (record.status == db::TrialStatus::Unstable) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
     if (is_late(q)) continue;
@@ -80,7 +80,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
       out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
 }
 
-/// The trials of a workload on a device: not both are those of the run.
+/// The trials of a workload on a device, at least one of which differs from those of the run.
 struct Neighbour {
   dsl::Workload workload;
   double distance;

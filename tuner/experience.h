@@ -27,8 +27,8 @@ struct Question {
   /// Hashes of records that a model has learned from: they give no samples, and those that do are
   /// added.
   std::set<std::string>* learned = nullptr;
-  std::function<bool()> interrupted;  ///< what is known so far is the answer then
-  /// From when it says so, no more schedules become points or samples. None: never.
+  std::function<bool()> interrupted;  ///< once true, what is known so far is returned
+  /// Once true, no more schedules are turned into points or samples. Empty: never.
   std::function<bool()> late = nullptr;
 };
 
@@ -53,11 +53,11 @@ Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, con
 /// powers of two; infinite for different operators and for expressions.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
-/// Which trials' latencies compare: those of one workload on one device.
+/// Group of trials whose latencies can be compared: those of one workload on one device.
 size_t ranking_group(const db::Record& record);
 
-/// The model's sample of a record; nothing where its schedule is none of the workload's, or where
-/// the machine was disturbed whenever it was timed.
+/// The model's sample of a record; nullopt where its schedule does not apply to the workload, or
+/// where it could not be timed undisturbed.
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads);
 

@@ -48,13 +48,13 @@ struct PrepareJob {
 };
 struct PrepareReply {
   std::string error = {};  ///< empty: ready
-  double reference_error =
-      0;                    ///< of the reference, against the interpreter, relative to its largest
-  double reference_ns = 0;  ///< of one call of it, on one thread
+  /// Error of the reference against the interpreter, relative to the largest element.
+  double reference_error = 0;
+  double reference_ns = 0;  ///< one call of the reference on one thread
 };
 
-/// Verify and time the kernel at `path`: beside the incumbent where there is one, else in so many
-/// stretches with pauses in between.
+/// Verify and time the kernel at `path`: beside the incumbent if one is given, else alone in
+/// `stretches` stretches with pauses in between.
 struct MeasureJob {
   std::string path;
   double incumbent_ns = 0;     ///< 0: no early end
@@ -62,18 +62,18 @@ struct MeasureJob {
   bool verify_only = false;
   int64_t stretches = 1;
   double pause_s = 0;
-  double patience_s = 1;  ///< for disturbances to pass
+  double patience_s = 1;  ///< longest time to wait for disturbances to pass
 };
 struct MeasureReply {
-  /// A db::TrialStatus text. "unstable" has no latency: something else slowed the machine for as
-  /// long as the patience lasted, and the reason says what was seen.
+  /// The text of a db::TrialStatus. An "unstable" reply has no latency: the machine was disturbed
+  /// until the patience ran out, and the reason says how.
   std::string status = {}, reason = {};
   std::vector<double> samples_ns = {};
   double latency_ns = 0, low_ns = 0, high_ns = 0;
   double verified_error = 0;
   double noise = 0;
   double incumbent_pace = 1;  ///< as Samples
-  double peak_gflops = 0;     ///< the highest that the machine has shown beside; 0: none is known
+  double peak_gflops = 0;     ///< highest peak that the machine has shown lately; 0: unknown
 };
 
 struct CompareJob {

@@ -45,10 +45,11 @@ class Machine {
   /// Before a task goes.
   virtual void forget_inputs() = 0;
   virtual Sampling fitted(Sampling options) const = 0;
-  /// Decides which timings count; serves as long as the number of threads stays.
+  /// Decides which timings count. Call it after load(); the reference is valid while the number of
+  /// threads stays.
   virtual Watch& watch() = 0;
   virtual Result<double> f32_peak_gflops() = 0;
-  /// The highest speed that the watch has seen of late; 0 where it looks at none.
+  /// The highest speed that the watch has read lately, in GFLOP/s; 0 where it reads none.
   virtual double fastest_gflops() const { return 0; }
   virtual Result<runtime::DeviceFacts> facts() = 0;
 };

@@ -88,7 +88,7 @@ class Crew {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  /// All but the calling one, which takes part by work(0).
+  /// Starts all threads but the calling one, which takes part by work(0).
   Status start() {
     try {
       for (size_t i = 1; i < counters_.size(); ++i)

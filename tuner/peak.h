@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the machine can do right now: peak multiply-adds. Measured beside every session, so that
-// records from different moments compare, and, by a Gauge, before and after every timing, so that a
-// clock change or a neighbour is noticed (watch.h).
+// The peak rate of multiply-adds at this moment. It is measured beside every session, so that
+// records from different moments compare, and by a Gauge before and after every timing, so that a
+// change of the clock frequency or a busy neighbour is noticed (watch.h).
 //
 // The loops use the widest vectors of the target, whatever this program was compiled for: a kernel
 // is compared with what its own instruction set can do. Thread-safe, but two measurements at once
@@ -27,8 +27,9 @@ struct Peak {
   std::string isa;  ///< "avx512", "avx2", "avx" or "baseline"
 };
 
-/// Runs on `threads` threads, the calling one among them, for budget_ns after a short start. An
-/// Environment error when the system refuses a thread. Requires a target that this machine can run.
+/// Measures on `threads` threads, the calling one among them, for budget_ns after a short start.
+/// Fails with Environment when the system refuses a thread. Requires: threads >= 1, and a target
+/// that this machine can run.
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns = 10'000'000,
                               const Target& target = host_target());
 
@@ -64,7 +65,7 @@ class Gauge {
   int threads_;
   Clock clock_;
   void (*fma_)(volatile float* seed);
-  double flops_;  ///< of a call of it
+  double flops_;  ///< operations of one call of fma_
   /// Of the latest groups those that no later one exceeds, oldest and fastest first.
   std::deque<Group> groups_;
   std::vector<double> readings_;  ///< of the group that is not complete yet

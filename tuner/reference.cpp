@@ -36,7 +36,7 @@ bool is_exact(const dsl::Compute& compute) {
   return exact;
 }
 
-/// Of inputs and outputs together; a double, as the sum may exceed what an integer holds.
+/// Bytes of inputs and outputs together, as a double because the sum may exceed 64 bits.
 double array_bytes(const dsl::Compute& compute) {
   const auto bytes = [](DType type, const std::vector<int64_t>& shape) {
     double product = size_bytes(type);
@@ -50,7 +50,7 @@ double array_bytes(const dsl::Compute& compute) {
   return sum;
 }
 
-/// Of one worker: a processor's is limited below what the machine has.
+/// Memory that a worker may use: processors' workers are limited below what the machine has.
 int64_t worker_memory_bytes(const Target& target) {
   const int64_t physical = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return target.is_gpu() ? physical : std::min(physical, Limits().address_space_bytes);
@@ -104,7 +104,7 @@ double largest(const dsl::Array& array) {
   return largest_of([&](int64_t i) { return array.get_float(i); }, array.size());
 }
 
-/// Infinite where only one of them is a number, or they are different infinities.
+/// |a - b|; 0 for two NaNs, infinite where only one is NaN or they are different infinities.
 double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double error = std::fabs(a - b);
@@ -129,8 +129,11 @@ int64_t position_of_largest(const dsl::Array& array) {
   int64_t position = 0;
   double largest = -1;
   for (int64_t i = 0; i < array.size(); ++i)
-    if (const double value = std::fabs(array.get_float(i)); std::isfinite(value) && value > largest)
-      largest = value, position = i;
+    if (const double value = std::fabs(array.get_float(i));
+        std::isfinite(value) && value > largest) {
+      largest = value;
+      position = i;
+    }
   return position;
 }
 
@@ -140,7 +143,7 @@ std::vector<int64_t> indices_of(int64_t position, const std::vector<int64_t>& sh
   return indices;
 }
 
-/// Borders are where padding and tails are: a quarter of the indices lie on one.
+/// Random indices, a quarter of which lie on a border, where padding and tails are.
 std::vector<int64_t> random_indices(const std::vector<int64_t>& shape, Random& random) {
   std::vector<int64_t> indices;
   for (const int64_t extent : shape) {

@@ -27,43 +27,44 @@ namespace tw::tuner {
 /// Inputs and expected outputs, by name, logical and row-major.
 struct Fill {
   dsl::Arrays inputs, outputs;
-  /// By output: |e| <= allowed * max |reference|. 0 where every operation is exact.
+  /// Allowed error of each output: |e| <= allowed * max |reference|. 0 where every operation is
+  /// exact.
   std::map<std::string, double> allowed;
 };
 
 struct Reference {
   Fill integers, normal;
-  double error = 0;     ///< of the plain kernel against the definition, the largest of all
-  double plain_ns = 0;  ///< of one call of it on one thread, arrays packed within
+  double error = 0;     ///< largest error of the plain kernel against the definition
+  double plain_ns = 0;  ///< one call of the plain kernel on one thread, including packing
 };
 
-/// Environment, "too much for this machine", where the arrays of a workload alone exceed the memory
-/// that a worker may use: asked first, as any later step may break in a way of its own.
+/// Fails with Environment where the arrays of the workload alone exceed the memory that a worker
+/// may use. Call it first: later steps fail with messages that do not name the cause.
 Status check_fits_memory(const dsl::Workload& workload, const Target& target);
 
-/// What an accuracy class allows whatever the length of sums, relative to the largest element: room
-/// for approximated functions and, where it is fast, for other algorithms. Where rounding in the
-/// declared loops does more (dsl/rounding.h), that is allowed: compare_samples() says how much.
+/// The error that an accuracy class allows for any length of sums, relative to the largest element:
+/// room for approximated functions and, in the class `fast`, for other algorithms. Where rounding
+/// in the declared loops makes a larger error (dsl/rounding.h), compare_samples() allows that one.
 double tolerance_of(const dsl::Workload& workload);
 
-/// How many elements of an output are evaluated: at least `least`, at most `most`, and no more of
-/// them once the evaluations are used up.
+/// Number of elements of an output that are evaluated: `most`, or fewer, but at least `least`, once
+/// more than `evaluations` points have been evaluated.
 struct SampleLimits {
   int most = 48, least = 2;
   int64_t evaluations = 8'000'000;
 };
 
-/// Sampled elements of an output against the definition.
+/// Result of comparing sampled elements of an output with the definition.
 struct Compared {
   int elements = 0;
-  double error = 0;                ///< the largest, relative to the output's largest element
-  double allowed = 0;              ///< in the same measure, on these inputs
-  bool is_rounded = false;         ///< something had to be rounded
+  double error = 0;                ///< largest error, relative to the output's largest element
+  double allowed = 0;              ///< largest error allowed on these inputs, likewise relative
+  bool is_rounded = false;         ///< some operation had to round
   double worst = 0, expected = 0;  ///< the element with the largest error, and its definition
   bool agrees() const { return error <= allowed; }
 };
-/// One an output. All elements of small outputs, else the largest and some at random, many of them
-/// on a border.
+/// Compares every output, by name, on all elements of small outputs, else on the largest and on
+/// random ones, many of them on a border.
 Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& workload,
                                                         const dsl::Arrays& inputs,
                                                         const dsl::Arrays& outputs, Random& random,

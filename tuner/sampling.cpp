@@ -25,29 +25,29 @@ constexpr double estimate_quantile = 0.25;
 constexpr int64_t resolutions_per_batch = 100;
 
 /// A first call may pay for page faults and cold caches, which cost a kernel up to a few times its
-/// own time; ten times is hopeless. What they cost a call that lasts this long does not show in it.
-constexpr double hopeless_first_call = 10;
+/// own time; beyond ten times the candidate is dropped. In a call of at least warms_itself_ns these
+/// costs are negligible.
+constexpr double drop_first_call = 10;
 constexpr double warms_itself_ns = 0.25e9;
-/// Undisturbed timings stay within 1.1 of each other, so 1.5 is behind.
-constexpr double hopeless_probe = 1.5;
-/// Unless the hypervisor took the processor, which no watch sees and which costs a time slice or
-/// two, whatever the kernel takes: calls of 0.2 ms were seen to last 20 ms. What such a pause
-/// explains is timed again, a few times at most.
+/// Undisturbed timings stay within a factor of 1.1, so a factor of 1.5 is clearly slower.
+constexpr double drop_probe = 1.5;
+/// A hypervisor that takes the processor costs a time slice or two, whatever the kernel takes, and
+/// no watch sees it: calls of 0.2 ms were seen to last 20 ms. A timing that such a pause could
+/// explain is repeated, up to most_probes in all.
 constexpr double preemption_ns = 50e6;
 constexpr size_t least_probes = 2, most_probes = 4;
-/// The best of so many samples is disturbed with a probability below 1e-4 on a quiet machine, and
-/// of 0.5 % where every third sample is.
-constexpr double hopeless_minimum = 1.25;
+/// The minimum of minimum_counts_from samples is disturbed with a probability below 1e-4 on a quiet
+/// machine, and of 0.5 % where every third sample is disturbed.
+constexpr double drop_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
-/// Who is behind by so much will not win the finals: a coarser estimate is all that the model
-/// needs.
+/// A candidate this much slower will not win the finals; the cost model needs no better estimate.
 constexpr double behind = 1.05;
 
-/// Timings of one kernel in other buffers differ by 2-4 %; beyond this the moment is a slow one.
+/// Timings of one kernel in other buffers differ by 2-4 %; beyond this the machine was slow.
 constexpr double keeps_pace = 1.08;
 constexpr int incumbent_batches = 3;
 
-/// Stretches that agree this well with the fastest were as undisturbed as it was.
+/// Stretches within this factor of the fastest were as undisturbed as it was.
 constexpr double agrees = 1.03;
 
 /// Differences below 1 % are never claimed: ratios of minima repeat to 0.3-0.9 % (one sigma).
@@ -89,12 +89,12 @@ double time_batch(const Timer& timer, int64_t calls) {
 
 struct Batch {
   int64_t calls = 1;
-  int64_t elapsed_ns = 0;  ///< of those calls, when they were tried
+  int64_t elapsed_ns = 0;  ///< time of those calls in the last trial
   bool too_fast = false;
   double probe_ns() const { return static_cast<double>(elapsed_ns) / static_cast<double>(calls); }
 };
 
-/// How many calls make a batch long enough.
+/// Finds how many calls make a batch long enough.
 Batch fit_batch(const Timer& timer, const Sampling& options) {
   const int64_t readable_ns = resolutions_per_batch * options.timer_resolution_ns;
   const int64_t wanted_ns = std::max(options.min_batch_ns, readable_ns);
@@ -116,13 +116,13 @@ Batch fit_batch(const Timer& timer, const Sampling& options) {
   return batch;
 }
 
-/// One kernel while it is timed under a watch.
+/// The timings of one kernel under a watch, and the time spent on them.
 class Sampler {
  public:
   Sampler(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch)
       : timer_(timer), options_(options), clock_(clock), watch_(watch), start_ns_(clock()) {}
 
-  /// Times so many calls: ns of one.
+  /// Times that many calls and returns the ns of one.
   double time(int64_t calls) {
     const int64_t started_ns = clock_();
     const int64_t elapsed_ns = watched(calls);
@@ -134,8 +134,8 @@ class Sampler {
     return bursts_.back().ns;
   }
 
-  /// Chooses how many calls make a batch, and takes the one that was long enough as the first
-  /// sample; false: no batch is long enough to be timed.
+  /// Chooses how many calls make a batch, and makes the first batch that was long enough the only
+  /// sample. False where no batch is long enough to be timed.
   bool fit() {
     const Batch batch = fit_batch([this](int64_t calls) { return watched(calls); }, options_);
     calls_ = batch.calls;
@@ -145,7 +145,7 @@ class Sampler {
   void batch() { time(calls_); }
   int64_t calls() const { return calls_; }
 
-  /// Those that count by all that is known now, in the order taken.
+  /// Samples to which the watch does not object by what it knows now, in the order taken.
   std::vector<double> counted() const {
     std::vector<double> counted;
     for (const Burst& burst : bursts_)
@@ -153,14 +153,14 @@ class Sampler {
     return counted;
   }
 
-  /// Nothing that was timed until now counts: the moment was a slow one.
+  /// Discards all samples, because the machine was slow when they were taken.
   void discard(std::string why) {
     bursts_.clear();
     lost_ns_ = clock_() - start_ns_;
     disturbed(std::move(why));
   }
 
-  /// Lets what disturbs pass, if the latest timing was disturbed.
+  /// Rests if a timing was disturbed since the last call.
   void recover() {
     if (!std::exchange(is_disturbed_, false)) return;
     const int64_t started_ns = clock_();
@@ -202,12 +202,12 @@ class Sampler {
   const Clock& clock_;
   Watch& watch_;
   std::vector<Burst> bursts_;
-  Moment moment_;  ///< of the latest timing
+  Moment moment_;  ///< evidence of the latest timing
   int64_t calls_ = 1;
   int64_t start_ns_;
-  int64_t lost_ns_ = 0;        ///< spent on what does not count
+  int64_t lost_ns_ = 0;        ///< time spent on samples that do not count
   bool is_disturbed_ = false;  ///< since the last recover()
-  std::string disturbance_;    ///< the latest
+  std::string disturbance_;    ///< the latest reason
 };
 
 double least(const std::vector<double>& values) {
@@ -222,25 +222,25 @@ bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t c
   return samples_ns.size() >= most_probes || least(samples_ns) - pause_ns > limit_ns;
 }
 
-/// What the samples say of a candidate beside the incumbent; nullopt: nothing yet.
+/// The verdict on a candidate beside the incumbent; nullopt while the samples allow none.
 std::optional<SampleState> judged(const std::vector<double>& samples_ns, double incumbent_ns,
                                   int64_t calls) {
-  if (all_above(samples_ns, hopeless_probe * incumbent_ns, calls)) return SampleState::Dropped;
+  if (all_above(samples_ns, drop_probe * incumbent_ns, calls)) return SampleState::Dropped;
   if (samples_ns.size() < minimum_counts_from) return std::nullopt;
-  if (least(samples_ns) > hopeless_minimum * incumbent_ns) return SampleState::Dropped;
+  if (least(samples_ns) > drop_minimum * incumbent_ns) return SampleState::Dropped;
   if (least(samples_ns) > behind * incumbent_ns) return SampleState::Settled;
   return std::nullopt;
 }
 
-/// Times the incumbent in this moment: how many times as long as before it takes, if that is too
-/// long for what was timed beside it to count. Infinite where no timing of it counts.
+/// Times the incumbent now and returns its time relative to its undisturbed latency, if that is too
+/// slow for timings taken beside it to count; else nullopt. Infinite where no timing of it counts.
 std::optional<double> slower_pace(const Incumbent& incumbent, const Sampling& options,
                                   Watch& watch) {
   if (!incumbent.timer) return std::nullopt;
   const auto calls = static_cast<int64_t>(
       std::max(1.0, std::ceil(static_cast<double>(options.min_batch_ns) / incumbent.latency_ns)));
   double pace = std::numeric_limits<double>::infinity();
-  incumbent.timer(1);  // after another kernel, the first call finds its data in no cache
+  incumbent.timer(1);  // warms the caches, which hold the data of another kernel
   for (int i = 0; i < incumbent_batches && pace > keeps_pace; ++i) {
     watch.begin();
     const double ns = time_batch(incumbent.timer, calls);
@@ -337,7 +337,7 @@ Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, 
 
 Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
                       const Clock& clock, Watch& watch) {
-  const double limit_ns = hopeless_first_call * incumbent.latency_ns;
+  const double limit_ns = drop_first_call * incumbent.latency_ns;
   Sampler sampler(timer, options, clock, watch);
   const double first_ns = sampler.time(1);
   const bool is_far_behind = first_ns - preemption_ns > limit_ns && first_ns >= warms_itself_ns;
@@ -354,7 +354,7 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
       } else if (!incumbent.timer) {
         return sampler.ended(*state, std::move(counted));
       } else {
-        // What disturbed the candidate may have ended right before the incumbent's turn.
+        // A disturbance of the candidate may have ended right before the incumbent was timed.
         const double before_ns = least(counted);
         sampler.batch();
         counted = sampler.counted();

@@ -7,10 +7,10 @@
 // estimate is a low quantile with an order-statistic interval, and a comparison is interleaved,
 // with the session's own A/A noise as the least difference it will call real.
 //
-// Disturbances that last are steady, and no statistic finds them in the samples. Each batch is
-// therefore timed under a Watch, and counts unless that objects (watch.h). A candidate is called
-// slow only beside the incumbent, timed again in the same moment: where the incumbent is slow too,
-// nothing of that moment counts.
+// A disturbance that lasts shifts all samples alike, so that no statistic of them shows it. Each
+// batch is therefore timed under a Watch, and counts unless the watch objects (watch.h). A
+// candidate is called slow only if the incumbent, timed again at that moment, is not: where the
+// incumbent is slow too, nothing of that moment counts.
 //
 //   const Timer timer = timed_by(clock, run);
 //   Samples s = sample_beside({best_ns, best_timer}, timer, {}, clock, watch);
@@ -35,21 +35,21 @@ namespace tw::tuner {
 /// One call of the kernel, with its buffers as the workload sees them.
 using Run = std::function<void()>;
 
-/// Makes so many calls, one after the other, and says how many ns they took together.
+/// Makes that many calls, one after the other, and returns the ns that they took together.
 using Timer = std::function<int64_t(int64_t calls)>;
 
-/// Calls on this thread, by this clock.
+/// Times calls on this thread by this clock.
 Timer timed_by(const Clock& clock, const Run& run);
 
 struct Sampling {
   /// Calls are timed in batches at least this long, and at least 100 timer resolutions.
   int64_t min_batch_ns = 1'000'000;
   int64_t timer_resolution_ns = 100;
-  /// A kernel of which this many calls do not fill a batch is too fast to be timed.
+  /// A kernel is too fast to be timed if this many calls do not fill a batch.
   int64_t max_batch_calls = int64_t{1} << 20;
   int min_samples = 9;
   int max_samples = 60;
-  int64_t max_total_ns = 1'000'000'000;  ///< spent on batches that count
+  int64_t max_total_ns = 1'000'000'000;  ///< limit of the time spent on batches that count
   /// Time spent on batches that do not count, after which the sampling ends.
   int64_t patience_ns = 1'000'000'000;
   /// Sampling ends when the estimate's interval is this small in relation to it.
@@ -72,8 +72,8 @@ struct Estimate {
 Estimate estimate(std::vector<double> samples_ns);
 
 enum class SampleState {
-  Settled,    ///< the interval is as small as wanted, or the incumbent is out of reach
-  Noisy,      ///< it is not, and samples or time ran out
+  Settled,    ///< the interval is as small as wanted, or the kernel is behind the incumbent
+  Noisy,      ///< the interval is wider, and samples or time ran out
   Dropped,    ///< clearly slower than the incumbent
   TooFast,    ///< below what the timer can tell: no latency is claimed
   Disturbed,  ///< too few batches count: no latency is claimed
@@ -82,18 +82,18 @@ enum class SampleState {
 struct Samples {
   SampleState state = SampleState::Noisy;
   Estimate estimate;
-  std::vector<double> raw_ns;  ///< of one call, a batch that counts each, in the order taken
+  std::vector<double> raw_ns;  ///< time of one call in each batch that counts, in the order taken
   int64_t calls_per_batch = 0;
-  std::string disturbance = {};  ///< why a batch did not count, the latest such; empty: all counted
-  /// Of Disturbed samples: how many times as long as before the incumbent took beside them, at
-  /// last.
+  std::string disturbance = {};  ///< why the latest rejected batch did not count; empty: all count
+  /// For Disturbed samples: time of the incumbent when it was last timed beside them, relative to
+  /// its undisturbed latency. 1 where that is not known.
   double incumbent_pace = 1;
 };
 
 /// The fastest kernel so far, beside which a candidate is judged.
 struct Incumbent {
   double latency_ns = std::numeric_limits<double>::infinity();  ///< undisturbed
-  Timer timer = {};  ///< empty: its latency is taken on trust
+  Timer timer = {};                                             ///< empty: it is not timed again
 };
 
 /// The smallest step of the clock; 0 if it never moves while read.
@@ -102,15 +102,15 @@ int64_t timer_resolution_ns(const Clock& clock);
 /// One warm-up call, then batches until settled.
 Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch);
 
-/// As sample(), but gives up as soon as the candidate is clearly behind the incumbent, and is
-/// content with a few samples of one that is 5 % behind. Says neither unless the incumbent, timed
-/// again then, is as fast as it was.
+/// Like sample(), but stops as soon as the candidate is clearly slower than the incumbent, and
+/// settles for a few samples where it is 5 % slower. Either happens only if the incumbent, timed
+/// again at that moment, is as fast as before.
 Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
                       const Clock& clock, Watch& watch);
 
-/// For one kernel alone, whose figure is to stand: sample() several times with pauses in between,
-/// of which the stretches that agree with the fastest count. A disturbance that no watch sees shows
-/// as a difference between the stretches.
+/// Measures one kernel alone, where the latency is to be quoted: calls sample() several times with
+/// pauses in between and uses the stretches that agree with the fastest. A disturbance that no
+/// watch sees shows as a difference between the stretches. Requires: stretches >= 1.
 Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
                       const Sampling& options, const Clock& clock, Watch& watch);
 
@@ -118,21 +118,22 @@ enum class Winner { A, B, Tie };
 
 struct Comparison {
   Winner winner = Winner::Tie;
-  double ratio = 1;  ///< time of B / time of A, of the minima: above 1, A is faster
+  double ratio = 1;  ///< minimum time of B / minimum time of A: above 1, A is faster
   double low = 1;    ///< 99 % interval of the median of the rounds' ratios
   double high = 1;
-  double noise_floor = 0;  ///< relative: how far A is from A, and B from B, in the same session
+  double noise_floor = 0;  ///< relative difference of A from A and B from B in the same session
   SampleState state = SampleState::Settled;  ///< TooFast, Disturbed: nothing was compared
 };
 
-/// Of comparisons: with fewer there is no verdict, and finals that have time take the most.
+/// Rounds of a comparison: fewer than least_rounds give no verdict; finals with enough time take
+/// most_rounds.
 inline constexpr int least_rounds = 7, most_rounds = 11;
 
-/// Times A B B A, `rounds` times; with fewer than least_rounds it is a tie. A wins
-/// only if the interval excludes 1 and the ratio exceeds the noise floor. Rounds that do not count
-/// are repeated, as often again as there are rounds; those that then lack are not made up for. Both
-/// should run on the same buffers: where pages lie in the caches can make 2-4 % between equal
-/// kernels on different ones.
+/// Times A B B A, `rounds` times; with fewer than least_rounds that count it is a tie. A wins only
+/// if the interval excludes 1 and the ratio exceeds the noise floor. Rounds to which the watch
+/// objects are repeated, until 2 * rounds have been taken. Both should run on the same buffers:
+/// page placement alone makes a difference of 2-4 % between equal kernels on different ones.
+/// Requires: rounds >= 1.
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
                         const Sampling& options, Watch& watch);
 

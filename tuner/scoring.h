@@ -47,8 +47,8 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
                                                     const ScoringOptions& options);
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
-/// default of the space where nothing that it looks at is legal. Deterministic unless `stops` cuts
-/// the search short.
+/// default of the space where no point that it considers is legal. Deterministic unless `stops`
+/// cuts the search short.
 Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target& target,
                                        int kernel_threads,
                                        const std::function<bool()>& stops = nullptr);

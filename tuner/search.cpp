@@ -24,8 +24,8 @@ constexpr size_t blind_pool_per_pick = 4;
 constexpr size_t parents = 12;
 // Of a batch, each: what nobody asked for, and what is thought fastest where the model is in doubt.
 constexpr double random_share = 0.125, hopeful_share = 0.125;
-// Where most of the latest batch was far behind the best, the neighbourhood that it came from is
-// used up or the model is wrong about it: half of the next one is what nobody asked for.
+// If most of the latest batch was far slower than the best, its neighbourhood is exhausted or the
+// model is wrong about it: half of the next batch is drawn at random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
 
 struct Rated {

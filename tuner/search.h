@@ -30,7 +30,7 @@ struct Tried {
 struct Known {
   const std::vector<Tried>& history;
   const std::vector<schedules::Point>& seeds;  ///< not tried; fast for workloads like this one
-  /// From when it says so, what is thought of already is all that is proposed. None: never.
+  /// Once true, the search proposes from the points that it has already generated. Empty: never.
   std::function<bool()> stops = nullptr;
 };
 

@@ -24,34 +24,35 @@ namespace {
 
 // Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
 constexpr size_t most_finalists = 4;
-// To measure the winner again and to build and verify it whole.
+// Time reserved to measure the winner again and to build and verify it whole.
 constexpr double confirm_s = 0.4;
 constexpr double minute_s = 60;
-// Of the time that is left, what one proposal may take; it takes milliseconds, but for the largest
-// kernels of GPUs.
+// Share of the time left that one proposal may take, and its lower bound. Proposals take
+// milliseconds, except for the largest kernels of GPUs.
 constexpr double scoring_share = 0.25, least_scoring_s = 0.5;
-// Before the first batch: one core builds eight candidates in a third of a second.
+// Rate assumed before the first batch: one core builds eight candidates in a third of a second.
 constexpr double usual_trials_per_s = 20;
 // A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
 constexpr double most_plain_flops = 1e9;
-// So many trials without a valid one: the next would fail too.
-constexpr int64_t hopeless_trials = 96;
+// After this many trials without a valid one, the next would fail too.
+constexpr int64_t most_invalid_trials = 96;
 // A neighbour's episode of half a second passes while the first candidate that it disturbs waits;
 // where it lasts, the following ones wait less, and come again with later batches.
 constexpr double patience_s = 0.6, short_patience_s = 0.1;
 constexpr int most_attempts = 4;
-// Neighbours that compute for longer without a pause are part of the machine (Gauge::memory_ns).
+// A slowdown that lasts longer is taken to be the machine's own speed. As long as Gauge::memory_ns.
 constexpr double lasting_s = 30;
 // The winner is measured in several stretches, which reach beyond a time slice or two.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
-// So many builds in a row that fail for no fault of the candidates: the compiler or linker is
-// broken.
+// After this many builds in a row that fail for no fault of the candidates, the compiler or linker
+// is broken.
 constexpr int64_t most_broken_builds = 24;
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
-/// Of a kernel that is another schedule's already: what was found of that one holds for it.
+/// The reply for a candidate whose machine code was measured for another schedule: what was found
+/// for that one holds.
 MeasureReply duplicate_of(const db::Record& twin) {
   MeasureReply reply{"duplicate", "the machine code of record " + twin.hash};
   if (!db::is_timed(twin)) {
@@ -66,8 +67,9 @@ MeasureReply duplicate_of(const db::Record& twin) {
   return reply;
 }
 
-/// Of each of so many comparisons in so much time. A round is four batches of a millisecond or one
-/// call; loading both and filling their buffers takes as long as a few rounds.
+/// Rounds of each comparison when `comparisons` have to fit into the time. A round is four batches
+/// of a millisecond or one call; loading both kernels and filling their buffers takes as long as a
+/// few rounds.
 int rounds_within(double seconds, size_t comparisons, double latency_ns) {
   const double round_s = 4 * std::max(1e-3, latency_ns * 1e-9);
   const double rounds = seconds / (static_cast<double>(comparisons) * round_s) - 3;
@@ -122,7 +124,7 @@ void Shared::learn(std::vector<cost_model::Sample> more, bool at_once) {
                               learned_at + std::max<size_t>(128, learned_at / 4));
   if (fresh_samples.empty() || (samples < due && !at_once)) return;
   learned_at = samples;
-  // What cannot be learned from leaves the draft model in charge.
+  // If the model cannot be fitted, the draft model stays in charge.
   (void)model.update(fresh_samples);
   fresh_samples.clear();
 }
@@ -300,7 +302,9 @@ Status Session::measure(std::vector<Postponed> due) {
 Status Session::keep(const Postponed& measured, const MeasureReply& reply) {
   const BuildOutcome& built = measured.built;
   TW_TRY(const db::Record trial, record(measured.candidate, reply));
-  if (!built.code.empty()) by_code_.try_emplace(built.code, trial);
+  // The equal machine code of another schedule is timed anew where this one could not be.
+  if (!built.code.empty() && trial.status != db::TrialStatus::Unstable)
+    by_code_.try_emplace(built.code, trial);
   TW_RETURN_IF_ERROR(check_installation(built));
   if (trial.status == db::TrialStatus::Ok) finalists_.back().path = built.path;
   std::stable_sort(finalists_.begin(), finalists_.end(), [](const Finalist& a, const Finalist& b) {
@@ -317,19 +321,20 @@ Result<MeasureReply> Session::reply_to(const BuildOutcome& built) {
   MeasureJob job{.path = built.path, .patience_s = is_disturbed_ ? short_patience_s : patience_s};
   if (!finalists_.empty()) {
     job.incumbent = finalists_.front().path;
-    job.incumbent_ns = pace_ * finalists_.front().record.latency_ns;
+    job.incumbent_ns = pace_ / finalists_.front().pace * finalists_.front().record.latency_ns;
   }
   return farm_.measure(job);
 }
 
-/// Where the incumbent alone has become slower, and stays so for longer than neighbours do, the
-/// machine is a slower one than before, and candidates are judged by that.
+/// When the incumbent itself has become slower, and stays so for longer than an episode of a busy
+/// neighbour, the machine has become slower, and candidates are judged by its present speed.
 void Session::heed(const MeasureReply& reply) {
   is_disturbed_ = reply.status == to_string(db::TrialStatus::Unstable);
-  if (!is_disturbed_ || reply.incumbent_pace <= 1) {
-    if (!is_disturbed_) slower_since_s_.reset();
-    return;
-  }
+  // Duplicates and candidates that failed were not timed and say nothing about the machine.
+  const bool is_timed = reply.status == to_string(db::TrialStatus::Ok) ||
+                        reply.status == to_string(db::TrialStatus::Hopeless);
+  if (is_timed) slower_since_s_.reset();
+  if (!is_disturbed_ || reply.incumbent_pace <= 1) return;
   const double now_s = shared_.elapsed_s();
   if (!slower_since_s_) slower_since_s_ = now_s;
   if (now_s - *slower_since_s_ > lasting_s) pace_ *= reply.incumbent_pace;
@@ -363,7 +368,7 @@ Result<db::Record> Session::record(const Candidate& c, const MeasureReply& reply
   return record;
 }
 
-/// What progress, search and model take from a trial.
+/// Updates progress, search history, model samples and finalists with a trial.
 void Session::digest(const Candidate& c, const db::Record& trial) {
   const bool valid = trial.status == db::TrialStatus::Ok;
   const bool timed = db::is_timed(trial);
@@ -371,7 +376,7 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   ++progress_.trials[status];
   if (!timed && trial.status != db::TrialStatus::Duplicate)
     count_failure(status + ": " + trial.reason);
-  // A candidate that could not be timed undisturbed says nothing of the schedule.
+  // A disturbed measurement says nothing about the schedule.
   if (trial.status == db::TrialStatus::Unstable) return;
   history_.push_back({c.point, timed ? throughput_of(trial.latency_ns) : 0});
   cost_model::Sample sample;
@@ -383,7 +388,7 @@ void Session::digest(const Candidate& c, const db::Record& trial) {
   if (valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
     progress_.best_ns = trial.latency_ns;
   gain_.add(valid ? trial.latency_ns : 0);
-  if (valid) finalists_.push_back({"", trial});
+  if (valid) finalists_.push_back({"", trial, pace_});
 }
 
 /// Reasons that differ in numbers only count as the first of them.
@@ -424,7 +429,7 @@ std::optional<Ended> Session::ended() const {
   if (shared_.interrupted()) return Ended::Interrupted;
   if (shared_.left_s() <= 0) return Ended::Budget;
   if (options_.trials > 0 && trials_ >= options_.trials) return Ended::Trials;
-  if (trials_ >= hopeless_trials && finalists_.empty()) return Ended::Plateau;
+  if (trials_ >= most_invalid_trials && finalists_.empty()) return Ended::Plateau;
   if (trials_ > 0 && gain_of(minute_s) < least_gain(options_.effort)) return Ended::Plateau;
   return std::nullopt;
 }
@@ -438,8 +443,8 @@ Outlook Session::outlook(int64_t under_way) const {
 
 double Session::gain_of(double seconds) const { return worth({outlook(0)}, seconds); }
 
-/// The last attempts for what was disturbed until now, as no batch comes after it; a single one
-/// each when the time is up.
+/// Measures what is still postponed, as no later batch will: up to most_attempts each, and once
+/// when the time is up.
 Status Session::measure_postponed(double seconds) {
   const double until_s = shared_.elapsed_s() + seconds;
   while (!postponed_.empty() && !shared_.interrupted()) {
@@ -451,8 +456,8 @@ Status Session::measure_postponed(double seconds) {
   return {};
 }
 
-/// The best schedule of another device has shown nothing here: it becomes a trial like any other,
-/// where it was none before.
+/// Measures the best schedule of another device here, as a trial like any other, unless it was one
+/// already: its latency there says nothing about this device.
 Status Session::try_from_elsewhere() {
   if (!elsewhere_ || seen_.schedules.contains(elsewhere_->schedule)) return {};
   const auto built = farm_.build(key_, elsewhere_->schedule, {});
@@ -465,8 +470,8 @@ Status Session::try_from_elsewhere() {
   return {};
 }
 
-/// The incumbent of earlier runs on this device defends its place, where it can still be built.
-/// Whether there is one.
+/// Makes the best kernel of earlier runs on this device the first finalist, if it can still be
+/// built and is correct; returns whether it did.
 Result<bool> Session::defend_known() {
   TW_TRY(const auto known, shared_.best_known(*workload_));
   const bool is_new = known && known->device == device_text(target_) &&
@@ -500,7 +505,8 @@ Status Session::choose_finalist(double seconds) {
                          rounds_within(until_s - shared_.elapsed_s(), finalists_.size() - i,
                                        finalists_[0].record.latency_ns)));
     if (!c.error.empty()) continue;
-    // Between trials of one run the faster of a tie is as good; an incumbent must be beaten.
+    // Within one run a tie may go either way; the best of earlier runs must be beaten
+    // significantly.
     const bool beaten = defends ? c.winner == static_cast<int64_t>(Winner::B) : c.ratio < 1;
     if (beaten) std::swap(finalists_[0], finalists_[i]);
   }

@@ -24,12 +24,12 @@ namespace tw::tuner {
 
 /// A candidate that was measured and is correct.
 struct Finalist {
-  std::string path;  ///< of its artifact
+  std::string path;  ///< path of its artifact
   db::Record record;
+  double pace = 1;  ///< Session::pace_ when it was measured
 };
 
-/// A candidate that something else disturbed whenever it was timed: another time comes with the
-/// next batch.
+/// A built candidate whose timing was disturbed; it is measured again with the next batch.
 struct Postponed {
   Candidate candidate;
   BuildOutcome built;
@@ -45,12 +45,13 @@ struct Shared {
                                                db::Store& store, const Environment& environment,
                                                const OnProgress& on_progress);
   double elapsed_s() const;
-  /// Of the budget, before the finals.
+  /// Seconds of the search budget left, excluding the time reserved for the finals.
   double left_s() const { return options.budget_s - finals_s - elapsed_s(); }
   bool interrupted() const;
-  /// Whether batches under way are not to be gone on with.
+  /// Whether even the time reserved for batches under way at the end has passed.
   bool is_overdue() const { return left_s() + drain_s <= 0; }
-  /// The share that so many seconds are worth, all sessions together.
+  /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
+  /// sessions.
   double worth(double seconds) const;
   /// Adds samples, and learns from them when it is time.
   void learn(std::vector<cost_model::Sample> samples, bool at_once);
@@ -65,11 +66,11 @@ struct Shared {
   db::Recorder recorder;
   cost_model::CostModel model = cost_model::CostModel();
   std::vector<cost_model::Sample> fresh_samples = {};  ///< not learned from yet
-  size_t samples = 0, learned_at = 0;                  ///< in all; at the last refit
+  size_t samples = 0, learned_at = 0;                  ///< samples in all, and at the last refit
   std::set<std::string> learned_records = {};          ///< hashes of what the database taught
   int64_t started_ns = 0;
-  double finals_s = 0;                        ///< kept back for the finals of all
-  double drain_s = 0;                         ///< of that, for the batches under way at the end
+  double finals_s = 0;                        ///< reserved for the finals of all sessions
+  double drain_s = 0;                         ///< part of finals_s for batches under way at the end
   Progress suite = {};                        ///< its goals and how many are finished
   std::vector<const Session*> sessions = {};  ///< that have begun
 };
@@ -85,16 +86,17 @@ class Session {
   /// when the space is exhausted or enough trials are made.
   std::vector<Candidate> propose();
   Status begin_build(const std::vector<Candidate>& batch);
-  /// Verifies and measures what was built, records every candidate, keeps the fastest.
+  /// Verifies, measures and records what was built and what was postponed; keeps the fastest. Drops
+  /// the rest without a record when the budget is overdue.
   Status measure(const std::vector<Candidate>& batch, const std::vector<BuildOutcome>& built);
   void learn();
-  /// That this much of the run's time went to it.
+  /// Notes that this much of the run's time was spent on this session.
   void charge(double seconds) { spent_s_ += seconds; }
   std::optional<Ended> ended() const;
-  /// Where it stands among others; `under_way` trials are not measured yet.
+  /// Input to the choice between sessions; `under_way` trials are not measured yet.
   Outlook outlook(int64_t under_way) const;
-  /// Compares the fastest few interleaved, builder idle, as many as fit in the time; the winner is
-  /// the result.
+  /// Compares the fastest few by interleaved timing while the builder is idle, as many as fit into
+  /// the time. The winner is the result.
   Result<Tuned> finish(Ended ended, double seconds);
 
  private:
@@ -102,18 +104,19 @@ class Session {
 
   void report();
   Status refresh_peak();
-  /// Verifies and measures candidates, and records all but those that are postponed.
+  /// Verifies, measures and records candidates; those that were disturbed are postponed instead.
   Status measure(std::vector<Postponed> due);
-  /// Verifies and measures one that was built, unless its machine code is known by its hash.
+  /// Verifies and measures a built candidate, unless equal machine code was measured already.
   Result<MeasureReply> reply_to(const BuildOutcome& built);
-  /// Takes note of a moment that was too slow, or was not.
+  /// Tracks whether the machine is disturbed and whether the incumbent has become slower for good.
   void heed(const MeasureReply& reply);
+  /// Records a final reply and keeps the candidate if it is among the fastest.
   Status keep(const Postponed& measured, const MeasureReply& reply);
-  /// Returns what was stored.
+  /// Stores the trial and returns its record.
   Result<db::Record> record(const Candidate& candidate, const MeasureReply& reply);
   void digest(const Candidate& candidate, const db::Record& trial);
   std::vector<Guess> score(const std::vector<schedules::Point>& points);
-  /// When it is time to choose from what has been scored.
+  /// True once it is time to choose from what has been scored.
   std::function<bool()> scoring_stops() const;
   void learn_from_database();
   Status check_installation(const BuildOutcome& built);
@@ -144,12 +147,12 @@ class Session {
   double flops_ = 0;
   double spent_s_ = 0;
   ReferenceKernel reference_;
-  double reference_ns_ = 0;              ///< of one call of it
-  double reference_s_ = 0;               ///< that building and checking it took
-  bool recalled_ = false;                ///< what the database knows
+  double reference_ns_ = 0;              ///< latency of one call of it
+  double reference_s_ = 0;               ///< time to build and check it
+  bool recalled_ = false;                ///< the database has been asked
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
-  std::optional<db::Record> elsewhere_;  ///< the best where this device had none
+  std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
   std::map<schedules::Point, Candidate> scored_;   ///< candidates of the current proposal
   double scoring_ends_s_ = 0;                      ///< since the start: when it is time to choose
@@ -161,9 +164,9 @@ class Session {
   GainCurve gain_;
   Progress progress_;
   std::vector<Postponed> postponed_;
-  bool is_disturbed_ = false;             ///< by the latest trial
-  std::optional<double> slower_since_s_;  ///< the incumbent takes longer than it did, see heed()
-  double pace_ = 1;                       ///< so many times as long, for good
+  bool is_disturbed_ = false;             ///< the latest trial was disturbed
+  std::optional<double> slower_since_s_;  ///< when the incumbent became slower, see heed()
+  double pace_ = 1;  ///< factor by which the machine has slowed since, see heed()
   int64_t proposed_ = 0, trials_ = 0, broken_builds_ = 0;
 };
 

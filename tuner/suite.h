@@ -25,9 +25,9 @@ class Suite {
                             const Environment& environment, const OnProgress& on_progress);
   Suite(Suite&&) = default;
 
-  /// First each goal's reference and two batches, those with the fewest first, and of these the
-  /// ones that the database has no kernel of; then a batch of the goal that saves most. Nothing
-  /// when the budget is spent or all goals have ended.
+  /// The next work: first the reference and two batches of each goal, goals with the fewest batches
+  /// first and among these those without a kernel in the database; then a batch of the goal that
+  /// saves most. Nullopt when the budget is spent or all goals have ended.
   std::optional<Work> next();
   /// Hands it to the builders; false where it is not wanted any more.
   bool begin_build(const Work& work);
@@ -43,7 +43,7 @@ class Suite {
   /// A goal and how far it is.
   struct Part {
     const Goal* goal;
-    bool is_known = false;                  ///< the database has a kernel of it
+    bool is_known = false;                  ///< the database has a kernel for it
     std::unique_ptr<Session> session = {};  ///< none before its turn
     int64_t batches = 0;                    ///< proposed
     int64_t under_way = 0;                  ///< trials proposed and not measured

@@ -131,7 +131,8 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
 
 namespace {
 
-// One kernel alone has time: stretches that reach beyond a neighbour's episode of half a second.
+// A kernel measured alone has time for stretches that span more than a busy neighbour's episode of
+// half a second.
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 

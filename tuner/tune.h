@@ -60,7 +60,7 @@ struct Environment {
   std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
   /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
-  int device = 0;  ///< of a GPU target: which of the driver's, as runtime::DeviceOptions count
+  int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
   Clock clock;     ///< monotonic, ns
   std::function<int64_t()> now_ms;  ///< wall clock: provenance only
   std::string host;                 ///< hash of the host's name: provenance only
@@ -79,7 +79,7 @@ struct Progress {
   double best_ns = 0;                     ///< 0: none yet
   double untuned_ns = 0;                  ///< of the default schedule; 0: not measured
   double flops = 0;
-  double bytes = 0;        ///< that every kernel moves (dsl::compulsory_traffic)
+  double bytes = 0;        ///< compulsory traffic of every kernel (dsl::compulsory_traffic)
   double peak_gflops = 0;  ///< of the machine on the kernel's threads
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"
   std::string model_note;  ///< why it is the draft; empty: it is not

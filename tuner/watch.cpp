@@ -17,7 +17,7 @@ namespace {
 /// the sibling thread costs the loop 30 % or more.
 constexpr double least_speed = 0.90;
 
-/// A reading this old still stands for the moment in which the next timing begins.
+/// A reading at most this old serves as the one before the next timing.
 constexpr int64_t fresh_ns = 200'000;
 
 constexpr auto rest_time = std::chrono::milliseconds(4);

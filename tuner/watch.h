@@ -13,8 +13,8 @@
 //   const Moment moment = watch.end();
 //   if (watch.objection(moment)) { watch.rest(); ... }   // time it again
 //
-// Whether a timing counts is asked when its latency is needed: a machine that turns out to be
-// faster than it was known to be raises an objection against what was timed before. Used by one
+// Ask for objections when the latency is needed, not when it is taken: once the machine has turned
+// out to be faster than it was known to be, there is an objection to earlier timings. Used by one
 // thread at a time.
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace tw::tuner {
 /// Evidence of the time between a begin() and its end().
 struct Moment {
   double speed = 0;      ///< the lower of the readings before and after, in the gauge's unit
-  int64_t switches = 0;  ///< times at which another process took the processor away
+  int64_t switches = 0;  ///< involuntary context switches of this process
 };
 
 class Watch {
@@ -38,13 +38,14 @@ class Watch {
   virtual ~Watch() = default;
   virtual void begin() = 0;
   virtual Moment end() = 0;
-  /// Why a timing of that moment does not count, by all that is known now; nullopt: it counts.
+  /// The reason why a timing of that moment does not count, by what is known now; nullopt: it
+  /// counts.
   virtual std::optional<std::string> objection(const Moment& moment) const = 0;
   /// Sleeps for a few milliseconds; a thread that has slept also begins with a whole time slice.
   virtual void rest() = 0;
 };
 
-/// Objects to nothing: for devices whose own clock counts only what they ran of ours.
+/// Objects to nothing; for devices whose own clock counts only the time of our kernels.
 class NoWatch : public Watch {
  public:
   void begin() override {}
@@ -53,7 +54,8 @@ class NoWatch : public Watch {
   void rest() override {}
 };
 
-/// For kernels that run on the threads of the gauge, which must outlive the watch.
+/// A watch for kernels that run on the threads of the gauge, which must outlive it. Reads the gauge
+/// once.
 std::unique_ptr<Watch> watch_processor(Gauge& gauge, Clock clock);
 
 }  // namespace tw::tuner

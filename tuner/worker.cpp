@@ -34,7 +34,7 @@ namespace {
 
 using Answer = std::function<std::string(const Job&)>;
 
-// A tenth of the weight of a process of usual priority.
+// Gives builders a tenth of the scheduling weight of a process of usual priority.
 constexpr int builder_niceness = 10;
 
 int serve(const Answer& answer) {
@@ -75,7 +75,7 @@ BuildOutcome written(const Result<runtime::Artifact>& artifact, const std::strin
   return {path, "ok", "", false, codegen::code_hash(*artifact)};
 }
 
-/// What compiles, all in one go.
+/// Builds all schedules of the job in one batch; a schedule that fails has its reason.
 Result<BuildReply> build_all(const BuildJob& job) {
   TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
   TW_TRY(const Target target, parse_target(job.target));
@@ -116,7 +116,7 @@ Result<BuildReply> build_default(BuildJob job) {
   return build_all(job);
 }
 
-/// For the other target, where the compiler for the first is not installed.
+/// Builds the first schedule for the other target if the compiler for the job's is not installed.
 void build_otherwise(const BuildJob& job, BuildReply& reply) {
   BuildOutcome& first = reply.outcomes.front();
   if (job.otherwise.empty() || !first.installation) return;
@@ -141,7 +141,7 @@ BuildReply build(const BuildJob& job) {
 
 // ---- running --------------------------------------------------------------------------------
 
-// References that a runner keeps: those of all layers of ResNet-50 are 250 MB.
+// Bytes of references that a runner keeps: those of all layers of ResNet-50 are 250 MB.
 constexpr int64_t most_prepared_bytes = int64_t{512} << 20;
 
 int64_t bytes_of(const Reference& reference) {
@@ -186,7 +186,7 @@ class Runner {
 
   PrepareReply prepare(const PrepareJob& job) {
     threads_.count = static_cast<int>(job.threads);
-    rival_ = {};  // it borrows the task
+    rival_ = {};  // it borrows the task of the previous job
     const auto known = std::find_if(prepared_.begin(), prepared_.end(),
                                     [&](const Prepared& p) { return p.job == job; });
     if (known == prepared_.end()) {
@@ -208,8 +208,8 @@ class Runner {
 
   Sampling sampling() const {
     Sampling options;
-    // Of a kernel that takes longer, a batch is one call: seven are as good an estimate as seven
-    // pairs, as what disturbs a sample lasts for longer than a call.
+    // A kernel that takes longer than a batch is timed call by call: seven calls give as good an
+    // estimate as seven pairs, as a disturbance lasts longer than a call.
     options.min_batch_ns = 500'000;
     options.min_samples = 7;
     options.max_samples = 24;
@@ -221,7 +221,7 @@ class Runner {
     if (prepared_.empty()) return {"crash", "[worker] measure before prepare"};
     const auto subject = machine_->load(job.path, prepared_.front().task);
     if (!subject) {
-      // Memory that is not there says nothing of the schedule.
+      // A lack of memory says nothing about the schedule.
       const bool lacks = subject.error().code == ErrorCode::Environment;
       return {lacks ? "resource" : "compile_error", subject.error().message};
     }
@@ -312,8 +312,8 @@ class Runner {
   Threads threads_;
   Clock clock_ = monotonic_clock();
   std::unique_ptr<Machine> machine_;
-  std::list<Prepared> prepared_;  ///< the one that is measured first, then the latest
-  /// The incumbent of the workload that is measured, kept loaded beside its candidates.
+  std::list<Prepared> prepared_;  ///< most recently used first; the front is measured
+  /// The incumbent of the current workload, which stays loaded beside its candidates.
   struct Rival {
     std::string path = {};
     std::unique_ptr<Subject> subject = {};
@@ -322,8 +322,8 @@ class Runner {
   Rival rival_;
 };
 
-/// What drivers need. Where their files go they are told by the environment, before any of them is
-/// loaded and any thread runs.
+/// Limits under which drivers work. Sets the variables by which drivers learn where their files go,
+/// before any driver is loaded and any thread runs.
 Limits driver_limits(const Target& target, const std::string& directory) {
   ::setenv("POCL_CACHE_DIR", directory.c_str(), 1);
   ::setenv("CUDA_CACHE_PATH", directory.c_str(), 1);
@@ -367,7 +367,7 @@ int worker_main(const std::vector<std::string>& arguments) {
   if (device) limits = driver_limits(*device, arguments[3]);
   if (const auto restricted = restrict_self(limits); !restricted)
     return complain(restricted.error());
-  // Where there are fewer cores than workers, what is timed goes before what is built.
+  // With fewer cores than workers, timing has priority over building.
   if (builds) (void)!::nice(builder_niceness);
   if (builds)
     return serve([clock = monotonic_clock()](const Job& job) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <ios>
 #include <sstream>
+#include <streambuf>
+#include <utility>
 
 #include "db/store.h"
 #include "tests/db/samples.h"
@@ -33,6 +36,29 @@ TEST(Transfer, BadLinesCostOnlyThemselves) {
   EXPECT_EQ(store.import_jsonl(in, "lines").value(), (AppendSummary{2, 0, 4}));
   EXPECT_EQ(hashes_in(store), hashes_of({sample_record(0), sample_record(3)}));
   EXPECT_EQ(store.info().value().quarantined, 4);
+}
+
+/// Gives its text and then fails as the buffer of a file does where reading fails.
+class FailingBuffer : public std::streambuf {
+ public:
+  explicit FailingBuffer(std::string text) : text_(std::move(text)) {
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+  }
+
+ private:
+  int_type underflow() override { throw std::ios_base::failure("no such sector"); }
+  std::string text_;
+};
+
+TEST(Transfer, LinesThatCannotBeReadToTheirEndAreAnError) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  for (const std::string& text : {std::string(), to_json(sample_record(0)) + "\n"}) {
+    FailingBuffer given(text), spooled(text);
+    std::istream lines(&given), spool(&spooled);
+    EXPECT_EQ(store.import_jsonl(lines, "lines").error().code, ErrorCode::Database);
+    EXPECT_EQ(store.import_spooled(spool).error().code, ErrorCode::Database);
+  }
 }
 
 TEST(Transfer, AFileWithoutRecordsIsRefusedWhole) {

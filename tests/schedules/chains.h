@@ -9,7 +9,7 @@
 
 namespace tw::schedules {
 
-/// z = z^2 + c, so many times, in real and imaginary parts: two stages an iteration.
+/// Iterations of z = z^2 + c in real and imaginary parts: two stages each.
 inline std::string mandelbrot(int iterations, int rows = 8, int columns = 40) {
   const std::string axes = fmt::format("f32[y={}, x={}]", rows, columns);
   std::string text = fmt::format("input cr: f32[{0}, {1}]; input ci: f32[{0}, {1}]", rows, columns);
@@ -18,12 +18,13 @@ inline std::string mandelbrot(int iterations, int rows = 8, int columns = 40) {
     text += fmt::format("; re{0}: {1} = {2}[y, x] * {2}[y, x] - {3}[y, x] * {3}[y, x] + cr[y, x]",
                         i, axes, re, im);
     text += fmt::format("; im{0}: {1} = 2.0 * {2}[y, x] * {3}[y, x] + ci[y, x]", i, axes, re, im);
-    re = fmt::format("re{}", i), im = fmt::format("im{}", i);
+    re = fmt::format("re{}", i);
+    im = fmt::format("im{}", i);
   }
   return text + fmt::format("; out: {} = {}[y, x] + {}[y, x]", axes, re, im);
 }
 
-/// So many blurs of rows, one of the other: each reads three elements.
+/// A chain of blurs along rows; each stage reads three elements of the one before.
 inline std::string blurs(int stages, int rows = 8, int columns = 40) {
   std::string text = fmt::format("input a: f32[{}, {}]", rows, columns), before = "a";
   for (int i = 1; i <= stages; ++i) {
@@ -37,7 +38,7 @@ inline std::string blurs(int stages, int rows = 8, int columns = 40) {
   return text;
 }
 
-/// So many sums of products, one of the other.
+/// A chain of matrix products; each stage multiplies the result of the one before.
 inline std::string products(int stages, int extent = 12) {
   std::string text = fmt::format("input a: f32[{0}, {0}]; weight w: f32[{0}, {0}]", extent),
               before = "a";

@@ -2,10 +2,9 @@
 // The worker program as tests start it, and a whole tuning run that can be killed:
 //
 //   tuning_worker build <directory> | run
-//   tuning_worker disturbed <times> build <directory> | run    a runner that runs nothing: it says
-//   of
-//       each kernel so many times that it was disturbed, and then, of the first, that it takes 1
-//       ms, of each other one 1 us less than of the one before
+//   tuning_worker disturbed <times> build <directory> | run
+//       A runner that runs nothing. It reports each kernel as disturbed <times> times, and after
+//       that with a latency: 1 ms for the first kernel, and 1 us less for each further one.
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <cstdio>
 #include <cstdlib>
