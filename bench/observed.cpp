@@ -30,6 +30,7 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
   TW_TRY(const double peak_before, peak_gflops(threads, clock));
   const tuner::Counters before = tuner::read_counters({});
   const int64_t start = clock();
+  double undisturbed_gflops = 0;
   {
     const PinnedHere pinned;
     // The speed of this core stands for the others: a pool of several would wake up beside the
@@ -38,11 +39,13 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
     tuner::Gauge gauge(here, 1, clock);
     const auto watch = tuner::watch_processor(gauge, clock);
     TW_RETURN_IF_ERROR(timing(*watch));
+    undisturbed_gflops = threads == 1 ? gauge.undisturbed() : 0;
   }
   const auto busy = tuner::contention(before, tuner::read_counters({}), clock() - start);
   TW_TRY(const double peak_after, peak_gflops(threads, clock));
   const auto drifted = tuner::drift(peak_before, peak_after);
-  return Observed{std::max(peak_before, peak_after), busy ? *busy : drifted.value_or("")};
+  return Observed{std::max({peak_before, peak_after, undisturbed_gflops}),
+                  busy ? *busy : drifted.value_or("")};
 }
 
 Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing) {

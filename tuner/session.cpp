@@ -337,7 +337,9 @@ void Session::heed(const MeasureReply& reply) {
   if (!is_disturbed_ || reply.incumbent_pace <= 1) return;
   const double now_s = shared_.elapsed_s();
   if (!slower_since_s_) slower_since_s_ = now_s;
-  if (now_s - *slower_since_s_ > lasting_s) pace_ *= reply.incumbent_pace;
+  if (now_s - *slower_since_s_ <= lasting_s) return;
+  pace_ *= reply.incumbent_pace;
+  slower_since_s_.reset();
 }
 
 Status Session::check_installation(const BuildOutcome& built) {
