@@ -963,6 +963,15 @@ class QuietReporter final : public Halide::CompileTimeErrorReporter {
   void error(const char* message) override { throw Halide::CompileError(message); }
 };
 
+void report_quietly() {
+  static QuietReporter reporter;
+  static const bool once = [] {
+    Halide::set_custom_compile_time_error_reporter(&reporter);
+    return true;
+  }();
+  (void)once;
+}
+
 /// All phases or none.
 Status append(const NamedProgram& named, Masks masks, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
@@ -983,9 +992,8 @@ Status append(const NamedProgram& named, Masks masks, Halide::Module& module) tr
 void configure_llvm() { setenv("HL_LLVM_ARGS", "-disable-lsr", 0); }
 
 Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Target& target) try {
-  static QuietReporter reporter;
+  report_quietly();
   configure_llvm();
-  Halide::set_custom_compile_time_error_reporter(&reporter);
   Halide::Module module("tilewright", halide_target(target));
   CompiledObjects result;
   for (const NamedProgram& program : programs)
@@ -1001,8 +1009,7 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
 
 Result<std::map<std::string, AccessCounts>> count(const Program& program,
                                                   const Target& target) try {
-  static QuietReporter reporter;
-  Halide::set_custom_compile_time_error_reporter(&reporter);
+  report_quietly();
   const Masks masks = masks_of(target);
   std::map<std::string, AccessCounts> counts;
   CountAccesses visitor(masks, counts);

@@ -73,17 +73,9 @@ class Accelerator final : public Machine {
 
   Sampling fitted(Sampling options) const override { return fit_to_device(options); }
 
-  /// A GPU's clock counts what it ran of ours, whatever the processor does meanwhile.
-  Watch& watch() override {
-    const bool is_processor = device_ && device_->facts().is_processor;
-    if (!watch_ && is_processor) {
-      pool_ = std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1});
-      gauge_ = std::make_unique<Gauge>(*pool_, 1, clock_);
-      watch_ = watch_processor(*gauge_, clock_);
-    }
-    if (!watch_) watch_ = std::make_unique<NoWatch>();
-    return *watch_;
-  }
+  /// A GPU's clock counts what it ran of ours, whatever the processor does meanwhile. The threads
+  /// of a device that is the processor are its driver's: nothing tells which of them was disturbed.
+  Watch& watch() override { return watch_; }
 
   Result<double> f32_peak_gflops() override {
     TW_TRY(const auto device, opened());
@@ -121,9 +113,7 @@ class Accelerator final : public Machine {
   const Clock& clock_;
   std::shared_ptr<Device> device_;
   DeviceInputs kept_;
-  std::unique_ptr<runtime::ThreadPool> pool_;  ///< for the gauge of a device that is a processor
-  std::unique_ptr<Gauge> gauge_;
-  std::unique_ptr<Watch> watch_;
+  NoWatch watch_;
 };
 
 }  // namespace

@@ -45,8 +45,7 @@ class Machine {
   /// Before a task goes.
   virtual void forget_inputs() = 0;
   virtual Sampling fitted(Sampling options) const = 0;
-  /// Decides which timings count. Call it after load(); the reference is valid while the number of
-  /// threads stays.
+  /// Decides which timings count. The reference is valid while the number of threads stays.
   virtual Watch& watch() = 0;
   virtual Result<double> f32_peak_gflops() = 0;
   /// The highest speed that the watch has read lately, in GFLOP/s; 0 where it reads none.

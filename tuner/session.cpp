@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/compile.h"
@@ -82,6 +83,7 @@ int rounds_within(double seconds, size_t comparisons, double latency_ns) {
 Result<std::unique_ptr<Shared>> Shared::start(const Target& target, const TuneOptions& options,
                                               db::Store& store, const Environment& environment,
                                               const OnProgress& on_progress) {
+  TW_RETURN_IF_ERROR(check_max_isa());
   const int64_t started_ns = environment.clock();
   TW_TRY(Farm farm,
          Farm::start(target, options.threads, options.seed, environment, options.timeout_s));

@@ -35,7 +35,7 @@ std::vector<double> run(const char* text, const Arrays& inputs = {}) {
   return values;
 }
 
-std::string error_of(const char* text, const Arrays& inputs = {}) {
+std::string interpreting_error(const char* text, const Arrays& inputs = {}) {
   const auto outputs = interpret(*parse_compute(text), inputs);
   return outputs ? "ok" : outputs.error().message;
 }
@@ -91,21 +91,21 @@ TEST(Interpret, SelectEvaluatesOnlyWhatItNeeds) {
 
 TEST(Interpret, ReadsOutsideNameTensorAndIndex) {
   const Arrays a = {{"a", array(Float32, {1, 2})}};
-  EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i]", a),
+  EXPECT_THAT(interpreting_error("input a: f32[2]; t: f32[i=3] = a[i]", a),
               HasSubstr("a[2] is read, 'a' has the shape [2]"));
-  EXPECT_THAT(error_of("input a: f32[2]; t: f32[i=3] = a[i - 1]", a), HasSubstr("a[-1]"));
+  EXPECT_THAT(interpreting_error("input a: f32[2]; t: f32[i=3] = a[i - 1]", a), HasSubstr("a[-1]"));
 }
 
 TEST(Interpret, WrongInputsAreNamed) {
   const char* text = "input a: f32[2]; t: f32[i=2] = a[i]";
-  EXPECT_THAT(error_of(text), HasSubstr("'a' is missing"));
-  EXPECT_THAT(error_of(text, {{"a", array(Float32, {1})}}),
+  EXPECT_THAT(interpreting_error(text), HasSubstr("'a' is missing"));
+  EXPECT_THAT(interpreting_error(text, {{"a", array(Float32, {1})}}),
               HasSubstr("'a' is f32[1], expected f32[2]"));
-  EXPECT_THAT(error_of(text, {{"a", array(Int8, {1, 2})}}),
+  EXPECT_THAT(interpreting_error(text, {{"a", array(Int8, {1, 2})}}),
               HasSubstr("'a' is i8[2], expected f32[2]"));
   Array cut = array(Float32, {1, 2});
   cut.data.pop_back();
-  EXPECT_THAT(error_of(text, {{"a", cut}}), HasSubstr("expected f32[2]"));
+  EXPECT_THAT(interpreting_error(text, {{"a", cut}}), HasSubstr("expected f32[2]"));
 }
 
 TEST(Interpret, SamplesAgreeWithTheWhole) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <stdexcept>
 
 #include "codegen/compile.h"
 #include "codegen/inspect.h"
@@ -47,9 +48,9 @@ struct Case {
 };
 
 dsl::Workload expression(const std::string& text) {
-  const auto compute = dsl::parse_compute(text);
-  EXPECT_TRUE(compute) << text << ": " << compute.error().message;
-  return *dsl::workload(*compute);
+  auto compute = dsl::parse_compute(text);
+  if (!compute) throw std::runtime_error(text + ": " + compute.error().message);
+  return dsl::workload(*compute).value();
 }
 
 /// README's, tails along each dimension, and a stencil whose reads overlap.

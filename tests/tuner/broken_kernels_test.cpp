@@ -292,7 +292,8 @@ __attribute__((noinline)) static T left_on_stack(void) {{
 
   void expect_correct_passes() {
     const MeasureReply reply = measure(correct());
-    EXPECT_TRUE(reply.status == "ok" || reply.status == "too_fast")
+    // On a busy machine what is correct may find no moment to be timed in.
+    EXPECT_TRUE(reply.status == "ok" || reply.status == "too_fast" || reply.status == "unstable")
         << reply.status << ": " << reply.reason;
   }
 
