@@ -10,9 +10,9 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <system_error>
-#include <thread>
 #include <utility>
+
+#include "tuner/crew.h"
 
 namespace tw::tuner {
 namespace {
@@ -152,77 +152,28 @@ void work(Part& part, const Step& step) {
   part.moved.fetch_add(static_cast<int64_t>(moved), std::memory_order_relaxed);
 }
 
-/// Threads that go through their parts until they are stopped.
-class Crew {
- public:
-  Crew(std::byte* data, size_t part_bytes, int threads, Step step)
-      : parts_(static_cast<size_t>(threads)), step_(std::move(step)) {
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].data = data + i * part_bytes;
-      parts_[i].bytes = part_bytes;
-    }
-  }
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew() {
-    stop_ = true;
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  /// Starts all threads but the calling one, which takes part by take_part(). Returns when each has
-  /// been through its part once.
-  Status start() {
-    try {
-      for (size_t i = 1; i < parts_.size(); ++i)
-        threads_.emplace_back([this, i] {
-          while (!stop_) work(parts_[i], step_);
-        });
-    } catch (const std::system_error& refused) {
-      return fail(ErrorCode::Environment,
-                  fmt::format("[bandwidth] {} threads: {}; allow more or use fewer", parts_.size(),
-                              refused.what()));
-    }
-    while (std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
-      return part.moved.load() < static_cast<int64_t>(part.bytes);
-    }))
-      take_part();
-    return {};
-  }
-
-  void take_part() { work(parts_[0], step_); }
-
-  int64_t moved() const {
-    int64_t sum = 0;
-    for (const Part& part : parts_) sum += part.moved.load(std::memory_order_relaxed);
-    return sum;
-  }
-
- private:
-  std::vector<Part> parts_;
-  Step step_;
-  std::atomic<bool> stop_{false};
-  std::vector<std::thread> threads_;
-};
-
 /// GB/s of the fastest of ten windows, as disturbances only slow a window down.
-Result<double> measure(std::byte* data, size_t part_bytes, int threads, Step step,
+Result<double> measure(std::byte* data, size_t part_bytes, int threads, const Step& step,
                        const Clock& clock, int64_t budget_ns) {
-  Crew crew(data, part_bytes, threads, std::move(step));
-  TW_RETURN_IF_ERROR(crew.start());
-  const int64_t window_ns = std::max<int64_t>(budget_ns / 10, 1), start = clock();
-  double fastest = 0;
-  for (int64_t from = start; from - start < budget_ns;) {
-    const int64_t before = crew.moved();
-    int64_t now;
-    do {
-      crew.take_part();
-      now = clock();
-    } while (now - from < window_ns);
-    fastest = std::max(
-        fastest, static_cast<double>(crew.moved() - before) / static_cast<double>(now - from));
-    from = now;
+  std::vector<Part> parts(static_cast<size_t>(threads));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i].data = data + i * part_bytes;
+    parts[i].bytes = part_bytes;
   }
-  return fastest;
+  const auto moved = [&] {
+    int64_t sum = 0;
+    for (const Part& part : parts) sum += part.moved.load(std::memory_order_relaxed);
+    return sum;
+  };
+  Crew crew(threads, [&](size_t thread) { work(parts[thread], step); });
+  TW_RETURN_IF_ERROR(crew.start("bandwidth"));
+  // Each part is brought to where it fits first.
+  while (std::any_of(parts.begin(), parts.end(), [](const Part& part) {
+    return part.moved.load() < static_cast<int64_t>(part.bytes);
+  }))
+    work(parts[0], step);
+  const std::vector<double> rates = crew.rates(moved, clock, budget_ns);
+  return rates.empty() ? 0 : *std::max_element(rates.begin(), rates.end());
 }
 
 }  // namespace

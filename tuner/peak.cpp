@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/peak.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <system_error>
-#include <thread>
 #include <vector>
+
+#include "tuner/crew.h"
 
 namespace tw::tuner {
 namespace {
@@ -77,76 +75,30 @@ struct alignas(64) Counter {
   std::atomic<int64_t> calls{0};
 };
 
-/// Threads that repeat the FMA loop until they are stopped.
-class Crew {
- public:
-  Crew(int threads, const Loops& loops) : counters_(static_cast<size_t>(threads)), loops_(loops) {}
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew() {
-    stop_ = true;
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  /// Starts all threads but the calling one, which takes part by work(0).
-  Status start() {
-    try {
-      for (size_t i = 1; i < counters_.size(); ++i)
-        threads_.emplace_back([this, i] {
-          while (!stop_) work(i);
-        });
-    } catch (const std::system_error& refused) {
-      return fail(ErrorCode::Environment,
-                  fmt::format("[peak] {} threads: {}; allow more or use fewer", counters_.size(),
-                              refused.what()));
-    }
-    while (std::any_of(counters_.begin() + 1, counters_.end(),
-                       [](const Counter& c) { return c.calls == 0; }))
-      work(0);
-    return {};
-  }
-
-  void work(size_t thread) {
-    volatile float seed = 1.0f;
-    loops_.fma(&seed);
-    counters_[thread].calls.fetch_add(1, std::memory_order_relaxed);
-  }
-
-  int64_t calls() const {
-    int64_t sum = 0;
-    for (const Counter& c : counters_) sum += c.calls.load(std::memory_order_relaxed);
-    return sum;
-  }
-
- private:
-  std::vector<Counter> counters_;
-  Loops loops_;
-  std::atomic<bool> stop_{false};
-  std::vector<std::thread> threads_;
-};
-
 }  // namespace
 
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns,
                               const Target& target) {
   TW_CHECK(threads > 0);
   const Loops loops = best_loops(target);
-  Crew crew(threads, loops);
-  TW_RETURN_IF_ERROR(crew.start());
-  const int64_t window_ns = std::max<int64_t>(budget_ns / 10, 1);
-  std::vector<double> rates;
-  const int64_t start = clock();
-  for (int64_t from = start; from - start < budget_ns;) {
-    const int64_t calls_before = crew.calls();
-    int64_t now;
-    do {
-      crew.work(0);
-      now = clock();
-    } while (now - from < window_ns);
-    rates.push_back(static_cast<double>(crew.calls() - calls_before) * loops.flops_per_fma_call /
-                    static_cast<double>(now - from));
-    from = now;
-  }
+  std::vector<Counter> counters(static_cast<size_t>(threads));
+  const auto step = [&](size_t thread) {
+    volatile float seed = 1.0f;
+    loops.fma(&seed);
+    counters[thread].calls.fetch_add(1, std::memory_order_relaxed);
+  };
+  const auto calls = [&] {
+    int64_t sum = 0;
+    for (const Counter& c : counters) sum += c.calls.load(std::memory_order_relaxed);
+    return sum;
+  };
+  Crew crew(threads, step);
+  TW_RETURN_IF_ERROR(crew.start("peak"));
+  while (std::any_of(counters.begin() + 1, counters.end(),
+                     [](const Counter& c) { return c.calls == 0; }))
+    step(0);
+  std::vector<double> rates = crew.rates(calls, clock, budget_ns);
+  for (double& rate : rates) rate *= loops.flops_per_fma_call;
   return Peak{upper_quartile(std::move(rates)), threads, loops.isa};
 }
 
