@@ -161,7 +161,7 @@ Result<CompareOptions> compare_options(const Call& call) {
   const Flags& flags = call.flags;
   CompareOptions options;
   TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual_peer(call) : flags.peer,
-                                 call.gpu != nullptr, call.here.cuda_directories));
+                                 call.gpu != nullptr, call.here.environment.cuda_directories));
   options.target = call.target;
   options.search = flags.tune == "no"     ? Search::No
                    : flags.tune == "more" ? Search::More
@@ -213,8 +213,8 @@ Result<int> run_comparison(const Call& call) {
   const Heading heading{flags.expressions ? "expressions" : call.suite,
                         options.peer.name,
                         options.peer.version,
-                        call.here.version,
-                        date_of(call.here.now_ms()),
+                        call.here.environment.program_version,
+                        date_of(call.here.environment.now_ms()),
                         call.target,
                         options.rounds,
                         options.cache,

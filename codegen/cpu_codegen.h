@@ -33,7 +33,7 @@ struct CompiledObjects {
 
 struct CpuCodegenOptions {
   /// Where libtw_halide.so is looked for, first to last; empty: plugin_directories().
-  std::vector<std::string> plugin_directories;
+  std::vector<std::string> plugin_directories = {};
 };
 
 /// Beside this program, in ../lib/tilewright from there, and where the build put the plugin.

@@ -40,11 +40,11 @@ Finding failed(std::string name, const Error& error) {
 // ---- the machine ----------------------------------------------------------------------------
 
 Finding peak(const Target& host, const Surroundings& here) {
-  const auto one = tuner::measure_f32_peak(1, here.clock);
+  const auto one = tuner::measure_f32_peak(1, here.environment.clock);
   if (!one) return failed("peak", one.error());
   std::string text = fmt::format("{:.1f} GFLOP/s on one thread ({})", one->gflops, one->isa);
   if (host.cores > 1) {
-    const auto all = tuner::measure_f32_peak(host.cores, here.clock);
+    const auto all = tuner::measure_f32_peak(host.cores, here.environment.clock);
     if (!all) return failed("peak", all.error());
     text += fmt::format(", {:.1f} on {}", all->gflops, host.cores);
   }
@@ -113,12 +113,13 @@ int probe_sandbox() {
 Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings& here) {
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
-  const int64_t began = here.clock();
+  const int64_t began = here.environment.clock();
   const auto artifact = tuner::build_schedule(*workload, default_schedule(*workload, host), host, 1,
                                               true, tuning_environment(flags.place, here));
   if (!artifact) return failed("a kernel", artifact.error());
-  return {"a kernel", fmt::format("compiled, linked and verified in {}",
-                                  show_time(static_cast<double>(here.clock() - began)))};
+  return {"a kernel",
+          fmt::format("compiled, linked and verified in {}",
+                      show_time(static_cast<double>(here.environment.clock() - began)))};
 }
 
 Finding database(const DoctorFlags& flags, const Surroundings& here) {
@@ -131,7 +132,7 @@ Finding database(const DoctorFlags& flags, const Surroundings& here) {
 }
 
 Finding cache(const DoctorFlags& flags, const Surroundings& here) {
-  const std::string path = flags.place.cache.empty() ? here.cache : flags.place.cache;
+  const std::string path = flags.place.cache.empty() ? here.places.cache : flags.place.cache;
   if (const Status made = make_private_directory(path); !made) return failed("cache", made.error());
   return {"cache", shell_quoted(path)};
 }
@@ -146,7 +147,8 @@ std::string isa_text() {
 std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here) {
   const Target host = host_target();
   return {
-      {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
+      {"program",
+       fmt::format("{}, version {}", shell_quoted(here.program), here.environment.program_version)},
       {"machine", tuner::device_text(host)},
       {"target", host.to_string()},
       {"instruction sets", isa_text()},

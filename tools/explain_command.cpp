@@ -276,7 +276,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
     TW_TRY(rival, find_rival(store, *s.record));
   }
-  const Roofline line = line_of(s, here.clock);
+  const Roofline line = line_of(s, here.environment.clock);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(explain_as_json(s, analysis, line, rival));
     return 0;

@@ -16,10 +16,10 @@
 namespace tw::tools {
 namespace {
 
-/// Which of a suite's workloads this is about.
-std::string goal_text(const tuner::Progress& p) {
-  if (p.goals == 1 || p.name.empty()) return "";
-  return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.goals);
+/// The task that the line is about, if there are several.
+std::string task_text(const tuner::Progress& p) {
+  if (p.tasks == 1 || p.name.empty()) return "";
+  return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.tasks);
 }
 
 /// Forms of the line, each shorter than the one before.
@@ -80,7 +80,7 @@ std::string cut(const std::string& text, size_t columns) {
 }
 
 std::string text_of(const tuner::Progress& p, Form form) {
-  std::vector<std::string> parts = {goal_text(p) + best_text(p, form)};
+  std::vector<std::string> parts = {task_text(p) + best_text(p, form)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
   parts.push_back(fmt::format("{:.0f} s left", left_s));
   const std::string gain = form < Form::WithoutGain ? gain_text(p, left_s) : "";
@@ -104,7 +104,7 @@ std::string progress_text(const tuner::Progress& p, int columns) {
 }
 
 ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
-    : here_(&here), title_(std::move(title)), updated_ns_(here.clock()) {
+    : here_(&here), title_(std::move(title)), updated_ns_(here.environment.clock()) {
   fmt::print(stderr, "{}\n", title_);
   // Signals are the main thread's: they cut its waits short.
   sigset_t all, before;
@@ -132,7 +132,7 @@ ProgressDisplay::~ProgressDisplay() {
 void ProgressDisplay::update(const tuner::Progress& progress) {
   const std::lock_guard lock(mutex_);
   progress_ = progress;
-  updated_ns_ = here_->clock();
+  updated_ns_ = here_->environment.clock();
   if (!ticker_.joinable()) draw();
 }
 
@@ -144,7 +144,7 @@ void ProgressDisplay::tick() {
 
 void ProgressDisplay::draw() {
   tuner::Progress now = progress_;
-  if (!stop_) now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
+  if (!stop_) now.elapsed_s += static_cast<double>(here_->environment.clock() - updated_ns_) * 1e-9;
   if (here_->errors_are_terminal) {
     const int columns = std::max(20, here_->columns - 1);
     fmt::print(stderr, "\r{}\033[K",

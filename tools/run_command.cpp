@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "codegen/abi.h"
+#include "codegen/backend.h"
 #include "dsl/interpret.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
@@ -154,8 +155,8 @@ Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selectio
   constexpr int64_t patience_ns = 60'000'000'000;
   TW_TRY(tuner::DeviceLock lock,
          tuner::DeviceLock::open(tuner::places_of_all,
-                                 tuner::device_lock_name(s.target.architecture, s.device)));
-  TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, clock() + patience_ns));
+                                 tuner::device_lock_name(codegen::backend_of(s.target), s.device)));
+  TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, {clock() + patience_ns}));
   tuner::DeviceInputs kept;
   TW_TRY(const tuner::DeviceBuffers buffers,
          tuner::DeviceBuffers::make(kernel.device(), kernel, s.workload, inputs, kept));
@@ -171,9 +172,7 @@ Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selectio
 Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
                            const tuner::Clock& clock) {
   const runtime::DeviceOptions options{.index = s.device};
-  TW_TRY(const auto device, s.target.architecture == Architecture::Cuda
-                                ? runtime::open_cuda_device(options)
-                                : runtime::open_opencl_device(options));
+  TW_TRY(const auto device, codegen::backend_of(s.target).open(options));
   TW_TRY(const runtime::DeviceKernel kernel,
          runtime::DeviceKernel::load(std::move(artifact), device));
   Callable callable;
@@ -257,15 +256,15 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   if (!s.record) note("the schedule is " + show_source(s));
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
   TW_TRY(const Callable kernel, s.target.is_gpu()
-                                    ? on_device(std::move(artifact), s, here.clock)
-                                    : on_processor(std::move(artifact), s, here.clock));
+                                    ? on_device(std::move(artifact), s, here.environment.clock)
+                                    : on_processor(std::move(artifact), s, here.environment.clock));
   Random random(static_cast<uint64_t>(flags.seed));
   TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
   TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const Timed timed, kernel.time(inputs));
   const tuner::Estimate& time = timed.estimate;
-  const Roofline line = line_of(s, time.latency_ns, here.clock);
+  const Roofline line = line_of(s, time.latency_ns, here.environment.clock);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(print_as_json(s, checked, timed, line));
     return 0;

@@ -32,20 +32,20 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
 }
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
-  return flags.database.empty() ? here.database : flags.database;
+  return flags.database.empty() ? here.places.database : flags.database;
 }
 
 namespace {
 
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
-  return flags.cache.empty() ? here.cache : flags.cache;
+  return flags.cache.empty() ? here.places.cache : flags.cache;
 }
 
 /// The clock by which a locked database is waited for. An interrupt ends a wait, and leaves those
 /// after it a fraction of a second: by this clock it takes all the time that a wait may last, and
 /// every second after it 200.
 std::function<int64_t()> impatient_clock_ms(const Surroundings& here, int64_t limit_ms) {
-  return [clock = here.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
+  return [clock = here.environment.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
     const int64_t now_ms = clock() / 1'000'000;
     if (interrupts_so_far().load() == 0) return now_ms;
     if (!since_ms) since_ms = now_ms;
@@ -64,9 +64,10 @@ db::StoreOptions store_options(const Surroundings& here) {
 
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode) {
-  if (flags.database.empty() && !here.fallback.empty()) {
-    note(here.fallback);
-    TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
+  if (flags.database.empty() && !here.places.fallback.empty()) {
+    note(here.places.fallback);
+    TW_RETURN_IF_ERROR(
+        make_private_directory(std::filesystem::path(here.places.database).parent_path()));
   }
   db::StoreOptions options = store_options(here);
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
@@ -83,16 +84,9 @@ Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Su
 
 tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
                                       int device) {
-  tuner::Environment environment;
+  tuner::Environment environment = here.environment;
   environment.device = device;
-  environment.worker = {here.program, "worker"};
   environment.code_generator = flags.code_generator;
-  environment.cuda_directories = here.cuda_directories;
-  environment.clock = here.clock;
-  environment.now_ms = here.now_ms;
-  environment.host = here.host;
-  environment.session = here.session;
-  environment.program_version = here.version;
   return environment;
 }
 
@@ -238,8 +232,9 @@ std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
 }
 
 Status check_cache(const PlaceFlags& flags, const Surroundings& here) {
-  if (flags.cache.empty() && !here.fallback.empty())
-    TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.cache).parent_path()));
+  if (flags.cache.empty() && !here.places.fallback.empty())
+    TW_RETURN_IF_ERROR(
+        make_private_directory(std::filesystem::path(here.places.cache).parent_path()));
   const std::string directory = cache_directory(flags, here);
   TW_RETURN_IF_ERROR(make_private_directory(directory));
   if (::access(directory.c_str(), W_OK) == 0) return {};

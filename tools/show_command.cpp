@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "codegen/backend.h"
 #include "codegen/c_emitter.h"
 #include "codegen/gpu_emitter.h"
 #include "codegen/inspect.h"
@@ -56,8 +57,7 @@ Result<std::string> instructions(const ShowFlags& flags, const Surroundings& her
     return fail(ErrorCode::Usage,
                 fmt::format("[show] --asm shows the instructions of processors; the kernels of {} "
                             "are shown by --{}",
-                            s.target.to_string(),
-                            s.target.architecture == Architecture::Cuda ? "cuda" : "opencl"));
+                            s.target.to_string(), codegen::backend_of(s.target).name));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, schedule, s.target, s.threads, false,
                                tuning_environment(flags.selection.place, here, s.device)));

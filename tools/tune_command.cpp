@@ -106,14 +106,14 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
-  std::vector<tuner::Goal> goals;
-  for (const Job& job : jobs) goals.push_back({job.workload, job.weight, job.name});
+  std::vector<tuner::TaskSpec> tasks;
+  for (const Job& job : jobs) tasks.push_back({job.workload, job.weight, job.name});
   ProgressDisplay display(here, title_of(flags, jobs));
   tuner::Progress start;
-  start.goals = goals.size();
+  start.tasks = tasks.size();
   start.budget_s = options.budget_s;
   display.update(start);
-  return tuner::tune_all(goals, target.target, options, store, environment,
+  return tuner::tune_all(tasks, target.target, options, store, environment,
                          [&](const tuner::Progress& p) { display.update(p); });
 }
 
@@ -208,7 +208,8 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   // An interrupt is answered at once: nothing more is measured.
   for (Outcome& o : outcomes)
     if (interrupts.load() == 0)
-      o.roofline = with_bandwidth(o.roofline, target.target, flags.target.threads, here.clock);
+      o.roofline =
+          with_bandwidth(o.roofline, target.target, flags.target.threads, here.environment.clock);
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));

@@ -158,7 +158,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                         {"exit_code", static_cast<int>(error.code)},
                         {"error", error.message}});
     return print_json("tune", {{"database", database_path(flags.place, here)},
-                               {"session", here.session},
+                               {"session", here.environment.session},
                                {"seed", flags.seed},
                                {"search", flags.search},
                                {"budget_s", flags.budget_s},

@@ -108,7 +108,7 @@ std::vector<Flag> flags_of(TargetFlags& flags) {
 }
 
 Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here) {
-  if (names_gpu(text)) return chosen_gpu(text, {.directories = here.cuda_directories});
+  if (names_gpu(text)) return chosen_gpu(text, {.directories = here.environment.cuda_directories});
   TW_TRY(Target target, parse_target(text));
   const Target host = host_target();
   ChosenTarget chosen{std::move(target), {}};

@@ -128,7 +128,7 @@ TEST(Progress, ANarrowTerminalKeepsTheBestAndTheTime) {
   p.budget_s = 7200;
   p.elapsed_s = 48;
   p.name = "resnet_layer_12";
-  p.goals = 23;
+  p.tasks = 23;
   p.finished = 4;
   p.trials = {{"ok", 4500}, {"hopeless", 300}, {"compile_error", 12}};
   p.known_trials = 12'000;
@@ -165,7 +165,7 @@ TEST(Progress, OfASuiteNamesTheWorkload) {
   tuner::Progress p;
   p.budget_s = 60;
   p.name = "r05";
-  p.goals = 23;
+  p.tasks = 23;
   p.finished = 4;
   EXPECT_EQ(progress_text(p), "r05 (4/23 done): getting ready | 60 s left | 0 trials");
 }
