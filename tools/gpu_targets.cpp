@@ -59,7 +59,9 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
   } else {
     chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
   }
-  if (const auto compiler = codegen::toolchain(chosen.target, {.nvrtc = nvrtc}); !compiler)
+  codegen::CompileOptions compiling;
+  compiling.nvrtc = nvrtc;
+  if (const auto compiler = codegen::toolchain(chosen.target, compiling); !compiler)
     chosen.missing.push_back(compiler.error().message);
   if (any && !chosen.missing.empty())
     return fail(ErrorCode::Environment,
