@@ -101,7 +101,16 @@ struct DescribeReply {
   int64_t multiprocessors = 0, l2_bytes = 0, memory_bytes = 0;  ///< as runtime::DeviceFacts
 };
 
-using Job = std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob, DescribeJob>;
+/// Measure the processor that this text of a Machine describes (calibration.h).
+struct CalibrateJob {
+  std::string machine;
+};
+struct CalibrateReply {
+  std::string error = {}, machine = {};  ///< the text of a Machine
+};
+
+using Job =
+    std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob, DescribeJob, CalibrateJob>;
 
 std::string encode(const Job& job);
 Result<Job> decode_job(std::string_view bytes);
@@ -112,6 +121,7 @@ std::string encode(const MeasureReply& reply);
 std::string encode(const CompareReply& reply);
 std::string encode(const PeakReply& reply);
 std::string encode(const DescribeReply& reply);
+std::string encode(const CalibrateReply& reply);
 /// Invalid when the bytes are no such reply: the worker's word is not trusted.
 Status decode(std::string_view bytes, BuildReply& reply);
 Status decode(std::string_view bytes, PrepareReply& reply);
@@ -119,5 +129,6 @@ Status decode(std::string_view bytes, MeasureReply& reply);
 Status decode(std::string_view bytes, CompareReply& reply);
 Status decode(std::string_view bytes, PeakReply& reply);
 Status decode(std::string_view bytes, DescribeReply& reply);
+Status decode(std::string_view bytes, CalibrateReply& reply);
 
 }  // namespace tw::tuner
