@@ -198,7 +198,8 @@ bool is_sensibly_specialised(const ComputePlan& compute, const StagePlan& plan, 
   if (knobs.value(point, plan.name + ".specialise", 0) == 0) return true;
   for (const auto& [name, operand] : operands)
     if (knobs.value(point, fmt::format("{}.bulk.{}", plan.name, name), 0) == 0) return false;
-  return threads % warp_threads == 0 && threads + asking_threads <= compute.target.block.threads;
+  return threads % warp_threads == 0 &&
+         threads + asking_threads <= compute.target.machine.gpu->block_threads;
 }
 
 // ---- knobs ----------------------------------------------------------------------------------
@@ -250,16 +251,16 @@ void add_product(const ComputePlan& compute, const StagePlan& plan, Knobs& knobs
 
 void add_elements(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
   const std::string p = plan.name + ".";
-  knobs.add(p + "threads",
-            powers(points_of(stage, names_of(stage.axes)), warp_threads, target.block.threads));
+  knobs.add(p + "threads", powers(points_of(stage, names_of(stage.axes)), warp_threads,
+                                  target.machine.gpu->block_threads));
   knobs.add(p + "together", {1, 2, 4});
   if (stage.axes.size() > 1) knobs.add(p + "rows", {0, 1});  // a block is a row
   if (stage.reduction.size() > 1) knobs.add(p + "taps", {0, 1, 2});
 }
 
 void add_lanes(const StagePlan& plan, const Stage& stage, const Target& target, Knobs& knobs) {
-  knobs.add(plan.name + ".threads",
-            powers(extent_of(stage, plan.lane_axis), warp_threads, target.block.threads));
+  knobs.add(plan.name + ".threads", powers(extent_of(stage, plan.lane_axis), warp_threads,
+                                           target.machine.gpu->block_threads));
 }
 
 // ---- construction ---------------------------------------------------------------------------
@@ -907,12 +908,13 @@ bool is_sensible_tensor_product(const ComputePlan& compute, const StagePlan& pla
       !is_sensibly_specialised(compute, plan, knobs, point, threads))
     return false;
   const int64_t sums = tiles * tile_part * tile_part;
-  const int64_t registers =
-      std::min<int64_t>(compute.target.block.registers_per_thread, most_block_registers / threads);
-  return threads <= compute.target.block.threads && sums <= most_sums &&
+  const int64_t registers = std::min<int64_t>(compute.target.machine.gpu->registers_per_thread,
+                                              most_block_registers / threads);
+  return threads <= compute.target.machine.gpu->block_threads && sums <= most_sums &&
          sums + factors + own_registers <= registers &&
          tiles * value("tiles") * tile.instructions <= most_products &&
-         stages * shared + barrier_bytes(plan, knobs, point) <= compute.target.block.shared_bytes;
+         stages * shared + barrier_bytes(plan, knobs, point) <=
+             compute.target.machine.gpu->block_shared_bytes;
 }
 
 bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, const Knobs& knobs,
@@ -939,9 +941,10 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
   if (!has_sensible_boxes(compute, plan, nullptr, knobs, point) ||
       !is_sensibly_specialised(compute, plan, knobs, point, threads))
     return false;
-  return threads >= least_threads && threads <= compute.target.block.threads && sums <= most_sums &&
-         unroll <= kblock && sums * unroll <= most_products &&
-         stages * shared + barrier_bytes(plan, knobs, point) <= compute.target.block.shared_bytes;
+  return threads >= least_threads && threads <= compute.target.machine.gpu->block_threads &&
+         sums <= most_sums && unroll <= kblock && sums * unroll <= most_products &&
+         stages * shared + barrier_bytes(plan, knobs, point) <=
+             compute.target.machine.gpu->block_shared_bytes;
 }
 
 // ---- plainness ------------------------------------------------------------------------------
@@ -949,11 +952,12 @@ bool is_sensible_product(const ComputePlan& compute, const StagePlan& plan, cons
 // More than all else that plainness says of a stage.
 constexpr double far_better = 100;
 
-/// Three instructions of tf32 for one product beat f32 lanes on the large chips alone: others have
-/// a quarter of the tensor cores, and as many lanes.
+/// Where one product takes several instructions, they must beat the f32 lanes. The rate of tensor
+/// cores halves with each doubling of the operand.
 bool is_worth_it(const TensorTile& tile, const Target& target) {
-  const int architecture = gpu_architecture(target);
-  return tile.instructions == 1 || architecture == 80 || architecture == 90 || architecture == 100;
+  const Gpu& gpu = *target.machine.gpu;
+  return tile.instructions == 1 ||
+         gpu.tensor_fma * 2 / size_bytes(tile.operand) / tile.instructions > gpu.fma_lanes;
 }
 
 /// How far the multiprocessors are from having a block each, and what sums of parts cost.
@@ -964,7 +968,7 @@ double idleness(const ComputePlan& plan, const StagePlan& stage, const Knobs& kn
   auto blocks = split * static_cast<double>(points_of(definition, stage.product.batch));
   for (const std::string name : {"rows", "columns"})
     blocks *= static_cast<double>(blocks_along(name, definition, stage, knobs, point));
-  const double idle = std::max(0.0, std::log2(plan.target.cores / blocks));
+  const double idle = std::max(0.0, std::log2(plan.target.machine.cores / blocks));
   return 2 * idle + (split > 1 ? 1 + 0.5 * std::log2(split) : 0);
 }
 

@@ -104,7 +104,7 @@ bool is_sensible_tile(const ComputePlan& compute, const StagePlan& plan, const K
   int64_t accumulators = vectors;
   for (const std::string& axis : plan.tile_axes)
     if (axis != vector.axis) accumulators *= value("tile." + axis, 1);
-  if (accumulators > compute.target.vector_registers - 2) return false;
+  if (accumulators > compute.target.machine.core.vector_registers - 2) return false;
   const int64_t block = value("block", 1), unroll = value("unroll", 1);
   if (unroll > block) return false;
   const int64_t taps = unrolled_taps(plan, stage, value("taps"));

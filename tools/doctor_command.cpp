@@ -43,10 +43,10 @@ Finding peak(const Target& host, const Surroundings& here) {
   const auto one = tuner::measure_f32_peak(1, here.clock);
   if (!one) return failed("peak", one.error());
   std::string text = fmt::format("{:.1f} GFLOP/s on one thread ({})", one->gflops, one->isa);
-  if (host.cores > 1) {
-    const auto all = tuner::measure_f32_peak(host.cores, here.clock);
+  if (host.machine.cores > 1) {
+    const auto all = tuner::measure_f32_peak(host.machine.cores, here.clock);
     if (!all) return failed("peak", all.error());
-    text += fmt::format(", {:.1f} on {}", all->gflops, host.cores);
+    text += fmt::format(", {:.1f} on {}", all->gflops, host.machine.cores);
   }
   return {"peak", text + ", right now"};
 }
@@ -148,11 +148,12 @@ std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here)
   return {
       {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
       {"machine", tuner::device_text(host)},
+      {"microarchitecture", describe(host.machine)},
       {"target", host.to_string()},
       {"instruction sets", isa_text()},
-      {"vectors",
-       fmt::format("{} registers of {} bytes", host.vector_registers, host.vector_bytes)},
-      {"cores", fmt::format("{} usable, by affinity and quota", host.cores)},
+      {"vectors", fmt::format("{} registers of {} bytes", host.machine.core.vector_registers,
+                              host.machine.core.vector_bytes)},
+      {"cores", fmt::format("{} usable, by affinity and quota", host.machine.cores)},
       peak(host, here),
       limits(),
       {"sqlite", db::describe_sqlite(db::sqlite_version_number())},

@@ -127,11 +127,11 @@ std::vector<MemoryLevel> memory_levels(const Target& target, int threads) {
   const MemoryLevel memory = {"memory", std::numeric_limits<int64_t>::max()};
   std::vector<MemoryLevel> caches;
   if (target.is_gpu())
-    caches = {{"L2", target.l2_bytes}};
+    caches = {{"L2", target.machine.l2_bytes()}};
   else
-    caches = {{"L1", threads * target.l1_bytes},
-              {"L2", threads * target.l2_bytes},
-              {"L3", target.l3_bytes}};
+    caches = {{"L1", threads * target.machine.l1_bytes()},
+              {"L2", threads * target.machine.l2_bytes()},
+              {"L3", target.machine.l3_bytes()}};
   std::vector<MemoryLevel> levels;
   for (const MemoryLevel& cache : caches)
     if (cache.bytes > (levels.empty() ? 0 : levels.back().bytes)) levels.push_back(cache);

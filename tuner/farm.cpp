@@ -49,7 +49,7 @@ constexpr int peak_windows = 5;
 
 /// A device is fed by one thread of the runner's.
 size_t builders_for(const Target& target, int threads) {
-  const int all = (target.is_gpu() ? host_target() : target).cores;
+  const int all = (target.is_gpu() ? host_target() : target).machine.cores;
   const int busy = target.is_gpu() ? 1 : threads;
   const int cores = all > busy ? all - busy : all;
   return static_cast<size_t>(std::clamp(cores, 1, most_builders));

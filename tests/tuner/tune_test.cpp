@@ -298,7 +298,7 @@ TEST_F(Tune, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
   Target target = host_target();
-  target.cores = 3;
+  target.machine.cores = 3;
   auto farm = Farm::start(target, 1, 1, environment, 10);
   ASSERT_TRUE(farm) << farm.error().message;
   const schedules::Schedule plain(workload_.compute);
