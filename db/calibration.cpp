@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int calibration_version = 1;
 
+constexpr int64_t year_9999_ms = 253'402'300'799'999;
 constexpr int64_t max_generation = int64_t{1} << 62;  // the next one is a number, too
 
 std::string problem_of_machine(const std::string& text) {
@@ -39,6 +40,8 @@ std::string problem_of(const Calibration& calibration) {
   if (!target || target->to_string() != calibration.target)
     return "target is not the canonical text of a target";
   if (calibration.machine.size() > max_text_bytes) return "machine is too long";
+  if (calibration.created_ms < 0 || calibration.created_ms > year_9999_ms)
+    return fmt::format("created_ms is {}", calibration.created_ms);
   if (calibration.generation < 1 || calibration.generation > max_generation)
     return fmt::format("generation is {}", calibration.generation);
   if (calibration.hash != sha256_hex(canonical_text(calibration))) return "hash does not agree";

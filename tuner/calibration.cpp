@@ -408,15 +408,17 @@ Result<tw::Machine> calibrate(const tw::Machine& described, Bench& bench, Watch&
                   join(split(to_string(machine), '\n'), "; ")));
 }
 
-Result<tw::Machine> calibrate_host(tw::Machine described, const Clock& clock, int64_t budget_ns) {
-  const Target host = host_target();
-  if (described.origin == MachineOrigin::Assumed && !host.cpu.empty()) described.name = host.cpu;
+Result<tw::Machine> calibrate_processor(const Target& target, const Clock& clock,
+                                        int64_t budget_ns) {
+  tw::Machine described = target.machine;
+  const std::string cpu = host_target().cpu;
+  if (described.origin == MachineOrigin::Assumed && !cpu.empty()) described.name = cpu;
   runtime::PoolOptions options;
   options.threads = 1;
   runtime::ThreadPool pool(options);
-  Gauge gauge(pool, 1, clock, host);
+  Gauge gauge(pool, 1, clock, target);
   const std::unique_ptr<Watch> watch = watch_processor(gauge, clock);
-  const std::unique_ptr<Bench> bench = processor_bench(host, clock);
+  const std::unique_ptr<Bench> bench = processor_bench(target, clock);
   return calibrate(described, *bench, *watch, clock, budget_ns);
 }
 

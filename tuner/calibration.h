@@ -3,7 +3,7 @@
 // Measures what a CPU can do, where no table says it: the ports, latency and width of a core, the
 // caches, main memory. It takes well under a second on a quiet machine, and at most 3 seconds.
 //
-//   TW_TRY(const Machine machine, calibrate_host(host_target().machine, monotonic_clock()));
+//   TW_TRY(const Machine machine, calibrate_processor(host_target(), monotonic_clock()));
 //
 // Times become cycles by a chain of dependent integer additions, run beside each of them: one
 // addition is one cycle on every processor, so a clock that moves changes nothing. As for kernels
@@ -62,10 +62,10 @@ inline constexpr int64_t calibration_budget_ns = 2'900'000'000;
 Result<tw::Machine> calibrate(const tw::Machine& described, Bench& bench, Watch& watch,
                               const Clock& clock, int64_t budget_ns = calibration_budget_ns);
 
-/// The same for the processor of this process, as host_target() says it may be used, on one thread
-/// and, for main memory, on as many as the machine has cores. A machine that was assumed is named
-/// after the processor.
-Result<tw::Machine> calibrate_host(tw::Machine described, const Clock& clock,
-                                   int64_t budget_ns = calibration_budget_ns);
+/// What the processor of this process is, executing vectors as the target's features allow: on one
+/// thread and, for main memory, on as many as the target's machine has cores. A machine that was
+/// assumed is named after the processor. Requires a target that it can run.
+Result<tw::Machine> calibrate_processor(const Target& target, const Clock& clock,
+                                        int64_t budget_ns = calibration_budget_ns);
 
 }  // namespace tw::tuner

@@ -361,11 +361,12 @@ Result<Target> Farm::machine() {
   return with_facts(target_, facts);
 }
 
-Result<tw::Machine> Farm::calibrate(const tw::Machine& described) {
+Result<tw::Machine> Farm::calibrate() {
   if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
   MeasureReply fault;
   TW_TRY(const std::string bytes,
-         ask_runner(Job(CalibrateJob{to_string(described)}), 3 + timeout_s_, fault));
+         ask_runner(Job(CalibrateJob{target_.to_string(), to_string(target_.machine)}),
+                    3 + timeout_s_, fault));
   if (bytes.empty())
     return fail(ErrorCode::Environment,
                 fmt::format("[calibration] the machine was not measured: {}: {}", fault.status,

@@ -35,12 +35,12 @@ Status store_calibration(db::Store& store, const Target& target, const tw::Machi
 }
 
 HostMachine choose_machine(db::Store& store, const Target& target,
-                           const std::function<Result<tw::Machine>(const tw::Machine&)>& calibrate,
+                           const std::function<Result<tw::Machine>()>& calibrate,
                            const Measurer& measurer) {
   if (target.is_gpu()) return {target, {}};
   if (auto known = known_machine(store, target)) return {with_machine(target, *known), {}};
   if (!needs_calibration(target.machine)) return {target, {}};
-  const Result<tw::Machine> measured = calibrate(target.machine);
+  const Result<tw::Machine> measured = calibrate();
   if (!measured)
     return {target, fmt::format("{}; meanwhile it is taken for {}", measured.error().message,
                                 describe(target.machine))};

@@ -44,7 +44,7 @@ Status store_calibration(db::Store& store, const Target& target, const tw::Machi
 /// Chooses the machine for a run on the target's processor. `calibrate` measures it, and is called
 /// at most once, where the machine needs it. GPUs are as their drivers say.
 HostMachine choose_machine(db::Store& store, const Target& target,
-                           const std::function<Result<tw::Machine>(const tw::Machine&)>& calibrate,
+                           const std::function<Result<tw::Machine>()>& calibrate,
                            const Measurer& measurer);
 
 /// How a record names a machine: "Zen 4; table; " and 16 hex digits of the hash of its text.

@@ -101,9 +101,10 @@ struct DescribeReply {
   int64_t multiprocessors = 0, l2_bytes = 0, memory_bytes = 0;  ///< as runtime::DeviceFacts
 };
 
-/// Measure the processor that this text of a Machine describes (calibration.h).
+/// Measure the processor for the vectors of a target (calibration.h); the texts of the target and
+/// of its machine.
 struct CalibrateJob {
-  std::string machine;
+  std::string target, machine;
 };
 struct CalibrateReply {
   std::string error = {}, machine = {};  ///< the text of a Machine

@@ -313,8 +313,9 @@ class Runner {
 
   CalibrateReply calibrate(const CalibrateJob& job) const {
     const auto measured = [&]() -> Result<tw::Machine> {
-      TW_TRY(tw::Machine described, parse_machine(job.machine));
-      return calibrate_host(std::move(described), clock_);
+      TW_TRY(Target target, parse_target(job.target));
+      TW_TRY(target.machine, parse_machine(job.machine));
+      return calibrate_processor(target, clock_);
     }();
     if (!measured) return {.error = measured.error().message};
     return {.machine = to_string(*measured)};

@@ -71,6 +71,8 @@ TEST(Calibration, OtherImpossibleFactsAreRefused) {
   EXPECT_FALSE(refused([](Calibration&) {}));
   EXPECT_TRUE(refused([](Calibration& c) { c.target = "z80"; }));
   EXPECT_TRUE(refused([](Calibration& c) { c.device = "\xff"; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.created_ms = -1; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.created_ms = INT64_MAX; }));
   EXPECT_TRUE(refused([](Calibration& c) { c.generation = 0; }));
   EXPECT_TRUE(refused([](Calibration& c) { c.generation = INT64_MAX; }));
   EXPECT_TRUE(refused([](Calibration& c) { c.machine = "nonsense"; }));
