@@ -36,7 +36,7 @@ double lower_quartile(std::vector<double> values) {
   return *at;
 }
 
-struct Sample {
+struct ProbeSample {
   double cycle_ns = 0;
   double cycles = 0;
   Moment moment = {};
@@ -48,11 +48,12 @@ class Calibrator {
       : bench_(bench),
         watch_(watch),
         clock_(std::move(clock)),
+        budget_ns_(budget_ns),
         deadline_ns_(clock_() + budget_ns) {}
 
   /// Cycles of one operation.
-  Result<double> cycles(Work work) {
-    return cycles([&] { return bench_.operation_ns(work); });
+  Result<double> cycles(Probe probe) {
+    return cycles([&] { return bench_.operation_ns(probe); });
   }
   /// Bytes per cycle of all threads together.
   Result<double> bytes_per_cycle(int64_t footprint, int threads) {
@@ -67,27 +68,27 @@ class Calibrator {
   using Timing = std::function<double()>;
 
   Result<double> cycles(const Timing& timing) {
-    std::vector<Sample> samples;
+    std::vector<ProbeSample> samples;
     while (true) {
       // What is known of the machine's speed grows with every sample, so all are judged anew.
       std::vector<double> undisturbed;
       std::optional<std::string> objection;
-      for (const Sample& sample : samples) {
+      for (const ProbeSample& sample : samples) {
         objection = watch_.objection(sample.moment);
         if (!objection) undisturbed.push_back(sample.cycles);
       }
       if (undisturbed.size() >= wanted_samples) return lower_quartile(std::move(undisturbed));
       if (clock_() >= deadline_ns_) return too_late(objection);
       if (objection) watch_.rest();
-      TW_TRY(const Sample sample, take(timing));
+      TW_TRY(const ProbeSample sample, take(timing));
       samples.push_back(sample);
     }
   }
 
-  Result<Sample> take(const Timing& timing) {
-    Sample sample;
+  Result<ProbeSample> take(const Timing& timing) {
+    ProbeSample sample;
     watch_.begin();
-    sample.cycle_ns = bench_.operation_ns(Work::Addition);
+    sample.cycle_ns = bench_.operation_ns(Probe::Addition);
     const double ns = timing();
     sample.moment = watch_.end();
     if (!(sample.cycle_ns > 0 && ns > 0))
@@ -98,17 +99,18 @@ class Calibrator {
     return sample;
   }
 
-  static tl::unexpected<Error> too_late(const std::optional<std::string>& objection) {
+  tl::unexpected<Error> too_late(const std::optional<std::string>& objection) const {
     return fail(ErrorCode::TryLater,
-                fmt::format("[calibration] the machine was too busy to be measured{}; calibrate it "
-                            "with `tilewright doctor --calibrate` when less else runs",
-                            objection ? ": " + *objection : ""));
+                fmt::format("[calibration] the processor was not measured within {} s{}; calibrate "
+                            "it with `tilewright doctor --calibrate` when less else runs",
+                            format_double(static_cast<double>(budget_ns_) * 1e-9),
+                            objection ? ", as " + *objection : ""));
   }
 
   Bench& bench_;
   Watch& watch_;
   Clock clock_;
-  int64_t deadline_ns_;
+  int64_t budget_ns_, deadline_ns_;
   std::vector<double> cycle_ns_;  ///< of all samples
 };
 
@@ -124,16 +126,16 @@ double settled(double value) {
 }
 
 Status measure_core(Calibrator& calibrator, Core& core) {
-  const auto per_cycle = [&](Work work) -> Result<double> {
-    TW_TRY(const double cycles, calibrator.cycles(work));
+  const auto per_cycle = [&](Probe probe) -> Result<double> {
+    TW_TRY(const double cycles, calibrator.cycles(probe));
     return settled(1 / cycles);
   };
-  TW_TRY(core.fma_per_cycle, per_cycle(Work::MultiplyAdd));
-  TW_TRY(const double latency, calibrator.cycles(Work::DependentMultiplyAdd));
+  TW_TRY(core.fma_per_cycle, per_cycle(Probe::MultiplyAdd));
+  TW_TRY(const double latency, calibrator.cycles(Probe::DependentMultiplyAdd));
   core.fma_latency_cycles = settled(latency);
-  TW_TRY(core.loads_per_cycle, per_cycle(Work::Load));
-  TW_TRY(core.stores_per_cycle, per_cycle(Work::Store));
-  TW_TRY(core.instructions_per_cycle, per_cycle(Work::Instruction));
+  TW_TRY(core.loads_per_cycle, per_cycle(Probe::Load));
+  TW_TRY(core.stores_per_cycle, per_cycle(Probe::Store));
+  TW_TRY(core.instructions_per_cycle, per_cycle(Probe::Instruction));
   return {};
 }
 
@@ -182,7 +184,7 @@ Status measure_memory_of_all(Calibrator& calibrator, tw::Machine& machine) {
 // ---- caches ----
 
 /// How fast arrays of some size are read.
-struct Point {
+struct LevelPoint {
   int64_t footprint;
   double bytes_per_cycle;
 };
@@ -208,11 +210,11 @@ std::vector<int64_t> footprints(int64_t bytes, int64_t below, int64_t above) {
 /// The size up to which arrays are read faster than halfway, by ratio, between the first point and
 /// `beyond`, the speed of the next level; `reported` where that says the same within a factor of
 /// two, or where the speeds are too close to tell.
-int64_t size_seen(const std::vector<Point>& points, double beyond, int64_t reported) {
+int64_t size_seen(const std::vector<LevelPoint>& points, double beyond, int64_t reported) {
   const double within = points.front().bytes_per_cycle;
   if (within < least_step * beyond) return reported;
   int64_t seen = points.front().footprint;
-  for (const Point& point : points) {
+  for (const LevelPoint& point : points) {
     if (point.bytes_per_cycle < std::sqrt(within * beyond)) break;
     seen = point.footprint;
   }
@@ -227,7 +229,7 @@ Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
     CacheLevel& cache = machine.caches[i];
     const int64_t below = i > 0 ? machine.caches[i - 1].bytes : 0;
     if (cache.bytes <= below) continue;
-    std::vector<Point> points;
+    std::vector<LevelPoint> points;
     for (const int64_t footprint : footprints(cache.bytes, below, above)) {
       TW_TRY(const double rate, calibrator.bytes_per_cycle(footprint, 1));
       points.push_back({footprint, rate});
@@ -245,7 +247,7 @@ Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
 // ---- the processor ----
 
 /// Windows of which the fastest counts, and calls of a loop in each: some 10 us.
-constexpr int windows = 3, calls_per_window = 4;
+constexpr int probe_windows = 3, calls_per_probe_window = 4;
 
 /// Bytes that a thread reads in one timing: 0.1 to 0.5 ms, as longer ones are disturbed more often.
 constexpr size_t least_read_bytes = 2 * MiB, most_read_bytes = 4 * MiB;
@@ -258,16 +260,16 @@ class ProcessorBench final : public Bench {
   ProcessorBench(const Target& target, Clock clock)
       : loops_(loops_for(target)), clock_(std::move(clock)) {}
 
-  double operation_ns(Work work) override {
-    const auto [call, operations] = loop_of(work);
+  double operation_ns(Probe probe) override {
+    const auto [call, operations] = loop_of(probe);
     double fastest = 0;
-    for (int window = 0; window < windows; ++window) {
+    for (int window = 0; window < probe_windows; ++window) {
       const int64_t from = clock_();
-      for (int i = 0; i < calls_per_window; ++i) call();
+      for (int i = 0; i < calls_per_probe_window; ++i) call();
       const auto elapsed = static_cast<double>(clock_() - from);
       fastest = window == 0 ? elapsed : std::min(fastest, elapsed);
     }
-    return fastest / (calls_per_window * operations);
+    return fastest / (calls_per_probe_window * operations);
   }
 
   Status lay_out(int64_t footprint, int threads, int64_t deadline_ns) override {
@@ -304,25 +306,25 @@ class ProcessorBench final : public Bench {
   }
 
  private:
-  /// One call of the loop for a kind of work, and its operations.
+  /// One call of the loop of a probe, and its operations.
   struct LoopCall {
     std::function<void()> call;
     double operations;
   };
 
-  LoopCall loop_of(Work work) {
-    switch (work) {
-      case Work::Addition:
+  LoopCall loop_of(Probe probe) {
+    switch (probe) {
+      case Probe::Addition:
         return {addition_chain, chained_additions};
-      case Work::MultiplyAdd:
+      case Probe::MultiplyAdd:
         return {[this] { loops_.fma(&seed_); }, loops_.fmas};
-      case Work::DependentMultiplyAdd:
+      case Probe::DependentMultiplyAdd:
         return {[this] { loops_.fma_chain(&seed_); }, loops_.chained_fmas};
-      case Work::Load:
+      case Probe::Load:
         return {[this] { loops_.load(window_); }, loops_.window_accesses};
-      case Work::Store:
+      case Probe::Store:
         return {[this] { loops_.store(window_); }, loops_.window_accesses};
-      case Work::Instruction:
+      case Probe::Instruction:
         return {[this] { instruction_mix(window_); }, mixed_instructions};
     }
     return {};

@@ -25,7 +25,7 @@
 namespace tw::tuner {
 
 /// What is timed; all but additions and instructions are of whole vectors.
-enum class Work {
+enum class Probe {
   Addition,              ///< of integers, each dependent on the one before
   MultiplyAdd,           ///< independent ones
   DependentMultiplyAdd,  ///< each dependent on the one before
@@ -39,7 +39,7 @@ class Bench {
  public:
   virtual ~Bench() = default;
   /// Time of one operation, of some 10 us of them.
-  virtual double operation_ns(Work work) = 0;
+  virtual double operation_ns(Probe probe) = 0;
   /// Readies arrays of `footprint` bytes together, a part for each of `threads` threads, in the
   /// level of memory that holds them. Environment where the system refuses memory or threads,
   /// TryLater where it does not have them ready by the deadline.

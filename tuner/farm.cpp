@@ -361,12 +361,11 @@ Result<Target> Farm::machine() {
   return with_facts(target_, facts);
 }
 
-Result<tw::Machine> Farm::calibrate() {
+Result<tw::Machine> Farm::calibrate(double budget_s) {
   if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
   MeasureReply fault;
-  TW_TRY(const std::string bytes,
-         ask_runner(Job(CalibrateJob{target_.to_string(), to_string(target_.machine)}),
-                    3 + timeout_s_, fault));
+  const Job job = CalibrateJob{target_.to_string(), to_string(target_.machine), to_ns(budget_s)};
+  TW_TRY(const std::string bytes, ask_runner(job, budget_s + timeout_s_, fault));
   if (bytes.empty())
     return fail(ErrorCode::Environment,
                 fmt::format("[calibration] the machine was not measured: {}: {}", fault.status,

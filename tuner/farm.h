@@ -86,7 +86,7 @@ class Farm {
   Result<Target> machine();
   /// Measures the processor, in the runner (calibration.h). TryLater or Environment where that
   /// fails.
-  Result<tw::Machine> calibrate();
+  Result<tw::Machine> calibrate(double budget_s);
   /// Of the machine, on the kernel's threads: measured now and then, as clocks move by 30 % within
   /// minutes on some machines.
   Result<double> peak_gflops();

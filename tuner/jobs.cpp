@@ -26,7 +26,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakReply, error, gflops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DescribeReply, error, name, multiprocessors, l2_bytes,
                                    memory_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateJob, target, machine)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateJob, target, machine, budget_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateReply, error, machine)
 
 // A job without particulars.

@@ -105,6 +105,7 @@ struct DescribeReply {
 /// of its machine.
 struct CalibrateJob {
   std::string target, machine;
+  int64_t budget_ns = 0;
 };
 struct CalibrateReply {
   std::string error = {}, machine = {};  ///< the text of a Machine

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/compile.h"
+#include "tuner/calibration.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
 #include "tuner/host_machine.h"
@@ -89,7 +90,9 @@ Result<std::unique_ptr<Shared>> Shared::start(const Target& target, const TuneOp
   TW_TRY(Farm farm,
          Farm::start(target, options.threads, options.seed, environment, options.timeout_s));
   TW_TRY(Target machine, farm.machine());
-  HostMachine host = choose_machine(store, machine, [&] { return farm.calibrate(); },
+  const double calibration_s =
+      std::min(static_cast<double>(calibration_budget_ns) * 1e-9, options.budget_s / 2);
+  HostMachine host = choose_machine(store, machine, [&] { return farm.calibrate(calibration_s); },
                                     {environment.program_version, environment.now_ms()});
   db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
                         {.batch = static_cast<size_t>(options.batch)});

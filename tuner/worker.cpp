@@ -315,7 +315,7 @@ class Runner {
     const auto measured = [&]() -> Result<tw::Machine> {
       TW_TRY(Target target, parse_target(job.target));
       TW_TRY(target.machine, parse_machine(job.machine));
-      return calibrate_processor(target, clock_);
+      return calibrate_processor(target, clock_, job.budget_ns);
     }();
     if (!measured) return {.error = measured.error().message};
     return {.machine = to_string(*measured)};

@@ -17,9 +17,9 @@ class SimulatedBench final : public Bench {
  public:
   explicit SimulatedBench(tw::Machine machine) : machine_(std::move(machine)) {}
 
-  double operation_ns(Work work) override {
+  double operation_ns(Probe probe) override {
     ++operations_;
-    return cycles_of(work) * cycle_ns();
+    return cycles_of(probe) * cycle_ns();
   }
   Status lay_out(int64_t footprint, int threads, int64_t) override {
     if (refuses_memory_) return fail(ErrorCode::Environment, "[bench] no memory");
@@ -40,14 +40,14 @@ class SimulatedBench final : public Bench {
   double rate_ = 0;
 
   double cycle_ns() const { return 1 / clock_ghz(); }
-  double cycles_of(Work work) const {
+  double cycles_of(Probe probe) const {
     const Core& core = machine_.core;
-    const std::map<Work, double> cycles = {{Work::MultiplyAdd, 1 / core.fma_per_cycle},
-                                           {Work::DependentMultiplyAdd, core.fma_latency_cycles},
-                                           {Work::Load, 1 / core.loads_per_cycle},
-                                           {Work::Store, 1 / core.stores_per_cycle},
-                                           {Work::Instruction, 1 / core.instructions_per_cycle}};
-    return work == Work::Addition ? 1 : (1 + error_) * cycles.at(work);
+    const std::map<Probe, double> cycles = {{Probe::MultiplyAdd, 1 / core.fma_per_cycle},
+                                            {Probe::DependentMultiplyAdd, core.fma_latency_cycles},
+                                            {Probe::Load, 1 / core.loads_per_cycle},
+                                            {Probe::Store, 1 / core.stores_per_cycle},
+                                            {Probe::Instruction, 1 / core.instructions_per_cycle}};
+    return probe == Probe::Addition ? 1 : (1 + error_) * cycles.at(probe);
   }
   double rate(int64_t footprint, int threads) const {
     for (const CacheLevel& cache : machine_.caches)
@@ -302,13 +302,13 @@ TEST(Calibration, TheBenchDividesTimesByTheWorkOfItsLoops) {
                            [now = int64_t{0}]() mutable { return now += 1000; });
   };
   const auto narrow = bench_of("x86-64-linux-sse4_1");
-  EXPECT_DOUBLE_EQ(narrow->operation_ns(Work::Addition), 1000.0 / (4 * 16384));
-  EXPECT_DOUBLE_EQ(narrow->operation_ns(Work::Load), 1000.0 / (4 * 64 * 1024));
+  EXPECT_DOUBLE_EQ(narrow->operation_ns(Probe::Addition), 1000.0 / (4 * 16384));
+  EXPECT_DOUBLE_EQ(narrow->operation_ns(Probe::Load), 1000.0 / (4 * 64 * 1024));
   if (!host_target().has("avx2") || !host_target().has("fma"))
     GTEST_SKIP() << "[SKIP] this machine has no AVX2";
   const auto wide = bench_of("x86-64-v3");
-  EXPECT_DOUBLE_EQ(wide->operation_ns(Work::Load), 1000.0 / (4 * 32 * 1024));
-  EXPECT_DOUBLE_EQ(wide->operation_ns(Work::DependentMultiplyAdd), 1000.0 / (4 * 1024));
+  EXPECT_DOUBLE_EQ(wide->operation_ns(Probe::Load), 1000.0 / (4 * 32 * 1024));
+  EXPECT_DOUBLE_EQ(wide->operation_ns(Probe::DependentMultiplyAdd), 1000.0 / (4 * 1024));
 }
 
 }  // namespace

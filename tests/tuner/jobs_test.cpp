@@ -43,9 +43,10 @@ TEST(Jobs, SurviveTheWay) {
   EXPECT_EQ(round_trip(CompareJob{"a", "b", 5}).rounds, 5);
   EXPECT_EQ(round_trip(PeakJob{2}).threads, 2);
   (void)round_trip(DescribeJob{});
-  const CalibrateJob calibrate = round_trip(CalibrateJob{"x86-64-linux", "name x\ncores 2\n"});
+  const CalibrateJob calibrate = round_trip(CalibrateJob{"x86-64-linux", "name x\ncores 2\n", 5});
   EXPECT_EQ(calibrate.target, "x86-64-linux");
   EXPECT_EQ(calibrate.machine, "name x\ncores 2\n");
+  EXPECT_EQ(calibrate.budget_ns, 5);
 }
 
 TEST(Jobs, RepliesSurviveTheWay) {
