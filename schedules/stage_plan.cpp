@@ -17,7 +17,7 @@ using dsl::Stage;
 
 namespace {
 
-constexpr size_t most_vector_axes = 3, most_tile_axes = 4;
+constexpr size_t most_vector_axes = 3;
 // Bounds on inlining a stage that is read more than once: nodes of the largest body that results,
 // and the factor by which the number of computed values may grow. Three rounds of z * z + c are
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
@@ -232,19 +232,19 @@ bool reduces_rows_of_one(const Stage& stage) {
 }
 
 /// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
-Role role_of(const Stage& stage, const Target& target, const std::vector<VectorAxis>& axes) {
-  if (target.is_gpu()) return reduces_rows(stage) ? Role::Lanes : Role::Tiled;
-  if (axes.empty()) return Role::Lanes;
-  if (!axes.front().packed.empty() && reduces_rows_of_one(stage)) return Role::Lanes;
-  const bool is_row_sum =
-      extent_of(stage, axes.front().axis) < 4 && stage.reduction.back().extent >= 16;
-  return is_row_sum ? Role::Lanes : Role::Tiled;
+bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes) {
+  if (axes.empty()) return true;
+  if (!axes.front().packed.empty() && reduces_rows_of_one(stage)) return true;
+  return extent_of(stage, axes.front().axis) < 4 && !stage.reduction.empty() &&
+         stage.reduction.back().extent >= 16;
 }
 
 void plan_reduction(const Stage& stage, const Target& target, const std::vector<std::string>& fixed,
                     StagePlan& plan) {
+  plan.reduces = true;
   plan.vector_axes = vector_axes(stage, target, fixed);
-  plan.role = role_of(stage, target, plan.vector_axes);
+  plan.reduces_rows = reduces_rows(stage);
+  plan.prefers_lanes = prefers_lanes(stage, plan.vector_axes);
   const auto longest =
       std::max_element(stage.reduction.begin(), stage.reduction.end(),
                        [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
@@ -299,7 +299,7 @@ ComputePlan plan_stages(const Compute& compute, const Target& target) {
     stage.name = nest.stage.name;
     plan_place(nests, nest, plan.stages, stage);
     if (reduces(nest.stage)) plan_reduction(nest.stage, target, fixed, stage);
-    if (target.is_gpu()) stage.product = product_axes(nest.stage);
+    stage.product = product_axes(nest.stage);
     plan.stages.push_back(std::move(stage));
   }
   return plan;
