@@ -93,7 +93,7 @@ TEST(Chains, Fault77_TheDefaultIsThoughtOfForNoLongerThanItIsAskedFor) {
   const Space space = space_of(parsed(products(16)), "x86-64-v3");
   int asked = 0;
   const auto third_time = [&] { return ++asked >= 3; };
-  EXPECT_EQ(space.default_point(third_time).size(), space.knobs().size());
+  EXPECT_EQ(space.default_point(third_time).choices.size(), space.decisions().size());
   EXPECT_EQ(asked, 3);
 }
 
