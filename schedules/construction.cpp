@@ -8,8 +8,8 @@
 namespace tw::schedules {
 
 void Trace::note(size_t decision, size_t steps) {
-  const bool is_known =
-      std::any_of(uses.begin(), uses.end(), [&](const Use& use) { return use.decision == decision; });
+  const bool is_known = std::any_of(uses.begin(), uses.end(),
+                                    [&](const Use& use) { return use.decision == decision; });
   if (!is_known) uses.push_back({decision, steps});
 }
 

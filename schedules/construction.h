@@ -79,8 +79,7 @@ Loops concat(std::initializer_list<Loops> parts);
 Loops names_of(const std::vector<dsl::Axis>& axes);
 
 /// Splits `loop` of the stage, leaves the inner part in `loop` and returns the outer one.
-std::string split_off(Construction& c, const std::string& stage, std::string& loop,
-                      int64_t factor);
+std::string split_off(Construction& c, const std::string& stage, std::string& loop, int64_t factor);
 /// Fuses the loops, which are neighbours, and returns the name of the loop that they become.
 std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops);
 void unroll(Construction& c, const std::string& stage, const Loops& loops);

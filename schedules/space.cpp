@@ -64,6 +64,18 @@ class Phases {
   std::map<std::string, Site> sites_;          // by the latter
 };
 
+tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem,
+                                  const Target& target) {
+  std::vector<std::string> layouts;
+  for (const auto& [tensor, layout] : problem.layouts)
+    layouts.push_back(fmt::format("{} {}", tensor, layout));
+  return fail(
+      ErrorCode::Unsupported,
+      fmt::format("[space] no strategy for {} schedules '{}' where these layouts are given: "
+                  "{}; leave the layouts free",
+                  target.to_string(), stage.name, join(layouts, ", ")));
+}
+
 }  // namespace
 
 bool Space::State::can_be_climbed() const {
@@ -110,12 +122,19 @@ size_t hash(const Point& point) {
   return h;
 }
 
-Space Space::derive(const Problem& problem, const Target& target,
-                    std::span<const Strategy> strategies) {
-  auto state = std::make_shared<State>(plan_stages(problem.compute, target));
-  for (const StagePlan& stage : state->plan.stages)
+Result<Space> Space::derive(const Problem& problem, const Target& target,
+                            std::span<const Strategy> strategies) {
+  TW_TRY(ComputePlan plan, plan_stages(problem, target));
+  auto state = std::make_shared<State>(std::move(plan));
+  for (const StagePlan& stage : state->plan.stages) {
     state->stages.emplace_back(state->plan, stage, strategies, state->decisions);
+    if (state->stages.back().offers().empty()) return no_strategy(stage, problem, target);
+  }
   return Space(std::move(state));
+}
+
+Space Space::derive(const dsl::Compute& compute, const Target& target) {
+  return derive(Problem{compute}, target).value();
 }
 
 const Target& Space::target() const { return state_->plan.target; }
@@ -176,8 +195,7 @@ Point Space::mutate(const Point& point, Random& random) const {
     Point next = point;
     const int changes = random.chance(0.5) ? 1 : 2;
     for (int c = 0; c < changes; ++c) {
-      const auto d =
-          static_cast<size_t>(random.below(static_cast<int64_t>(point.choices.size())));
+      const auto d = static_cast<size_t>(random.below(static_cast<int64_t>(point.choices.size())));
       const int count = state_->count(d);
       int& choice = next.choices[d];
       if (random.chance(0.6)) {
@@ -237,10 +255,9 @@ std::vector<Point> Space::neighbours(const Point& point) const {
 }
 
 bool Space::allowed(const Point& point) const {
-  return std::all_of(
-      state_->stages.begin(), state_->stages.end(), [&](const StageSpace& stage) {
-        return stage.is_settled(point.choices) && state_->fits(stage, point);
-      });
+  return std::all_of(state_->stages.begin(), state_->stages.end(), [&](const StageSpace& stage) {
+    return stage.is_settled(point.choices) && state_->fits(stage, point);
+  });
 }
 
 Schedule Space::schedule(const Point& point) const {
@@ -298,8 +315,8 @@ std::optional<int> parse_choice(std::string_view text, std::string_view name,
 }
 
 /// Reads the configuration of one stage into `choices`; whether it is one.
-bool parse_stage(std::string_view text, const StageSpace& stage,
-                 const std::vector<Knob>& decisions, std::vector<int>& choices) {
+bool parse_stage(std::string_view text, const StageSpace& stage, const std::vector<Knob>& decisions,
+                 std::vector<int>& choices) {
   const std::vector<std::string> parts = words(text);
   if (parts.size() < 2 || parts[0] != stage.plan().name + ":") return false;
   const auto& offers = stage.offers();

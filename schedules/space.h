@@ -39,11 +39,12 @@ size_t hash(const Point& point);
 
 class Space {
  public:
-  static Space derive(const Problem& problem, const Target& target,
-                      std::span<const Strategy> strategies = schedules::strategies());
-  static Space derive(const dsl::Compute& compute, const Target& target) {
-    return derive(Problem{compute}, target);
-  }
+  /// Invalid where the problem asks for what is no layout; Unsupported where no strategy schedules
+  /// a stage with the layouts that it asks for.
+  static Result<Space> derive(const Problem& problem, const Target& target,
+                              std::span<const Strategy> strategies = schedules::strategies());
+  /// With layouts that schedules are free to choose.
+  static Space derive(const dsl::Compute& compute, const Target& target);
 
   const Target& target() const;
   /// Named "stage.place", "stage.strategy" or "stage.knob", in the order of a point's choices.

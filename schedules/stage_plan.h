@@ -6,11 +6,14 @@
 // any choice. Plain values; thread-safe.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/target.h"
 #include "dsl/compute.h"
+#include "dsl/layout.h"
+#include "schedules/problem.h"
 #include "schedules/schedule.h"
 
 namespace tw::schedules {
@@ -51,14 +54,18 @@ struct StagePlan {
 struct ComputePlan {
   dsl::Compute compute;  ///< after the prologue: inlined and merged stages are gone
   Target target;
-  /// Inlines and epilogues, the same for every point.
+  /// Layouts that the problem asks for, by tensor: no strategy chooses others.
+  std::map<std::string, dsl::Layout> layouts;
+  /// Inlines, epilogues and the layouts asked for, the same for every point.
   Schedule prologue;
   std::vector<StagePlan> stages;  ///< consumers first
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
 
-ComputePlan plan_stages(const dsl::Compute& compute, const Target& target);
+/// Invalid where the problem asks for the layout of a tensor that is neither an input nor an
+/// output, or for what is no layout of it.
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target);
 
 /// Elements of the stage's type in a vector register.
 int64_t lanes(const Target& target, const dsl::Stage& stage);

@@ -42,7 +42,6 @@ StageSpace::StageSpace(const ComputePlan& plan, const StagePlan& stage,
     merge(match->knobs(), merged);
     offers_.push_back({strategy.name, std::move(match), {}});
   }
-  TW_CHECK(!offers_.empty(), "a strategy for every stage");
   const std::string prefix = stage.name + ".";
   if (stage.placeable) {
     place_ = decisions.size();
@@ -76,7 +75,8 @@ double StageSpace::size() const {
   double all = 0;
   for (const Offer& offer : offers_) {
     double size = 1;
-    for (const Knob& knob : offer.strategy->knobs()) size *= static_cast<double>(knob.values.size());
+    for (const Knob& knob : offer.strategy->knobs())
+      size *= static_cast<double>(knob.values.size());
     all += size;
   }
   return place_ ? 2 * all : all;

@@ -28,8 +28,8 @@ struct Offer {
 
 class StageSpace {
  public:
-  /// Appends the stage's decisions to `decisions`. Requires: a strategy matches the stage; the plan
-  /// outlives the stage space.
+  /// Appends the stage's decisions to `decisions`. Of no use where offers() is empty. Requires: the
+  /// plan outlives the stage space.
   StageSpace(const ComputePlan& plan, const StagePlan& stage, std::span<const Strategy> strategies,
              std::vector<Knob>& decisions);
 

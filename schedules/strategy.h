@@ -19,7 +19,8 @@
 //     Site append_steps(const Rows& rows, const Site* inside, Construction& c) const override {...}
 //   };
 //
-//   std::unique_ptr<const StageStrategy> tile_rows(const ComputePlan& plan, const StagePlan& stage) {
+//   std::unique_ptr<const StageStrategy> tile_rows(const ComputePlan& plan, const StagePlan& stage)
+//   {
 //     return stage.reduces ? nullptr : std::make_unique<TileRows>(plan, stage);
 //   }
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage without a reduction on a CPU: vectors along the last axis, several of them unrolled, and
-// a tile of the axis before, so that loads along both are near each other.
+// A stage without a reduction on a CPU: vectors along the axis that is contiguous in the result,
+// several of them unrolled, and a tile of the axis before, so that loads along both are near each
+// other.
 
 #include <algorithm>
 
@@ -15,17 +16,20 @@ constexpr int64_t most_vector_elements = 64;
 
 struct CpuElementwise {
   int64_t tile = 1;     ///< rows
-  int64_t vectors = 1;  ///< unrolled, along the last axis
-  int64_t columns = 0;  ///< elements of the last axis in a tile; 0: all
+  int64_t vectors = 1;  ///< unrolled, along the contiguous axis
+  int64_t columns = 0;  ///< elements of the contiguous axis in a tile; 0: all
   int64_t tasks = 1;    ///< outermost loops that are parallel
 };
 
 class CpuElementwiseStage : public Configured<CpuElementwise> {
  public:
   CpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
-      : Configured(compute, plan) {
-    const auto& axes = stage_.axes;
-    const int64_t rows = axes.size() > 1 ? axes[axes.size() - 2].extent : 1;
+      : Configured(compute, plan), axes_(stage_.axes) {
+    if (const auto layout = compute_.layouts.find(plan_.name); layout != compute_.layouts.end()) {
+      const auto contiguous = axes_.begin() + layout->second.parts().back().dim;
+      std::rotate(contiguous, contiguous + 1, axes_.end());
+    }
+    const int64_t rows = axes_.size() > 1 ? axes_[axes_.size() - 2].extent : 1;
     std::vector<int64_t> tiles;
     for (const int64_t t : {1, 2, 4, 8, 16, 32, 64})
       if (t <= rows) tiles.push_back(t);
@@ -40,8 +44,8 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
                     Construction& c) const override {
     const std::string& name = plan_.name;
     compute_at(c, name, inside);
-    if (stage_.axes.empty()) return site_of(c, name);
-    std::string lane = stage_.axes.back().name;
+    if (axes_.empty()) return site_of(c, name);
+    std::string lane = axes_.back().name;
     c.uses(config.vectors);
     const int64_t extent = c.extent(name, lane);
     const int64_t width = std::min(lanes(compute_.target, stage_), extent);
@@ -67,16 +71,18 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     return site_of(c, name);
   }
 
-  /// All axes but the last.
+  /// All axes but the contiguous one.
   TileLoops split_rows(const CpuElementwise& config, bool tiles, Construction& c) const {
     TileLoops tile;
-    for (size_t i = 0; i + 1 < stage_.axes.size(); ++i) {
-      const bool is_tiled = tiles && i + 2 == stage_.axes.size();
+    for (size_t i = 0; i + 1 < axes_.size(); ++i) {
+      const bool is_tiled = tiles && i + 2 == axes_.size();
       if (is_tiled) c.uses(config.tile);
-      split_axis(c, plan_.name, stage_.axes[i].name, is_tiled ? config.tile : 1, tile);
+      split_axis(c, plan_.name, axes_[i].name, is_tiled ? config.tile : 1, tile);
     }
     return tile;
   }
+
+  std::vector<dsl::Axis> axes_;  // of the stage, the one that is contiguous in the result last
 };
 
 }  // namespace

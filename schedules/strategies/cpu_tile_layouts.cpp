@@ -88,7 +88,7 @@ class LayoutChoice {
 
   void set(const std::string& tensor, const std::vector<std::string>& axes,
            const Blocking& blocking) {
-    if (!done_.insert(tensor).second) return;
+    if (c_.plan().layouts.contains(tensor) || !done_.insert(tensor).second) return;
     const std::string text = spell(tensor, axes, blocking);
     if (text != c_.plan().compute.letters_of(tensor)) c_.schedule.add(SetLayout{tensor, text});
   }

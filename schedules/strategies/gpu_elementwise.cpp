@@ -88,8 +88,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
 std::unique_ptr<const StageStrategy> gpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
   const bool has_axes = !plan.stage(stage).axes.empty();
-  if (!plan.target.is_gpu() || (has_axes && (stage.is_product() || stage.reduces_rows)))
-    return nullptr;
+  if (!is_for_gpu(plan) || (has_axes && (stage.is_product() || stage.reduces_rows))) return nullptr;
   return std::make_unique<GpuElementwiseStage>(plan, stage);
 }
 

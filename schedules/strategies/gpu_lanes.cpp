@@ -18,10 +18,10 @@ struct GpuLanes {
 class GpuLanesStage : public Configured<GpuLanes> {
  public:
   GpuLanesStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
-    add_knob("threads",
-             powers(extent_of(stage_, plan_.lane_axis), warp_threads,
-                    compute_.target.block.threads),
-             &GpuLanes::threads);
+    add_knob(
+        "threads",
+        powers(extent_of(stage_, plan_.lane_axis), warp_threads, compute_.target.block.threads),
+        &GpuLanes::threads);
   }
   bool can_be_climbed() const override { return true; }
 
@@ -46,7 +46,7 @@ class GpuLanesStage : public Configured<GpuLanes> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> gpu_lanes(const ComputePlan& plan, const StagePlan& stage) {
-  if (!plan.target.is_gpu() || plan.stage(stage).axes.empty() || stage.is_product() ||
+  if (!is_for_gpu(plan) || plan.stage(stage).axes.empty() || stage.is_product() ||
       !stage.reduces_rows)
     return nullptr;
   return std::make_unique<GpuLanesStage>(plan, stage);

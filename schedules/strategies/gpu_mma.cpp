@@ -26,8 +26,7 @@ class GpuMmaStage : public GpuTensorStage {
     int64_t fragments = 0;
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuProduct::Side& chosen = config.sides[side];
-      fragments +=
-          chosen.block / config.warps[side] / 8 * 2 * (tile_.instructions > 1 ? 2 : 1);
+      fragments += chosen.block / config.warps[side] / 8 * 2 * (tile_.instructions > 1 ? 2 : 1);
       // The tiles of a block are a dimension of a box, and what is left over must be whole ones.
       if (chosen.bulk == 1 && facts_.boxes[side] == BoxNeighbours::Terms && config.tiles > 1 &&
           facts_.terms % tile_.depth != 0)

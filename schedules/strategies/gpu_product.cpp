@@ -9,6 +9,7 @@
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/specialised.h"
+#include "schedules/strategies/gpu_rows.h"
 #include "schedules/threads.h"
 
 namespace tw::schedules {
@@ -48,8 +49,7 @@ bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
     if (config.stages <= 1 || chosen.copy != 0 || chosen.pad != 0) return false;
     if (config.split > 1) return false;  // parts need not begin at 16 bytes
     if (facts.boxes[side] != BoxNeighbours::Rows) continue;
-    const int64_t row_bytes =
-        chosen.block * size_bytes(unwidened(facts.operands[side]).type());
+    const int64_t row_bytes = chosen.block * size_bytes(unwidened(facts.operands[side]).type());
     if (row_bytes % engine_bytes != 0 || config.kblock * row_bytes % box_alignment != 0)
       return false;
   }
@@ -92,7 +92,7 @@ const Loops& ProductFacts::axes(size_t side) const {
 
 const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
                                   bool is_of_warpgroup) {
-  if (!plan.is_product() || !compute.target.is_gpu()) return nullptr;
+  if (!plan.is_product() || !is_for_gpu(compute)) return nullptr;
   const dsl::Stage& stage = compute.stage(plan);
   const bool rows_last = are_rows_last(plan, stage);
   const int64_t rows = points_of(stage, rows_last ? plan.product.columns : plan.product.rows);

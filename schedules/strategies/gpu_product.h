@@ -72,7 +72,7 @@ struct ProductFacts {
   const Loops& axes(size_t side) const;
   std::array<int64_t, product_sides> extents;  ///< of each side
   int64_t batches;
-  int64_t terms;            ///< of a sum
+  int64_t terms;       ///< of a sum
   int64_t most_block;  ///< of rows or columns
   std::vector<Expr> operands;
   /// What the copy engine can move; None where the target has none, or where no strategy would.
@@ -88,9 +88,9 @@ const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& p
 void complete_product(const ProductFacts& facts, GpuProduct& config);
 /// Bytes of shared memory for so many in a stage of the pipeline.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
-/// Blocks are in an order that divides them, parts of a split are worth a sum, boxes are whole and no
-/// other choice says how they are copied, the stages of the pipeline are filled, and a block has as many threads and as much shared memory as
-/// the target allows.
+/// Blocks are in an order that divides them, parts of a split are worth a sum, boxes are whole and
+/// no other choice says how they are copied, the stages of the pipeline are filled, and a block has
+/// as many threads and as much shared memory as the target allows.
 bool product_fits(const ProductFacts& facts, const GpuProduct& config);
 /// Prefers few multiprocessors without a block, whole sums, plain copies.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);

@@ -8,6 +8,10 @@
 
 namespace tw::schedules {
 
+/// Whether strategies for GPUs apply: the target is one, and no layouts are asked for, as what
+/// neighbouring threads read follows the declared order of dimensions.
+bool is_for_gpu(const ComputePlan& plan);
+
 /// Computes the stage in a block of its consumer, by the threads that this has: a row each where it
 /// reduces rows, else an element each.
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site);

@@ -59,8 +59,7 @@ class SimtSteps : ProductSteps {
     for (size_t side = 0; side < product_sides; ++side)
       operands[side] = cache_operand(side, concat({reduction, sides[side].all()}));
     for (const std::string& loop : blocks) c_.schedule.add(Parallel{name_, loop});
-    for (const std::string& loop : {outer.thread, inner.thread})
-      c_.schedule.add(Bind{name_, loop});
+    for (const std::string& loop : {outer.thread, inner.thread}) c_.schedule.add(Bind{name_, loop});
     if (!unrolled_.empty()) c_.schedule.add(Unroll{name_, unrolled_});
     for (const std::string& loop : inner.together) c_.schedule.add(Vectorize{name_, loop});
     unroll(c_, name_, concat({outer.of_thread(), inner.apart}));
@@ -211,7 +210,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> gpu_simt(const ComputePlan& plan, const StagePlan& stage) {
-  if (!plan.target.is_gpu() || !stage.is_product()) return nullptr;
+  if (!is_for_gpu(plan) || !stage.is_product()) return nullptr;
   return std::make_unique<GpuSimtStage>(plan, stage);
 }
 

@@ -20,8 +20,8 @@ constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 constexpr int64_t vector_bytes = 16;
 
 /// What one side of a block's tile becomes where warps, or warpgroups, compute it by tensor tiles:
-/// each has neighbouring tiles, and in each of them a lane two rows eight apart, or two columns that
-/// are neighbours.
+/// each has neighbouring tiles, and in each of them a lane two rows eight apart, or two columns
+/// that are neighbours.
 struct TensorSide {
   std::string block;   ///< outside of the block's tile
   Loops warps, tiles;  ///< a loop or none each
@@ -132,8 +132,7 @@ class TensorSteps : ProductSteps {
                                            : concat({steps_, rows, {depth_}});
     const std::string operand = cache_operand(side, loops);
     if (!is_wide || operand.empty()) return operand;
-    const int64_t neighbours =
-        is_mn ? mn_neighbours(facts_, tile_, config_, side) : config_.kblock;
+    const int64_t neighbours = is_mn ? mn_neighbours(facts_, tile_, config_, side) : config_.kblock;
     c_.schedule.add(Swizzle{operand, neighbours * size_bytes(tile_.operand)});
     return operand;
   }
@@ -146,8 +145,7 @@ class TensorSteps : ProductSteps {
     if (mn_neighbours(facts_, tile_, config_, side) == 0) return false;
     c_.uses(chosen.bulk, chosen.copy);
     if (chosen.bulk == 1) return keeps_rows(side);
-    return chosen.copy == copy_across &&
-           !reduces_along_memory(facts_.stage, facts_.operands[side]);
+    return chosen.copy == copy_across && !reduces_along_memory(facts_.stage, facts_.operands[side]);
   }
 
   /// What the engine copies keeps its order: rows may be neighbours.
@@ -190,7 +188,8 @@ class TensorSteps : ProductSteps {
 
   void copy_box(size_t side, const std::string& operand, const Loops& rows) {
     fuse_all(c_, operand, rows);
-    if (tile_.is_of_warpgroup || keeps_rows(side)) fuse_all(c_, operand, concat({steps_, {depth_}}));
+    if (tile_.is_of_warpgroup || keeps_rows(side))
+      fuse_all(c_, operand, concat({steps_, {depth_}}));
   }
 
   /// A box of groups by terms by neighbours; or all threads of the block copy 16 bytes of these
@@ -253,9 +252,8 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
     if (config.sides[side].block % (config.warps[side] * tile_extent(facts, tile, side)) != 0)
       return false;
   if (round_up(config.length, config.kblock) > 2 * config.length) return false;  // mostly padding
-  const int64_t registers =
-      std::min<int64_t>(facts.compute.target.block.registers_per_thread,
-                        most_block_registers / config.threads);
+  const int64_t registers = std::min<int64_t>(facts.compute.target.block.registers_per_thread,
+                                              most_block_registers / config.threads);
   return config.sums + fragments + own_registers <= registers &&
          config.own_tiles * config.tiles * tile.instructions <= most_products &&
          product_fits(facts, config);

@@ -23,9 +23,9 @@ struct GpuTensor : GpuProduct {
 
 /// Values of `copy`: how many elements a thread copies to shared memory at once.
 enum TensorCopy : int64_t {
-  copy_one = 0,      ///< neighbouring threads copy eight rows side by side
-  copy_terms = 1,    ///< 16 bytes along the reduction
-  copy_across = 2,   ///< up to 16 bytes of neighbouring rows, or columns
+  copy_one = 0,     ///< neighbouring threads copy eight rows side by side
+  copy_terms = 1,   ///< 16 bytes along the reduction
+  copy_across = 2,  ///< up to 16 bytes of neighbouring rows, or columns
 };
 
 /// Rows of the tile; columns of one of its instructions, those of a warpgroup's in eights.
@@ -37,8 +37,8 @@ int64_t mn_neighbours(const ProductFacts& facts, const TensorTile& tile, const G
 
 /// Computes what follows from the choices.
 void complete_tensor(const ProductFacts& facts, const TensorTile& tile, GpuTensor& config);
-/// Warps have whole tiles, blocks of the reduction are not mostly padding, and a thread's sums leave
-/// room for `fragments` registers of factors.
+/// Warps have whole tiles, blocks of the reduction are not mostly padding, and a thread's sums
+/// leave room for `fragments` registers of factors.
 bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTensor& config,
                  int64_t fragments);
 /// Prefers a pipeline, an unrolled block, and copies of neighbours in memory.

@@ -20,8 +20,8 @@ class GpuWgmmaStage : public GpuTensorStage {
     return tensor_fits(facts_, tile_, config, 0);
   }
 
-  /// Rows that are copied in bulk are groups of neighbours, a dimension of the box: the last must be
-  /// whole.
+  /// Rows that are copied in bulk are groups of neighbours, a dimension of the box: the last must
+  /// be whole.
   bool groups_fit(const GpuTensor& config, size_t side) const {
     const GpuProduct::Side& chosen = config.sides[side];
     if (chosen.bulk == 0 || facts_.boxes[side] != BoxNeighbours::Rows) return true;

@@ -29,7 +29,7 @@ int64_t nodes_of(const dsl::Compute& compute) {
 }
 
 ComputePlan plan_of(const dsl::Compute& compute) {
-  return plan_stages(compute, *parse_target("x86-64-v3"));
+  return plan_stages({compute}, *parse_target("x86-64-v3")).value();
 }
 
 // What is planned grows with the text, by a factor that does not depend on the number of stages.

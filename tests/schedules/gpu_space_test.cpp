@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/space.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "dsl/parse.h"
 #include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
+#include "schedules/space.h"
 #include "schedules/threads.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
@@ -250,8 +249,7 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
 }
 
 /// Whether the first point is allowed, with other values of some knobs of the product.
-bool allows(std::string_view op, std::string_view shape, DType type,
-            KnobChanges values) {
+bool allows(std::string_view op, std::string_view shape, DType type, KnobChanges values) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;
   const Space space = Space::derive(workload->compute, *parse_target("cuda:sm_90a"));

@@ -55,11 +55,10 @@ inline Schedule schedule_of(const MnMajorProduct& p) {
 }
 
 /// Both operands by the copy engine.
-inline KnobChanges in_bulk(
-    int64_t stages, int64_t specialise, KnobChanges more = {}) {
-  KnobChanges knobs = {
-      {"bulk.rows", 1}, {"bulk.columns", 1}, {"copy.rows", 0},   {"copy.columns", 0},
-      {"pad.rows", 0},  {"pad.columns", 0},  {"stages", stages}, {"specialise", specialise}};
+inline KnobChanges in_bulk(int64_t stages, int64_t specialise, KnobChanges more = {}) {
+  KnobChanges knobs = {{"bulk.rows", 1},    {"bulk.columns", 1},       {"copy.rows", 0},
+                       {"copy.columns", 0}, {"pad.rows", 0},           {"pad.columns", 0},
+                       {"stages", stages},  {"specialise", specialise}};
   knobs.insert(knobs.end(), more.begin(), more.end());
   return knobs;
 }
@@ -68,10 +67,10 @@ inline std::vector<MnMajorProduct> mn_major_products() {
   const auto blocks = [](int64_t rows, int64_t columns, int64_t warps_rows, int64_t warps_columns,
                          int64_t tiles) {
     return KnobChanges{{"block.rows", rows},
-                                                        {"block.columns", columns},
-                                                        {"warps.rows", warps_rows},
-                                                        {"warps.columns", warps_columns},
-                                                        {"tiles", tiles}};
+                       {"block.columns", columns},
+                       {"warps.rows", warps_rows},
+                       {"warps.columns", warps_columns},
+                       {"tiles", tiles}};
   };
   const auto threads = [&](int64_t stages, auto more) {
     more.insert(more.end(), {{"copy.columns", 2}, {"stages", stages}});

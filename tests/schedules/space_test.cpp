@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 
+#include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "tests/schedules/agreement.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
@@ -81,6 +83,82 @@ TEST(Space, PointsOfSeveralStrategiesMix) {
   }
   EXPECT_EQ(reached.size(), 3u);
   EXPECT_GT(crossed, 100);
+}
+
+/// The layouts that a schedule sets, by tensor.
+std::map<std::string, std::string> layouts_of(const Schedule& schedule) {
+  std::map<std::string, std::string> layouts;
+  for (const Step& step : schedule.steps())
+    if (const auto* set = std::get_if<SetLayout>(&step)) layouts[set->tensor] += set->layout;
+  return layouts;
+}
+
+/// Every schedule of the problem has the layouts that are asked for, and some that are legal
+/// compute what the compute means.
+void expect_layouts(const Problem& problem, const char* target) {
+  const auto space = Space::derive(problem, *parse_target(target));
+  ASSERT_TRUE(space) << space.error().message;
+  Random random(3);
+  int legal = 0;
+  for (int i = 0; i < 24; ++i) {
+    const Schedule schedule =
+        space->schedule(i == 0 ? space->default_point() : space->sample(random));
+    std::map<std::string, std::string> layouts = layouts_of(schedule);
+    for (const auto& [tensor, layout] : problem.layouts) {
+      const bool is_declared = layout == problem.compute.letters_of(tensor);
+      EXPECT_EQ(layouts[tensor], is_declared ? "" : layout) << schedule.to_string();
+    }
+    EXPECT_TRUE(space->point_of(schedule));
+    const auto program = schedule.program();
+    EXPECT_TRUE(program || i > 0) << program.error().message;
+    if (!program) continue;
+    ++legal;
+    if (legal <= 4) {
+      EXPECT_EQ(disagreement(problem.compute, *program, 3, 1e-4), std::nullopt)
+          << schedule.to_string();
+    }
+  }
+  EXPECT_GT(legal, 4);
+}
+
+TEST(Space, LayoutsThatAreAskedForAreThoseOfEverySchedule) {
+  const auto conv = dsl::parse_workload("conv2d n=1 c=16 h=9 w=11 k=32 r=3 s=3 pad=1 f32 fast");
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    expect_layouts({conv->compute, {{"in", "NCHW16c"}, {"out", "NHWC"}}}, target);
+    expect_layouts({conv->compute, {{"in", "NHWC"}, {"out", "NCHW16c"}}}, target);
+    expect_layouts({conv->compute, {{"in", "NCHW"}, {"out", "NCHW"}}}, target);
+    expect_layouts({conv->compute, {{"w", "OIHW"}}}, target);
+    // Blocks that are no whole vectors.
+    expect_layouts({conv->compute, {{"out", "NCHW2c"}}}, target);
+  }
+}
+
+// A change of layouts is a problem too.
+TEST(Space, TransposesAreCopiesBetweenLayouts) {
+  const auto copy = dsl::parse_compute(
+      "input a: f32[2, 16, 5, 7]; out: f32[n=2, c=16, h=5, w=7] = a[n, c, h, w]");
+  ASSERT_TRUE(copy) << copy.error().message;
+  const Problem problem{*copy, {{"a", "ABCD8b"}, {"out", "ACDB"}}};
+  expect_layouts(problem, "x86-64-v3");
+  const Space space = Space::derive(problem, *parse_target("x86-64-v3")).value();
+  const std::string steps = space.schedule(space.default_point()).to_string();
+  EXPECT_NE(steps.find("vectorize out c"), std::string::npos) << steps;
+}
+
+TEST(Space, LayoutsThatCannotBeAreErrors) {
+  const auto conv = dsl::parse_workload("conv2d n=1 c=16 h=9 w=11 k=32 r=3 s=3 pad=1 f32 fast");
+  const auto error = [&](const Problem& problem, const char* target) {
+    const auto space = Space::derive(problem, *parse_target(target));
+    EXPECT_FALSE(space);
+    return space ? Error{} : space.error();
+  };
+  const Error unknown = error({conv->compute, {{"bias", "A"}}}, "x86-64-v3");
+  EXPECT_EQ(unknown.code, ErrorCode::Invalid);
+  EXPECT_NE(unknown.message.find("'bias'"), std::string::npos) << unknown.message;
+  EXPECT_EQ(error({conv->compute, {{"in", "NCHX"}}}, "x86-64-v3").code, ErrorCode::Invalid);
+  const Error gpu = error({conv->compute, {{"in", "NHWC"}}}, "cuda:sm_80");
+  EXPECT_EQ(gpu.code, ErrorCode::Unsupported);
+  EXPECT_NE(gpu.message.find("in NHWC"), std::string::npos) << gpu.message;
 }
 
 TEST(Space, TheDefaultIsLegal) {

@@ -27,7 +27,8 @@ parallel out i
 }
 
 TEST(CpuLanes, AreTheDefaultWhereRowsLieContiguous) {
-  for (const char* key : {"softmax rows=64 cols=128 f32 fast", "argmax rows=64 cols=1000 f32 fast"}) {
+  for (const char* key :
+       {"softmax rows=64 cols=128 f32 fast", "argmax rows=64 cols=1000 f32 fast"}) {
     const Space space = space_of_workload(key, "x86-64-v4");
     const std::string text = space.to_string(space.default_point());
     EXPECT_NE(text.find(": cpu_lanes "), std::string::npos) << key << " " << text;
@@ -40,8 +41,8 @@ TEST(CpuLanes, MatchReductionsWithoutAVectorAxisOnCpus) {
   const char* rows = "reduce_sum rows=64 cols=1000 f32 fast";
   EXPECT_TRUE(offers(space_of_workload(rows, "arm-64-linux"), "cpu_lanes"));
   EXPECT_FALSE(offers(space_of_workload(rows, "opencl"), "cpu_lanes"));
-  EXPECT_FALSE(offers(space_of_workload("dense m=64 n=64 k=64 f32 fast", "x86-64-v3"),
-                      "cpu_lanes"));
+  EXPECT_FALSE(
+      offers(space_of_workload("dense m=64 n=64 k=64 f32 fast", "x86-64-v3"), "cpu_lanes"));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(CpuTile, ChoicesDoNotContradict) {
   const std::string plain = with(window_tile, "taps=2", "taps=0");
   EXPECT_TRUE(allows(space, with(plain, "unroll=1", "unroll=8")));
   EXPECT_FALSE(allows(space, with(with(plain, "unroll=1", "unroll=8"), "block=8", "block=4")));
-  EXPECT_FALSE(allows(space, with(plain, "kblock=0", "kblock=2")));  // two blocks are all
+  EXPECT_FALSE(allows(space, with(plain, "kblock=0", "kblock=2")));    // two blocks are all
   EXPECT_FALSE(allows(space, with(plain, "vectors=2", "vectors=6")));  // more than channels
   EXPECT_FALSE(allows(space, with(plain, "block=8", "block=5")));      // no such value
 }
@@ -86,8 +86,8 @@ TEST(CpuTile, MatchesReductionsWithAVectorAxisOnCpus) {
   EXPECT_FALSE(offers(space_of_workload(window, "opencl"), "cpu_tile"));
   const char* rows = "reduce_sum rows=64 cols=1000 f32 fast";
   EXPECT_FALSE(offers(space_of_workload(rows, "x86-64-v3"), "cpu_tile"));
-  EXPECT_FALSE(offers(space_of_workload("gelu rows=64 cols=100 f32 fast", "x86-64-v3"),
-                      "cpu_tile"));
+  EXPECT_FALSE(
+      offers(space_of_workload("gelu rows=64 cols=100 f32 fast", "x86-64-v3"), "cpu_tile"));
 }
 
 }  // namespace

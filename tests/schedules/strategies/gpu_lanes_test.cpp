@@ -38,8 +38,8 @@ TEST(GpuLanes, MatchReductionsOfRowsOnGpus) {
   const char* rows = "reduce_sum rows=64 cols=1000 f32 fast";
   EXPECT_TRUE(offers(space_of_workload(rows, "cuda:sm_80"), "gpu_lanes"));
   EXPECT_FALSE(offers(space_of_workload(rows, "x86-64-v3"), "gpu_lanes"));
-  EXPECT_FALSE(offers(space_of_workload("dense m=64 n=64 k=64 f32 fast", "cuda:sm_80"),
-                      "gpu_lanes"));
+  EXPECT_FALSE(
+      offers(space_of_workload("dense m=64 n=64 k=64 f32 fast", "cuda:sm_80"), "gpu_lanes"));
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ TEST(GpuMma, WarpsHaveWholeTilesAndSumsFitTheirRegisters) {
   EXPECT_FALSE(allows(space, with(warps, "warps.rows=2", "warps.rows=4")));  // 8 rows each
   EXPECT_FALSE(allows(space, with(warps, "warps.columns=1", "warps.columns=2")));
   // A warp of 128 by 128 has 512 sums a lane.
-  EXPECT_FALSE(allows(space, with(with(with(warps, "warps.rows=2", "warps.rows=1"),
-                                       "block.rows=32", "block.rows=128"),
+  EXPECT_FALSE(allows(space, with(with(with(warps, "warps.rows=2", "warps.rows=1"), "block.rows=32",
+                                       "block.rows=128"),
                                   "block.columns=8", "block.columns=128")));
   EXPECT_TRUE(allows(space, with(with(with(warps, "warps.columns=1", "warps.columns=4"),
                                       "block.rows=32", "block.rows=128"),
@@ -72,12 +72,12 @@ TEST(GpuMma, WarpsHaveWholeTilesAndSumsFitTheirRegisters) {
 
 TEST(GpuMma, MatchesProductsThatATileComputesExactly) {
   EXPECT_TRUE(offers(space_of_workload(half, "cuda:sm_80"), "gpu_mma"));
-  EXPECT_TRUE(offers(space_of_workload("dense m=128 n=128 k=128 f32 fast", "cuda:sm_120"),
-                     "gpu_mma"));
+  EXPECT_TRUE(
+      offers(space_of_workload("dense m=128 n=128 k=128 f32 fast", "cuda:sm_120"), "gpu_mma"));
   EXPECT_FALSE(offers(space_of_workload(half, "cuda:sm_75"), "gpu_mma"));
   EXPECT_FALSE(offers(space_of_workload(half, "opencl"), "gpu_mma"));
-  EXPECT_FALSE(offers(space_of_workload("dense m=8 n=128 k=128 bf16 fast", "cuda:sm_80"),
-                      "gpu_mma"));
+  EXPECT_FALSE(
+      offers(space_of_workload("dense m=8 n=128 k=128 bf16 fast", "cuda:sm_80"), "gpu_mma"));
 }
 
 }  // namespace

@@ -56,21 +56,18 @@ TEST(GpuSimt, BlocksFitTheTarget) {
   const Space space = space_of_workload(product, "opencl");
   EXPECT_TRUE(allows(space, block));
   // Threads of a block: 16 are fewer than a warp, 4096 more than there may be.
-  EXPECT_FALSE(allows(
-      space, with(with(with(with(block, "block.rows=64", "block.rows=8"), "tile.rows=4",
-                            "tile.rows=2"),
-                       "together.rows=4", "together.rows=2"),
-                  "block.columns=64", "block.columns=16")));
-  const std::string single = with(with(block, "tile.rows=4 together.rows=4",
-                                       "tile.rows=1 together.rows=1"),
-                                  "tile.columns=4 together.columns=4",
-                                  "tile.columns=1 together.columns=1");
+  EXPECT_FALSE(allows(space, with(with(with(with(block, "block.rows=64", "block.rows=8"),
+                                            "tile.rows=4", "tile.rows=2"),
+                                       "together.rows=4", "together.rows=2"),
+                                  "block.columns=64", "block.columns=16")));
+  const std::string single =
+      with(with(block, "tile.rows=4 together.rows=4", "tile.rows=1 together.rows=1"),
+           "tile.columns=4 together.columns=4", "tile.columns=1 together.columns=1");
   EXPECT_FALSE(allows(space, single));
   // 4 stages of 32 by 256 elements are 128 KiB.
   const std::string deep = with(with(block, "kblock=8", "kblock=32"), "stages=2", "stages=4");
-  EXPECT_FALSE(allows(
-      space, with(with(deep, "block.rows=64", "block.rows=128"), "block.columns=64",
-                  "block.columns=128")));
+  EXPECT_FALSE(allows(space, with(with(deep, "block.rows=64", "block.rows=128"), "block.columns=64",
+                                  "block.columns=128")));
   EXPECT_TRUE(allows(space, with(block, "unroll=4", "unroll=8")));
   EXPECT_FALSE(allows(space, with(with(block, "unroll=4", "unroll=8"), "kblock=8", "kblock=4")));
   // Rows of blocks that are not a multiple of the raster.
