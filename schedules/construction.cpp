@@ -76,6 +76,13 @@ std::string split_off(Construction& c, const StagePlan& plan, std::string& loop,
   return outer;
 }
 
+/// Whether the stage's epilogue stores another type than the stage sums in. The sum then needs an
+/// accumulator of its own, which a loop around the reduction carries.
+bool stores_another_type(const Construction& c, const StagePlan& plan) {
+  const StageNest& nest = *c.plan().prologue.nest().find(plan.name);
+  return nest.epilogue && nest.epilogue->type != nest.stage.type;
+}
+
 void unroll(Construction& c, const std::string& stage, const Loops& loops) {
   for (const std::string& loop : loops) c.schedule.add(Unroll{stage, loop});
 }
@@ -120,7 +127,10 @@ class Tile {
  private:
   void split_vector_axis(int64_t extent, int64_t width, int64_t vectors) {
     lane_ = vector_.axis;
-    if (vectors * width < extent) vector_outer_ = {split_off(c_, plan_, lane_, vectors * width)};
+    // The only axis keeps a loop around its tile, of one iteration, where an accumulator needs one.
+    const bool needs_loop = stage_.axes.size() == 1 && stores_another_type(c_, plan_);
+    if (vectors * width < extent || needs_loop)
+      vector_outer_ = {split_off(c_, plan_, lane_, vectors * width)};
     if (vectors > 1) vector_inner_ = {split_off(c_, plan_, lane_, width)};
   }
 
@@ -235,14 +245,14 @@ void construct_lanes(Construction& c, const StagePlan& plan, bool is_root) {
   const StageNest* nest = c.schedule.error() ? nullptr : c.schedule.nest().find(plan.name);
   if (!nest) return;
   const Loops outer = names_of(stage.axes);
-  if (length <= width) {
-    if (is_root) parallelize(c, plan, outer, outer.size());
-    return;
-  }
-  if (nest->at || outer.empty()) return;  // placed before it could be split: left as it is
-  construct_partial_results(c, plan, factor, width);
-  const size_t depth = static_cast<size_t>(c.value(plan, "tasks"));
-  if (is_root) parallelize(c, plan, outer, depth);
+  if (outer.empty()) return;
+  // A stage that was placed before it could be split is left as it is.
+  const bool splits = length > width && !nest->at;
+  if (splits) construct_partial_results(c, plan, factor, width);
+  if (stores_another_type(c, plan)) c.schedule.add(CacheWrite{plan.name, outer.back()});
+  if (!is_root) return;
+  const size_t depth = splits ? static_cast<size_t>(c.value(plan, "tasks")) : outer.size();
+  parallelize(c, plan, outer, depth);
 }
 
 void construct_elementwise(Construction& c, const StagePlan& plan, bool is_root) {
