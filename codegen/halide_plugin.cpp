@@ -164,6 +164,29 @@ struct NameNegativeStarts : hi::IRMutator {
   }
 };
 
+/// Begins the version of a branch for vectors with lanes to mask, which runs at borders only, and
+/// is not to be mistaken for the other cases of branches that the simplifier merges. No code.
+const char* const fallback_name = "tw_fallback";
+
+HStmt as_fallback(const HStmt& body) {
+  const HExpr mark = hi::Call::make(index32, fallback_name, {}, hi::Call::Extern);
+  return hi::Block::make(hi::Evaluate::make(mark), body);
+}
+
+bool is_fallback(const HStmt& body) {
+  const auto* block = body.as<hi::Block>();
+  const auto* first = block ? block->first.as<hi::Evaluate>() : nullptr;
+  const auto* mark = first ? first->value.as<hi::Call>() : nullptr;
+  return mark && mark->name == fallback_name;
+}
+
+struct DropFallbackMarks : hi::IRMutator {
+  using hi::IRMutator::visit;
+  HStmt visit(const hi::Block* block) override {
+    return is_fallback(block) ? mutate(block->rest) : hi::IRMutator::visit(block);
+  }
+};
+
 // ---- one phase ------------------------------------------------------------------------------
 
 /// The vectors that the target can load and store under a mask. LLVM makes a branch for each lane
@@ -375,7 +398,8 @@ class PhaseTranslator {
     if (are_masks_cheap(*branch.body)) return masked(condition, *branch.body);
     const auto all = mask_.defined() ? std::nullopt : in_all_lanes(simple);
     if (all && can_be_masked(*branch.body, true))
-      return hi::IfThenElse::make(value(*all), taken(branch), masked(condition, *branch.body));
+      return hi::IfThenElse::make(value(*all), taken(branch),
+                                  as_fallback(masked(condition, *branch.body)));
     if (can_be_masked(*branch.body, false)) return masked(condition, *branch.body);
     return hi::IfThenElse::make(condition, taken(branch));
   }
@@ -865,7 +889,8 @@ HStmt run_passes(HStmt body) {
   return NameNegativeStarts().mutate(body);
 }
 
-/// Counts how a statement, as the back end receives it, accesses each buffer.
+/// Counts how a statement, as the back end receives it, accesses each buffer; fallbacks are left
+/// out.
 class CountAccesses : public hi::IRVisitor {
  public:
   CountAccesses(Masks masks, std::map<std::string, AccessCounts>& counts)
@@ -883,7 +908,8 @@ class CountAccesses : public hi::IRVisitor {
   }
   void visit(const hi::IfThenElse* branch) override {
     branch->condition.accept(this);
-    branch->then_case.accept(this);  // the other case is that of vectors that need masks
+    for (const HStmt& taken : {branch->then_case, branch->else_case})
+      if (taken.defined() && !is_fallback(taken)) taken.accept(this);
   }
 
   void count(const std::string& name, Halide::Type type, const HExpr& index,
@@ -902,9 +928,12 @@ class CountAccesses : public hi::IRVisitor {
   std::map<std::string, AccessCounts>& counts_;
 };
 
-hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase,
-                          Masks masks) {
-  const HStmt body = run_passes(PhaseTranslator(program, phase, masks).translate());
+/// The phase as the back end receives it, but for the marks of fallbacks.
+HStmt translate(const Program& program, const Phase& phase, Masks masks) {
+  return run_passes(PhaseTranslator(program, phase, masks).translate());
+}
+
+hi::LoweredFunc lowered(const std::string& symbol, const HStmt& body) {
   const auto argument = [](const char* name, Halide::Type type) {
     return hi::LoweredArgument(name, Halide::Argument::InputScalar, type, 0,
                                Halide::ArgumentEstimates{});
@@ -912,7 +941,8 @@ hi::LoweredFunc translate(const std::string& symbol, const Program& program, con
   const Halide::Type pointer = Halide::type_of<void*>();
   const std::vector<hi::LoweredArgument> arguments = {
       argument("buffers", pointer), argument("scratch", pointer), argument("task", index32)};
-  return {symbol, arguments, body, Halide::LinkageType::External, Halide::NameMangling::C};
+  return {symbol, arguments, DropFallbackMarks().mutate(body), Halide::LinkageType::External,
+          Halide::NameMangling::C};
 }
 
 // ---- target ---------------------------------------------------------------------------------
@@ -977,8 +1007,8 @@ Status append(const NamedProgram& named, Masks masks, Halide::Module& module) tr
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
-    functions.push_back(
-        translate(phase_symbol(named.prefix, i), *named.program, named.program->phases[i], masks));
+    functions.push_back(lowered(phase_symbol(named.prefix, i),
+                                translate(*named.program, named.program->phases[i], masks)));
   for (const hi::LoweredFunc& function : functions) module.append(function);
   return {};
 } catch (const Halide::Error& error) {
@@ -1013,8 +1043,7 @@ Result<std::map<std::string, AccessCounts>> count(const Program& program,
   const Masks masks = masks_of(target);
   std::map<std::string, AccessCounts> counts;
   CountAccesses visitor(masks, counts);
-  for (const Phase& phase : program.phases)
-    translate("count", program, phase, masks).body.accept(&visitor);
+  for (const Phase& phase : program.phases) translate(program, phase, masks).accept(&visitor);
   return counts;
 } catch (const Halide::Error& error) {
   return rejected("a program", error.what());
