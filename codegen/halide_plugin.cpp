@@ -164,8 +164,10 @@ struct NameNegativeStarts : hi::IRMutator {
   }
 };
 
-/// Begins the version of a branch for vectors with lanes to mask, which runs at borders only, and
-/// is not to be mistaken for the other cases of branches that the simplifier merges. No code.
+/// Begins the version of a branch for vectors with lanes to mask where accesses are counted, so
+/// that it is told from the second cases that the simplifier makes of branches that exclude each
+/// other. Code is compiled without it: it would keep the simplifier from sharing what versions have
+/// in common.
 const char* const fallback_name = "tw_fallback";
 
 HStmt as_fallback(const HStmt& body) {
@@ -180,12 +182,7 @@ bool is_fallback(const HStmt& body) {
   return mark && mark->name == fallback_name;
 }
 
-struct DropFallbackMarks : hi::IRMutator {
-  using hi::IRMutator::visit;
-  HStmt visit(const hi::Block* block) override {
-    return is_fallback(block) ? mutate(block->rest) : hi::IRMutator::visit(block);
-  }
-};
+enum class Fallbacks { Plain, Marked };
 
 // ---- one phase ------------------------------------------------------------------------------
 
@@ -213,8 +210,8 @@ struct Access {
 
 class PhaseTranslator {
  public:
-  PhaseTranslator(const Program& program, const Phase& phase, Masks masks)
-      : program_(program), phase_(phase), masks_(masks) {}
+  PhaseTranslator(const Program& program, const Phase& phase, Masks masks, Fallbacks fallbacks)
+      : program_(program), phase_(phase), masks_(masks), fallbacks_(fallbacks) {}
 
   HStmt translate() {
     for (const auto& argument : program_.arguments) {
@@ -399,9 +396,13 @@ class PhaseTranslator {
     const auto all = mask_.defined() ? std::nullopt : in_all_lanes(simple);
     if (all && can_be_masked(*branch.body, true))
       return hi::IfThenElse::make(value(*all), taken(branch),
-                                  as_fallback(masked(condition, *branch.body)));
+                                  fallback(masked(condition, *branch.body)));
     if (can_be_masked(*branch.body, false)) return masked(condition, *branch.body);
     return hi::IfThenElse::make(condition, taken(branch));
+  }
+
+  HStmt fallback(const HStmt& body) const {
+    return fallbacks_ == Fallbacks::Marked ? as_fallback(body) : body;
   }
 
   /// The statements of the branch where its condition holds in all lanes.
@@ -865,6 +866,7 @@ class PhaseTranslator {
   const Program& program_;
   const Phase& phase_;
   Masks masks_;
+  Fallbacks fallbacks_;
   Ranges ranges_;
   schedules::Bounds bounds_;
   std::map<std::string, Variable> variables_;
@@ -928,12 +930,11 @@ class CountAccesses : public hi::IRVisitor {
   std::map<std::string, AccessCounts>& counts_;
 };
 
-/// The phase as the back end receives it, but for the marks of fallbacks.
-HStmt translate(const Program& program, const Phase& phase, Masks masks) {
-  return run_passes(PhaseTranslator(program, phase, masks).translate());
+HStmt translate(const Program& program, const Phase& phase, Masks masks, Fallbacks fallbacks) {
+  return run_passes(PhaseTranslator(program, phase, masks, fallbacks).translate());
 }
 
-hi::LoweredFunc lowered(const std::string& symbol, const HStmt& body) {
+hi::LoweredFunc function_of(const std::string& symbol, const HStmt& body) {
   const auto argument = [](const char* name, Halide::Type type) {
     return hi::LoweredArgument(name, Halide::Argument::InputScalar, type, 0,
                                Halide::ArgumentEstimates{});
@@ -941,8 +942,7 @@ hi::LoweredFunc lowered(const std::string& symbol, const HStmt& body) {
   const Halide::Type pointer = Halide::type_of<void*>();
   const std::vector<hi::LoweredArgument> arguments = {
       argument("buffers", pointer), argument("scratch", pointer), argument("task", index32)};
-  return {symbol, arguments, DropFallbackMarks().mutate(body), Halide::LinkageType::External,
-          Halide::NameMangling::C};
+  return {symbol, arguments, body, Halide::LinkageType::External, Halide::NameMangling::C};
 }
 
 // ---- target ---------------------------------------------------------------------------------
@@ -1007,8 +1007,9 @@ Status append(const NamedProgram& named, Masks masks, Halide::Module& module) tr
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
-    functions.push_back(lowered(phase_symbol(named.prefix, i),
-                                translate(*named.program, named.program->phases[i], masks)));
+    functions.push_back(
+        function_of(phase_symbol(named.prefix, i),
+                    translate(*named.program, named.program->phases[i], masks, Fallbacks::Plain)));
   for (const hi::LoweredFunc& function : functions) module.append(function);
   return {};
 } catch (const Halide::Error& error) {
@@ -1043,7 +1044,8 @@ Result<std::map<std::string, AccessCounts>> count(const Program& program,
   const Masks masks = masks_of(target);
   std::map<std::string, AccessCounts> counts;
   CountAccesses visitor(masks, counts);
-  for (const Phase& phase : program.phases) translate(program, phase, masks).accept(&visitor);
+  for (const Phase& phase : program.phases)
+    translate(program, phase, masks, Fallbacks::Marked).accept(&visitor);
   return counts;
 } catch (const Halide::Error& error) {
   return rejected("a program", error.what());
