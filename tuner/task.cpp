@@ -71,6 +71,7 @@ Task::Task(const TaskSpec& spec, TuningRun& run, std::unique_ptr<Search> search)
       proposer_(schedules::Space::derive(spec.workload.compute, run.target), std::move(search),
                 run.options.threads, run.options.seed) {
   progress_.name = spec.name;
+  progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);
   progress_.bytes = dsl::compulsory_traffic(spec.workload.compute).bytes();
 }

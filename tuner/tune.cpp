@@ -18,7 +18,7 @@ namespace {
 /// Whether candidates can be built while others are measured, without disturbing them.
 bool builds_beside_measuring(const Target& target, int threads) {
   return target.is_gpu() ? codegen::backend_of(target).leaves_processor_idle
-                         : threads < target.cores;
+                         : threads < target.machine.cores;
 }
 
 /// The loop: propose -> predict -> choose -> build -> verify -> measure -> record -> learn -> stop?

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "tuner/calibration.h"
+#include "tuner/host_machine.h"
 #include "tuner/task.h"
 
 namespace tw::tuner {
@@ -37,17 +39,23 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
                                                     const OnProgress& on_progress,
                                                     Workers workers) {
   Budget budget(options.budget_s, environment.clock);
-  TW_TRY(Target machine, workers.runner->machine());
+  TW_TRY(const Target target, workers.runner->machine());
+  const double calibration_s =
+      std::min(static_cast<double>(calibration_budget_ns) * 1e-9, options.budget_s / 2);
+  HostMachine host =
+      choose_machine(store, target, [&] { return workers.runner->calibrate(calibration_s); },
+                     {environment.program_version, environment.now_ms()});
   db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
                         {.batch = static_cast<size_t>(options.batch)});
-  return std::unique_ptr<TuningRun>(new TuningRun{.target = std::move(machine),
+  return std::unique_ptr<TuningRun>(new TuningRun{.target = std::move(host.target),
                                                   .options = options,
                                                   .store = &store,
                                                   .environment = environment,
                                                   .on_progress = on_progress,
                                                   .workers = std::move(workers),
                                                   .recorder = std::move(recorder),
-                                                  .budget = std::move(budget)});
+                                                  .budget = std::move(budget),
+                                                  .machine_note = std::move(host.note)});
 }
 
 bool TuningRun::interrupted() const {

@@ -70,7 +70,7 @@ struct TuningRun {
   double expected_gain(double seconds) const;
   Result<std::optional<db::Record>> best_known(const dsl::Workload& workload) const;
 
-  Target target;  ///< as the measuring machine is one
+  Target target;  ///< as the measuring machine is one, tuned for what is known of it
   TuneOptions options;
   db::Store* store;
   Environment environment;
@@ -80,6 +80,7 @@ struct TuningRun {
   Budget budget;
   Learner learner = {};
   std::vector<const Task*> begun = {};  ///< tasks that have begun
+  std::string machine_note = {};        ///< HostMachine::note
   size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
 };
 

@@ -26,6 +26,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/artifact_store.h"
+#include "tuner/calibration.h"
 #include "tuner/executor.h"
 #include "tuner/frame.h"
 #include "tuner/jobs.h"
@@ -163,10 +164,10 @@ int64_t bytes_of(const Reference& reference) {
 MeasureReply failed(db::TrialStatus status, const std::string& reason) { return {status, reason}; }
 
 /// Answers the jobs of a runner, and remembers between them what was prepared.
-class Measurer {
+class RunnerWorker {
  public:
   /// Measures on the processor, or on the device of that index of the target.
-  Measurer(ArtifactStore artifacts, const std::optional<Target>& target, int index)
+  RunnerWorker(ArtifactStore artifacts, const std::optional<Target>& target, int index)
       : artifacts_(std::move(artifacts)),
         executor_(target ? accelerator(*target, index, clock_) : processor(threads_, clock_)) {}
 
@@ -176,6 +177,7 @@ class Measurer {
     if (const auto* j = std::get_if<CompareJob>(&job)) return encode(compare(*j));
     if (const auto* j = std::get_if<PeakJob>(&job)) return encode(peak(*j));
     if (std::holds_alternative<DescribeJob>(job)) return encode(describe());
+    if (const auto* j = std::get_if<CalibrateJob>(&job)) return encode(calibrate(*j));
     return encode(PeakReply{"[worker] this worker does not build", 0});
   }
 
@@ -333,6 +335,16 @@ class Measurer {
     return {"", facts->name, facts->multiprocessors, facts->l2_bytes, facts->memory_bytes};
   }
 
+  CalibrateReply calibrate(const CalibrateJob& job) const {
+    const auto measured = [&]() -> Result<Machine> {
+      TW_TRY(Target target, parse_target(job.target));
+      TW_TRY(target.machine, parse_machine(job.machine));
+      return calibrate_processor(target, clock_, job.budget_ns);
+    }();
+    if (!measured) return {.error = measured.error().message};
+    return {.machine = to_string(*measured)};
+  }
+
   ArtifactStore artifacts_;
   Threads threads_;
   Clock clock_ = monotonic_clock();
@@ -418,8 +430,8 @@ int serve_as_builder(const Role& role) {
 }
 
 int serve_as_runner(const Role& role) {
-  Measurer measurer(ArtifactStore(role.store), role.device, role.device_index);
-  return serve([&](const Job& job) { return measurer.answer(job); });
+  RunnerWorker worker(ArtifactStore(role.store), role.device, role.device_index);
+  return serve([&](const Job& job) { return worker.answer(job); });
 }
 
 }  // namespace

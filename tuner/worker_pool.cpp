@@ -29,7 +29,7 @@ constexpr int peak_windows = 5;
 
 /// A device is fed by one thread of the runner's.
 size_t builders_for(const Target& target, int threads) {
-  const int all = (target.is_gpu() ? host_target() : target).cores;
+  const int all = (target.is_gpu() ? host_target() : target).machine.cores;
   const int busy = target.is_gpu() ? 1 : threads;
   const int cores = all > busy ? all - busy : all;
   return static_cast<size_t>(std::clamp(cores, 1, most_builders));
@@ -337,6 +337,21 @@ Result<Target> RunnerProcess::machine() {
   facts.l2_bytes = reply.l2_bytes;
   facts.memory_bytes = reply.memory_bytes;
   return with_facts(context_.target, facts);
+}
+
+Result<Machine> RunnerProcess::calibrate(double budget_s) {
+  TW_RETURN_IF_ERROR(ensure_running());
+  const CalibrateJob job{context_.target.to_string(), to_string(context_.target.machine),
+                         to_ns(budget_s)};
+  TW_TRY(const Answer answer, ask(Job(job), budget_s + context_.timeout_s, Needed::ForResult));
+  if (!answer)
+    return fail(ErrorCode::Environment,
+                fmt::format("[calibration] the machine was not measured: {}: {}",
+                            db::to_string(answer.error().status), answer.error().reason));
+  CalibrateReply reply;
+  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::TryLater, reply.error);
+  return parse_machine(reply.machine);
 }
 
 Result<double> RunnerProcess::peak_gflops() {

@@ -80,6 +80,7 @@ class RunnerProcess : public Runner {
   Result<MeasureReply> measure(const MeasureJob& job) override;
   Result<CompareReply> compare(const CompareJob& job) override;
   Result<Target> machine() override;
+  Result<Machine> calibrate(double budget_s) override;
   Result<double> peak_gflops() override;
 
  private:

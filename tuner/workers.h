@@ -77,6 +77,9 @@ class Runner {
   /// The target as the measuring machine is one: of a device, with what its driver says.
   /// Environment where there is none.
   virtual Result<Target> machine() = 0;
+  /// Measures the processor for the target (calibration.h). TryLater or Environment where that
+  /// fails.
+  virtual Result<Machine> calibrate(double budget_s) = 0;
   /// Peak of the machine on the kernel's threads, measured anew now and then, as clocks move by
   /// 30 % within minutes on some machines.
   virtual Result<double> peak_gflops() = 0;

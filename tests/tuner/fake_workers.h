@@ -100,6 +100,9 @@ class FakeRunner : public Runner {
   }
   Result<CompareReply> compare(const CompareJob&) override { return CompareReply{}; }
   Result<Target> machine() override { return work_.target; }
+  Result<Machine> calibrate(double) override {
+    return fail(ErrorCode::TryLater, "[calibration] this machine is a table");
+  }
   Result<double> peak_gflops() override { return 1e3; }
 
  private:

@@ -22,7 +22,7 @@ class TuningLoop : public testing::Test {
   TuningLoop() {
     environment_.clock = [this] { return now_ns_; };
     environment_.interrupts = &interrupts_;
-    work_.target.cores = 4;
+    work_.target.machine.cores = 4;
   }
 
   Result<Tuned> run(const TuneOptions& options) {

@@ -145,7 +145,7 @@ TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
   Target target = host_target();
-  target.cores = 3;
+  target.machine.cores = 3;
   auto workers = start_workers(target, 1, 1, environment, 10);
   ASSERT_TRUE(workers) << workers.error().message;
   const schedules::Schedule plain(workload_.compute);
