@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cpu_codegen.h"
-#include "codegen/installation.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <filesystem>
+
+#include "codegen/installation.h"
 
 namespace tw::codegen {
 namespace {
