@@ -81,6 +81,18 @@ TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   EXPECT_EQ(second->best.machine, provenance(machine));
 }
 
+TEST_F(Tune, Fault48_AProcessorThatCannotBeMeasuredIsAssumed) {
+  Target unknown = host_target();
+  unknown.machine.origin = MachineOrigin::Assumed;
+  auto store = open_store(folder_ / "t.db");
+  const auto tuned = tune(workload_, unknown, {.trials = 2, .batch = 2}, store,
+                          test_environment({TW_TUNING_WORKER, "disturbed", "0"}), {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_THAT(tuned->progress.machine_note, HasSubstr("as told; meanwhile it is taken for"));
+  EXPECT_EQ(tuned->best.machine, provenance(unknown.machine));
+  EXPECT_TRUE(store.calibrations().value().empty());
+}
+
 TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
   std::vector<Progress> seen;
   const auto tuned = run({.trials = 12, .batch = 4}, test_environment(),
