@@ -70,8 +70,8 @@ struct Site {
 
 class PhaseWalk {
  public:
-  PhaseWalk(const Program& program, const Target& target, KernelFacts& kernel)
-      : target_(target), kernel_(kernel) {
+  PhaseWalk(const Program& program, const Machine& machine, KernelFacts& kernel)
+      : machine_(machine), kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
       known_.push_back({&argument.buffer, argument.is_output});
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
@@ -217,8 +217,8 @@ class PhaseWalk {
   double split_share(const Access& access, Pattern how) const {
     const auto level = vector_level();
     if (how != Pattern::Contiguous || !level || is_aligned(access, *level)) return 0;
-    return std::min(1.0,
-                    std::min(lanes() * size_of(access), target_.vector_bytes * 1.0) / line_bytes);
+    return std::min(
+        1.0, std::min(lanes() * size_of(access), machine_.core.vector_bytes * 1.0) / line_bytes);
   }
 
   double lanes() const {
@@ -229,7 +229,7 @@ class PhaseWalk {
   }
 
   double registers_for(double lanes, double element_bytes) const {
-    return lanes == 1 ? 1 : std::ceil(lanes * element_bytes / target_.vector_bytes);
+    return lanes == 1 ? 1 : std::ceil(lanes * element_bytes / machine_.core.vector_bytes);
   }
 
   // ---- statements ----
@@ -423,7 +423,7 @@ class PhaseWalk {
 
   void describe(BlockFacts& block, const Site& site, const Buffer& target) {
     const double size = size_bytes(target.type);
-    const double used = lanes() * size, given = site.registers * target_.vector_bytes;
+    const double used = lanes() * size, given = site.registers * machine_.core.vector_bytes;
     if (block.lanes > lanes()) return;
     block.lanes = lanes();
     block.lane_use = used / given;
@@ -492,8 +492,10 @@ class PhaseWalk {
   }
 
   double capacity(size_t cache) const {
-    const int64_t bytes[cache_levels] = {target_.l1_bytes, target_.l2_bytes, target_.l3_bytes};
-    return static_cast<double>(bytes[cache]);
+    int64_t bytes = 0;  // a level that is not there holds what the one before does
+    for (size_t level = 0; level <= cache; ++level)
+      bytes = std::max(bytes, machine_.caches[level].bytes);
+    return static_cast<double>(bytes);
   }
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
@@ -519,7 +521,7 @@ class PhaseWalk {
     if (!known_[buffer].vectorized) return elements_of(b);
     const double row = static_cast<double>(b.extents.empty() ? 1 : b.extents.back());
     return elements_of(b) / std::max(1.0, row) *
-           std::ceil(row * size_bytes(b.type) / target_.vector_bytes);
+           std::ceil(row * size_bytes(b.type) / machine_.core.vector_bytes);
   }
 
   void finish_blocks() {
@@ -531,7 +533,7 @@ class PhaseWalk {
       block.serial_depth = static_cast<double>(node.depth);
       for (const size_t buffer : block_buffers_[i]) block.buffer_registers += registers_of(buffer);
       const double needed = block.buffer_registers + block.operand_registers;
-      block.spills = std::max(0.0, needed - target_.vector_registers);
+      block.spills = std::max(0.0, needed - machine_.core.vector_registers);
       add_footprints(block, block_nodes_[i]);
       add_to_kernel(block);
     }
@@ -560,7 +562,7 @@ class PhaseWalk {
     }
   }
 
-  const Target& target_;
+  const Machine& machine_;
   KernelFacts& kernel_;
   PhaseFacts phase_;
   std::vector<Known> known_;
@@ -614,7 +616,7 @@ Result<KernelFacts> extract_facts(const Program& program, const Target& target) 
   KernelFacts facts;
   add_buffers(program, facts);
   for (const schedules::Phase& phase : program.phases) {
-    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target, facts).walk(phase));
+    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target.machine, facts).walk(phase));
     facts.phases.push_back(std::move(phase_facts));
   }
   if (target.is_gpu()) {

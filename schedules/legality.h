@@ -18,7 +18,7 @@ struct Limits {
   bool architecture_specific = false;  ///< sm_90a, which has more than sm_90
 };
 
-/// 90 of "sm_90a"; 0 of a target that has no such name.
+/// 90 of "sm_90a"; 0 of targets that are no GPUs of CUDA.
 int gpu_architecture(const Target& target);
 /// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
 bool copies_asynchronously(const Target& target);

@@ -370,7 +370,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
 }
 
 int64_t lanes(const Target& target, const Stage& stage) {
-  return std::max(1, target.vector_bytes / std::max(size_bytes(stage.type), 1));
+  return std::max(1, target.machine.core.vector_bytes / std::max(size_bytes(stage.type), 1));
 }
 
 int64_t extent_of(const Stage& stage, const std::string& axis) {

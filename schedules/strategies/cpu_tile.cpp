@@ -220,7 +220,7 @@ class CpuTileStage : public Configured<CpuTile> {
   bool fits(const CpuTile& config) const override {
     const int64_t extent = extent_of(stage_, config.axis->axis);
     if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
-    if (config.accumulators > compute_.target.vector_registers - 2) return false;
+    if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
     if (config.unroll > config.block) return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;

@@ -27,7 +27,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     if (stage_.axes.empty()) return;
     add_knob("threads",
              powers(points_of(stage_, names_of(stage_.axes)), warp_threads,
-                    compute_.target.block.threads),
+                    compute_.target.machine.gpu->block_threads),
              &GpuElementwise::threads);
     add_knob("together", {1, 2, 4}, &GpuElementwise::together);
     if (stage_.axes.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);

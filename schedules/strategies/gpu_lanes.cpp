@@ -20,7 +20,7 @@ class GpuLanesStage : public Configured<GpuLanes> {
   GpuLanesStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
     add_knob(
         "threads",
-        powers(extent_of(stage_, plan_.lane_axis), warp_threads, compute_.target.block.threads),
+        powers(extent_of(stage_, plan_.lane_axis), warp_threads, compute_.target.machine.gpu->block_threads),
         &GpuLanes::threads);
   }
   bool can_be_climbed() const override { return true; }

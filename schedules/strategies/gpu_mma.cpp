@@ -3,17 +3,17 @@
 // sums together (mma.sync).
 
 #include "base/integer.h"
-#include "schedules/legality.h"
 #include "schedules/strategies/gpu_tensor.h"
 
 namespace tw::schedules {
 namespace {
 
-/// Three instructions of tf32 for one product beat f32 lanes on the large chips alone: others have
-/// a quarter of the tensor cores, and as many lanes.
+/// Where one product takes several instructions, they must beat the f32 lanes. The rate of tensor
+/// cores halves with each doubling of the operand.
 bool is_worth_it(const TensorTile& tile, const Target& target) {
-  const int architecture = gpu_architecture(target);
-  return tile.instructions == 1 || architecture == 80 || architecture == 90 || architecture == 100;
+  const Gpu& gpu = *target.machine.gpu;
+  return tile.instructions == 1 ||
+         gpu.tensor_fma * 2 / size_bytes(tile.operand) / tile.instructions > gpu.fma_lanes;
 }
 
 class GpuMmaStage : public GpuTensorStage {

@@ -62,7 +62,7 @@ bool asking_fits(const ProductFacts& facts, const GpuProduct& config) {
   for (const GpuProduct::Side& side : config.sides)
     if (side.bulk == 0) return false;
   return config.threads % warp_threads == 0 &&
-         config.threads + asking_threads <= facts.compute.target.block.threads;
+         config.threads + asking_threads <= facts.compute.target.machine.gpu->block_threads;
 }
 
 }  // namespace
@@ -125,13 +125,13 @@ int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
 }
 
 bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
-  const BlockLimits& limits = facts.compute.target.block;
+  const Gpu& gpu = *facts.compute.target.machine.gpu;
   if (config.blocks[facts.outer()] % config.raster != 0) return false;
   if (config.split > 1 && config.length < least_split_terms) return false;
   if (config.stages > 1 && config.stages > ceil_div(config.length, config.kblock)) return false;
   return boxes_fit(facts, config) && asking_fits(facts, config) &&
-         config.threads <= limits.threads && config.sums <= most_sums &&
-         config.shared_bytes <= limits.shared_bytes;
+         config.threads <= gpu.block_threads && config.sums <= most_sums &&
+         config.shared_bytes <= gpu.block_shared_bytes;
 }
 
 double preference(int64_t value, double wanted, double weight) {
@@ -145,7 +145,7 @@ double product_prior(const ProductFacts& facts, const GpuProduct& config) {
     blocks *= static_cast<double>(config.blocks[side]);
     score -= static_cast<double>(config.sides[side].bulk);
   }
-  const double idle = std::max(0.0, std::log2(facts.compute.target.cores / blocks));
+  const double idle = std::max(0.0, std::log2(facts.compute.target.machine.cores / blocks));
   const double split =
       config.split > 1 ? 1 + 0.5 * std::log2(static_cast<double>(config.split)) : 0;
   return score - (2 * idle + split) + preference(config.raster, 1, 0.1);

@@ -120,9 +120,9 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   // everything, still from the call before.
   EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
   EXPECT_EQ(fits.traffic[1], 0);
-  target.l1_bytes = 64 << 10;
+  target.machine.caches[0].bytes = 64 << 10;
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
-  target.l2_bytes = 64 << 10;
+  target.machine.caches[1].bytes = 64 << 10;
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
 }
 

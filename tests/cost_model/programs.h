@@ -32,18 +32,16 @@ using schedules::Stmt;
 
 inline Target avx512() {
   Target target;
-  target.vector_bytes = 64;
-  target.vector_registers = 32;
-  target.l1_bytes = 32 << 10;
-  target.l2_bytes = 1 << 20;
-  target.l3_bytes = 32 << 20;
+  target.machine = generic_x86_64({.bytes = 64, .registers = 32});
+  target.machine.caches[1].bytes = 1 << 20;
+  target.machine.caches[2].bytes = 32 << 20;
   return target;
 }
 
 inline Target avx2() {
   Target target = avx512();
-  target.vector_bytes = 32;
-  target.vector_registers = 16;
+  target.machine.core.vector_bytes = 32;
+  target.machine.core.vector_registers = 16;
   return target;
 }
 

@@ -55,7 +55,7 @@ Tried expect_agreement(const dsl::Compute& compute, const std::string& name, con
         << name << "\n"
         << schedule.to_string() << to_string(*program);
     for (const Phase& phase : program->phases)
-      EXPECT_LE(threads_of(*phase.body), target.block.threads);
+      EXPECT_LE(threads_of(*phase.body), target.machine.gpu->block_threads);
   }
   return tried;
 }

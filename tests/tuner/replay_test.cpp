@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cost_model/quality.h"
@@ -141,6 +142,18 @@ TEST(Replay, ReadsWhatItWrote) {
   EXPECT_DOUBLE_EQ(recording.best, 1 / 1000.0);
 }
 
+TEST(Replay, FeaturesAreOfTheMachineThatIsNamed) {
+  const auto features = [](const std::string& machine) {
+    std::istringstream in(R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "x86-64-v3")" +
+                          machine + "}\n" + R"({"ns": 1, "tw1": ""})");
+    return read_recordings(in).value().front().trials.front().features;
+  };
+  const std::string calibrated =
+      nlohmann::json(to_string(machine_by_name("Zen 2", {32, 16}).value())).dump();
+  EXPECT_NE(features(""), features(R"(, "machine": "Zen 2")"));
+  EXPECT_EQ(features(R"(, "machine": "Zen 2")"), features(R"(, "machine": )" + calibrated));
+}
+
 TEST(Replay, BadLinesAreNamed) {
   const std::string heading =
       R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "x86-64-linux"})";
@@ -149,6 +162,10 @@ TEST(Replay, BadLinesAreNamed) {
       {heading, "no recorded trials"},
       {R"({"ns": 1, "tw1": ""})", "line 1: a trial without a workload"},
       {"{", "line 1"},
+      {R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "x86-64-linux", "machine": "Zen"})",
+       "line 1: [machine] 'Zen' is no microarchitecture"},
+      {R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "opencl", "machine": "Zen 4"})",
+       "line 1: [machine] "},
       {heading + "\n" + R"({"ns": 0, "tw1": ""})", "line 2: a latency of 0"},
       {heading + "\n" + R"({"ns": 1, "tw1": "fly away"})", "line 2"},
       {heading + "\n" + R"({"ns": 1})", "line 2"}};
