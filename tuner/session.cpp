@@ -366,6 +366,7 @@ Result<db::Record> Session::record(const Candidate& c, const MeasureReply& reply
   db::Record record =
       trial_record(*workload_, target_, options_.threads, farm_.toolchain(), c.schedule, reply,
                    std::max(progress_.peak_gflops, reply.peak_gflops));
+  record.configuration = c.configuration;
   record.program_version = environment_.program_version;
   record.host = environment_.host;
   record.session = environment_.session;
@@ -477,7 +478,8 @@ Status Session::try_from_elsewhere() {
   const auto reply = farm_.measure({.path = *built});
   if (cut_short(reply)) return {};
   TW_RETURN_IF_ERROR(reply);
-  TW_TRY(const db::Record trial, record(Candidate{{}, elsewhere_->schedule, 0, {}}, *reply));
+  TW_TRY(const db::Record trial,
+         record(Candidate{{}, elsewhere_->schedule, 0, {}, elsewhere_->configuration}, *reply));
   if (trial.status == db::TrialStatus::Ok) finalists_.back().path = *built;
   return {};
 }
@@ -536,7 +538,9 @@ Result<db::Record> Session::confirm_winner() {
         {.path = winner.path, .stretches = confirming_stretches, .pause_s = confirming_pause_s});
     if (!cut_short(again)) {
       TW_TRY(const MeasureReply reply, again);
-      TW_TRY(std::ignore, record(Candidate{{}, winner.record.schedule, {}, {}}, reply));
+      TW_TRY(
+          std::ignore,
+          record(Candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration}, reply));
     }
   }
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
