@@ -32,7 +32,7 @@ struct CpuRow {
   std::string_view vendor;     // `vendor_id` of /proc/cpuinfo, of Arm `CPU implementer`
   int family;                  // `cpu family`, of Arm `CPU architecture`
   std::vector<Models> models;  // `model`, of Arm `CPU part`
-  double clock_ghz, fma_latency_cycles, instructions_per_cycle;
+  double clock_ghz, fma_latency_cycles, store_forward_cycles, instructions_per_cycle;
   std::vector<Ports> ports;  // widest first
   std::array<CacheLevel, 3> caches;
   double memory_bytes_per_cycle, cores_that_fill_memory;
@@ -57,43 +57,43 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 const std::vector<CpuRow>& cpu_rows() {
   // clang-format off
   static const std::vector<CpuRow> rows = {
-      {"Zen 2", amd, 23, {{0x30, 0xff}}, 3.3, 5, 6,
+      {"Zen 2", amd, 23, {{0x30, 0xff}}, 3.3, 5, 8, 6,
        {{32, 2, 2, 1}, {16, 2, 2, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {512 * KiB, 8, 64, 1, 27}, {16 * MiB, 16, 64, 4, 17}}}, 6.5, 6},
-      {"Zen 3", amd, 25, {{0x00, 0x0f}, {0x20, 0x5f}}, 3.5, 4, 6,
+      {"Zen 3", amd, 25, {{0x00, 0x0f}, {0x20, 0x5f}}, 3.5, 4, 8, 6,
        {{32, 2, 2, 1}, {16, 2, 2, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {512 * KiB, 8, 64, 1, 27}, {32 * MiB, 16, 64, 8, 20}}}, 7, 6},
-      {"Zen 4", amd, 25, {{0x10, 0x1f}, {0x60, 0x7f}, {0xa0, 0xaf}}, 3.7, 4, 6,
+      {"Zen 4", amd, 25, {{0x10, 0x1f}, {0x60, 0x7f}, {0xa0, 0xaf}}, 3.7, 4, 8, 6,
        {{64, 1, 1, 0.5}, {32, 2, 2, 1}, {16, 2, 2, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {1 * MiB, 8, 64, 1, 27}, {32 * MiB, 16, 64, 8, 21}}}, 8, 12},
-      {"Zen 5", amd, 26, {{0x00, 0x1f}, {0x40, 0x4f}, {0x70, 0x7f}}, 4.0, 4, 8,
+      {"Zen 5", amd, 26, {{0x00, 0x1f}, {0x40, 0x4f}, {0x70, 0x7f}}, 4.0, 4, 8, 8,
        {{64, 2, 2, 1}, {32, 2, 2, 2}, {16, 2, 2, 2}},
        {{{48 * KiB, 12, 64, 1, 128}, {1 * MiB, 16, 64, 1, 54}, {32 * MiB, 16, 64, 8, 24}}}, 9, 12},
-      {"Zen 5, 256 bits", amd, 26, {{0x20, 0x2f}, {0x60, 0x6f}}, 4.0, 4, 8,
+      {"Zen 5, 256 bits", amd, 26, {{0x20, 0x2f}, {0x60, 0x6f}}, 4.0, 4, 8, 8,
        {{64, 1, 1, 0.5}, {32, 2, 2, 1}, {16, 2, 2, 1}},
        {{{48 * KiB, 12, 64, 1, 64}, {1 * MiB, 16, 64, 1, 54}, {16 * MiB, 16, 64, 4, 24}}}, 9, 2},
-      {"Haswell", intel, 6, {{0x3c, 0x3d}, {0x3f, 0x3f}, {0x45, 0x47}, {0x4f, 0x4f}, {0x56, 0x56}}, 2.9, 5, 4,
+      {"Haswell", intel, 6, {{0x3c, 0x3d}, {0x3f, 0x3f}, {0x45, 0x47}, {0x4f, 0x4f}, {0x56, 0x56}}, 2.9, 5, 7, 4,
        {{32, 2, 2, 1}, {16, 1, 2, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {256 * KiB, 8, 64, 1, 40}, {30 * MiB, 20, 64, 12, 12}}}, 4, 5},
-      {"Skylake", intel, 6, {{0x4e, 0x4e}, {0x5e, 0x5e}, {0x8e, 0x8e}, {0x9e, 0x9e}, {0xa5, 0xa6}}, 4.0, 4, 4,
+      {"Skylake", intel, 6, {{0x4e, 0x4e}, {0x5e, 0x5e}, {0x8e, 0x8e}, {0x9e, 0x9e}, {0xa5, 0xa6}}, 4.0, 4, 7, 4,
        {{32, 2, 2, 1}, {16, 1, 2, 1}},
        {{{32 * KiB, 8, 64, 1, 64}, {256 * KiB, 4, 64, 1, 48}, {8 * MiB, 16, 64, 4, 20}}}, 6, 1.5},
-      {"Skylake-X", intel, 6, {{0x55, 0x55}}, 3.0, 4, 4,
+      {"Skylake-X", intel, 6, {{0x55, 0x55}}, 3.0, 4, 7, 4,
        {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1}},
        {{{32 * KiB, 8, 64, 1, 128}, {1 * MiB, 16, 64, 1, 52}, {33 * MiB, 11, 64, 24, 8}}}, 4.4, 8},
-      {"Ice Lake", intel, 6, {{0x6a, 0x6a}, {0x6c, 0x6c}}, 3.1, 4, 5,
+      {"Ice Lake", intel, 6, {{0x6a, 0x6a}, {0x6c, 0x6c}}, 3.1, 4, 7, 5,
        {{64, 2, 2, 1}, {32, 2, 2, 1}, {16, 1, 2, 1}},
        {{{48 * KiB, 12, 64, 1, 128}, {1280 * KiB, 20, 64, 1, 48}, {48 * MiB, 12, 64, 32, 8}}}, 4.2, 12},
-      {"Sapphire Rapids", intel, 6, {{0x8f, 0x8f}, {0xcf, 0xcf}}, 3.2, 4, 6,
+      {"Sapphire Rapids", intel, 6, {{0x8f, 0x8f}, {0xcf, 0xcf}}, 3.2, 4, 7, 6,
        {{64, 2, 2, 1}, {32, 2, 3, 2}, {16, 1.5, 3, 2}},
        {{{48 * KiB, 12, 64, 1, 128}, {2 * MiB, 16, 64, 1, 50}, {105 * MiB, 15, 64, 56, 9}}}, 4.2, 18},
-      {"Alder Lake P", intel, 6, {{0x97, 0x97}, {0x9a, 0x9a}}, 4.8, 4, 6,
+      {"Alder Lake P", intel, 6, {{0x97, 0x97}, {0x9a, 0x9a}}, 4.8, 4, 7, 6,
        {{32, 2, 3, 2}, {16, 1.5, 3, 2}},
        {{{48 * KiB, 12, 64, 1, 96}, {1280 * KiB, 10, 64, 1, 50}, {30 * MiB, 12, 64, 8, 18}}}, 7, 2},
-      {"Neoverse N1", arm, 8, {{0xd0c, 0xd0c}}, 2.6, 4, 4,
+      {"Neoverse N1", arm, 8, {{0xd0c, 0xd0c}}, 2.6, 4, 7, 4,
        {{16, 2, 2, 1}},
        {{{64 * KiB, 4, 64, 1, 32}, {1 * MiB, 8, 64, 1, 22}, {32 * MiB, 16, 64, 64, 9}}}, 7, 9},
-      {"Neoverse V1", arm, 8, {{0xd40, 0xd40}}, 2.6, 4, 8,
+      {"Neoverse V1", arm, 8, {{0xd40, 0xd40}}, 2.6, 4, 7, 8,
        {{16, 4, 3, 2}},
        {{{64 * KiB, 4, 64, 1, 48}, {1 * MiB, 8, 64, 1, 40}, {32 * MiB, 16, 64, 64, 12}}}, 10, 11},
   };
@@ -115,9 +115,16 @@ Machine machine_of(const CpuRow& row, VectorSizes vectors) {
   Machine machine;
   machine.name = row.name;
   machine.origin = MachineOrigin::Table;
-  machine.core = {vectors.bytes, vectors.registers,         row.clock_ghz,
-                  ports.fma,     row.fma_latency_cycles,    ports.loads,
-                  ports.stores,  row.instructions_per_cycle};
+  machine.core = {.vector_bytes = vectors.bytes,
+                  .vector_registers = vectors.registers,
+                  .clock_ghz = row.clock_ghz,
+                  .fma_per_cycle = ports.fma,
+                  .fma_latency_cycles = row.fma_latency_cycles,
+                  .loads_per_cycle = ports.loads,
+                  .stores_per_cycle = ports.stores,
+                  .instructions_per_cycle = row.instructions_per_cycle,
+                  .store_forward_cycles = row.store_forward_cycles,
+                  .embedded_broadcast = vectors.embedded_broadcast};
   machine.caches = row.caches;
   machine.memory_bytes_per_cycle = row.memory_bytes_per_cycle;
   machine.cores_that_fill_memory = row.cores_that_fill_memory;
@@ -251,6 +258,8 @@ void for_each_field(MachineType& m, Visit&& visit) {
   visit("core.loads_per_cycle", m.core.loads_per_cycle);
   visit("core.stores_per_cycle", m.core.stores_per_cycle);
   visit("core.instructions_per_cycle", m.core.instructions_per_cycle);
+  visit("core.store_forward_cycles", m.core.store_forward_cycles);
+  visit("core.embedded_broadcast", m.core.embedded_broadcast);
   for (size_t i = 0; i < m.caches.size(); ++i) {
     auto& cache = m.caches[i];
     const std::string level = fmt::format("l{}.", i + 1);
@@ -297,6 +306,7 @@ std::string text_of(MachineOrigin value) { return std::string(to_string(value));
 std::string text_of(double value) { return format_double(value); }
 std::string text_of(int value) { return std::to_string(value); }
 std::string text_of(int64_t value) { return std::to_string(value); }
+std::string text_of(bool value) { return value ? "yes" : "no"; }
 
 bool read_value(const std::string& text, std::string& value) {
   value = text;
@@ -326,6 +336,11 @@ bool read_value(const std::string& text, int& value) {
   return parsed && *parsed == value;
 }
 
+bool read_value(const std::string& text, bool& value) {
+  value = text == "yes";
+  return value || text == "no";
+}
+
 using Lines = std::map<std::string, std::string, std::less<>>;
 
 Result<Lines> lines_of(std::string_view text) {
@@ -346,7 +361,8 @@ bool is_plausible(const Core& core) {
   return within(core.vector_bytes, 8, 1024) && within(core.vector_registers, 8, 1024) &&
          within(core.clock_ghz, 0.1, 20) && within(core.fma_per_cycle, 0.05, 32) &&
          within(core.fma_latency_cycles, 1, 64) && within(core.loads_per_cycle, 0.05, 32) &&
-         within(core.stores_per_cycle, 0.05, 32) && within(core.instructions_per_cycle, 0.2, 64);
+         within(core.stores_per_cycle, 0.05, 32) && within(core.instructions_per_cycle, 0.2, 64) &&
+         within(core.store_forward_cycles, 1, 100);
 }
 
 /// Requires of a CPU that it says how fast the level is.
@@ -411,6 +427,7 @@ Machine generic_x86_64(VectorSizes vectors) {
   machine.name = "generic x86-64";
   machine.core.vector_bytes = vectors.bytes;
   machine.core.vector_registers = vectors.registers;
+  machine.core.embedded_broadcast = vectors.embedded_broadcast;
   return machine;
 }
 

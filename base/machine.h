@@ -55,6 +55,9 @@ struct Core {
   double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;
+  double store_forward_cycles = 8;  ///< from a vector store to the end of a load of what it stored
+  /// Whether a multiply-add takes one element of memory for all its lanes, as those of AVX-512 do.
+  bool embedded_broadcast = false;
 
   /// Independent sums that keep the multiply-add units busy.
   double accumulators_needed() const { return fma_per_cycle * fma_latency_cycles; }
@@ -105,10 +108,11 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-/// Width and number of the vector registers that an instruction set has.
+/// The vectors of an instruction set.
 struct VectorSizes {
-  int bytes = 16;
-  int registers = 16;
+  int bytes = 16;      ///< width of a register
+  int registers = 16;  ///< number of registers
+  bool embedded_broadcast = false;
 };
 
 /// The row of the table for a processor that the text of /proc/cpuinfo describes, executing vectors

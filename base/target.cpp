@@ -143,7 +143,7 @@ std::string Target::to_string() const {
 VectorSizes vector_sizes(const Target& target) {
   if (target.architecture == Architecture::Arm64) return {16, 32};
   const bool avx512 = target.has("avx512f") && target.has("avx512vl");
-  return {avx512 ? 64 : target.has("avx") ? 32 : 16, avx512 ? 32 : 16};
+  return {avx512 ? 64 : target.has("avx") ? 32 : 16, avx512 ? 32 : 16, avx512};
 }
 
 Target host_target() {

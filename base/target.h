@@ -49,7 +49,7 @@ Result<Target> parse_target(std::string_view text);
 /// target run here.
 Machine machine_at_hand(const Target& target);
 
-/// The width and number of vector registers that the target's features allow.
+/// The vectors that the target's features allow.
 VectorSizes vector_sizes(const Target& target);
 
 /// Features of `kernel_target` that `machine` lacks; empty when its kernels can run there.

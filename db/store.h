@@ -175,8 +175,9 @@ class Store {
   std::unique_ptr<State> state_;
 };
 
-/// Ok for a file that can be read and is no database, so that it may hold JSON lines. Call it
-/// before a store is opened, and perhaps created, to import the file.
+/// Ok for a file that can be read and is no database, so that it may hold JSON lines, and for a
+/// pipe, of which nothing is read. Call it before a store is opened, and perhaps created, to import
+/// the file.
 Status check_importable(const std::string& path);
 
 /// Saves every record and calibration of a damaged file, also one of an older schema version, that

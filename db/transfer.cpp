@@ -125,6 +125,16 @@ Error no_facts_in(const std::string& name, const Quarantined& first) {
                       name, first.reason)};
 }
 
+Result<std::ifstream> open_lines(const std::string& path) {
+  std::error_code error;
+  std::ifstream in(path, std::ios::binary);
+  if (in && !fs::is_directory(path, error)) return in;
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the path",
+                  path));
+}
+
 Status path_is_free(const std::string& path) {
   if (!fs::exists(path)) return {};
   return fail(
@@ -338,21 +348,16 @@ Result<AppendSummary> Store::import_spooled(std::istream& in) {
 
 Status check_importable(const std::string& path) {
   std::error_code error;
-  std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path, error))
-    return fail(
-        ErrorCode::Database,
-        fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the "
-                    "path",
-                    path));
+  // A pipe gives its bytes once: they are left for the import.
+  if (fs::is_other(path, error)) return {};
+  TW_TRY(std::ifstream in, open_lines(path));
   std::string start(database_magic.size(), '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));
   return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();
 }
 
 Result<AppendSummary> Store::import_jsonl(const std::string& path) {
-  TW_RETURN_IF_ERROR(check_importable(path));
-  std::ifstream in(path, std::ios::binary);
+  TW_TRY(std::ifstream in, open_lines(path));
   return import_jsonl(in, path);
 }
 

@@ -59,6 +59,12 @@ bool should_inline(const Compute& compute, const Stage& stage) {
   return !(into_reduction && reads_reduction(compute, stage));
 }
 
+/// Whether the epilogue can store what the reduction sums up. One of another type needs an
+/// accumulator, which a loop over the reduction's axes carries.
+bool can_store(const Stage& epilogue, const Stage& reduction) {
+  return epilogue.type == reduction.type || !reduction.axes.empty();
+}
+
 /// An elementwise consumer of a reduction, of the reduction's shape, is written where that is.
 std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
   for (const StageNest& nest : schedule.nest().stages) {
@@ -68,6 +74,7 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
     for (const std::string& producer : producers) {
       const StageNest* into = schedule.nest().find(producer);
       if (!into || !reduces(into->stage) || into->epilogue) continue;
+      if (!can_store(nest.stage, into->stage)) continue;
       if (!schedule.epilogue(nest.stage.name, producer).error())
         return Epilogue{nest.stage.name, producer};
     }

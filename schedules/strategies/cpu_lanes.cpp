@@ -42,15 +42,17 @@ class CpuLanesStage : public Configured<CpuLanes> {
     const std::string& name = plan_.name;
     compute_at(c, name, inside);
     const Loops outer = names_of(stage_.axes);
-    if (length_ <= config.width) {
-      if (!inside) parallelize(c, name, outer, outer.size());
-    } else if (!inside && !outer.empty()) {
+    if (outer.empty()) return inside ? Site{} : site_of(c, name);
+    const bool splits = length_ > config.width && !inside;
+    if (splits) {
       c.uses(config.vectors);
       append_partial_results(config, outer, c);
-      c.uses(config.tasks);
-      parallelize(c, name, outer, static_cast<size_t>(config.tasks));
     }
-    return inside ? Site{} : site_of(c, name);
+    if (stores_another_type(compute_, name)) c.schedule.add(CacheWrite{name, outer.back()});
+    if (inside) return {};
+    if (splits) c.uses(config.tasks);
+    parallelize(c, name, outer, splits ? static_cast<size_t>(config.tasks) : outer.size());
+    return site_of(c, name);
   }
 
   /// One partial result an element, as vectors in registers.

@@ -31,6 +31,11 @@ void compute_at(Construction& c, const std::string& stage, const Site* inside) {
   if (inside) c.schedule.add(ComputeAt{stage, inside->stage, inside->loop});
 }
 
+bool stores_another_type(const ComputePlan& compute, const std::string& stage) {
+  const StageNest& nest = *compute.prologue.nest().find(stage);
+  return nest.epilogue && nest.epilogue->type != nest.stage.type;
+}
+
 void parallelize(Construction& c, const std::string& stage, const Loops& outer, size_t depth) {
   for (size_t i = 0; i < std::min(depth, outer.size()); ++i)
     c.schedule.add(Parallel{stage, outer[i]});

@@ -67,7 +67,9 @@ class TileSteps {
  private:
   void split_vector_axis(int64_t extent, int64_t width, int64_t vectors) {
     lane_ = config_.axis->axis;
-    if (vectors * width < extent)
+    // The only axis keeps a loop around its tile, of one iteration, where an accumulator needs one.
+    const bool needs_loop = stage_.axes.size() == 1 && stores_another_type(c_.plan(), plan_.name);
+    if (vectors * width < extent || needs_loop)
       vector_outer_ = {split_off(c_, plan_.name, lane_, vectors * width)};
     if (vectors > 1) vector_inner_ = {split_off(c_, plan_.name, lane_, width)};
   }

@@ -18,10 +18,10 @@ struct GpuLanes {
 class GpuLanesStage : public Configured<GpuLanes> {
  public:
   GpuLanesStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
-    add_knob(
-        "threads",
-        powers(extent_of(stage_, plan_.lane_axis), warp_threads, compute_.target.machine.gpu->block_threads),
-        &GpuLanes::threads);
+    add_knob("threads",
+             powers(extent_of(stage_, plan_.lane_axis), warp_threads,
+                    compute_.target.machine.gpu->block_threads),
+             &GpuLanes::threads);
   }
   bool can_be_climbed() const override { return true; }
 

@@ -125,13 +125,13 @@ int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
 }
 
 bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
-  const Gpu& gpu = *facts.compute.target.machine.gpu;
+  const Gpu& limits = *facts.compute.target.machine.gpu;
   if (config.blocks[facts.outer()] % config.raster != 0) return false;
   if (config.split > 1 && config.length < least_split_terms) return false;
   if (config.stages > 1 && config.stages > ceil_div(config.length, config.kblock)) return false;
   return boxes_fit(facts, config) && asking_fits(facts, config) &&
-         config.threads <= gpu.block_threads && config.sums <= most_sums &&
-         config.shared_bytes <= gpu.block_shared_bytes;
+         config.threads <= limits.block_threads && config.sums <= most_sums &&
+         config.shared_bytes <= limits.block_shared_bytes;
 }
 
 double preference(int64_t value, double wanted, double weight) {

@@ -252,8 +252,9 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
     if (config.sides[side].block % (config.warps[side] * tile_extent(facts, tile, side)) != 0)
       return false;
   if (round_up(config.length, config.kblock) > 2 * config.length) return false;  // mostly padding
-  const int64_t registers = std::min<int64_t>(facts.compute.target.machine.gpu->registers_per_thread,
-                                              most_block_registers / config.threads);
+  const int64_t registers =
+      std::min<int64_t>(facts.compute.target.machine.gpu->registers_per_thread,
+                        most_block_registers / config.threads);
   return config.sums + fragments + own_registers <= registers &&
          config.own_tiles * config.tiles * tile.instructions <= most_products &&
          product_fits(facts, config);

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr VectorSizes sse = {16, 16}, avx2 = {32, 16}, avx512 = {64, 32};
+constexpr VectorSizes sse = {16, 16}, avx2 = {32, 16}, avx512 = {64, 32, true};
 
 std::string cpuinfo(const std::string& vendor, int family, int model) {
   return "processor\t: 0\nvendor_id\t: " + vendor + "\ncpu family\t: " + std::to_string(family) +
@@ -89,6 +89,7 @@ TEST(Machine, RowsOfCpusAreCompleteAndPlausible) {
       EXPECT_TRUE(is_plausible(machine));
       EXPECT_EQ(machine.core.vector_bytes, vectors.bytes);
       EXPECT_EQ(machine.core.vector_registers, vectors.registers);
+      EXPECT_EQ(machine.core.embedded_broadcast, vectors.embedded_broadcast);
       EXPECT_FALSE(machine.gpu);
       // Caches grow and slow down with their level, and memory is slower still.
       EXPECT_LT(machine.l1_bytes(), machine.l2_bytes());
@@ -217,6 +218,8 @@ TEST(Machine, BadTextIsNamed) {
       {"", "'name' is missing"},
       {with("origin table\n", ""), "'origin' is missing"},
       {with("origin table", "origin hearsay"), "'hearsay' is no value of 'origin'"},
+      {with("broadcast yes", "broadcast maybe"),
+       "'maybe' is no value of 'core.embedded_broadcast'"},
       {with("cores 1", "cores one"), "'one' is no value of 'cores'"},
       {with("cores 1", "cores 4294967297"), "'4294967297' is no value of 'cores'"},
       {good + "cores 1\n", "'cores' is given twice"},

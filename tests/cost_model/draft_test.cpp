@@ -123,6 +123,16 @@ TEST(Draft, OneLoadPortPrefersTilesThatLoadLess) {
   EXPECT_GT(tile_cycles(7, 1, 0, one), tile_cycles(7, 2, 2, one));
 }
 
+// Each update of a sum that is spilled waits for the store of the one before.
+TEST(Draft, SpilledSumsWaitForTheirStores) {
+  Core core = avx2().machine.core;
+  const double waits = tile_cycles(7, 2, 1, core);
+  EXPECT_GE(14 * waits, core.fma_latency_cycles + core.store_forward_cycles);
+  EXPECT_GT(waits, 1.3 * tile_cycles(7, 2, 0, core));
+  core.store_forward_cycles = 1;
+  EXPECT_LT(tile_cycles(7, 2, 1, core), 0.8 * waits);
+}
+
 TEST(Draft, LongLatencyPrefersMoreSums) {
   Core core = avx512().machine.core;
   EXPECT_LT(tile_cycles(4, 2, 0, core), tile_cycles(10, 1, 0, core));
@@ -132,9 +142,11 @@ TEST(Draft, LongLatencyPrefersMoreSums) {
 
 TEST(Draft, ARegisterThatTakesTwoTurnsIsNoFaster) {
   Target zen4 = avx512();
-  zen4.machine = machine_by_name("Zen 4", {.bytes = 64, .registers = 32}).value();
+  zen4.machine =
+      machine_by_name("Zen 4", {.bytes = 64, .registers = 32, .embedded_broadcast = true}).value();
   Target halves = zen4;
-  halves.machine.core = machine_by_name("Zen 4", {.bytes = 32, .registers = 32})->core;
+  halves.machine.core =
+      machine_by_name("Zen 4", {.bytes = 32, .registers = 32, .embedded_broadcast = true})->core;
   const Program program = conv({.pixels = 4, .vectors = 2});
   EXPECT_NEAR(cost(program, zen4) / cost(program, halves), 1, 0.15);
 }

@@ -184,6 +184,34 @@ TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
   }
 }
 
+// An epilogue of another type than the sum leaves the sum no other place than an accumulator.
+TEST(Space, SumsAreStoredInAnotherType) {
+  const char* const computes[] = {
+      "input a: f32[9, 70]\ns: f32[i=9] = sum(j=70) a[i, j]\nout: f16[i=9] = f16(s[i])",
+      "input a: f32[9, 3]\ns: f32[i=9] = sum(j=3) a[i, j]\nout: i32[i=9] = i32(s[i])",
+      "input a: f32[5, 7]\ns: f32[i=7] = sum(j=5) a[j, i]\nout: f16[i=7] = f16(s[i])",
+      "input a: f32[5, 70]\ns: f32[i=70] = sum(j=5) a[j, i]\nout: f16[i=70] = f16(s[i])",
+      "input a: f32[70]\ns: f32[] = sum(j=70) a[j]\nout: f16[] = f16(s[])",
+      "input a: i8[9, 70]\ns: i32[i=9] = sum(j=70) i32(a[i, j])\nt: i8[i=9] = i8(s[i])\n"
+      "out: i8[i=9] = max(j=70) min(t[i], a[i, j])"};
+  for (const char* text : computes) {
+    const dsl::Compute compute = dsl::parse_compute(text).value();
+    for (const char* target : {"x86-64-v4", "x86-64-linux-sse4_1", "cuda:sm_80"}) {
+      const Space space = space_of(compute, target);
+      Random random(6);
+      int legal = 0;
+      for (int i = 0; i < 20; ++i) {
+        const Schedule schedule = space.schedule(space.sample(random));
+        const auto program = schedule.program(limits_of(space.target()));
+        if (!program) continue;
+        ++legal;
+        EXPECT_EQ(disagreement(compute, *program), std::nullopt) << schedule.to_string();
+      }
+      EXPECT_GE(legal, 10) << target << "\n" << text;
+    }
+  }
+}
+
 TEST(Space, PointsAreFoundBackFromTheirSchedules) {
   for (const Case& c : cases()) {
     const int found = found_back(space_of(c.compute), 20, 11);

@@ -22,16 +22,19 @@ namespace {
 using cost_model::CostModel;
 using cost_model::Sample;
 
+std::vector<Recording> recordings_of(const std::string& path) {
+  std::ifstream file(path);
+  auto parsed = read_recordings(file);
+  if (!parsed) throw std::runtime_error(parsed.error().message + " of " + path);
+  return std::move(*parsed);
+}
+
 const std::vector<Recording>& recordings() {
-  static const std::vector<Recording> read = [] {
-    std::ifstream file(TW_REPLAY_DATA);
-    auto parsed = read_recordings(file);
-    if (!parsed) throw std::runtime_error(parsed.error().message + " of " TW_REPLAY_DATA);
-    return std::move(*parsed);
-  }();
+  static const std::vector<Recording> read = recordings_of(TW_REPLAY_DATA);
   return read;
 }
 
+/// Rank correlation of the draft's order with the measured one.
 double draft_spearman(const Recording& recording) {
   std::vector<double> scores, throughputs;
   for (const Sample& trial : recording.trials) {
@@ -77,7 +80,24 @@ TEST(Replay, TheDraftModelOrdersTrials) {
   }
   const double mean = sum / static_cast<double>(recordings().size());
   fmt::print("[  draft   ] {:.3f} mean rank correlation\n", mean);
-  EXPECT_GE(mean, 0.5);
+  EXPECT_GE(mean, 0.74);
+}
+
+// 184 to 200 samples each of eight layers on an AVX2 machine with 16 registers. It is a yardstick:
+// nothing in the model is fitted to it, only the machine's row says that it is a Zen 3.
+TEST(Replay, TheDraftModelOrdersTrialsOfASecondMachine) {
+  const std::vector<Recording> zen3 = recordings_of(TW_REPLAY_ZEN3);
+  ASSERT_EQ(zen3.size(), 8u);
+  double sum = 0;
+  for (const Recording& recording : zen3) sum += draft_spearman(recording) / 8;
+  const Replayed draft = replay(zen3, Guide::Draft, 64, {1, 2, 3, 4, 5}).value();
+  fmt::print(
+      "[  draft   ] {:.3f} mean rank correlation; of the best after 1, 2, 4, 8 trials: {:.3f} "
+      "{:.3f} {:.3f} {:.3f}\n",
+      sum, draft.share(1), draft.share(2), draft.share(4), draft.share(8));
+  EXPECT_GE(sum, 0.79);
+  EXPECT_GE(draft.share(4), 0.94);
+  EXPECT_GE(draft.share(8), 0.96);
 }
 
 TEST(Replay, EightGuidedTrialsAgainstSixtyFourRandomOnes) {
