@@ -341,7 +341,9 @@ Result<dsl::Layout> parse_layout(const Compute& compute, const std::string& tens
     return fail(ErrorCode::Invalid,
                 fmt::format("[layouts] '{}' is given the layout {}; expected an input or an output",
                             tensor, text));
-  return dsl::Layout::parse(text, compute.letters_of(tensor));
+  auto layout = dsl::Layout::parse(text, compute.letters_of(tensor));
+  if (!layout) return fail(ErrorCode::Invalid, layout.error().message);
+  return layout;
 }
 
 }  // namespace

@@ -103,7 +103,8 @@ Status Task::try_from_elsewhere() {
   if (!reply && run_.interrupted()) return {};
   TW_RETURN_IF_ERROR(reply);
   TW_RETURN_IF_ERROR(
-      add_trial(Candidate{{}, elsewhere_->schedule, 0, {}}, *reply, built->artifact));
+      add_trial(Candidate{{}, elsewhere_->schedule, 0, {}, elsewhere_->configuration}, *reply,
+                built->artifact));
   return {};
 }
 
@@ -165,7 +166,8 @@ Result<db::Record> Task::confirm_winner() {
     if (again || !run_.interrupted()) {
       TW_TRY(const MeasureReply reply, again);
       TW_RETURN_IF_ERROR(
-          add_trial(Candidate{{}, winner.record.schedule, {}, {}}, reply, winner.artifact));
+          add_trial(Candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration},
+                    reply, winner.artifact));
     }
   }
   TW_RETURN_IF_ERROR(run_.recorder.flush());

@@ -291,6 +291,7 @@ Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureRepl
   db::Record record =
       trial_record(workload(), run_.target, run_.options.threads, run_.workers.builder->toolchain(),
                    candidate.schedule, reply, std::max(progress_.peak_gflops, reply.peak_gflops));
+  record.configuration = candidate.configuration;
   record.program_version = run_.environment.program_version;
   record.host = run_.environment.host;
   record.session = run_.environment.session;

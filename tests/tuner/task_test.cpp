@@ -242,6 +242,57 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   EXPECT_EQ(known.samples.size(), 1u);
 }
 
+// Several points mean the same steps; the configuration says which of them it was.
+TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  Random random(3);
+  std::vector<Point> points;
+  while (points.size() < 2) {
+    const Point point = space.sample(random);
+    const schedules::Schedule schedule = space.schedule(point);
+    if (!schedule.program()) continue;
+    const auto found = space.point_of(schedule);
+    if (found && *found != point) points.push_back(point);
+  }
+  const auto trial = [&](const Point& point, const std::string& configuration, double latency_ns) {
+    db::Record record = stored_trial(workload, space.schedule(point).to_string(), latency_ns);
+    record.configuration = configuration;
+    return db::seal(std::move(record));
+  };
+  db::Store store = open_store(folder / "t.db");
+  // The second record's configuration is another's: its steps count.
+  ASSERT_TRUE(store.append(std::vector{trial(points[0], space.to_string(points[0]), 1e5),
+                                       trial(points[1], space.to_string(points[0]), 2e5)}));
+  const Experience known =
+      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  ASSERT_EQ(known.parents.size(), 2u);
+  EXPECT_EQ(known.parents[0].point, points[0]);
+  EXPECT_EQ(known.parents[1].point, space.point_of(space.schedule(points[1])));
+}
+
+TEST(Session, TrialsKeepTheConfigurationsOfTheirSchedules) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const dsl::Workload workload = workload_of("dense m=16 n=32 k=24 f32 fast");
+  const Space space = Space::derive(workload.compute, host_target());
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(tune(workload, host_target(), {.budget_s = 60, .trials = 4, .batch = 2}, store,
+                   test_environment(), {}));
+  int records = 0;
+  ASSERT_TRUE(store.for_each({.workload = workload.key()}, [&](const db::Record& record) {
+    ++records;
+    const auto point = space.parse(record.configuration);
+    EXPECT_TRUE(point) << record.configuration;
+    if (point) {
+      EXPECT_EQ(space.schedule(*point).to_string(), record.schedule);
+    }
+    return true;
+  }));
+  EXPECT_GE(records, 4);
+}
+
 TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
