@@ -22,6 +22,9 @@ struct Target {
   std::vector<std::string> features;  ///< sorted, e.g. {"avx", "avx2", "avx512f", "fma"}
   std::string gpu;                    ///< of Cuda: "sm_90a"
   Machine machine;                    ///< what kernels are tuned for; no part of the identity
+  /// What records call the device, where the machine is not as the system reports it but as it was
+  /// measured (tuner/device.h); else empty. No part of the identity.
+  std::string device;
 
   bool has(std::string_view feature) const;
   bool is_gpu() const {

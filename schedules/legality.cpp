@@ -146,6 +146,13 @@ Limits limits_of(const Target& target) {
   return limits;
 }
 
+Limits limits_searched(const Target& target) {
+  Limits limits = limits_of(target);
+  limits.unrolled_statements =
+      target.is_gpu() ? most_gpu_statements_searched : most_statements_searched;
+  return limits;
+}
+
 int64_t unrolled_statements(const Block& body) {
   int64_t count = 0;
   for (const Stmt& stmt : body) {

@@ -10,6 +10,7 @@
 namespace tw::tuner {
 
 std::string device_text(const Target& target) {
+  if (!target.device.empty()) return target.device;
   if (target.is_gpu()) return runtime::gpu_text(target);
   return fmt::format("{}; {} cores; L1 {} KiB; L2 {} KiB; L3 {} MiB",
                      target.cpu.empty() ? "unknown processor" : target.cpu, target.machine.cores,

@@ -361,6 +361,21 @@ Result<Target> Farm::machine() {
   return with_facts(target_, facts);
 }
 
+Result<tw::Machine> Farm::calibrate(double budget_s) {
+  if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  MeasureReply fault;
+  const Job job = CalibrateJob{target_.to_string(), to_string(target_.machine), to_ns(budget_s)};
+  TW_TRY(const std::string bytes, ask_runner(job, budget_s + timeout_s_, fault));
+  if (bytes.empty())
+    return fail(ErrorCode::Environment,
+                fmt::format("[calibration] the machine was not measured: {}: {}", fault.status,
+                            fault.reason));
+  CalibrateReply reply;
+  TW_RETURN_IF_ERROR(decode(bytes, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::TryLater, reply.error);
+  return parse_machine(reply.machine);
+}
+
 Result<double> Farm::peak_gflops() {
   if (measured_ < peak_due_) return peak_gflops_;
   // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core,

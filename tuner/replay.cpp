@@ -33,14 +33,14 @@ struct Heading {
 };
 
 /// The name of a row of the table, or the machine's whole text.
-std::string machine_text(const Machine& machine) {
+std::string machine_text(const tw::Machine& machine) {
   return machine.origin == MachineOrigin::Table ? machine.name : to_string(machine);
 }
 
-Result<Machine> parse_recorded_machine(const std::string& text, const Target& target) {
+Result<tw::Machine> parse_recorded_machine(const std::string& text, const Target& target) {
   const bool is_name = text.find('\n') == std::string::npos;
   if (is_name && !target.is_gpu()) return machine_by_name(text, vector_sizes(target));
-  Result<Machine> machine = parse_machine(text);
+  Result<tw::Machine> machine = parse_machine(text);
   if (auto row = gpu_machine(text)) machine = std::move(*row);
   if (machine && machine->gpu.has_value() != target.is_gpu())
     return fail(ErrorCode::Invalid,

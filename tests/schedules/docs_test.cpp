@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "dsl/workload.h"
+#include "schedules/strategy.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {
@@ -90,6 +91,13 @@ TEST(Docs, EveryStepHasASectionThatNamesItsFields) {
   const std::string page = contents(TW_SOURCE_DIR "/docs/schedules.md");
   for (const std::string& usage : step_usages())
     EXPECT_NE(page.find("`" + usage + "`"), std::string::npos) << usage;
+}
+
+TEST(Docs, EveryStrategyIsShown) {
+  const std::string page = contents(TW_SOURCE_DIR "/docs/schedules.md");
+  for (const Strategy& strategy : strategies())
+    EXPECT_NE(page.find("\n| `" + std::string(strategy.name) + "` | "), std::string::npos)
+        << strategy.name;
 }
 
 /// A golden file: the key of a workload, the schedule, and under a line `---` the program.
