@@ -9,12 +9,6 @@
 
 #include "tests/runtime/tiny_kernels.h"
 
-// PoCL and its LLVM never free what they made. Read by LeakSanitizer, where a build has it.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:libpocl\nleak:libLLVM\nleak:libclang\n";
-}
-
 namespace tw::runtime {
 namespace {
 

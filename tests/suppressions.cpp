@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sanitizers report of libraries that are not ours, with the reason. Part of every test that is
+// built with sanitizers, which ask for these lists by name.
+
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() {
+  return
+      // PoCL and its LLVM never free what they made.
+      "leak:libpocl\n"
+      "leak:libLLVM\n"
+      "leak:libclang\n"
+      // newlocale of glibc 2.36 never frees the path that it makes of LOCPATH.
+      "leak:argz_add_sep\n";
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `./tw test --nightly` runs, and that its exit code tells failures: the script of a checkout without sources,
+where cmake, ninja and ctest are programs of our own."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGETS = ("codegen_test", "codegen_slow_test", "runtime_test", "runtime_c_api_test", "tuner_search_test", "dsl_test",
+           "bench_test")
+PROGRAMS = {
+    "cmake": 'mkdir -p "$2/build/$4"',  # -S ROOT --preset NAME
+    "dpkg-query": "true",
+    "ninja": 'case "$*" in *"-t targets all") printf "%s: phony\\n" $TARGETS ;; *) echo "ninja $*" >>"$LOG" ;; esac',
+    "ctest": 'echo "ctest ${TW_NIGHTLY-unset} $*" >>"$LOG"; case "$*" in *"$FAILS"*) exit 8 ;; esac',
+}
+
+
+class Nightly(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        shutil.copy(ROOT / "tw", self.root)
+        (self.root / "tools").mkdir()
+        (self.root / "tools" / "packages.txt").write_text("")
+        programs, venv = self.root / "bin", self.root / ".venv" / "bin"
+        programs.mkdir()
+        venv.mkdir(parents=True)
+        (venv / "python").symlink_to(sys.executable)
+        for name in ("requirements", "requirements-cuda"):
+            (self.root / "tools" / f"{name}.txt").write_text("")
+            subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.txt.sha256'", shell=True, check=True)
+        for name, body in PROGRAMS.items():
+            (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+            (programs / name).chmod(0o755)
+
+    def run_nightly(self, fails="nothing", targets=TARGETS):
+        """The exit code, and what was run."""
+        log = self.root / "log"
+        log.write_text("")
+        environment = {**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "LOG": str(log),
+                       "FAILS": fails, "TARGETS": " ".join(targets)}
+        for name in ("TW_NIGHTLY", "TW_PRESET"):
+            environment.pop(name, None)
+        done = subprocess.run([self.root / "tw", "test", "--nightly"], env=environment, capture_output=True, text=True)
+        self.stderr = done.stderr
+        return done.returncode, log.read_text().splitlines()
+
+    def test_runs_long_forms_and_then_sanitizers(self):
+        code, ran = self.run_nightly()
+        self.assertEqual(code, 0, self.stderr)
+        tests = [line for line in ran if line.startswith("ctest")]
+        self.assertEqual([line.split()[1] for line in tests], ["1", "unset", "unset"])
+        self.assertEqual([line.split("build/")[1].split()[0] for line in tests], ["release", "asan", "tsan"])
+        built = {preset: set(line.split()[3:]) for preset in ("asan", "tsan")
+                 for line in ran if line.startswith("ninja") and f"build/{preset} " in line}
+        self.assertEqual(built, {
+            "asan": {"codegen_test", "runtime_test", "runtime_c_api_test", "tuner_search_test", "dsl_test"},
+            "tsan": {"runtime_test", "runtime_c_api_test", "tuner_search_test"}})
+
+    def test_a_failure_anywhere_is_told_and_the_rest_runs(self):
+        for preset in ("release", "asan", "tsan"):
+            code, ran = self.run_nightly(fails=f"build/{preset} ")
+            self.assertEqual(code, 8, preset)
+            self.assertEqual(sum(line.startswith("ctest") for line in ran), 3, preset)
+
+    def test_tests_that_are_not_found_are_a_failure(self):
+        code, ran = self.run_nightly(targets=("bench_test",))
+        self.assertEqual(code, 7)
+        self.assertEqual(sum(line.startswith("ctest") for line in ran), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
