@@ -69,7 +69,9 @@ TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   const bool is_calibrated = !calibrations.empty();
   const tw::Machine machine =
       is_calibrated ? parse_machine(calibrations[0].machine).value() : unknown.machine;
-  for (const db::Record& record : store.query({}).value()) {
+  const std::vector<db::Record> records = store.query({}).value();
+  EXPECT_GE(records.size(), 2u);
+  for (const db::Record& record : records) {
     EXPECT_EQ(record.machine, provenance(machine));
     EXPECT_EQ(record.device, device_text(unknown));
   }
@@ -79,6 +81,18 @@ TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   EXPECT_EQ(second->progress.machine_note, "");
   EXPECT_EQ(store.calibrations().value().size(), 1u);
   EXPECT_EQ(second->best.machine, provenance(machine));
+}
+
+TEST_F(Tune, Fault48_AProcessorThatCannotBeMeasuredIsAssumed) {
+  Target unknown = host_target();
+  unknown.machine.origin = MachineOrigin::Assumed;
+  auto store = open_store(folder_ / "t.db");
+  const auto tuned = tune(workload_, unknown, {.trials = 2, .batch = 2}, store,
+                          test_environment({TW_TUNING_WORKER, "disturbed", "0"}), {});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_THAT(tuned->progress.machine_note, HasSubstr("as told; meanwhile it is taken for"));
+  EXPECT_EQ(tuned->best.machine, provenance(unknown.machine));
+  EXPECT_TRUE(store.calibrations().value().empty());
 }
 
 TEST_F(Tune, FindsAndStoresAKernelThatRuns) {

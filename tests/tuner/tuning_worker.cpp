@@ -4,7 +4,8 @@
 //   tuning_worker build <directory> | run
 //   tuning_worker disturbed <times> build <directory> | run
 //       A runner that runs nothing. It reports each kernel as disturbed <times> times, and after
-//       that with a latency: 1 ms for the first kernel, and 1 us less for each further one.
+//       that with a latency: 1 ms for the first kernel, and 1 us less for each further one. It
+//       cannot calibrate.
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,7 @@ struct DisturbedRunner {
   std::string answer(const CompareJob&) { return encode(CompareReply{}); }
   std::string answer(const PeakJob&) { return encode(PeakReply{"", 1e3}); }
   std::string answer(const DescribeJob&) { return encode(DescribeReply{}); }
+  std::string answer(const CalibrateJob&) { return encode(CalibrateReply{.error = "as told"}); }
   std::string answer(const BuildJob&) { return encode(BuildReply{}); }
 
   int serve() {
