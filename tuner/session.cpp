@@ -194,7 +194,7 @@ std::string Session::reference_schedule() const {
 
 Status Session::begin_reference() {
   report();
-  TW_RETURN_IF_ERROR(check_fits_memory(*workload_, target_));
+  TW_RETURN_IF_ERROR(check_tunable(*workload_, target_));
   reference_s_ = -shared_.elapsed_s();
   return farm_.begin_build(key_, {reference_schedule()}, {.packs = true, .reference = true});
 }
