@@ -184,6 +184,51 @@ bool is_fallback(const HStmt& body) {
 
 enum class Fallbacks { Plain, Marked };
 
+// ---- literals of products ---------------------------------------------------------------------
+
+// Halide and LLVM gather the literals of a product: x * 1e38 * 10 becomes x * (1e38 * 10). Where
+// that is no normal number of f32, the operation is kept as it is declared.
+
+bool is_normal_f32(double value) { return value == 0 || std::isnormal(static_cast<float>(value)); }
+
+double gathered(const Expr& expr);
+
+/// Whether the literals of a product or a quotient are a normal number together.
+bool may_gather_literals(const dsl::Binary& b) {
+  if (b.op == BinaryOp::Mul) return is_normal_f32(gathered(b.a) * gathered(b.b));
+  const double divisor = gathered(b.b);
+  return is_normal_f32(1 / divisor) && is_normal_f32(gathered(b.a) / divisor);
+}
+
+/// The product of the literals that may be gathered from an expression.
+double gathered(const Expr& expr) {
+  if (const auto* c = expr.as<dsl::Const>()) return c->float_value;
+  if (const auto* u = expr.as<dsl::Unary>()) return u->op == UnaryOp::Neg ? gathered(u->a) : 1;
+  const auto* b = expr.as<dsl::Binary>();
+  if (!b || (b->op != BinaryOp::Mul && b->op != BinaryOp::Div) || !may_gather_literals(*b))
+    return 1;
+  const double x = gathered(b->a), y = gathered(b->b);
+  return b->op == BinaryOp::Mul ? x * y : x / y;
+}
+
+class FindStrict : public hi::IRVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using hi::IRVisitor::visit;
+  void visit(const hi::Call* call) override {
+    found |= call->is_strict_float_intrinsic();
+    hi::IRVisitor::visit(call);
+  }
+};
+
+bool has_strict(const HStmt& body) {
+  FindStrict strict;
+  body.accept(&strict);
+  return strict.found;
+}
+
 // ---- one phase ------------------------------------------------------------------------------
 
 /// The vectors that the target can load and store under a mask. LLVM makes a branch for each lane
@@ -811,6 +856,11 @@ class PhaseTranslator {
     if (b.op == BinaryOp::And) return a && guarded(a, b.b);
     if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
     const HExpr c = value(b.b);
+    if (is_float(b.a.type()) && (b.op == BinaryOp::Mul || b.op == BinaryOp::Div) &&
+        !may_gather_literals(b))
+      return hi::Call::make(a.type(),
+                            b.op == BinaryOp::Mul ? hi::Call::strict_mul : hi::Call::strict_div,
+                            {a, c}, hi::Call::PureIntrinsic);
     const bool wraps = !is_float(b.a.type()) && ranges_.may_overflow(b.op, b.a, b.b);
     return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
   }
@@ -1010,7 +1060,10 @@ Status append(const NamedProgram& named, Masks masks, Halide::Module& module) tr
     functions.push_back(
         function_of(phase_symbol(named.prefix, i),
                     translate(*named.program, named.program->phases[i], masks, Fallbacks::Plain)));
-  for (const hi::LoweredFunc& function : functions) module.append(function);
+  for (const hi::LoweredFunc& function : functions) {
+    if (has_strict(function.body)) module.set_any_strict_float(true);
+    module.append(function);
+  }
   return {};
 } catch (const Halide::Error& error) {
   return rejected("kernel " + named.prefix, error.what());

@@ -112,14 +112,23 @@ class AccessChecker {
                      stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
       if (bounds_.proves_inside(indices[d], buffer->extents[d])) continue;
-      const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
       return illegal(
-          fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
-                      name, dsl::to_string(indices[d]), buffer->extents[d],
-                      low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),
+          fmt::format("index {} of '{}', {}, is not proved inside 0..{} ({})", d, name,
+                      dsl::to_string(indices[d]), buffer->extents[d], what_is_known(indices[d])),
           stmt);
     }
     return {};
+  }
+
+  std::string what_is_known(const Expr& index) const {
+    bool is_data = false;
+    dsl::for_each(index, [&](const Expr& e) { is_data |= e.as<dsl::Read>() != nullptr; });
+    if (is_data)
+      return "data cannot be an index: sum over all indices and select the one that equals it";
+    const auto low = bounds_.lower(index), high = bounds_.upper(index);
+    if (!low && !high) return "nothing is known of it; indices are sums of axes times literals";
+    return fmt::format("it may be {}..{}; the end of a range is not in it",
+                       low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?");
   }
 
   Bounds bounds_;

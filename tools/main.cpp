@@ -35,12 +35,14 @@ std::vector<Verb> verbs() {
           version_verb()};
 }
 
-/// A message is one line whatever it quotes, and shows no control characters to a terminal.
-std::string on_one_line(const std::string& message) {
+/// A message shows no control characters to a terminal. What it quotes begins no lines; lines of
+/// its own are indented by two spaces.
+std::string printable(const std::string& message) {
+  const std::string text(trim(message));  // those of libraries end in a new line
   std::string line;
-  for (const char c : trim(message))  // those of libraries end in a new line
-    if (c == '\n')
-      line += "\\n";
+  for (size_t i = 0; i < text.size(); ++i)
+    if (const char c = text[i]; c == '\n')
+      line += text.compare(i + 1, 2, "  ") == 0 ? "\n" : "\\n";
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
@@ -49,7 +51,7 @@ std::string on_one_line(const std::string& message) {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "tilewright: {}\n", on_one_line(error.message));
+  fmt::print(stderr, "tilewright: {}\n", printable(error.message));
   return static_cast<int>(error.code);
 }
 

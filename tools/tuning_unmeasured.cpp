@@ -13,6 +13,7 @@
 #include "tools/report.h"
 #include "tools/tuning.h"
 #include "tuner/experience.h"
+#include "tuner/reference.h"
 
 namespace tw::tools {
 
@@ -44,6 +45,7 @@ struct DryRun {
 
 Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& target,
                        std::optional<db::Store>& store) {
+  TW_RETURN_IF_ERROR(tuner::check_tunable(job.workload, target));
   const auto threads = static_cast<int>(flags.target.threads);
   DryRun found;
   found.space_size = schedules::Space::derive(job.workload.compute, target).size();

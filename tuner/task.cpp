@@ -193,7 +193,7 @@ Batch Task::choose(const std::vector<Point>& points) {
 Status Task::begin_build(const Batch& batch) {
   if (batch.is_reference()) {
     report();
-    TW_RETURN_IF_ERROR(check_fits_memory(workload(), run_.target));
+    TW_RETURN_IF_ERROR(check_tunable(workload(), run_.target));
     reference_s_ = -run_.budget.elapsed_s();
     return run_.workers.builder->begin({.workload = key_,
                                         .schedules = {reference_schedule()},

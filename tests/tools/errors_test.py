@@ -139,6 +139,32 @@ class Errors(program.ProgramTest):
         self.assertIn("a[i] * 2.0", document["results"][0]["workload"])
         self.fail_with(5, *arguments, saying=["- cannot be read or is empty", "standard input"])
 
+    def test_what_tune_refuses_a_dry_run_refuses(self):
+        table = [
+            ("input a: f32[10]\nout: f32[x=10] = a[x + 1]",
+             5, ["a, x + 1, is not proved inside 0..10 (it may be 1..11; the end", "\n  out[x] ="]),
+            ("input a: f32[10]\ninput i: i64[10]\nout: f32[x=10] = a[i[x]]",
+             5, ["index 0 of 'a', i[x]", "data cannot be an index", "\n  out[x] ="]),
+            ("input a: f32[100]\nout: f32[x=10, y=10] = a[x * y]", 5, ["index 0 of 'a', x * y"]),
+            ("input a: f32[1000000000000]\nout: f32[x=1000000000000] = a[x] + 1.0",
+             7, ["GiB of memory"]),
+        ]
+        for text, code, saying in table:
+            messages = set()
+            for form in ("--dry-run", "--budget=1s"):
+                file = self.home / "refused.tw"
+                file.write_text(text)
+                process = self.run_program("tune", "--expr", str(file), "--db", self.db, form)
+                self.assertEqual(process.returncode, code, process.err)
+                messages.add(process.err[process.err.index("tilewright: ["):])
+                for words in saying:
+                    self.assertIn(words, process.err)
+            self.assertEqual(len(messages), 1, messages)
+
+    def test_an_input_is_no_output(self):
+        self.fail_with(2, "tune", "--expr", "-", "--dry-run", stdin="input a: f32[4]\noutput a\n",
+                       saying=["'a' is an input, and outputs are stages"])
+
     def test_a_message_is_one_line_whatever_it_quotes(self):
         self.fail_with(2, "tune", "--op", "a\nb\x1b[31m", saying=["a\\nb\\x1b[31m"])
 
