@@ -16,6 +16,7 @@
 #include "tools/suites.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
+#include "tuner/experience.h"
 #include "tuner/search.h"
 
 namespace tw::tools {
@@ -73,15 +74,14 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   for (const Job& job : jobs) {
     if (!store) break;
-    db::Filter filter = trials_of(job.workload, target, flags.target.threads);
-    filter.limit = 1;
-    TW_TRY(const std::vector<db::Record> known, store->query(filter));
-    if (!known.empty()) return {};
+    TW_TRY(const int64_t known, tuner::count_known(*store, job.workload, target,
+                                                   static_cast<int>(flags.target.threads)));
+    if (known > 0) return {};
   }
   return fail(
       ErrorCode::Usage,
-      fmt::format("[tune] --resume: {} has no trials of {} for this target and {}; leave the "
-                  "flag out to begin",
+      fmt::format("[tune] --resume: {} has no trials of {} for this target, device and {}; leave "
+                  "the flag out to begin",
                   shell_quoted(database_path(flags.place, here)), jobs.front().workload.key(),
                   show_count(flags.target.threads, "thread")));
 }
@@ -128,7 +128,8 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
       continue;
     }
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
-    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line};
+    Outcome outcome{
+        &jobs[i], std::move(*results[i]), "", {}, line, other_device_of(results[i]->best, target)};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
       outcome.artifact = *path;
@@ -239,6 +240,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
       continue;
     }
     others.empty.push_back(job.workload.key());
+    if (!flags.output.empty()) return nothing_to_write("tune", flags.output, job.workload);
     note(fmt::format("{} is empty: there is nothing to tune", job.workload.key()));
   }
   if (jobs.empty()) {
@@ -257,7 +259,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
         target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
                     "--compile-only, or tune on such a machine",
-                    target.target.to_string(), join(target.missing, ", ")));
+                    target.target.to_string(), missing_text(target)));
   if (!target.target.is_gpu() && flags.effort != "none" &&
       flags.target.threads > target.target.machine.cores)
     return fail(ErrorCode::Usage,
@@ -284,11 +286,10 @@ Verb tune_verb() {
        {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
-       "at most so many new ones of each workload, one measured twice; 0: as time allows"},
+       "at most so many new ones of each workload, one measured twice; 0: no limit"},
       {"effort", Choice{&f->effort, {"none", "quick", "normal", "full"}},
-       "none: only what the database knows; quick, normal: until the next minute is worth less "
-       "than "
-       "1 %, 0.1 %; full: until the budget is used"},
+       "none: only what the database knows; quick, normal: until the expected gain of the next "
+       "minute is below 1 %, 0.1 %; full: until the budget is used"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
       {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices and data"},
       {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},
@@ -299,7 +300,7 @@ Verb tune_verb() {
        {"compile-only"}},
       {"compile-only",
        Switch{&f->compile_only},
-       "compile what is known best, or the default; measure nothing",
+       "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel there"},
       format_flag(f->format),

@@ -27,7 +27,7 @@ double speed_up(const Outcome& o) {
 std::string result_text(const Outcome& o) {
   const std::string ended(tuner::to_string(o.tuned.ended));
   if (o.tuned.ended == tuner::Ended::FromDatabase) return ended;
-  return fmt::format("{}; a minute more is worth about {}", ended,
+  return fmt::format("{}; expected gain of the next minute: {}", ended,
                      show_share(o.tuned.next_minute_gain));
 }
 
@@ -42,6 +42,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
                              show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
+  if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
@@ -78,7 +79,8 @@ Table overview(const std::vector<Outcome>& outcomes) {
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
-    table.rows.push_back({o.job->name, show_time(best.latency_ns),
+    table.rows.push_back({o.job->name,
+                          show_time(best.latency_ns) + (o.other_device.empty() ? "" : " elsewhere"),
                           fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(best)),
                           fmt::format("{:.1f}", o.roofline.gb_per_s()), level_share(o.roofline),
@@ -88,11 +90,19 @@ Table overview(const std::vector<Outcome>& outcomes) {
   return table;
 }
 
+std::set<std::string> other_devices(const std::vector<Outcome>& outcomes) {
+  std::set<std::string> devices;
+  for (const Outcome& o : outcomes)
+    if (!o.other_device.empty()) devices.insert(o.other_device);
+  return devices;
+}
+
 Table as_sheet(const std::vector<Outcome>& outcomes) {
-  Table table{{"name",           "workload",        "target",   "threads",     "latency_ns",
-               "latency_low_ns", "latency_high_ns", "gflops",   "peak_gflops", "speed_up",
-               "trials",         "known_trials",    "ended",    "record",      "artifact",
-               "read_bytes",     "written_bytes",   "gb_per_s", "level",       "level_gb_per_s"},
+  Table table{{"name",           "workload",        "target",        "threads",     "latency_ns",
+               "latency_low_ns", "latency_high_ns", "gflops",        "peak_gflops", "speed_up",
+               "trials",         "known_trials",    "ended",         "record",      "artifact",
+               "device",         "read_bytes",      "written_bytes", "gb_per_s",    "level",
+               "level_gb_per_s"},
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
@@ -111,6 +121,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
                           std::string(tuner::to_string(o.tuned.ended)),
                           best.hash,
                           o.artifact,
+                          best.device,
                           format_double(o.roofline.traffic.read_bytes),
                           format_double(o.roofline.traffic.written_bytes),
                           format_double(o.roofline.gb_per_s()),
@@ -123,6 +134,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
 nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
   nlohmann::json json = as_json(o.tuned.best);
   json["name"] = o.job->name;
+  json["measured_here"] = o.other_device.empty();
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);
@@ -168,7 +180,8 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                                {"failed", failed},
                                {"results", results}});
   }
-  if (!flags.suite.empty()) return print(as_text(overview(outcomes), here));
+  if (!flags.suite.empty())
+    return print(as_text(overview(outcomes), here) + elsewhere_lines(other_devices(outcomes)));
   std::string text;
   for (const Outcome& o : outcomes)
     text += as_text(details(flags, here, o)) + "\n" + o.tuned.best.schedule;

@@ -14,7 +14,7 @@
 //
 //   GainCurve curve;
 //   for (...) curve.add(latency_ns);
-//   curve.next(60 * trials_per_s);   // 0.004: the next minute is worth about 0.4 %
+//   curve.next(60 * trials_per_s);   // 0.004: expected gain of the next minute: 0.4 %
 //
 // A value; not thread-safe.
 
