@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -16,6 +17,7 @@
 #include "tools/suites.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
+#include "tuner/device.h"
 #include "tuner/experience.h"
 #include "tuner/search.h"
 
@@ -117,12 +119,60 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
                          [&](const tuner::Progress& p) { display.update(p); });
 }
 
-/// Sorts results into those with a kernel, which is kept, and the others.
+/// The trials of this run, by status, and the number of schedules that were tried before it.
+Status count_trials(const dsl::Workload& workload, const Target& target, const TuneFlags& flags,
+                    const Surroundings& here, db::Store& store, tuner::Progress& progress) {
+  std::set<std::string> before;
+  db::Filter filter;
+  filter.workload = workload.key();
+  filter.target = target.to_string();
+  filter.device = tuner::device_text(target);
+  filter.threads = flags.target.threads;
+  TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
+    if (record.session == here.session)
+      ++progress.trials[std::string(db::to_string(record.status))];
+    else
+      before.insert(record.schedule);
+    return true;
+  }));
+  progress.known_trials = std::ssize(before);
+  return {};
+}
+
+/// What is known of a workload whose kernel an interrupt left no time to compile: the best record
+/// of the database, without an artifact. None where there is no record.
+Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const Surroundings& here,
+                                                   const Job& job, const Target& target,
+                                                   db::Store& store, const Error& why) {
+  TW_TRY(const std::optional<db::Record> best,
+         tuner::best_known(store, job.workload, target, static_cast<int>(flags.target.threads)));
+  if (!best) return std::optional<Outcome>();
+  Outcome outcome;
+  outcome.job = &job;
+  outcome.tuned.best = *best;
+  outcome.tuned.ended = tuner::Ended::Interrupted;
+  TW_RETURN_IF_ERROR(
+      count_trials(job.workload, target, flags, here, store, outcome.tuned.progress));
+  outcome.unkept = why;
+  outcome.roofline = roofline(*best, job.workload, target);
+  outcome.other_device = other_device_of(*best, target);
+  return std::optional(std::move(outcome));
+}
+
+/// Sorts results into those with a kernel, which is kept, and the others. Of those that were
+/// interrupted, what the database knows is the result.
 std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
-                          const std::vector<Job>& jobs, const Target& target,
+                          const std::vector<Job>& jobs, const Target& target, db::Store& store,
                           std::vector<Result<tuner::Tuned>> results, WithoutResult& others) {
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!results[i] && results[i].error().code == ErrorCode::Interrupted) {
+      auto known = interrupted_outcome(flags, here, jobs[i], target, store, results[i].error());
+      if (known && *known) {
+        outcomes.push_back(std::move(**known));
+        continue;
+      }
+    }
     if (!results[i]) {
       others.failed.push_back({jobs[i].name, jobs[i].workload.key(), results[i].error()});
       continue;
@@ -199,13 +249,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   auto results = tune_watched(flags, here, jobs, target, store, interrupts);
-  if (!results && results.error().code == ErrorCode::Interrupted) {
-    note(results.error().message);
-    return interrupted(here);
-  }
+  if (!results && results.error().code == ErrorCode::Interrupted)
+    results = std::vector<Result<tuner::Tuned>>(jobs.size(), tl::unexpected(results.error()));
   TW_RETURN_IF_ERROR(results);
   std::vector<Outcome> outcomes =
-      kept(flags, here, jobs, target.target, std::move(*results), others);
+      kept(flags, here, jobs, target.target, store, std::move(*results), others);
   // An interrupt is answered at once: nothing more is measured.
   for (Outcome& o : outcomes)
     if (interrupts.load() == 0)

@@ -24,9 +24,13 @@ double speed_up(const Outcome& o) {
   return untuned > 0 && best > 0 ? untuned / best : 0;
 }
 
+/// An interrupt left no time to compile the kernel.
+bool was_cut_off(const Outcome& o) { return o.unkept && o.unkept->code == ErrorCode::Interrupted; }
+
 std::string result_text(const Outcome& o) {
   const std::string ended(tuner::to_string(o.tuned.ended));
   if (o.tuned.ended == tuner::Ended::FromDatabase) return ended;
+  if (was_cut_off(o)) return ended + "; the best kernel that is stored";
   return fmt::format("{}; expected gain of the next minute: {}", ended,
                      show_share(o.tuned.next_minute_gain));
 }
@@ -60,7 +64,9 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("threads", std::to_string(best.threads));
   row("target", best.target);
   row("session", best.session);
-  row("artifact", o.unkept ? "not written: " + o.unkept->message : shell_quoted(o.artifact));
+  row("artifact", was_cut_off(o) ? "none, as the run was interrupted: `compile` makes it"
+                  : o.unkept     ? "not written: " + o.unkept->message
+                                 : shell_quoted(o.artifact));
   row("record", best.hash);
   row("database", shell_quoted(database_path(flags.place, here)));
   row("replay", replay_line(flags.place, here, best.hash));
