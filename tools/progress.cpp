@@ -79,10 +79,16 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
+/// "12 s left"; after the budget, what is still waited for.
+std::string time_text(const tuner::Progress& p, double left_s) {
+  if (left_s > 0) return fmt::format("{:.0f} s left", left_s);
+  return p.finishing.empty() ? "finishing" : "finishing: " + p.finishing;
+}
+
 std::string text_of(const tuner::Progress& p, Form form) {
   std::vector<std::string> parts = {goal_text(p) + best_text(p, form)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
-  parts.push_back(fmt::format("{:.0f} s left", left_s));
+  parts.push_back(time_text(p, left_s));
   const std::string gain = form < Form::WithoutGain ? gain_text(p, left_s) : "";
   if (!gain.empty()) parts.push_back(gain);
   if (form != Form::WithoutTrials && form != Form::Shortest) parts.push_back(trials_text(p, form));

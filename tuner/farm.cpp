@@ -76,7 +76,7 @@ tl::unexpected<Error> interrupted_at_start() {
 Farm::~Farm() = default;
 
 Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
-                         const Environment& environment, double timeout_s) {
+                         const Environment& environment, double timeout_s, Building building) {
   Farm farm;
   farm.target_ = target;
   farm.threads_ = threads;
@@ -99,7 +99,7 @@ Result<Farm> Farm::start(const Target& target, int threads, uint64_t seed,
     options.argv.push_back(kind);
     return options;
   };
-  farm.builder_program_ = worker("build");
+  farm.builder_program_ = worker(building == Building::Alone ? "build_alone" : "build");
   farm.builder_program_.argv.push_back(farm.scratch_->path());
   farm.builders_.resize(builders_for(target, threads));
   ProcessOptions runner_program = worker("run");

@@ -49,13 +49,18 @@ struct ReferenceKernel {
 /// Of a run that was stopped before there was anything to keep.
 tl::unexpected<Error> interrupted_at_start();
 
+/// Whether kernels are timed while builders work. These then have a tenth of the usual scheduling
+/// weight; alone they have all of it.
+enum class Building { BesideTiming, Alone };
+
 class Farm {
  public:
   /// Starts the runner, for the processor or for a device, and makes a private directory for
   /// artifacts; builders, at most four, start with their first jobs, on the cores that the kernel
   /// leaves free or else on all of them. Environment when it cannot.
   static Result<Farm> start(const Target& target, int threads, uint64_t seed,
-                            const Environment& environment, double timeout_s);
+                            const Environment& environment, double timeout_s,
+                            Building building = Building::BesideTiming);
   Farm(Farm&&) = default;
   Farm& operator=(Farm&&) = default;
   ~Farm();

@@ -581,10 +581,14 @@ Result<Tuned> Session::result(Ended ended, double seconds) {
   tuned.next_minute_gain = trials_ > 0 ? gain_of(minute_s) : 0;
   TW_RETURN_IF_ERROR(shared_.recorder.flush());
   if (!reference_.path.empty()) TW_RETURN_IF_ERROR(farm_.prepare(key_, reference_, true));
+  progress_.finishing = "comparing the fastest";
+  report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());
+  progress_.finishing = "building the winner";
+  report();
   // Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
   const auto built = farm_.build(key_, tuned.best.schedule, {.packs = true, .needed = true});
   if (!built)

@@ -144,7 +144,7 @@ Result<Tuned> Suite::finish(Part& part, double seconds) {
     return part.session->finish(ended.value_or(Ended::Budget), seconds);
   }
   return shared_->interrupted()
-             ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
+             ? interrupted_at_start()
              : fail(ErrorCode::NoCandidate,
                     fmt::format("[tune] the budget ended before its turn: give more than "
                                 "{} s (--budget)",

@@ -146,7 +146,7 @@ Result<Built> build_in_farm(const dsl::Workload& workload, std::string_view sche
                             const Target& target, int threads, bool verify,
                             const Environment& environment) {
   if (verify) TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
-  TW_TRY(Farm farm, Farm::start(target, threads, 1, environment, 60));
+  TW_TRY(Farm farm, Farm::start(target, threads, 1, environment, 60, Building::Alone));
   const auto built = farm.build(workload.key(), std::string(schedule), {.packs = true});
   if (!built) return fail(built.error().code, "[compile] " + built.error().message);
   if (!verify) return Built{std::move(farm), *built};

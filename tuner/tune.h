@@ -74,6 +74,7 @@ struct Progress {
   std::string name;                ///< as its goal's
   size_t goals = 1, finished = 0;  ///< of the run: all, and those whose finals are over
   double elapsed_s = 0, budget_s = 0;
+  std::string finishing;  ///< what is done once no more candidates come; empty before
   std::map<std::string, int64_t> trials;  ///< of this run, by status
   int64_t known_trials = 0;               ///< that the database had before
   double best_ns = 0;                     ///< 0: none yet

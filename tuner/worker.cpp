@@ -358,7 +358,8 @@ int worker_main(const std::vector<std::string>& arguments) {
   const auto started_to = [&](std::string_view role, size_t count) {
     return arguments.size() == count && arguments[0] == role;
   };
-  const bool builds = started_to("build", 2), on_device = started_to("run", 4);
+  const bool builds_alone = started_to("build_alone", 2);
+  const bool builds = builds_alone || started_to("build", 2), on_device = started_to("run", 4);
   if (!builds && !on_device && !started_to("run", 1))
     return complain({ErrorCode::Usage, "[worker] started by `tune`; it is of no use by itself"});
   std::optional<Target> device;
@@ -380,7 +381,7 @@ int worker_main(const std::vector<std::string>& arguments) {
   if (const auto restricted = restrict_self(limits); !restricted)
     return complain(restricted.error());
   // With fewer cores than workers, timing has priority over building.
-  if (builds) (void)!::nice(builder_niceness);
+  if (builds && !builds_alone) (void)!::nice(builder_niceness);
   if (builds)
     return serve([clock = monotonic_clock()](const Job& job) {
       const auto* build_job = std::get_if<BuildJob>(&job);

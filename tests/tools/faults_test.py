@@ -133,6 +133,13 @@ class Surroundings(program.ProgramTest):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, saying=["planted"],
                        environment=environment)
 
+    def test_builders_have_the_usual_priority_where_nothing_is_timed(self):
+        environment = self.with_linker("echo niceness $(nice) >&2; exit 1")
+        own = os.nice(0)
+        for verb, niceness in ((["run", *program.SMALL], own), (["tune", *program.SMALL, "--compile-only"], own),
+                               (["tune", *program.SMALL, *program.AMPLE], min(own + 10, 19))):
+            self.fail_with(7, *verb, "--db", self.db, saying=[f"niceness {niceness}"], environment=environment)
+
     def test_Fault42_code_generator_that_is_missing(self):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, "--code-generator",
                        str(self.home), saying=["libtw_halide.so", "halide"])

@@ -59,6 +59,7 @@ class Interrupted(program.ProgramTest):
         out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)
         self.assertRegex(out, r"(?m)^result +interrupted")
+        self.assertNotIn("turn", err)
         self.assertRegex(out, r"(?m)^latency +[0-9.]+ ")
         self.assertIn("tw1\n", out)
         self.assertRegex(out, rf"(?m)^record +{known['record']}$" if self.count() == sum(known["trials"].values()) else "record")

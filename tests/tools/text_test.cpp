@@ -171,11 +171,13 @@ TEST(Progress, OfASuiteNamesTheWorkload) {
   EXPECT_EQ(progress_text(p), "r05 (4/23 done): getting ready | 60 s left | 0 trials");
 }
 
-TEST(Progress, AnOverdrawnBudgetLeavesNothing) {
+TEST(Progress, AfterTheBudgetItSaysWhatIsWaitedFor) {
   tuner::Progress p;
   p.budget_s = 1;
   p.elapsed_s = 2;
-  EXPECT_NE(progress_text(p).find("| 0 s left |"), std::string::npos);
+  EXPECT_NE(progress_text(p).find("| finishing |"), std::string::npos);
+  p.finishing = "building the winner";
+  EXPECT_NE(progress_text(p).find("| finishing: building the winner |"), std::string::npos);
 }
 
 TEST(EnvironmentNames, FollowTheFlags) {
