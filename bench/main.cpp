@@ -338,7 +338,7 @@ int main_of(int argc, char** argv) {
   here.arguments = arguments;
   const Result<int> code = ready ? run(arguments, here) : tl::unexpected<Error>(ready.error());
   if (code) return *code;
-  fmt::print(stderr, "tilewright-bench: {}\n", code.error().message);
+  tools::print_error(fmt::format("tilewright-bench: {}\n", code.error().message));
   return static_cast<int>(code.error().code);
 }
 
@@ -349,7 +349,8 @@ int main(int argc, char** argv) {
   try {
     return tw::bench::main_of(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tilewright-bench: [internal] {}: please report it\n", error.what());
+    tw::tools::print_error(
+        fmt::format("tilewright-bench: [internal] {}: please report it\n", error.what()));
     return static_cast<int>(tw::ErrorCode::Internal);
   }
 }

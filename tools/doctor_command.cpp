@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -66,18 +65,12 @@ Finding limits() {
 // ---- what tuning needs ----------------------------------------------------------------------
 
 Finding plugin(const DoctorFlags& flags) {
-  const std::vector<std::string> directories = flags.place.code_generator.empty()
-                                                   ? codegen::plugin_directories()
-                                                   : std::vector{flags.place.code_generator};
-  std::error_code ignored;
-  for (const std::string& directory : directories) {
-    const std::string path = directory + "/libtw_halide.so";
-    if (std::filesystem::exists(path, ignored)) return {"code generator", path};
-  }
-  return {"code generator",
-          "libtw_halide.so is not in " + join(directories, ", ") +
-              ": install halide==21.0.0 into .venv and build again",
-          ErrorCode::Environment};
+  codegen::CpuCodegenOptions options;
+  if (!flags.place.code_generator.empty())
+    options.plugin_directories = {flags.place.code_generator};
+  const auto toolchain = codegen::cpu_toolchain(options);
+  if (!toolchain) return failed("code generator", toolchain.error());
+  return {"code generator", *toolchain};
 }
 
 /// What a tool prints first about its version.
@@ -98,16 +91,17 @@ Finding sandbox(const Surroundings& here) {
   return {"sandbox", std::string(trim(*output))};
 }
 
-int probe_sandbox() {
+Result<int> probe_sandbox() {
   const auto done = tuner::restrict_self({});
   if (!done) {
-    fmt::print("{}\n", done.error().message);
+    TW_RETURN_IF_ERROR(print(done.error().message + "\n"));
     return static_cast<int>(ErrorCode::Environment);
   }
-  fmt::print("Landlock {}, seccomp {}{}\n",
-             done->landlock_abi > 0 ? fmt::format("version {}", done->landlock_abi) : "absent",
-             done->seccomp ? "on" : "absent",
-             done->missing.empty() ? "" : "; missing: " + join(done->missing, ", "));
+  TW_RETURN_IF_ERROR(print(
+      fmt::format("Landlock {}, seccomp {}{}\n",
+                  done->landlock_abi > 0 ? fmt::format("version {}", done->landlock_abi) : "absent",
+                  done->seccomp ? "on" : "absent",
+                  done->missing.empty() ? "" : "; missing: " + join(done->missing, ", "))));
   return 0;
 }
 
@@ -181,7 +175,7 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   const std::vector<Finding> findings = everything(flags, here);
   int code = 0;
   nlohmann::json list = nlohmann::json::array();
-  Table table{{"", "found", ""}, {}};
+  Table table{{"state", "check", "result"}, {}};
   for (const Finding& finding : findings) {
     if (finding.failure && code == 0) code = static_cast<int>(*finding.failure);
     list.push_back({{"name", finding.name},

@@ -12,6 +12,8 @@
 #include "base/isa.h"
 #include "base/text.h"
 #include "tools/command_line.h"
+#include "tools/report.h"
+#include "tools/standard_streams.h"
 #include "tools/surroundings.h"
 #include "tools/verbs.h"
 #include "tuner/tune.h"
@@ -51,7 +53,7 @@ std::string printable(const std::string& message) {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "tilewright: {}\n", printable(error.message));
+  note(printable(error.message));
   return static_cast<int>(error.code);
 }
 
@@ -60,7 +62,7 @@ Result<int> run(const std::vector<std::string>& arguments, const Surroundings& h
   TW_TRY(CommandLine line, parse_command_line(all, arguments, here));
   if (line.version) line.verb = &all.back();
   if (line.verb) return line.verb->run(here);
-  fmt::print("{}", line.help);
+  TW_RETURN_IF_ERROR(print(line.help));
   return 0;
 }
 
@@ -71,6 +73,7 @@ bool is_called_tune(std::string_view name) {
 }
 
 int main_of(int argc, char** argv) {
+  prepare_standard_streams();
   if (const Status limit = check_max_isa(); !limit) return report(limit.error());
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments[0] == "worker")
@@ -90,10 +93,11 @@ int main(int argc, char** argv) {
   try {
     return tw::tools::main_of(argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "tilewright: [memory] there is not enough: free some, or raise ulimit -v\n");
+    tw::tools::print_error(
+        "tilewright: [memory] there is not enough: free some, or raise ulimit -v\n");
     return static_cast<int>(tw::ErrorCode::Environment);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tilewright: [internal] {}: please report it\n", error.what());
+    tw::tools::note(fmt::format("[internal] {}: please report it", error.what()));
     return static_cast<int>(tw::ErrorCode::Internal);
   }
 }

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <system_error>
 #include <vector>
 
 #include "base/text.h"
 #include "tools/report.h"
+#include "tools/standard_streams.h"
 
 namespace tw::tools {
 namespace {
@@ -64,7 +64,7 @@ std::string trials_text(const tuner::Progress& p, Form form) {
 /// Nothing once no more trials come.
 std::string gain_text(const tuner::Progress& p, double left_s) {
   if (!p.next_gain) return "";
-  return fmt::format("the {} is worth about {}", left_s < 60 ? "rest" : "next minute",
+  return fmt::format("expected gain of the {}: {}", left_s < 60 ? "rest" : "next minute",
                      show_share(*p.next_gain));
 }
 
@@ -79,10 +79,16 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
+/// "12 s left"; after the budget, what is still waited for.
+std::string time_text(const tuner::Progress& p, double left_s) {
+  if (left_s > 0) return fmt::format("{:.0f} s left", left_s);
+  return p.finishing.empty() ? "finishing" : "finishing: " + p.finishing;
+}
+
 std::string text_of(const tuner::Progress& p, Form form) {
   std::vector<std::string> parts = {task_text(p) + best_text(p, form)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
-  parts.push_back(fmt::format("{:.0f} s left", left_s));
+  parts.push_back(time_text(p, left_s));
   const std::string gain = form < Form::WithoutGain ? gain_text(p, left_s) : "";
   if (!gain.empty()) parts.push_back(gain);
   if (form != Form::WithoutTrials && form != Form::Shortest) parts.push_back(trials_text(p, form));
@@ -105,7 +111,7 @@ std::string progress_text(const tuner::Progress& p, int columns) {
 
 ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
     : here_(&here), title_(std::move(title)), updated_ns_(here.environment.clock()) {
-  fmt::print(stderr, "{}\n", title_);
+  print_error(title_ + "\n");
   // Signals are the main thread's: they cut its waits short.
   sigset_t all, before;
   sigfillset(&all);
@@ -126,7 +132,7 @@ ProgressDisplay::~ProgressDisplay() {
   stopping_.notify_all();
   if (ticker_.joinable()) ticker_.join();
   if (progress_.best_ns > 0) draw();  // how it ended
-  if (drawn_ && here_->errors_are_terminal) fmt::print(stderr, "\n");
+  if (drawn_ && here_->errors_are_terminal) print_error("\n");
 }
 
 void ProgressDisplay::update(const tuner::Progress& progress) {
@@ -147,12 +153,11 @@ void ProgressDisplay::draw() {
   if (!stop_) now.elapsed_s += static_cast<double>(here_->environment.clock() - updated_ns_) * 1e-9;
   if (here_->errors_are_terminal) {
     const int columns = std::max(20, here_->columns - 1);
-    fmt::print(stderr, "\r{}\033[K",
-               cut(progress_text(now, columns), static_cast<size_t>(columns)));
+    print_error(
+        fmt::format("\r{}\033[K", cut(progress_text(now, columns), static_cast<size_t>(columns))));
   } else {
-    fmt::print(stderr, "  {}\n", progress_text(now));
+    print_error(fmt::format("  {}\n", progress_text(now)));
   }
-  std::fflush(stderr);
   drawn_ = true;
 }
 

@@ -210,6 +210,8 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                      const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
+                            {"measured_on", s.record ? s.record->device : ""},
+                            {"measured_here", s.record && s.other_device.empty()},
                             {"schedule_from", schedule_source(s)},
                             {"target", s.target.to_string()},
                             {"threads", s.threads},
@@ -240,9 +242,10 @@ Status check_runs_here(const Selection& s) {
   if (s.target.is_gpu())
     return fail(ErrorCode::Environment, fmt::format("[run] kernels for {} cannot run here: {}",
                                                     s.target.to_string(), s.missing));
-  return fail(
-      ErrorCode::Unsupported,
-      fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[run] kernels for {} cannot run here, as this machine lacks {}: use "
+                          "`compile`",
+                          s.target.to_string(), s.missing));
 }
 
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
@@ -275,10 +278,10 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
        fmt::format("{}, largest error {:.1e} of the largest element, at most {:.1e} "
                    "allowed",
                    show_count(checked.elements, "element"), checked.error, checked.allowed)},
-      {"schedule", show_source(s)},
-      {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
-                              show_time(time.high_ns))},
-  };
+      {"schedule", show_source(s)}};
+  if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  facts.emplace_back("latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns),
+                                            show_time(time.low_ns), show_time(time.high_ns)));
   const Facts fast = speeds(line);
   facts.insert(facts.end(), fast.begin(), fast.end());
   facts.push_back(kernel.place);

@@ -126,17 +126,32 @@ namespace {
 void take(const ChosenTarget& chosen, Selection& selection) {
   selection.target = chosen.target;
   selection.runs_here = chosen.missing.empty();
-  selection.missing = join(chosen.missing, "; and ");
+  selection.missing = missing_text(chosen);
   selection.device = chosen.device;
 }
 
 /// A GPU's kernel is judged by the device that it was measured on, which may be elsewhere.
 void take_device_of_record(Selection& selection) {
-  if (selection.record && selection.target.is_gpu())
+  if (!selection.record) return;
+  selection.other_device = other_device_of(*selection.record, selection.target);
+  if (selection.target.is_gpu())
     selection.target = tuner::described_by(selection.target, selection.record->device);
 }
 
 }  // namespace
+
+std::string other_device_of(const db::Record& record, const Target& target) {
+  return record.device == tuner::device_text(target) ? "" : record.device;
+}
+
+std::string show_other_device(const std::string& device) { return device + ", not on this one"; }
+
+std::string elsewhere_lines(const std::set<std::string>& devices) {
+  std::string lines;
+  for (const std::string& device : devices)
+    lines += fmt::format("elsewhere: measured on: {}\n", show_other_device(device));
+  return lines;
+}
 
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
   Selection selection;
@@ -199,11 +214,11 @@ std::string schedule_source(const Selection& selection) {
 
 std::string show_source(const Selection& selection) {
   if (!selection.record)
-    return "the cost model's choice, which `tune --compile-only` compiles: nothing is measured";
+    return "the cost model's choice, as of `tune --compile-only`: no trial of it is stored";
   const db::Record& record = *selection.record;
-  return fmt::format("that of record {}, {}", schedule_source(selection),
-                     record.latency_ns > 0 ? show_time(record.latency_ns)
-                                           : std::string(db::to_string(record.status)));
+  return fmt::format(
+      "that of record {}, {}", schedule_source(selection),
+      record.latency_ns > 0 ? show_time(record.latency_ns) : show_status(record.status));
 }
 
 Status check_output(const std::string& path) {
@@ -222,6 +237,14 @@ Status check_output(const std::string& path) {
     return cannot(fmt::format("there is no directory {}: make it", shell_quoted(folder.string())));
   if (::access(folder.c_str(), W_OK) == 0) return {};
   return cannot(folder.string() + ": " + std::strerror(errno));
+}
+
+tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
+                                       const dsl::Workload& workload) {
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[{}] {} has no elements and needs no kernel, so {} would not be "
+                          "written: leave --output out, or choose a shape with elements",
+                          verb, workload.key(), shell_quoted(path)));
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

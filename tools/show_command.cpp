@@ -38,18 +38,18 @@ std::string facts(const Selection& s) {
                          {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
-  return as_text(Facts{
-      {"workload", r.workload},
-      {"record", r.hash},
-      {"status", std::string(db::to_string(r.status)) + (r.reason.empty() ? "" : ": " + r.reason)},
-      {"target", r.target},
-      {"device", r.device},
-      {"threads", std::to_string(r.threads)},
-      {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
-                              show_time(r.latency_high_ns))},
-      {"speed", leading_speed(roofline(r, s.workload, s.target))},
-      {"toolchain", r.toolchain},
-      {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
+  return as_text(
+      Facts{{"workload", r.workload},
+            {"record", r.hash},
+            {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
+            {"target", r.target},
+            {"device", r.device},
+            {"threads", std::to_string(r.threads)},
+            {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns),
+                                    show_time(r.latency_low_ns), show_time(r.latency_high_ns))},
+            {"speed", leading_speed(roofline(r, s.workload, s.target))},
+            {"toolchain", r.toolchain},
+            {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
 }
 
 Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,

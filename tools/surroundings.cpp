@@ -71,10 +71,12 @@ Status make_private_directory(const std::string& path) {
   std::error_code error;
   const auto parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+  if (!error && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    error = std::error_code(errno, std::generic_category());
+  if (error)
     return fail(ErrorCode::Environment,
                 fmt::format("[directory] {} cannot be made ({}): name another", shell_quoted(path),
-                            std::strerror(errno)));
+                            error.message()));
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
     return fail(ErrorCode::Environment,

@@ -49,10 +49,14 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   TW_RETURN_IF_ERROR(run_.recorder.flush());
   if (!reference_.artifact.empty())
     TW_RETURN_IF_ERROR(run_.workers.runner->prepare(key_, reference_, Needed::ForResult));
+  progress_.finishing = "comparing the fastest";
+  report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());
+  progress_.finishing = "building the winner";
+  report();
   TW_TRY(tuned.artifact, built_whole(tuned.best));
   tuned.ended = ended;
   tuned.failures = counts_.failures();

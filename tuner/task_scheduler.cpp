@@ -144,7 +144,7 @@ Result<Tuned> TaskScheduler::finish(Entry& entry, double seconds) {
     return entry.task->finish(ended.value_or(Ended::Budget), seconds);
   }
   return run_->interrupted()
-             ? fail(ErrorCode::Interrupted, "[tune] interrupted before its turn")
+             ? interrupted_at_start()
              : fail(ErrorCode::NoCandidate,
                     fmt::format("[tune] the budget ended before its turn: give more than "
                                 "{} s (--budget)",

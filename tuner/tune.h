@@ -58,6 +58,7 @@ struct Progress {
   std::string name;                ///< name of the task
   size_t tasks = 1, finished = 0;  ///< tasks of the run, and those whose finals are over
   double elapsed_s = 0, budget_s = 0;
+  std::string finishing;  ///< what is done once no more candidates come; empty before
   std::map<std::string, int64_t> trials;  ///< number of trials of this run by status
   int64_t known_trials = 0;               ///< number of trials that the database had before
   double best_ns = 0;                     ///< 0: none yet

@@ -379,6 +379,7 @@ int complain(const Error& error) {
 /// What a worker was started for, by its arguments.
 struct Role {
   bool builds = false;
+  bool beside_timing = false;  ///< of a builder: kernels are timed meanwhile
   std::string store;
   codegen::CompileOptions options = {};  ///< of a builder
   std::optional<Target> device = {};     ///< of a runner that measures on a device
@@ -388,8 +389,9 @@ struct Role {
 
 Result<Role> role_of(const std::vector<std::string>& arguments) {
   const size_t count = arguments.size();
-  if (count >= 3 && arguments[0] == "build") {
-    Role role{.builds = true, .store = arguments[1]};
+  const bool alone = count >= 3 && arguments[0] == "build_alone";
+  if (alone || (count >= 3 && arguments[0] == "build")) {
+    Role role{.builds = true, .beside_timing = !alone, .store = arguments[1]};
     if (!arguments[2].empty()) role.options.cpu.plugin_directories = {arguments[2]};
     role.options.nvrtc.directories = {arguments.begin() + 3, arguments.end()};
     return role;
@@ -417,7 +419,7 @@ Limits limits_of_role(const Role& role) {
 
 int serve_as_builder(const Role& role) {
   // With fewer cores than workers, timing has priority over building.
-  (void)!::nice(builder_niceness);
+  if (role.beside_timing) (void)!::nice(builder_niceness);
   const Workshop workshop{ArtifactStore(role.store), role.options};
   return serve([&, clock = monotonic_clock()](const Job& job) {
     const auto* build_job = std::get_if<BuildJob>(&job);

@@ -91,14 +91,15 @@ Result<std::unique_ptr<RunnerProcess>> start_runner(const PoolContext& context,
 }  // namespace
 
 Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
-                              const Environment& environment, double timeout_s) {
+                              const Environment& environment, double timeout_s, Building building) {
   TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
   const auto busy = std::make_shared<BusyTime>();
   const PoolContext context{
       target,    threads,           seed,
       timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
       busy,      artifacts};
-  std::vector<std::string> builds = {"build", artifacts->directory(), environment.code_generator};
+  std::vector<std::string> builds = {building == Building::Alone ? "build_alone" : "build",
+                                     artifacts->directory(), environment.code_generator};
   builds.insert(builds.end(), environment.cuda_directories.begin(),
                 environment.cuda_directories.end());
   TW_TRY(std::unique_ptr<Runner> runner, start_runner(context, environment));

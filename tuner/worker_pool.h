@@ -19,11 +19,16 @@
 
 namespace tw::tuner {
 
+/// Whether kernels are timed while builders work. These then have a tenth of the usual scheduling
+/// weight; alone they have all of it.
+enum class Building { BesideTiming, Alone };
+
 /// Starts the runner, for the processor or for a device. Builders, at most four, start with their
 /// first jobs, on the cores that the kernel leaves free or else on all of them. A candidate may
 /// take `timeout_s` to be verified and measured. Environment when the runner cannot be started.
 Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
-                              const Environment& environment, double timeout_s);
+                              const Environment& environment, double timeout_s,
+                              Building building = Building::BesideTiming);
 
 /// What the processes of a run share.
 struct PoolContext {

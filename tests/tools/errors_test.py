@@ -2,8 +2,10 @@
 """What the program says to wrong command lines: one line that names the thing and the fix, and the
 exit code of docs/cli.md. No database is touched by any of them."""
 
+import contextlib
 import os
 import pathlib
+import sqlite3
 
 import program
 
@@ -66,6 +68,10 @@ TABLE = [
     ("instructions_of_a_gpu", 2, ["show", "--op", "dense", "--target", "cuda:sm_90a", "--asm"],
      ["--asm", "--cuda"]),
     ("output_is_a_directory", 2, [*CONV, "--output", "."], ["is a directory", "kernel.twart"]),
+    ("Fault03_output_of_an_empty_workload", 3, [*CONV, "--attr", "n=0", "--output", "x.twart"],
+     ["no elements", "x.twart", "--output"]),
+    ("Fault03_compiled_output_of_an_empty_workload", 3,
+     ["compile", "--op", "conv2d", "--attr", "n=0", "--output", "x.twart"], ["no elements", "x.twart"]),
     ("output_in_no_directory", 7, [*CONV, "--output", "absent/x.twart"], ["no directory", "absent"]),
     ("compiled_into_a_directory", 2, [*CONV, "--compile-only", "--output", "."], ["is a directory"]),
     ("database_in_no_directory", 4, [*CONV, "--db", "absent/x.db"], ["no directory", "absent"]),
@@ -119,6 +125,14 @@ class Errors(program.ProgramTest):
             self.assertNotIn("db recover", done.err)
             self.assertFalse((self.home / "new.db").exists())
             self.assertEqual(path.read_bytes(), content)
+
+    def test_Fault15_a_database_of_another_program(self):
+        path = self.home / "other.db"
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE notes(text)")
+            connection.commit()
+        done = self.fail_with(4, "db", "info", str(path), saying=["of another program", "--db"])
+        self.assertNotIn("recover", done.err)
 
     def test_errors_of_an_expression_name_its_file(self):
         file = self.home / "bad.tw"
