@@ -9,7 +9,9 @@
 // (tuner/calibration.h). A Target carries the Machine that its kernels are tuned for. Plain
 // values; thread-safe to share.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,20 +20,29 @@
 
 namespace tw {
 
+/// Threads of a warp, on every GPU that kernels are generated for.
+inline constexpr int warp_threads = 32;
+/// Registers of 32 bits of a multiprocessor, and those that one thread can have, of each CUDA
+/// architecture in the table.
+inline constexpr int64_t cuda_registers = 64 << 10;
+inline constexpr int cuda_registers_per_thread = 255;
+
 /// Where the numbers of a Machine come from.
 ///   Table: a known microarchitecture.
 ///   Calibrated: measured on the device.
-///   Assumed: the target names no device, as "x86-64-v3" does; a usual one of that instruction set.
+///   Assumed: nobody knows the device. The target names none, as "x86-64-v3" does; or the processor
+///   is in no row of the table; or its caches are not those of its row.
 enum class MachineOrigin { Table, Calibrated, Assumed };
 std::string_view to_string(MachineOrigin origin);
 
-/// One level of the data caches of a CPU.
+/// One level of the data caches.
 struct CacheLevel {
-  int64_t bytes = 0;  ///< of one instance
+  int64_t bytes = 0;  ///< of one instance; 0: the machine has no such level
   int ways = 8;       ///< associativity
   int line_bytes = 64;
   int cores = 1;               ///< that share one instance
   double bytes_per_cycle = 0;  ///< that one core reads from this level, sustained
+  bool operator==(const CacheLevel&) const = default;
 };
 
 /// What one core of a CPU executes per cycle, with vectors of `vector_bytes`.
@@ -41,47 +52,109 @@ struct Core {
   double clock_ghz = 3.5;     ///< under load
   double fma_per_cycle = 2;   ///< vector multiply-adds
   double fma_latency_cycles = 4;
-  double loads_per_cycle = 2;   ///< vector loads that hit L1
+  double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;
+  double store_forward_cycles = 8;  ///< from a vector store to the end of a load of what it stored
+  /// Whether a multiply-add takes one element of memory for all its lanes, as those of AVX-512 do.
+  bool embedded_broadcast = false;
+
+  /// Independent sums that keep the multiply-add units busy.
+  double accumulators_needed() const { return fma_per_cycle * fma_latency_cycles; }
+  bool operator==(const Core&) const = default;
 };
 
 /// A GPU: resources of one multiprocessor, and bandwidths of the chip.
 struct Gpu {
-  int architecture = 0;  ///< compute capability times ten, e.g. 90; 0 for OpenCL devices
-  int warp_threads = 32;
-  double clock_ghz = 1.5;  ///< under load
-  double fma_lanes = 128;  ///< f32 multiply-adds per cycle and multiprocessor
-  double tensor_fma = 0;   ///< 16-bit multiply-adds of tensor cores per cycle and multiprocessor
-  int resident_threads = 1024;      ///< per multiprocessor
-  int resident_blocks = 16;         ///< per multiprocessor
-  int64_t registers = 64 << 10;     ///< 32-bit registers per multiprocessor
-  int64_t shared_bytes = 64 << 10;  ///< shared memory per multiprocessor
-  int64_t l1_bytes = 128 << 10;     ///< L1 and shared memory together, per multiprocessor
-  int64_t l2_bytes = 4 << 20;
-  double l2_gbps = 1500;   ///< reads of all multiprocessors, GB/s
-  double dram_gbps = 400;  ///< what a copy reaches, GB/s
+  int architecture = 0;       ///< compute capability times ten, e.g. 90; 0 for OpenCL devices
+  double clock_ghz = 0;       ///< under load
+  double fma_lanes = 0;       ///< f32 multiply-adds per cycle and multiprocessor
+  double tensor_fma = 0;      ///< 16-bit multiply-adds of tensor cores per cycle and multiprocessor
+  int resident_threads = 0;   ///< per multiprocessor
+  int resident_blocks = 0;    ///< per multiprocessor
+  int64_t registers = 0;      ///< 32-bit registers per multiprocessor
+  int64_t shared_bytes = 0;   ///< shared memory per multiprocessor
+  int schedulers = 4;         ///< parts of a multiprocessor; each starts a warp instruction a cycle
+  double integer_lanes = 64;  ///< integer operations per cycle and multiprocessor
+  double warpgroup_speed = 1;  ///< tensor instructions of warpgroups against those of warps
+  double fma_latency_cycles = 4, tensor_latency_cycles = 33, shared_latency_cycles = 28;
+  /// Cycles until a load is answered by L1; the additional cycles of L2, and of DRAM beyond L2.
+  double l1_latency_cycles = 35, l2_latency_cycles = 225, dram_latency_cycles = 350;
+  double l2_gbps = 0;        ///< reads of all multiprocessors, GB/s
+  double dram_gbps = 0;      ///< what a copy reaches, GB/s
+  int64_t memory_bytes = 0;  ///< of the device; 0: unknown
   // Limits of one block of threads.
-  int block_threads = 1024;
-  int64_t block_shared_bytes = 48 << 10;
-  int registers_per_thread = 255;
+  int block_threads = 0;
+  int64_t block_shared_bytes = 0;
+  int registers_per_thread = 0;
+  bool operator==(const Gpu&) const = default;
 };
 
 struct Machine {
-  std::string name;  ///< microarchitecture: "Zen 4", "sm_90"
+  std::string name = "generic";  ///< microarchitecture: "Zen 4", "sm_90"
   MachineOrigin origin = MachineOrigin::Assumed;
-  int cores = 1;                        ///< usable by this process; a GPU's multiprocessors
-  Core core;                            ///< of CPUs
-  std::vector<CacheLevel> caches;       ///< of CPUs: L1, L2, L3
+  int cores = 1;  ///< usable by this process; a GPU's multiprocessors
+  Core core;      ///< of GPUs: the registers of a thread, 16 bytes being its widest access
+  /// L1, L2, L3 of a CPU; of a GPU, a multiprocessor's L1 together with its shared memory, and L2.
+  std::array<CacheLevel, 3> caches = {
+      {{32 << 10, 8, 64, 1, 64}, {512 << 10, 8, 64, 1, 48}, {8 << 20, 16, 64, 4, 12}}};
   double memory_bytes_per_cycle = 4.5;  ///< of CPUs: what one core reads from main memory
   double cores_that_fill_memory = 4;    ///< of CPUs: cores that together saturate main memory
-  int64_t memory_bytes = 0;             ///< of GPUs; 0 where unknown
-  Gpu gpu;                              ///< of GPUs
+  std::optional<Gpu> gpu;               ///< of GPUs
+
+  int64_t l1_bytes() const { return caches[0].bytes; }
+  int64_t l2_bytes() const { return caches[1].bytes; }
+  int64_t l3_bytes() const { return caches[2].bytes; }
+  bool operator==(const Machine&) const = default;
 };
+
+/// The vectors of an instruction set.
+struct VectorSizes {
+  int bytes = 16;      ///< width of a register
+  int registers = 16;  ///< number of registers
+  bool embedded_broadcast = false;
+};
+
+/// The row of the table for a processor that the text of /proc/cpuinfo describes, executing vectors
+/// of these sizes; nullopt for a processor that is not in the table.
+std::optional<Machine> machine_of_cpuinfo(std::string_view cpuinfo, VectorSizes vectors);
+
+/// The row of a microarchitecture by its name, e.g. "Zen 4"; an unknown name is a Usage error that
+/// lists the names.
+Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
+
+/// Middling machines, Assumed, for targets that name no device: "generic x86-64", "generic arm-64".
+Machine generic_x86_64(VectorSizes vectors);
+Machine generic_arm_64(VectorSizes vectors);
+
+/// The machine with the cache sizes that the system reports, in bytes; 0: not reported. Where L1 or
+/// L2 is another than the row says, the row is of another processor, and the machine is Assumed.
+/// L3 is no sign: of what a processor shares, virtual machines see a part.
+Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
+
+/// Names of the CPUs in the table.
+std::vector<std::string> known_cpus();
+
+/// The row of a GPU architecture, "sm_90a" or "opencl"; nullopt for unknown names.
+std::optional<Machine> gpu_machine(std::string_view name);
+/// Names of the CUDA architectures in the table, oldest first.
+std::vector<std::string> known_gpus();
+
+/// Whether measuring the device would say more than the machine does: a CPU whose numbers are
+/// assumed. Requires: the machine is of the device at hand.
+bool needs_calibration(const Machine& machine);
+
+/// The name, and the origin where it is not the table: "Zen 4", "generic x86-64 (assumed)".
+std::string describe(const Machine& machine);
+
+/// Whether a device could be like this: every rate finite and between what the slowest and the
+/// fastest processors do, with room. What the database or a calibration says must be.
+bool is_plausible(const Machine& machine);
 
 /// One `name value` pair per line; parse_machine() gives back an equal value. What the database
 /// keeps.
 std::string to_string(const Machine& machine);
+/// Invalid for text that lacks a value, repeats one, has an unknown one, or is not plausible.
 Result<Machine> parse_machine(std::string_view text);
 
 }  // namespace tw

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 
@@ -36,46 +37,24 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& levels() {
 
 constexpr std::string_view cuda_prefix = "cuda:", opencl_name = "opencl";
 
-struct GpuRow {
-  std::string_view name;
-  int multiprocessors;  // of a large chip, until a device says
-  int64_t shared_bytes;
-};
-
-// Those that CUDA 13 compiles for. Shared memory: CUDA's programming guide, "Technical
-// Specifications per Compute Capability".
-constexpr GpuRow gpus[] = {
-    {"sm_75", 72, 64 << 10},    {"sm_80", 108, 163 << 10},  {"sm_86", 84, 99 << 10},
-    {"sm_87", 16, 163 << 10},   {"sm_89", 142, 99 << 10},   {"sm_90", 132, 227 << 10},
-    {"sm_90a", 132, 227 << 10}, {"sm_100", 148, 227 << 10}, {"sm_100a", 148, 227 << 10},
-    {"sm_120", 170, 99 << 10},  {"sm_120a", 170, 99 << 10}};
-
 Result<Target> parse_gpu(std::string_view name) {
   Target target;
   target.architecture = Architecture::Cuda;
   target.gpu = name;
-  std::vector<std::string> names;
-  for (const GpuRow& gpu : gpus) {
-    names.emplace_back(gpu.name);
-    if (gpu.name != name) continue;
-    target.cores = gpu.multiprocessors;
-    target.block.shared_bytes = gpu.shared_bytes;
-    target.vector_bytes = 16;
-    target.vector_registers = target.block.registers_per_thread;
-    return target;
-  }
-  return fail(ErrorCode::Unsupported,
-              fmt::format("[target] '{}' is no GPU architecture that kernels are made for: use {}",
-                          name, join(names, ", ")));
+  const auto names = known_gpus();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    return fail(
+        ErrorCode::Unsupported,
+        fmt::format("[target] '{}' is no GPU architecture that kernels are made for: use {}", name,
+                    join(names, ", ")));
+  target.machine = *gpu_machine(name);
+  return target;
 }
 
 Target opencl_target() {
   Target target;
   target.architecture = Architecture::OpenCl;
-  target.vector_bytes = 16;
-  target.vector_registers = target.block.registers_per_thread;
-  target.block.threads = 256;  // what every device of OpenCL 1.2 that matters takes
-  target.block.shared_bytes = 32 << 10;
+  target.machine = *gpu_machine(opencl_name);
   return target;
 }
 
@@ -90,23 +69,51 @@ std::vector<std::string> usable_features(Architecture architecture) {
   return row(architecture).features;
 }
 
-void set_vector_sizes(Target& target) {
-  if (target.architecture == Architecture::Arm64) {
-    target.vector_bytes = 16;
-    target.vector_registers = 32;
-    return;
-  }
-  const bool avx512 = target.has("avx512f") && target.has("avx512vl");
-  target.vector_bytes = avx512 ? 64 : target.has("avx") ? 32 : 16;
-  target.vector_registers = avx512 ? 32 : 16;
+/// The target's machine where nothing names one.
+Machine generic_machine(const Target& target) {
+  const VectorSizes vectors = vector_sizes(target);
+  return target.architecture == Architecture::Arm64 ? generic_arm_64(vectors)
+                                                    : generic_x86_64(vectors);
 }
 
-int64_t cache_bytes(int level, int64_t otherwise) {
-  const long name = level == 1   ? _SC_LEVEL1_DCACHE_SIZE
-                    : level == 2 ? _SC_LEVEL2_CACHE_SIZE
-                                 : _SC_LEVEL3_CACHE_SIZE;
-  const long bytes = sysconf(name);
-  return bytes > 0 ? bytes : otherwise;
+/// As the system reports them; 0 where it does not.
+std::array<int64_t, 3> cache_sizes() {
+  const auto bytes = [](int name) { return std::max<int64_t>(0, sysconf(name)); };
+  return {bytes(_SC_LEVEL1_DCACHE_SIZE), bytes(_SC_LEVEL2_CACHE_SIZE),
+          bytes(_SC_LEVEL3_CACHE_SIZE)};
+}
+
+/// /proc/cpuinfo as far as the first processor; empty where it cannot be read.
+std::string first_processor() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string text;
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) text += line + "\n";
+  return text;
+}
+
+/// Takes the model name, and those of the usable features that the processor has.
+void read_cpuinfo(std::string_view cpuinfo, Target& target) {
+  const std::vector<std::string> usable = usable_features(target.architecture);
+  for (const std::string& line : split(cpuinfo, '\n')) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string_view key = trim(std::string_view(line).substr(0, colon));
+    const std::string_view value = trim(std::string_view(line).substr(colon + 1));
+    if (key == "model name") target.cpu = value;
+    if (key != "flags" && key != "Features") continue;
+    const auto present = words(value);
+    for (const std::string& feature : usable)
+      if (std::find(present.begin(), present.end(), feature) != present.end())
+        target.features.push_back(feature);
+  }
+}
+
+/// The machine at hand, whose /proc/cpuinfo is given.
+Machine machine_described(std::string_view cpuinfo, const Target& target) {
+  auto known = machine_of_cpuinfo(cpuinfo, vector_sizes(target));
+  Machine machine = with_caches(known ? std::move(*known) : generic_machine(target), cache_sizes());
+  machine.cores = usable_cores();
+  return machine;
 }
 
 std::vector<std::string> all_target_names() {
@@ -133,31 +140,25 @@ std::string Target::to_string() const {
   return text;
 }
 
+VectorSizes vector_sizes(const Target& target) {
+  if (target.architecture == Architecture::Arm64) return {16, 32};
+  const bool avx512 = target.has("avx512f") && target.has("avx512vl");
+  return {avx512 ? 64 : target.has("avx") ? 32 : 16, avx512 ? 32 : 16, avx512};
+}
+
 Target host_target() {
   Target target;
 #if defined(__aarch64__)
   target.architecture = Architecture::Arm64;
 #endif
-  const std::vector<std::string> usable = usable_features(target.architecture);
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
-    const size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::string_view key = trim(std::string_view(line).substr(0, colon));
-    const std::string_view value = trim(std::string_view(line).substr(colon + 1));
-    if (key == "model name") target.cpu = value;
-    if (key != "flags" && key != "Features") continue;
-    const auto present = words(value);
-    for (const std::string& feature : usable)
-      if (std::find(present.begin(), present.end(), feature) != present.end())
-        target.features.push_back(feature);
-  }
-  target.cores = usable_cores();
-  target.l1_bytes = cache_bytes(1, target.l1_bytes);
-  target.l2_bytes = cache_bytes(2, target.l2_bytes);
-  target.l3_bytes = cache_bytes(3, target.l3_bytes);
-  set_vector_sizes(target);
+  const std::string cpuinfo = first_processor();
+  read_cpuinfo(cpuinfo, target);
+  target.machine = machine_described(cpuinfo, target);
   return target;
+}
+
+Machine machine_at_hand(const Target& target) {
+  return machine_described(first_processor(), target);
 }
 
 Result<Target> parse_target(std::string_view text) {
@@ -167,7 +168,7 @@ Result<Target> parse_target(std::string_view text) {
   Target target;
   if (const auto level = levels().find(text); level != levels().end()) {
     target.features = level->second;
-    set_vector_sizes(target);
+    target.machine = generic_machine(target);
     return target;
   }
   for (const auto& architecture : architectures()) {
@@ -186,7 +187,7 @@ Result<Target> parse_target(std::string_view text) {
         return fail(ErrorCode::Usage,
                     fmt::format("[target] '{}' is no feature of {}: use some of {}", feature,
                                 architecture.name, join(architecture.features, ", ")));
-    set_vector_sizes(target);
+    target.machine = generic_machine(target);
     return target;
   }
   const auto names = all_target_names();

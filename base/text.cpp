@@ -79,12 +79,6 @@ std::string format_double(double value) {
   return std::string(buffer, end);
 }
 
-namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-}  // namespace
-
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
   // Of a short word, two edits leave nothing: "m" is no typo of "k".
@@ -100,7 +94,7 @@ std::optional<std::string> nearest(std::string_view word,
       size_t diagonal = row[0];
       row[0] = i;
       for (size_t j = 1; j < row.size(); ++j) {
-        const size_t substitute = diagonal + (lower(word[i - 1]) != lower(candidate[j - 1]));
+        const size_t substitute = diagonal + (to_lower(word[i - 1]) != to_lower(candidate[j - 1]));
         diagonal = row[j];
         row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
       }

@@ -13,6 +13,8 @@ namespace tw {
 
 /// An ASCII digit, whatever the locale.
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// The lower case of an ASCII letter, whatever the locale; any other character itself.
+inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 std::string_view trim(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
 /// Words between white space.

@@ -138,12 +138,13 @@ Status compare_into(Row& row, const Item& item, const CompareOptions& options,
   row.schedule = found.schedule;
   TW_TRY(const dsl::Arrays inputs, make_inputs(item.workload, options.seed));
   const bool rotates = options.cache == CacheState::Cold && options.gpu == nullptr;
-  const Setup setup{&item.workload,
-                    &inputs,
-                    options.tuning.threads,
-                    options.cache,
-                    rotates ? std::min(2 * options.target.l3_bytes, most_rotated_bytes) : 0,
-                    options.gpu};
+  const Setup setup{
+      &item.workload,
+      &inputs,
+      options.tuning.threads,
+      options.cache,
+      rotates ? std::min(2 * options.target.machine.l3_bytes(), most_rotated_bytes) : 0,
+      options.gpu};
   TW_TRY(const auto ours, make_our_contender(found.artifact, setup, options, std::move(pool)));
   TW_TRY(auto forms, options.peer.make(item.name, setup));
   return compare_contenders(item, inputs, *ours, std::move(forms), options, environment.clock, row);

@@ -108,7 +108,7 @@ Result<std::vector<int64_t>> counts_of(const char* flag, const std::string& text
 /// A GPU's kernels run on one thread of the host's.
 Result<std::vector<int>> thread_counts(const std::string& text, const Target& target) {
   TW_TRY(const std::vector<int64_t> counts,
-         counts_of("threads", text, target.is_gpu() ? 1 : target.cores));
+         counts_of("threads", text, target.is_gpu() ? 1 : target.machine.cores));
   return std::vector<int>(counts.begin(), counts.end());
 }
 

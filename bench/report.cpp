@@ -117,11 +117,11 @@ Json machine_json(const Target& target) {
   return {{"cpu", target.cpu},
           {"target", target.to_string()},
           {"device", tuner::device_text(target)},
-          {"cores", target.cores},
+          {"cores", target.machine.cores},
           {"features", target.features},
-          {"l1_bytes", target.l1_bytes},
-          {"l2_bytes", target.l2_bytes},
-          {"l3_bytes", target.l3_bytes}};
+          {"l1_bytes", target.machine.l1_bytes()},
+          {"l2_bytes", target.machine.l2_bytes()},
+          {"l3_bytes", target.machine.l3_bytes()}};
 }
 
 Json as_json(const Heading& heading, const std::vector<Row>& rows) {

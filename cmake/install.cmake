@@ -57,10 +57,21 @@ install(FILES ${PROJECT_BINARY_DIR}/TilewrightConfig.cmake
 install(EXPORT TilewrightTargets NAMESPACE Tilewright:: DESTINATION ${package})
 
 # The pkg-config file finds the prefix from where it lies, so that --prefix may differ from the
-# configured one.
+# configured one. Below an absolute CMAKE_INSTALL_LIBDIR it lies apart from the prefix, and names the
+# configured one. Absolute folders stand as they are.
 set(pkgconfig ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-file(RELATIVE_PATH TW_PREFIX /prefix/${pkgconfig} /prefix)
-string(REGEX REPLACE "/$" "" TW_PREFIX ${TW_PREFIX})
+set(TW_PKGCONFIG_PREFIX ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE ${pkgconfig})
+  file(RELATIVE_PATH up /prefix/${pkgconfig} /prefix)
+  string(REGEX REPLACE "/$" "" up ${up})
+  set(TW_PKGCONFIG_PREFIX "\${pcfiledir}/${up}")
+endif()
+foreach(folder LIBDIR INCLUDEDIR)
+  set(TW_PKGCONFIG_${folder} ${CMAKE_INSTALL_${folder}})
+  if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_${folder}})
+    set(TW_PKGCONFIG_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+  endif()
+endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tilewright.pc.in ${PROJECT_BINARY_DIR}/tilewright.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tilewright.pc DESTINATION ${pkgconfig})
 

@@ -20,6 +20,13 @@
 
 include_guard(GLOBAL)
 
+# Seconds after which a test counts as stuck: many times what the longest takes on a machine with
+# other work. Sanitizers make programs several times slower.
+set(TW_TEST_TIMEOUT 1200)
+if(TW_SANITIZE)
+  set(TW_TEST_TIMEOUT 3600)
+endif()
+
 # tw_together(<variable> <target> a.cpp ...): sets the variable to the files to compile in place of
 # these sources. Each of them includes TW_TOGETHER sources, so that their headers are parsed once.
 # Names in the unnamed namespaces of a target's sources must therefore differ. Generated sources,
@@ -102,8 +109,8 @@ function(tw_add_test module)
   gtest_discover_tests(${target}
     TEST_PREFIX "${suite}."
     DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+    DISCOVERY_TIMEOUT ${TW_TEST_TIMEOUT}
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT})
 endfunction()
 
 function(tw_add_isa_tests name)
@@ -116,7 +123,7 @@ function(tw_add_isa_tests name)
   endif()
   foreach(isa IN ITEMS avx2 sse41)
     add_test(NAME ${name}.${isa} COMMAND ${arg_COMMAND})
-    set_tests_properties(${name}.${isa} PROPERTIES LABELS "isa;${arg_LABELS}" TIMEOUT 600
+    set_tests_properties(${name}.${isa} PROPERTIES LABELS "isa;${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT}
       ENVIRONMENT "TILEWRIGHT_MAX_ISA=${isa};${arg_ENVIRONMENT}")
   endforeach()
 endfunction()

@@ -48,8 +48,6 @@ using schedules::ThreadNest;
 using schedules::tile_part;
 using schedules::Wait;
 
-constexpr int64_t warp = 32;
-
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
                                      .uint8 = "unsigned char",
                                      .uint16 = "unsigned short",
@@ -277,7 +275,7 @@ class KernelPrinter : public CPrinter {
     return schedules::has_threads(Block{stmt}) || orders_threads(stmt) ||
            (can_reduce_together() && schedules::has_reductions(Block{stmt}));
   }
-  bool can_reduce_together() const { return threads_ >= warp && can_shuffle(Float32); }
+  bool can_reduce_together() const { return threads_ >= warp_threads && can_shuffle(Float32); }
 
   /// What all threads of a block go through.
   void together(const Block& block, int indent) {
@@ -422,18 +420,19 @@ class KernelPrinter : public CPrinter {
     held_.emplace_back(others, "tw_other");
     uses_thread_ = true;
     const std::string word(storage_type(type));
-    line(indent, fmt::format("if (thread < {}) {{", warp));
+    line(indent, fmt::format("if (thread < {}) {{", warp_threads));
     line(indent + 1,
          fmt::format("{} tw_own = {};", word, value(dsl::identity(assign.combine, type))));
     const int64_t begin = *dsl::as_int(loop.begin);
     line(indent + 1, fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", index_type_,
                                  identifier(loop.variable),
                                  begin == 0 ? "thread" : fmt::format("{} + thread", begin),
-                                 *dsl::as_int(loop.end), warp));
+                                 *dsl::as_int(loop.end), warp_threads));
     line(indent + 2, combined("tw_own", assign.combine, own, assign.value));
     line(indent + 1, "}");
     line(indent + 1, "#pragma unroll");
-    line(indent + 1, fmt::format("for (int tw_mask = {}; tw_mask > 0; tw_mask /= 2) {{", warp / 2));
+    line(indent + 1,
+         fmt::format("for (int tw_mask = {}; tw_mask > 0; tw_mask /= 2) {{", warp_threads / 2));
     line(indent + 2, fmt::format("const {} tw_other = tw_shuffle(tw_own, tw_mask);", word));
     line(indent + 2, combined("tw_own", assign.combine, own, others));
     line(indent + 1, "}");
@@ -668,7 +667,7 @@ class KernelPrinter : public CPrinter {
                                        groups_)
                          : "",
         is_specialised() ? fmt::format("  if (thread == 0) tw_open_barriers(tw_emptied, {}, {});\n",
-                                       groups_, threads_ / warp)
+                                       groups_, threads_ / warp_threads)
                          : "",
         asking_);
   }
@@ -697,16 +696,23 @@ class KernelPrinter : public CPrinter {
     together(parts_.computing, 1);
   }
 
-  /// Of a thread. Of the 65536 of a multiprocessor all threads begin with equal parts, in steps of
-  /// 8; what those that ask give back, those that compute take, four warps at once.
+  /// Registers of one thread. All threads begin with equal parts of the multiprocessor's; those
+  /// that ask keep a quarter of theirs, and those that compute share what is given back. Whole
+  /// warpgroups move registers in steps of 8 and keep at least 24 (PTX ISA, "setmaxnreg"). nullopt:
+  /// as all begin.
   struct Registers {
-    int asking, computing;
+    int64_t asking, computing;
   };
-  static std::optional<Registers> registers_of(int64_t threads) {
-    if (threads == 256) return Registers{40, 232};
-    if (threads == 384) return Registers{32, 160};
-    if (threads == 512) return Registers{24, 112};
-    return std::nullopt;
+  static std::optional<Registers> registers_of(int64_t computing_threads) {
+    constexpr int64_t step = 8, least = 24, warpgroup = 4 * warp_threads;
+    const auto in_steps = [](int64_t registers) { return registers / step * step; };
+    const int64_t all_threads = computing_threads + schedules::asking_threads;
+    const int64_t equal = in_steps(cuda_registers / all_threads);
+    const int64_t kept = in_steps(equal / 4);
+    if (computing_threads % warpgroup != 0 || equal > cuda_registers_per_thread || kept < least)
+      return std::nullopt;
+    const int64_t given = (equal - kept) * schedules::asking_threads;
+    return Registers{kept, equal + in_steps(given / computing_threads)};
   }
 
   void print_asking(const Block& body, int indent) {

@@ -168,6 +168,26 @@ struct NameNegativeStarts : hi::IRMutator {
   }
 };
 
+/// Begins the version of a branch for vectors with lanes to mask where accesses are counted, so
+/// that it is told from the second cases that the simplifier makes of branches that exclude each
+/// other. Code is compiled without it: it would keep the simplifier from sharing what versions have
+/// in common.
+const char* const fallback_name = "tw_fallback";
+
+HStmt as_fallback(const HStmt& body) {
+  const HExpr mark = hi::Call::make(index32, fallback_name, {}, hi::Call::Extern);
+  return hi::Block::make(hi::Evaluate::make(mark), body);
+}
+
+bool is_fallback(const HStmt& body) {
+  const auto* block = body.as<hi::Block>();
+  const auto* first = block ? block->first.as<hi::Evaluate>() : nullptr;
+  const auto* mark = first ? first->value.as<hi::Call>() : nullptr;
+  return mark && mark->name == fallback_name;
+}
+
+enum class Fallbacks { Plain, Marked };
+
 // ---- one phase ------------------------------------------------------------------------------
 
 /// The vectors that the target can load and store under a mask. LLVM makes a branch for each lane
@@ -194,8 +214,8 @@ struct Access {
 
 class PhaseTranslator {
  public:
-  PhaseTranslator(const Program& program, const Phase& phase, Masks masks)
-      : program_(program), phase_(phase), masks_(masks) {}
+  PhaseTranslator(const Program& program, const Phase& phase, Masks masks, Fallbacks fallbacks)
+      : program_(program), phase_(phase), masks_(masks), fallbacks_(fallbacks) {}
 
   HStmt translate() {
     for (const auto& argument : program_.arguments) {
@@ -382,9 +402,14 @@ class PhaseTranslator {
     if (are_masks_cheap(*branch.body)) return masked(condition, *branch.body);
     const auto all = mask_.defined() ? std::nullopt : in_all_lanes(simple);
     if (all && can_be_masked(*branch.body, true))
-      return hi::IfThenElse::make(value(*all), taken(branch), masked(condition, *branch.body));
+      return hi::IfThenElse::make(value(*all), taken(branch),
+                                  fallback(masked(condition, *branch.body)));
     if (can_be_masked(*branch.body, false)) return masked(condition, *branch.body);
     return hi::IfThenElse::make(condition, taken(branch));
+  }
+
+  HStmt fallback(const HStmt& body) const {
+    return fallbacks_ == Fallbacks::Marked ? as_fallback(body) : body;
   }
 
   /// The statements of the branch where its condition holds in all lanes.
@@ -866,6 +891,7 @@ class PhaseTranslator {
   const Program& program_;
   const Phase& phase_;
   Masks masks_;
+  Fallbacks fallbacks_;
   Ranges ranges_;
   schedules::Bounds bounds_;
   std::map<std::string, Variable> variables_;
@@ -890,7 +916,8 @@ HStmt run_passes(HStmt body) {
   return NameNegativeStarts().mutate(body);
 }
 
-/// Counts how a statement, as the back end receives it, accesses each buffer.
+/// Counts how a statement, as the back end receives it, accesses each buffer; fallbacks are left
+/// out.
 class CountAccesses : public hi::IRVisitor {
  public:
   CountAccesses(Masks masks, std::map<std::string, AccessCounts>& counts)
@@ -908,7 +935,8 @@ class CountAccesses : public hi::IRVisitor {
   }
   void visit(const hi::IfThenElse* branch) override {
     branch->condition.accept(this);
-    branch->then_case.accept(this);  // the other case is that of vectors that need masks
+    for (const HStmt& taken : {branch->then_case, branch->else_case})
+      if (taken.defined() && !is_fallback(taken)) taken.accept(this);
   }
 
   void count(const std::string& name, Halide::Type type, const HExpr& index,
@@ -927,9 +955,11 @@ class CountAccesses : public hi::IRVisitor {
   std::map<std::string, AccessCounts>& counts_;
 };
 
-hi::LoweredFunc translate(const std::string& symbol, const Program& program, const Phase& phase,
-                          Masks masks) {
-  const HStmt body = run_passes(PhaseTranslator(program, phase, masks).translate());
+HStmt translate(const Program& program, const Phase& phase, Masks masks, Fallbacks fallbacks) {
+  return run_passes(PhaseTranslator(program, phase, masks, fallbacks).translate());
+}
+
+hi::LoweredFunc function_of(const std::string& symbol, const HStmt& body) {
   const auto argument = [](const char* name, Halide::Type type) {
     return hi::LoweredArgument(name, Halide::Argument::InputScalar, type, 0,
                                Halide::ArgumentEstimates{});
@@ -1003,7 +1033,8 @@ Status append(const NamedProgram& named, Masks masks, Halide::Module& module) tr
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
     functions.push_back(
-        translate(phase_symbol(named.prefix, i), *named.program, named.program->phases[i], masks));
+        function_of(phase_symbol(named.prefix, i),
+                    translate(*named.program, named.program->phases[i], masks, Fallbacks::Plain)));
   for (const hi::LoweredFunc& function : functions) module.append(function);
   return {};
 } catch (const Halide::Error& error) {
@@ -1039,7 +1070,7 @@ Result<std::map<std::string, AccessCounts>> count(const Program& program,
   std::map<std::string, AccessCounts> counts;
   CountAccesses visitor(masks, counts);
   for (const Phase& phase : program.phases)
-    translate("count", program, phase, masks).body.accept(&visitor);
+    translate(program, phase, masks, Fallbacks::Marked).accept(&visitor);
   return counts;
 } catch (const Halide::Error& error) {
   return rejected("a program", error.what());

@@ -104,11 +104,9 @@ Pattern pattern(const Access& access, size_t level) {
   return stride == 1 ? Pattern::Contiguous : Pattern::Strided;
 }
 
-bool is_aligned(const Access& access, size_t vector_level) {
+bool is_aligned(const Access& access, size_t vector_level, double bytes) {
   const double size = size_bytes(access.buffer->type);
-  const auto is_whole = [&](double elements) {
-    return std::fmod(elements * size, line_bytes) == 0;
-  };
+  const auto is_whole = [&](double elements) { return std::fmod(elements * size, bytes) == 0; };
   if (!is_whole(access.offset)) return false;
   double row = 1;
   for (size_t d = access.dimensions.size(); d > 0; --d) {

@@ -49,8 +49,9 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// Every vector begins at a 64-byte line of the buffer. An irregular index counts by its average.
-bool is_aligned(const Access& access, size_t vector_level);
+/// Every vector begins at a multiple of `bytes` in the buffer. An irregular index counts by its
+/// average.
+bool is_aligned(const Access& access, size_t vector_level, double bytes);
 
 /// What one dimension's index does while the chosen levels run and the others stand still.
 struct Extent {

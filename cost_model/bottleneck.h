@@ -7,9 +7,12 @@
 
 namespace tw::cost_model {
 
+/// The share of their time that resources cost which are in use beside the busiest one.
+inline constexpr double usual_overlap_loss = 0.15;
+
 /// The longest time, and a share of the others, as overlap is imperfect.
-inline double bottleneck(std::initializer_list<double> times) {
-  constexpr double overlap_loss = 0.15;
+inline double bottleneck(std::initializer_list<double> times,
+                         double overlap_loss = usual_overlap_loss) {
   double sum = 0, most = 0;
   for (const double time : times) {
     sum += time;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The draft model: a closed formula for the time of a program, from its facts and the target alone.
-// It orders candidates before anything has been measured, and whenever the learned model is no
-// better than it; its time is also a feature that the learned model starts from. docs/cost_model.md
-// derives the formula. The constants describe a current x86-64 core, those of GPUs stand in
-// gpu_draft.cpp: the order of candidates is the aim, the nanoseconds are within a factor of two.
-// Pure functions.
+// The draft model: a closed formula for the time of a program, from its facts and the machine
+// alone. It orders candidates before anything has been measured, and whenever the learned model is
+// no better than it; its time is also a feature that the learned model starts from.
+// docs/cost_model.md derives the formula. The order of candidates is the aim; the nanoseconds are
+// within a factor of two. Pure functions.
 
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/result.h"
 #include "base/target.h"
 #include "cost_model/facts.h"
@@ -39,7 +39,7 @@ struct BlockCost {
   double tests = 0;
   double cycles() const;
 };
-BlockCost block_cost(const BlockFacts& block);
+BlockCost block_cost(const BlockFacts& block, const Core& core);
 
 /// The draft's time by resource, most first: what a kernel is limited by, in its opinion. They
 /// overlap, so the sum exceeds the draft's time. Requires: threads >= 1.
@@ -47,10 +47,11 @@ struct ResourceTime {
   std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
   double ns;
 };
-std::vector<ResourceTime> resource_times(const KernelFacts& facts, int threads);
+std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine& machine,
+                                         int threads);
 
 /// Of a GPU's program by gpu_draft.h, whatever `threads` is. Requires: threads >= 1.
-DraftCost draft_cost(const KernelFacts& facts, int threads);
+DraftCost draft_cost(const KernelFacts& facts, const Machine& machine, int threads);
 
 /// total_ns of the program; fails as extract_facts does, or on threads < 1.
 Result<double> draft_cost_ns(const schedules::Program& program, const Target& target, int threads);

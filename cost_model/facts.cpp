@@ -68,10 +68,17 @@ struct Site {
   size_t first_inner_level = 0;
 };
 
+/// What the statements of a block that update one buffer have added up to.
+struct Sums {
+  size_t buffer;
+  double updates = 0;  // statements
+  double targets = 0;  // different elements, at most of one statement's copies
+};
+
 class PhaseWalk {
  public:
-  PhaseWalk(const Program& program, const Target& target, KernelFacts& kernel)
-      : target_(target), kernel_(kernel) {
+  PhaseWalk(const Program& program, const Machine& machine, KernelFacts& kernel)
+      : machine_(machine), kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
       known_.push_back({&argument.buffer, argument.is_output});
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
@@ -219,12 +226,15 @@ class PhaseWalk {
     return differs;
   }
 
-  /// Of a vector of contiguous elements, the share of its registers that straddle two lines.
+  /// Of a vector of contiguous elements, the share of its registers that straddle two lines: none
+  /// where each begins at a multiple of a width that divides the line.
   double split_share(const Access& access, Pattern how) const {
     const auto level = vector_level();
-    if (how != Pattern::Contiguous || !level || is_aligned(access, *level)) return 0;
-    return std::min(1.0,
-                    std::min(lanes() * size_of(access), target_.vector_bytes * 1.0) / line_bytes);
+    if (how != Pattern::Contiguous || !level) return 0;
+    const double width = std::min(lanes() * size_of(access), machine_.core.vector_bytes * 1.0);
+    const bool divides = std::fmod(line_bytes, width) == 0;
+    if (is_aligned(access, *level, divides ? width : line_bytes)) return 0;
+    return std::min(1.0, width / line_bytes);
   }
 
   double lanes() const {
@@ -235,7 +245,7 @@ class PhaseWalk {
   }
 
   double registers_for(double lanes, double element_bytes) const {
-    return lanes == 1 ? 1 : std::ceil(lanes * element_bytes / target_.vector_bytes);
+    return lanes == 1 ? 1 : std::ceil(lanes * element_bytes / machine_.core.vector_bytes);
   }
 
   // ---- statements ----
@@ -284,6 +294,7 @@ class PhaseWalk {
       phase_.blocks.emplace_back();
       block_nodes_.push_back(node_);
       block_buffers_.emplace_back();
+      block_sums_.emplace_back();
     }
     const size_t index = *node.block;
     for (const size_t buffer : live_)
@@ -377,21 +388,34 @@ class PhaseWalk {
   }
 
   /// In the order of the unrolled statements a value is reused across the outermost unrolled loop
-  /// that it does not depend on: all its values within one iteration of that loop must be kept.
+  /// whose iterations share it: all of them, if the access does not depend on the loop, or
+  /// neighbours, as taps of a window do. What an iteration of that loop shares must be kept.
   double kept_values(const Site& site, const Access& access) const {
     for (size_t i = site.first_inner_level; i < levels_.size(); ++i) {
-      if (!is_unrolled(i, site) || access.depends_on(i)) continue;
-      return distinct_elements(access, levels_,
-                               [&](size_t level) { return level > i && is_unrolled(level, site); });
+      if (!is_unrolled(i, site)) continue;
+      const double shared = shared_values(site, access, i);
+      if (shared > 0) return std::max(1.0, shared);
     }
     return 1;
+  }
+
+  /// Values that an iteration of an unrolled loop has in common with the next one.
+  double shared_values(const Site& site, const Access& access, size_t loop) const {
+    const auto values = [&](size_t first) {
+      return distinct_elements(access, levels_, [&](size_t level) {
+        return level >= first && is_unrolled(level, site);
+      });
+    };
+    if (!access.depends_on(loop)) return values(loop + 1);
+    const double of_one = values(loop + 1), trips = levels_[loop].trips;
+    return of_one > 1 ? (trips * of_one - values(loop)) / (trips - 1) : 0;
   }
 
   void add_target(BlockFacts& block, const Site& site, size_t target) {
     Access access = make_access(*known_[target].buffer, site.assign->indices, levels_);
     access.is_store = true;
     mark_vectorized(target, access);
-    add_chains(block, site, access);
+    add_chains(block, site, access, target);
     if (is_register(target)) return;
     add_store(block, site, access, target);
     touch(access, target);
@@ -414,22 +438,32 @@ class PhaseWalk {
     kernel_.loaded_bytes += elements * size_of(access);
   }
 
-  /// Copies of one statement that update the same element wait for each other.
-  void add_chains(BlockFacts& block, const Site& site, const Access& access) {
+  /// Statements that update the same element wait for each other, whether they are copies of one or
+  /// of several, as the taps of a window are where padding cuts some of them.
+  void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target) {
     if (site.assign->combine == dsl::Combine::None) return;
-    const double targets =
-        distinct_elements(access, levels_, [&](size_t level) { return is_unrolled(level, site); });
-    const double chains = targets * site.registers;
-    const double depth = site.copies / targets;
+    Sums& sums = sums_of(*current().block, target);
+    sums.updates += site.copies;
+    sums.targets = std::max(sums.targets, distinct_elements(access, levels_, [&](size_t level) {
+                              return is_unrolled(level, site);
+                            }));
+    const double chains = sums.targets * site.registers;
+    const double depth = sums.updates / sums.targets;
     if (chains * depth < block.accumulators * block.chain) return;
     block.accumulators = chains;
     block.chain = block.reduction_depth = depth;
     block.loop_reduces = !varies_in_innermost_loop(access);
   }
 
+  Sums& sums_of(size_t block, size_t buffer) {
+    for (Sums& sums : block_sums_[block])
+      if (sums.buffer == buffer) return sums;
+    return block_sums_[block].emplace_back(Sums{buffer});
+  }
+
   void describe(BlockFacts& block, const Site& site, const Buffer& target) {
     const double size = size_bytes(target.type);
-    const double used = lanes() * size, given = site.registers * target_.vector_bytes;
+    const double used = lanes() * size, given = site.registers * machine_.core.vector_bytes;
     if (block.lanes > lanes()) return;
     block.lanes = lanes();
     block.lane_use = used / given;
@@ -488,7 +522,7 @@ class PhaseWalk {
       const double body = total_footprint(node);
       for (Use& use : node.uses)
         for (size_t c = 0; c < cache_levels; ++c) {
-          const bool fits = body <= capacity(c) && (c > 0 || use.body_aliased <= capacity(c));
+          const bool fits = body <= usable(c) && (c > 0 || use.body_aliased <= capacity(c));
           const double bytes = fits ? use.loop_footprint : node.trips * use.direct[c];
           add_traffic(node, use.buffer, c, std::min(bytes, node.trips * use.direct[c]));
         }
@@ -498,8 +532,15 @@ class PhaseWalk {
   }
 
   double capacity(size_t cache) const {
-    const int64_t bytes[cache_levels] = {target_.l1_bytes, target_.l2_bytes, target_.l3_bytes};
-    return static_cast<double>(bytes[cache]);
+    int64_t bytes = 0;  // a level that is not there holds what the one before does
+    for (size_t level = 0; level <= cache; ++level)
+      bytes = std::max(bytes, machine_.caches[level].bytes);
+    return static_cast<double>(bytes);
+  }
+
+  /// What stays while other data passes, which takes a way of each set.
+  double usable(size_t cache) const {
+    return capacity(cache) * (1 - 1.0 / machine_.caches[cache].ways);
   }
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
@@ -525,7 +566,7 @@ class PhaseWalk {
     if (!known_[buffer].vectorized) return elements_of(b);
     const double row = static_cast<double>(b.extents.empty() ? 1 : b.extents.back());
     return elements_of(b) / std::max(1.0, row) *
-           std::ceil(row * size_bytes(b.type) / target_.vector_bytes);
+           std::ceil(row * size_bytes(b.type) / machine_.core.vector_bytes);
   }
 
   void finish_blocks() {
@@ -537,10 +578,18 @@ class PhaseWalk {
       block.serial_depth = static_cast<double>(node.depth);
       for (const size_t buffer : block_buffers_[i]) block.buffer_registers += registers_of(buffer);
       const double needed = block.buffer_registers + block.operand_registers;
-      block.spills = std::max(0.0, needed - target_.vector_registers);
+      block.spills = std::max(0.0, needed - available_registers(block));
       add_footprints(block, block_nodes_[i]);
       add_to_kernel(block);
     }
+  }
+
+  /// Where a multiply-add does not take its broadcast factor from memory, LLVM loads factors of an
+  /// unrolled reduction ahead: tiles that leave no register for that spill (14 x 1 on AVX2: 8 to 80
+  /// spill instructions where the reduction is unrolled, none where it is not).
+  double available_registers(const BlockFacts& block) const {
+    const bool loads_ahead = block.chain > 1 && !machine_.core.embedded_broadcast;
+    return machine_.core.vector_registers - (loads_ahead ? 1 : 0);
   }
 
   void add_footprints(BlockFacts& block, int innermost) {
@@ -566,7 +615,7 @@ class PhaseWalk {
     }
   }
 
-  const Target& target_;
+  const Machine& machine_;
   KernelFacts& kernel_;
   PhaseFacts phase_;
   std::vector<Known> known_;
@@ -578,6 +627,7 @@ class PhaseWalk {
   double weight_ = 1;  // of the conditions within the current node
   std::vector<int> block_nodes_;
   std::vector<std::vector<size_t>> block_buffers_;  // Register buffers in scope
+  std::vector<std::vector<Sums>> block_sums_;
 };
 
 void add_buffers(const Program& program, KernelFacts& facts) {
@@ -620,7 +670,7 @@ Result<KernelFacts> extract_facts(const Program& program, const Target& target) 
   KernelFacts facts;
   add_buffers(program, facts);
   for (const schedules::Phase& phase : program.phases) {
-    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target, facts).walk(phase));
+    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target.machine, facts).walk(phase));
     facts.phases.push_back(std::move(phase_facts));
   }
   if (target.is_gpu()) {

@@ -37,17 +37,15 @@ const PhaseFacts& phase_of(const KernelFacts& k, const BlockFacts& block) {
 
 /// The phase of a GPU's program that takes longest; all zeros for a CPU's.
 struct LongestPhase {
-  GpuArchitecture architecture{};
   GpuPhaseFacts facts;
   GpuPhaseCost cost;
 };
 
-LongestPhase longest_phase(const KernelFacts& k) {
+LongestPhase longest_phase(const KernelFacts& k, const Machine& machine) {
   LongestPhase longest;
   if (!k.gpu) return longest;
-  longest.architecture = k.gpu->architecture;
   for (const GpuPhaseFacts& phase : k.gpu->phases) {
-    const GpuPhaseCost cost = gpu_phase_cost(phase, longest.architecture);
+    const GpuPhaseCost cost = gpu_phase_cost(phase, machine);
     if (cost.total() <= longest.cost.total()) continue;
     longest.facts = phase;
     longest.cost = cost;
@@ -56,10 +54,13 @@ LongestPhase longest_phase(const KernelFacts& k) {
 }
 
 std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFacts& p,
-                       const DraftCost& d, const Target& t, double threads) {
+                       const DraftCost& d, const Machine& m, double threads) {
   const Instructions& i = b.instructions;
-  const LongestPhase longest = longest_phase(k);
-  const auto& [a, g, c] = longest;
+  const LongestPhase longest = longest_phase(k, m);
+  const auto& [g, c] = longest;
+  const Gpu a = m.gpu.value_or(Gpu{});
+  const double multiprocessors = m.gpu ? m.cores : 0;
+  const double gpu_l2 = m.gpu ? static_cast<double>(m.l2_bytes()) : 0;
   const WarpInstructions& gi = g.instructions;
   double iterations = 0, entries = 0, dynamic_entries = 0, all_tasks = 0;
   for (const PhaseFacts& phase : k.phases) {
@@ -99,7 +100,8 @@ Result<std::vector<float>> extract_features(const schedules::Program& program, c
   const BlockFacts no_block;
   const PhaseFacts no_phase;
   const PhaseFacts& phase = hot ? phase_of(facts, *hot) : no_phase;
-  return row(facts, hot ? *hot : no_block, phase, draft_cost(facts, threads), target, threads);
+  return row(facts, hot ? *hot : no_block, phase, draft_cost(facts, target.machine, threads),
+             target.machine, threads);
 }
 
 double draft_of(std::span<const float> features) {

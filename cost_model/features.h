@@ -17,7 +17,7 @@ namespace tw::cost_model {
 
 /// Changes when a row of features.def changes its meaning or place: models of another version are
 /// not loaded.
-inline constexpr int feature_version = 5;
+inline constexpr int feature_version = 6;
 
 struct FeatureInfo {
   std::string_view name, unit, formula;

@@ -21,6 +21,7 @@ struct GpuPhaseCost {
   double compute() const;  ///< of the multiprocessor that is last
   double total() const;
 };
-GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const GpuArchitecture& gpu);
+/// Requires: a GPU.
+GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine);
 
 }  // namespace tw::cost_model

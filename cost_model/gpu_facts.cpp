@@ -51,9 +51,8 @@ constexpr int64_t widest_access = 16;
 constexpr double shift_instructions = 1, division_instructions = 8;
 // An f32 rounded to tf32, or split into two of them.
 constexpr double split_instructions = 4;
-// Of tensor tiles of a warpgroup, against those of a warp, on sm_90: 0.99 of the peak of an H100
-// instead of 0.62 (arXiv 2402.13499). Each has two descriptors to compute.
-constexpr double warpgroup_speed = 1.6, descriptor_instructions = 4;
+// A tensor tile of a warpgroup has two descriptors to compute.
+constexpr double descriptor_instructions = 4;
 // Asking for a box: the engine does the rest. What shared memory takes in a cycle.
 constexpr double box_instructions = 8, shared_line_bytes = 128;
 // Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
@@ -129,8 +128,8 @@ struct WarpAccess {
 
 class GpuPhaseWalk {
  public:
-  GpuPhaseWalk(const Program& program, const GpuArchitecture& gpu, const Target& target)
-      : gpu_(gpu), target_(target) {
+  GpuPhaseWalk(const Program& program, const Target& target)
+      : gpu_(*target.machine.gpu), target_(target) {
     for (const schedules::Argument& argument : program.arguments) add_global(argument.buffer);
     for (const Buffer& buffer : program.scratch) add_global(buffer);
   }
@@ -138,9 +137,9 @@ class GpuPhaseWalk {
   Result<GpuPhaseFacts> walk(const schedules::Phase& phase) {
     facts_.blocks = static_cast<double>(phase.tasks());
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
-    facts_.warps = std::ceil(facts_.threads / warp_lanes);
+    facts_.warps = std::ceil(facts_.threads / warp_threads);
     if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::bulk_architecture)
-      asking_warps_ = static_cast<double>(schedules::asking_threads) / warp_lanes;
+      asking_warps_ = static_cast<double>(schedules::asking_threads) / warp_threads;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
@@ -199,7 +198,7 @@ class GpuPhaseWalk {
                                  by_warp ? LoopKind::Serial : loop.kind));
     double trips = levels_.back().trips;
     const double outer_executions = executions_;
-    if (by_warp) trips = std::ceil(trips / warp_lanes) + std::log2(warp_lanes);
+    if (by_warp) trips = std::ceil(trips / warp_threads) + std::log2(warp_threads);
     const Loop* outer = innermost_;
     const bool outer_in_nest = in_nest_;
     if (levels_.back().kind == LoopKind::Serial) {
@@ -305,7 +304,7 @@ class GpuPhaseWalk {
         static_cast<double>(schedules::tile_rows) * columns * static_cast<double>(tile.depth);
     s.instructions.tensor += instructions;
     s.tensor_fma += instructions * fma * size_bytes(tile.operand) / size_bytes(Float16) /
-                    (tile.is_of_warpgroup ? warpgroup_speed : 1);
+                    (tile.is_of_warpgroup ? gpu_.warpgroup_speed : 1);
     if (tile.is_of_warpgroup) {
       add_warpgroup(s, nest, instructions);
       return {};
@@ -363,10 +362,10 @@ class GpuPhaseWalk {
     is_asynchronous_ = true;
     WarpAccess line;
     line.executed = 1;
-    line.lanes = warp_lanes;
+    line.lanes = warp_threads;
     line.sectors = shared_line_bytes / sector_bytes;
     add_global_traffic(s, make_access(*source, read.indices, levels_), false,
-                       bytes / shared_line_bytes, line, shared_line_bytes / warp_lanes);
+                       bytes / shared_line_bytes, line, shared_line_bytes / warp_threads);
     levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
     return {};
   }
@@ -403,7 +402,7 @@ class GpuPhaseWalk {
     double threads = 1;
     for (const Level& level : levels_)
       if (level.kind == LoopKind::Thread) threads *= level.trips;
-    s.warps = std::ceil(threads / warp_lanes);
+    s.warps = std::ceil(threads / warp_threads);
     if (innermost_ && innermost_->kind != LoopKind::Thread) {
       s.instructions.integer += turn_instructions;
       if (in_nest_) s.trips = levels_[serial_.back().second].trips;
@@ -572,7 +571,7 @@ class GpuPhaseWalk {
     const double count = elements * size / static_cast<double>(bytes) * turns * warp.executed;
     for (const Expr& index : indices) s.instructions.integer += divisions(index) * turns;
     lanes_ += s.executions * s.warps * count * warp.lanes;
-    slots_ += s.executions * s.warps * count * warp_lanes;
+    slots_ += s.executions * s.warps * count * warp_threads;
     if (is_global(buffer.scope)) {
       (is_store ? s.instructions.global_stores : s.instructions.global_loads) += count;
       add_global_traffic(s, access, is_store, count, warp, static_cast<double>(bytes));
@@ -666,16 +665,16 @@ class GpuPhaseWalk {
 
   void find_residence() {
     // A block must fit, so the compiler leaves no thread more than its share.
-    const double most = std::min(target_.block.registers_per_thread * 1.0,
+    const double most = std::min(gpu_.registers_per_thread * 1.0,
                                  std::floor(static_cast<double>(gpu_.registers) /
-                                            ((facts_.warps + asking_warps_) * warp_lanes)));
+                                            ((facts_.warps + asking_warps_) * warp_threads)));
     facts_.spills = std::max(0.0, facts_.registers - most);
     const double share = std::floor(most / registers_granule) * registers_granule;
-    facts_.resident = residency(facts_.threads + asking_warps_ * warp_lanes,
+    facts_.resident = residency(facts_.threads + asking_warps_ * warp_threads,
                                 std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
                           .blocks();
-    facts_.occupancy = facts_.resident * facts_.warps * warp_lanes / gpu_.threads;
-    const double processors = gpu_.multiprocessors;
+    facts_.occupancy = facts_.resident * facts_.warps * warp_threads / gpu_.resident_threads;
+    const double processors = target_.machine.cores;
     facts_.waves = facts_.blocks / (processors * std::max(1.0, facts_.resident));
     facts_.tail = std::ceil(facts_.blocks / processors) * processors / std::max(1.0, facts_.blocks);
   }
@@ -731,8 +730,8 @@ class GpuPhaseWalk {
   /// As on a CPU: where an iteration's data fits, what the next one shares with it is still there.
   double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const {
     const double resident = std::max(1.0, facts_.resident);
-    const double capacity =
-        static_cast<double>(gpu_.l1_bytes) / resident - facts_.shared_bytes - reserved_shared_bytes;
+    const double capacity = static_cast<double>(target_.machine.l1_bytes()) / resident -
+                            facts_.shared_bytes - reserved_shared_bytes;
     double bytes = use.footprints.front();
     for (size_t i = 0; i < use.loops.size(); ++i) {
       const bool fits = working_sets.at(use.loops[i]) <= capacity;
@@ -744,8 +743,8 @@ class GpuPhaseWalk {
   /// Blocks that run at once share what they fetch. Where all data fits into L2 later ones find it
   /// there too, and so does the next call where it fits twice.
   void find_dram_traffic(const ByBuffer& fetched) {
-    const double at_once = gpu_.multiprocessors * std::max(1.0, facts_.resident);
-    const double l2 = static_cast<double>(gpu_.l2_bytes);
+    const double at_once = target_.machine.cores * std::max(1.0, facts_.resident);
+    const double l2 = static_cast<double>(target_.machine.l2_bytes());
     const double waves = std::max(1.0, facts_.blocks / at_once);
     ByBuffer unique, by_waves, stored;
     for (const GlobalUse& use : uses_) {
@@ -776,7 +775,7 @@ class GpuPhaseWalk {
     return footprint(use.access, levels, [](size_t) { return true; }).bytes;
   }
 
-  const GpuArchitecture& gpu_;
+  const Gpu& gpu_;
   const Target& target_;
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
@@ -820,10 +819,10 @@ void WarpInstructions::add(const WarpInstructions& other, double times) {
 }
 
 Result<GpuFacts> extract_gpu_facts(const Program& program, const Target& target) {
-  GpuFacts facts{gpu_architecture(target), {}};
+  TW_CHECK(target.machine.gpu);
+  GpuFacts facts;
   for (const schedules::Phase& phase : program.phases) {
-    TW_TRY(GpuPhaseFacts phase_facts,
-           GpuPhaseWalk(program, facts.architecture, target).walk(phase));
+    TW_TRY(GpuPhaseFacts phase_facts, GpuPhaseWalk(program, target).walk(phase));
     facts.phases.push_back(std::move(phase_facts));
   }
   return facts;

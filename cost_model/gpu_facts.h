@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "cost_model/gpu_architecture.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -86,7 +85,6 @@ struct GpuPhaseFacts {
 };
 
 struct GpuFacts {
-  GpuArchitecture architecture;
   std::vector<GpuPhaseFacts> phases;
 };
 

@@ -86,9 +86,9 @@ void set_threads(const std::vector<Level>& levels, Random* random, WarpPoint& po
     threads *= static_cast<int64_t>(level.most_trips);
     any = true;
   }
-  const int64_t warps = std::max<int64_t>(1, (threads + warp_lanes - 1) / warp_lanes);
-  const int64_t first = random ? random->below(warps) * warp_lanes : 0;
-  for (int lane = 0; lane < warp_lanes; ++lane) {
+  const int64_t warps = std::max<int64_t>(1, (threads + warp_threads - 1) / warp_threads);
+  const int64_t first = random ? random->below(warps) * warp_threads : 0;
+  for (int lane = 0; lane < warp_threads; ++lane) {
     int64_t number = first + lane;
     point.active[static_cast<size_t>(lane)] = any ? number < threads : lane == 0;
     for (size_t i = levels.size(); i > 0; --i) {

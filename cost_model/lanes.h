@@ -9,18 +9,21 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/gpu_architecture.h"
+#include "base/machine.h"
 #include "cost_model/iteration_space.h"
 #include "dsl/expr.h"
 
 namespace tw::cost_model {
 
-using Lanes = std::array<int64_t, warp_lanes>;
+inline constexpr double sector_bytes = 32;  ///< what L1 and L2 of GPUs fetch by
+inline constexpr int shared_banks = 32;     ///< of 4 bytes each, one access a cycle each
+
+using Lanes = std::array<int64_t, warp_threads>;
 
 /// A value of each level in each lane, and which lanes are threads at all.
 struct WarpPoint {
   std::vector<Lanes> values;
-  std::array<bool, warp_lanes> active{};
+  std::array<bool, warp_threads> active{};
   int count() const;
 };
 

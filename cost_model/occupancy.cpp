@@ -24,14 +24,14 @@ std::string_view Residency::limit() const {
   return least == by_shared_memory ? "shared memory" : "slots for blocks";
 }
 
-Residency residency(double threads, double registers, double shared_bytes,
-                    const GpuArchitecture& gpu) {
-  const double lanes = round_up(threads, warp_lanes);
+Residency residency(double threads, double registers, double shared_bytes, const Gpu& gpu) {
+  const double lanes = round_up(threads, warp_threads);
   const double own = round_up(std::max(registers, 1.0), registers_granule) * lanes;
   const double shared = round_up(shared_bytes, shared_granule) + reserved_shared_bytes;
-  return {std::floor(gpu.threads / lanes), std::floor(static_cast<double>(gpu.registers) / own),
+  return {std::floor(gpu.resident_threads / lanes),
+          std::floor(static_cast<double>(gpu.registers) / own),
           std::floor(static_cast<double>(gpu.shared_bytes) / shared),
-          static_cast<double>(gpu.blocks)};
+          static_cast<double>(gpu.resident_blocks)};
 }
 
 }  // namespace tw::cost_model

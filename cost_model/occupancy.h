@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "cost_model/gpu_architecture.h"
+#include "base/machine.h"
 
 namespace tw::cost_model {
 
@@ -28,7 +28,6 @@ struct Residency {
 
 /// Of blocks whose threads have so many registers each, shared bytes being of a block. Requires:
 /// threads >= 1.
-Residency residency(double threads, double registers, double shared_bytes,
-                    const GpuArchitecture& gpu);
+Residency residency(double threads, double registers, double shared_bytes, const Gpu& gpu);
 
 }  // namespace tw::cost_model

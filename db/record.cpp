@@ -10,21 +10,18 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "db/fields.h"
 
 namespace tw::db {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view header = "tilewright-record 1\n";
-constexpr int record_version = 1;
-
 // Winograd variants and split-bf16 products on matrix units exceed the f32 peak of the direct
 // algorithm about five times; ten is beyond what a machine can do.
 constexpr double impossible_efficiency = 10;
 
-constexpr size_t max_text_bytes = 4 << 10;
-constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule
+constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule, configuration
 constexpr size_t max_samples = 10'000;
 
 std::string real_text(double value) { return format_double(value == 0 ? 0.0 : value); }
@@ -48,25 +45,15 @@ bool finite(const std::vector<double>& values) {
   return true;
 }
 
-bool valid_text(const std::string& text) {
-  if (text.find('\0') != std::string::npos) return false;
-  try {
-    std::ignore = Json(text).dump();  // throws on bytes that are not UTF-8
-    return true;
-  } catch (const Json::type_error&) {
-    return false;
-  }
-}
-
 // Says of one field what is impossible about it; empty where nothing is.
 struct FieldCheck {
   std::string problem;
 
   void operator()(std::string_view name, const std::string& text) {
-    const bool is_long = name == "workload" || name == "schedule";
+    const bool is_long = name == "workload" || name == "schedule" || name == "configuration";
     if (text.size() > (is_long ? max_long_text_bytes : max_text_bytes))
       say(name, fmt::format("is {} bytes long", text.size()));
-    else if (!valid_text(text))
+    else if (!is_valid_text(text))
       say(name, "is not UTF-8 text");
   }
   void operator()(std::string_view name, double value) {
@@ -142,10 +129,13 @@ void assign(const Json& value, std::vector<double>& out) {
 
 Record record_from(const Json& object) {
   if (!object.is_object()) throw std::invalid_argument("an object is expected");
-  if (object.at("record").get<int64_t>() != record_version)
+  const auto version = object.at("record").get<int64_t>();
+  if (version < 1 || version > record_version)
     throw std::invalid_argument("another record version: " + object.at("record").dump());
   Record record;
-  visit_fields(record, [&](const char* name, auto& member) { assign(object.at(name), member); });
+  visit_fields(
+      record, [&](const char* name, auto& member) { assign(object.at(name), member); },
+      static_cast<int>(version));
   record.workload_hash = sha256_hex(record.workload);
   record.schedule_hash = sha256_hex(record.schedule);
   record.hash = object.at("hash").get<std::string>();
@@ -199,12 +189,17 @@ double efficiency(const Record& record) {
   return record.flops / record.latency_ns / record.peak_gflops;
 }
 
+int record_version_of(const Record& record) {
+  return record.machine.empty() && record.configuration.empty() ? 1 : record_version;
+}
+
 std::string canonical_text(const Record& record) {
-  std::string text(header);
-  visit_fields(record, [&](const char* name, const auto& member) {
-    const std::string value = text_of(member);
-    text += fmt::format("{}:{}:{}\n", name, value.size(), value);
-  });
+  const int version = record_version_of(record);
+  std::string text = fmt::format("tilewright-record {}\n", version);
+  visit_fields(
+      record,
+      [&](const char* name, const auto& member) { text += canonical_field(name, text_of(member)); },
+      version);
   return text;
 }
 
@@ -233,9 +228,10 @@ Status check(const Record& record) {
 
 std::string to_json(const Record& record) {
   Json object;
-  object["record"] = record_version;
-  visit_fields(record,
-               [&](const char* name, const auto& member) { object[name] = json_value(member); });
+  object["record"] = record_version_of(record);
+  visit_fields(
+      record, [&](const char* name, const auto& member) { object[name] = json_value(member); },
+      record_version_of(record));
   object["hash"] = record.hash;
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -20,20 +20,20 @@
 namespace tw::db {
 
 // enumerator, text, meaning, proves the schedule wrong
-#define TW_TRIAL_STATUSES(X)                                                            \
-  X(Ok, "ok", "measured, and its result is correct", false)                             \
-  X(Wrong, "wrong", "result differs from the reference", true)                          \
-  X(Nondeterministic, "nondeterministic", "two runs differ", true)                      \
-  X(MutatesInput, "mutates_input", "wrote to an input", true)                           \
-  X(Oob, "oob", "read or wrote outside its buffers", true)                              \
-  X(Crash, "crash", "died by a signal", true)                                           \
-  X(Timeout, "timeout", "did not end before its deadline", false)                       \
-  X(Resource, "resource", "exceeded memory, process, file or network limits", false)    \
-  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false) \
-  X(Illegal, "illegal", "the schedule does not apply to the workload", false)           \
-  X(Unstable, "unstable", "not timed: something else disturbed it again and again", false)                   \
-  X(TooFast, "too_fast", "below what the timer resolves", false)                        \
-  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)    \
+#define TW_TRIAL_STATUSES(X)                                                               \
+  X(Ok, "ok", "measured, and its result is correct", false)                                \
+  X(Wrong, "wrong", "result differs from the reference", true)                             \
+  X(Nondeterministic, "nondeterministic", "two runs differ", true)                         \
+  X(MutatesInput, "mutates_input", "wrote to an input", true)                              \
+  X(Oob, "oob", "read or wrote outside its buffers", true)                                 \
+  X(Crash, "crash", "died by a signal", true)                                              \
+  X(Timeout, "timeout", "did not end before its deadline", false)                          \
+  X(Resource, "resource", "exceeded memory, process, file or network limits", false)       \
+  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false)    \
+  X(Illegal, "illegal", "the schedule does not apply to the workload", false)              \
+  X(Unstable, "unstable", "not timed: something else disturbed it again and again", false) \
+  X(TooFast, "too_fast", "below what the timer resolves", false)                           \
+  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)       \
   X(Duplicate, "duplicate", "the machine code of an earlier trial, whose latency it has", false)
 
 enum class TrialStatus : uint8_t {
@@ -47,34 +47,40 @@ std::optional<TrialStatus> parse_trial_status(std::string_view text);
 /// The status shows that the schedule must not be used, however fast it is.
 bool proves_wrong(TrialStatus status);
 
-// Every field that the hash covers, in the order of the canonical text: short ones first, so that a
-// query over numbers does not read the pages that hold long texts.
+// Every field that the hash covers and the record version that added it, in the order of the
+// canonical text: short ones first, so that a query over numbers does not read the pages that hold
+// long texts. Fields of later versions follow, so that older records keep their text.
 #define TW_RECORD_FIELDS(X) \
-  X(op)                     \
-  X(target)                 \
-  X(device)                 \
-  X(toolchain)              \
-  X(codegen_abi)            \
-  X(threads)                \
-  X(layouts)                \
-  X(status)                 \
-  X(latency_ns)             \
-  X(latency_low_ns)         \
-  X(latency_high_ns)        \
-  X(flops)                  \
-  X(peak_gflops)            \
-  X(noise)                  \
-  X(verified_error)         \
-  X(program_version)        \
-  X(host)                   \
-  X(session)                \
-  X(seed)                   \
-  X(trial)                  \
-  X(created_ms)             \
-  X(reason)                 \
-  X(samples_ns)             \
-  X(workload)               \
-  X(schedule)
+  X(op, 1)                  \
+  X(target, 1)              \
+  X(device, 1)              \
+  X(toolchain, 1)           \
+  X(codegen_abi, 1)         \
+  X(threads, 1)             \
+  X(layouts, 1)             \
+  X(status, 1)              \
+  X(latency_ns, 1)          \
+  X(latency_low_ns, 1)      \
+  X(latency_high_ns, 1)     \
+  X(flops, 1)               \
+  X(peak_gflops, 1)         \
+  X(noise, 1)               \
+  X(verified_error, 1)      \
+  X(program_version, 1)     \
+  X(host, 1)                \
+  X(session, 1)             \
+  X(seed, 1)                \
+  X(trial, 1)               \
+  X(created_ms, 1)          \
+  X(reason, 1)              \
+  X(samples_ns, 1)          \
+  X(workload, 1)            \
+  X(schedule, 1)            \
+  X(machine, 2)             \
+  X(configuration, 2)
+
+/// The newest version of records.
+inline constexpr int record_version = 2;
 
 struct Record {
   std::string workload;  ///< canonical text key
@@ -86,6 +92,12 @@ struct Record {
   int64_t threads = 1;
   std::string layouts;   ///< of inputs and outputs where a network fixed them; else empty
   std::string schedule;  ///< begins with its language version, "tw1"
+  /// Names the description of the machine that the schedule was tuned for: microarchitecture,
+  /// origin and the beginning of the hash of its text; empty in records of version 1.
+  std::string machine;
+  /// The point of the search space that the schedule was constructed from; empty where the schedule
+  /// came from elsewhere, and in records of version 1.
+  std::string configuration;
 
   TrialStatus status = TrialStatus::Ok;
   std::string reason;  ///< why the status is not Ok
@@ -113,14 +125,19 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-/// Calls visit(name, member) for each hashed field in canonical order. `AnyRecord` is Record or
-/// const.
+/// Calls visit(name, member) for each hashed field that records of `version` have, in canonical
+/// order. `AnyRecord` is Record or const.
 template <typename AnyRecord, typename Visitor>
-void visit_fields(AnyRecord& record, Visitor&& visit) {
-#define X(field) visit(#field, record.field);
+void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_version) {
+#define X(field, since) \
+  if (since <= version) visit(#field, record.field);
   TW_RECORD_FIELDS(X)
 #undef X
 }
+
+/// The lowest version that has all fields of the record that are not empty; its text and hash are
+/// those of that version.
+int record_version_of(const Record& record);
 
 /// Whether the latency says how fast the schedule is: of a trial that is Ok or Hopeless, or of a
 /// Duplicate of one.
@@ -143,7 +160,7 @@ Status check(const Record& record);
 std::string to_json(const Record& record);
 
 /// The record of a line, its hash as the line states it. A line that is malformed, longer than 1
-/// MiB, nested or of another record version is an Invalid error. Does not check().
+/// MiB, nested or of a newer record version is an Invalid error. Does not check().
 Result<Record> from_json(std::string_view line);
 
 inline constexpr size_t max_line_bytes = 1 << 20;

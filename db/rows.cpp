@@ -51,10 +51,11 @@ bool read(const Row& row, int column, std::vector<double>& out) {
   return bytes.size() % sizeof(double) == 0;
 }
 
-std::string field_list() {
+std::string field_list(int version) {
   std::string list;
   Record record;
-  visit_fields(record, [&](const char* name, auto&) { list += std::string(", ") + name; });
+  visit_fields(
+      record, [&](const char* name, auto&) { list += std::string(", ") + name; }, version);
   return list;
 }
 
@@ -84,18 +85,26 @@ std::string create_trials_sql() {
       "CREATE TABLE trials(seq INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, "
       "workload_hash BLOB NOT NULL, schedule_hash BLOB NOT NULL";
   Record record;
-  visit_fields(record, [&](const char* name, auto& member) {
-    sql += std::string(", ") + name + " " + sql_type(member) + " NOT NULL";
-  });
+  visit_fields(
+      record,
+      [&](const char* name, auto& member) {
+        sql += std::string(", ") + name + " " + sql_type(member) + " NOT NULL";
+      },
+      1);
+  for (const std::string& column : columns_of_version_2()) sql += ", " + column;
   return sql + ") STRICT";
+}
+
+std::vector<std::string> columns_of_version_2() {
+  return {"machine TEXT NOT NULL DEFAULT ''", "configuration TEXT NOT NULL DEFAULT ''"};
 }
 
 std::string insert_trial_sql() {
   std::string marks = "?, ?, ?";
   Record record;
   visit_fields(record, [&](const char*, auto&) { marks += ", ?"; });
-  return "INSERT INTO trials(hash, workload_hash, schedule_hash" + field_list() + ") VALUES(" +
-         marks + ") ON CONFLICT(hash) DO NOTHING";
+  return "INSERT INTO trials(hash, workload_hash, schedule_hash" + field_list(record_version) +
+         ") VALUES(" + marks + ") ON CONFLICT(hash) DO NOTHING";
 }
 
 void bind_record(Statement& statement, const Record& record) {
@@ -105,21 +114,58 @@ void bind_record(Statement& statement, const Record& record) {
   visit_fields(record, [&](const char*, const auto& member) { bind(statement, member); });
 }
 
-std::string select_trial_sql() {
-  return "SELECT hash, workload_hash, schedule_hash" + field_list() + " FROM trials WHERE seq = ?";
+std::string select_trial_sql(int version) {
+  return "SELECT hash, workload_hash, schedule_hash" + field_list(version) +
+         " FROM trials WHERE seq = ?";
 }
 
-Result<Record> record_of(const Row& row) {
+Result<Record> record_of(const Row& row, int version) {
   Record record;
   record.hash = hex_of_bytes(row.blob(0));
   record.workload_hash = hex_of_bytes(row.blob(1));
   record.schedule_hash = hex_of_bytes(row.blob(2));
   int column = 3;
   bool readable = true;
-  visit_fields(record, [&](const char*, auto& member) { readable &= read(row, column++, member); });
+  visit_fields(
+      record, [&](const char*, auto& member) { readable &= read(row, column++, member); }, version);
   if (!readable) return fail(ErrorCode::Database, "[record] a column holds another kind of value");
   TW_RETURN_IF_ERROR(check(record));
   return record;
+}
+
+std::string create_calibrations_sql() {
+  return "CREATE TABLE calibrations(target TEXT NOT NULL, device TEXT NOT NULL, hash BLOB NOT "
+         "NULL, "
+         "machine TEXT NOT NULL, program_version TEXT NOT NULL, generation INTEGER NOT NULL, "
+         "created_ms INTEGER NOT NULL, PRIMARY KEY(target, device, hash)) STRICT, WITHOUT ROWID";
+}
+
+std::string insert_calibration_sql() {
+  return "INSERT INTO calibrations VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+}
+
+void bind_calibration(Statement& statement, const Calibration& calibration) {
+  statement.bind(std::string_view(calibration.target)).bind(std::string_view(calibration.device));
+  statement.bind_blob(bytes_of_hex(calibration.hash)).bind(std::string_view(calibration.machine));
+  statement.bind(std::string_view(calibration.program_version));
+  statement.bind(calibration.generation).bind(calibration.created_ms);
+}
+
+std::string select_calibrations_sql() {
+  return "SELECT target, device, hash, machine, program_version, generation, created_ms FROM "
+         "calibrations";
+}
+
+Result<Calibration> calibration_of(const Row& row) {
+  Calibration calibration{row.text(0),
+                          row.text(1),
+                          row.text(3),
+                          row.text(4),
+                          row.integer(5),
+                          row.integer(6),
+                          hex_of_bytes(row.blob(2))};
+  TW_RETURN_IF_ERROR(check(calibration));
+  return calibration;
 }
 
 }  // namespace tw::db

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: records as rows of the table `trials`. The columns are the fields of
-// TW_RECORD_FIELDS after seq, hash, workload_hash and schedule_hash.
+// Private to db/: records as rows of the table `trials`, and calibrations as rows of the table of
+// that name. The columns of `trials` are the fields of TW_RECORD_FIELDS after seq, hash,
+// workload_hash and schedule_hash.
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "db/calibration.h"
 #include "db/record.h"
 #include "db/statement.h"
 
@@ -18,13 +21,27 @@ std::string hex_of_bytes(std::string_view bytes);
 
 /// "CREATE TABLE trials(...)" as it stands in the file.
 std::string create_trials_sql();
+/// Definitions of the columns for the fields that record version 2 added. ALTER TABLE appends them
+/// to an older table, so they end a new one too.
+std::vector<std::string> columns_of_version_2();
 /// INSERT of one record that does nothing where its hash is present; bind with bind_record.
 std::string insert_trial_sql();
 void bind_record(Statement& statement, const Record& record);
 
-/// SELECT of one record by seq; read with record_of.
-std::string select_trial_sql();
+/// SELECT of one record by seq from a table with the fields of that record version; read with
+/// record_of.
+std::string select_trial_sql(int version = record_version);
 /// The record, or why it cannot be believed: it does not agree with its hash.
-Result<Record> record_of(const Row& row);
+Result<Record> record_of(const Row& row, int version = record_version);
+
+/// "CREATE TABLE calibrations(...)" as it stands in the file.
+std::string create_calibrations_sql();
+/// INSERT of one calibration that does nothing where its hash is present.
+std::string insert_calibration_sql();
+void bind_calibration(Statement& statement, const Calibration& calibration);
+/// SELECT of calibrations, to which a condition may be appended; read with calibration_of.
+std::string select_calibrations_sql();
+/// The calibration, or why it cannot be believed.
+Result<Calibration> calibration_of(const Row& row);
 
 }  // namespace tw::db

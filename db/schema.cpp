@@ -36,7 +36,15 @@ std::vector<std::pair<std::string, std::string>> objects() {
       {"quarantine",
        "CREATE TABLE quarantine(hash BLOB NOT NULL PRIMARY KEY, reason TEXT NOT NULL, "
        "line TEXT NOT NULL) STRICT, WITHOUT ROWID"},
+      {"calibrations", create_calibrations_sql()},
   };
+}
+
+/// The table of calibrations, and two more fields of records, empty in those that are there.
+Status from_1_to_2(Connection& connection) {
+  for (const std::string& column : columns_of_version_2())
+    TW_RETURN_IF_ERROR(connection.execute("ALTER TABLE trials ADD COLUMN " + column));
+  return connection.execute(create_calibrations_sql());
 }
 
 Error foreign(const std::string& path, std::string_view what) {
@@ -105,8 +113,10 @@ Status check_objects(Connection& connection) {
   return tl::unexpected(foreign(connection.path(), problem));
 }
 
-// Version 1 is the first, so no older file exists; the step to version 2 becomes the first row.
-std::span<const Migration> known_migrations() { return {}; }
+std::span<const Migration> known_migrations() {
+  static const std::vector<Migration> steps = {{1, from_1_to_2}};
+  return steps;
+}
 
 Status migrate(Connection& connection, std::span<const Migration> steps, int64_t to) {
   TW_TRY(const int64_t from, connection.integer("PRAGMA user_version"));

@@ -56,7 +56,58 @@ Status insert_records(Connection& connection, std::span<const Record> records,
   return {};
 }
 
+Status insert_calibrations(Connection& connection, std::span<const Calibration> calibrations,
+                           AppendSummary& summary) {
+  TW_TRY(Statement insert, Statement::prepare(connection, insert_calibration_sql()));
+  for (const Calibration& calibration : calibrations) {
+    bind_calibration(insert, calibration);
+    TW_RETURN_IF_ERROR(insert.run());
+    summary.calibrations += connection.changes();
+  }
+  return {};
+}
+
 // ---- reading ----
+
+// A database that holds more was not written by us; one is at most some 12 KiB in memory.
+constexpr int64_t most_calibrations = 4096;
+
+/// The calibrations that a statement finds and that agree with their hash; the others count as
+/// damaged.
+Result<std::vector<Calibration>> read_calibrations(Store::State& state, Statement& statement) {
+  std::vector<Calibration> found;
+  int64_t damaged = 0;
+  TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
+    if (Result<Calibration> calibration = calibration_of(row))
+      found.push_back(std::move(*calibration));
+    else
+      ++damaged;
+    return true;
+  }));
+  state.damaged += damaged;
+  if (damaged > 0)
+    state.say(
+        fmt::format("{}: {} calibrations are damaged and left out; look with `tilewright db "
+                    "verify`",
+                    state.path, damaged));
+  return found;
+}
+
+std::string newest_first() {
+  return fmt::format(
+      " ORDER BY target, device, generation DESC, created_ms DESC, hash DESC LIMIT {}",
+      most_calibrations);
+}
+
+Result<std::vector<Calibration>> calibrations_of(Store::State& state, const std::string& target,
+                                                 const std::string& device) {
+  TW_TRY(Statement statement,
+         Statement::prepare(
+             state.connection,
+             select_calibrations_sql() + " WHERE target = ? AND device = ?" + newest_first()));
+  statement.bind(std::string_view(target)).bind(std::string_view(device));
+  return read_calibrations(state, statement);
+}
 
 // One row of `best` that matches a key.
 struct Served {
@@ -191,6 +242,7 @@ AppendSummary& AppendSummary::operator+=(const AppendSummary& other) {
   inserted += other.inserted;
   duplicates += other.duplicates;
   quarantined += other.quarantined;
+  calibrations += other.calibrations;
   return *this;
 }
 
@@ -230,28 +282,55 @@ Result<Store> Store::open(const std::string& path, OpenMode mode, StoreOptions o
 const std::string& Store::path() const { return state_->path; }
 int64_t Store::damaged() const { return state_->damaged; }
 
-Result<AppendSummary> append_checked(Store::State& state, std::span<const Record> records,
-                                     std::span<const Quarantined> bad) {
+Result<AppendSummary> append_checked(Store::State& state, const Checked& facts) {
   AppendSummary summary;
-  summary.quarantined = static_cast<int64_t>(bad.size());
+  summary.quarantined = static_cast<int64_t>(facts.bad.size());
   const Status status = state.write([&]() -> Status {
-    TW_RETURN_IF_ERROR(insert_records(state.connection, records, summary));
-    return add_quarantined(state.connection, bad);
+    TW_RETURN_IF_ERROR(insert_records(state.connection, facts.records, summary));
+    TW_RETURN_IF_ERROR(insert_calibrations(state.connection, facts.calibrations, summary));
+    return add_quarantined(state.connection, facts.bad);
   });
   if (!status) return tl::unexpected(status.error());
   return summary;
 }
 
 Result<AppendSummary> Store::append(std::span<const Record> records) {
-  std::vector<Record> good;
-  std::vector<Quarantined> bad;
-  for (const Record& record : records) {
-    if (const Status status = check(record))
-      good.push_back(record);
-    else
-      bad.push_back({to_json(record), status.error().message});
-  }
-  return append_checked(*state_, good, bad);
+  Checked facts;
+  for (const Record& record : records)
+    facts.add(record, [](const Record& r) { return to_json(r); });
+  return append_checked(*state_, facts);
+}
+
+Result<AppendSummary> Store::append(std::span<const Calibration> calibrations) {
+  Checked facts;
+  for (const Calibration& calibration : calibrations)
+    facts.add(calibration, [](const Calibration& c) { return to_json(c); });
+  return append_checked(*state_, facts);
+}
+
+Status Store::add_calibration(Calibration calibration) {
+  return state_->write([&]() -> Status {
+    TW_TRY(const std::vector<Calibration> known,
+           calibrations_of(*state_, calibration.target, calibration.device));
+    calibration.generation = known.empty() ? 1 : known.front().generation + 1;
+    const Calibration sealed = seal(std::move(calibration));
+    TW_RETURN_IF_ERROR(check(sealed));
+    AppendSummary summary;
+    return insert_calibrations(state_->connection, {&sealed, 1}, summary);
+  });
+}
+
+Result<std::optional<Calibration>> Store::newest_calibration(const std::string& target,
+                                                             const std::string& device) {
+  TW_TRY(std::vector<Calibration> known, calibrations_of(*state_, target, device));
+  if (known.empty()) return std::optional<Calibration>();
+  return std::optional(std::move(known.front()));
+}
+
+Result<std::vector<Calibration>> Store::calibrations() {
+  TW_TRY(Statement statement,
+         Statement::prepare(state_->connection, select_calibrations_sql() + newest_first()));
+  return read_calibrations(*state_, statement);
 }
 
 Result<std::optional<Record>> Store::best(const Key& key) {
@@ -300,6 +379,7 @@ Result<StoreInfo> Store::info() {
   TW_TRY(info.workloads, connection.integer("SELECT count(DISTINCT workload_hash) FROM trials"));
   TW_TRY(info.best, connection.integer("SELECT count(*) FROM best"));
   TW_TRY(info.quarantined, connection.integer("SELECT count(*) FROM quarantine"));
+  TW_TRY(info.calibrations, connection.integer("SELECT count(*) FROM calibrations"));
   TW_TRY(Statement statement,
          Statement::prepare(connection, "SELECT status, count(*) FROM trials GROUP BY status"));
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
@@ -322,6 +402,11 @@ Result<VerifyReport> Store::verify() {
     return true;
   });
   if (!read) report.integrity.push_back(read.error().message);
+  const Result<std::vector<Calibration>> machines = calibrations();
+  if (machines)
+    report.calibrations = static_cast<int64_t>(machines->size());
+  else
+    report.integrity.push_back(machines.error().message);
   report.damaged = state_->damaged - damaged_before;
   const Result<int64_t> aside = state_->connection.integer("SELECT count(*) FROM quarantine");
   if (aside)

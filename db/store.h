@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The tuning database: an append-only set of records in one SQLite file, shared by processes on a
-// machine. What append() has acknowledged survives kills and power loss; docs/database_format.md
-// says how. A Store is not thread-safe (one a thread) and not to be used in a forked child (exec
-// instead).
+// The tuning database: append-only sets of records and of calibrations in one SQLite file, shared
+// by processes on a machine. What append() has acknowledged survives kills and power loss;
+// docs/database_format.md says how. A Store is not thread-safe (one a thread) and not to be used in
+// a forked child (exec instead).
 //
 //   TW_TRY(Store store, Store::open("team.db", OpenMode::ReadWrite));
 //   TW_TRY(AppendSummary summary, store.append(records));           // sealed records
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "db/calibration.h"
 #include "db/filesystem.h"
 #include "db/record.h"
 #include "db/waiting.h"
@@ -44,12 +45,13 @@ struct StoreOptions {
 struct AppendSummary {
   int64_t inserted = 0;
   int64_t duplicates = 0;
-  int64_t quarantined = 0;  ///< kept aside with a reason, never served
+  int64_t quarantined = 0;   ///< kept aside with a reason, never served
+  int64_t calibrations = 0;  ///< inserted calibrations; the other counts are of records
   AppendSummary& operator+=(const AppendSummary& other);
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
 };
 
-/// A line that is not a valid record, and why. It is stored apart and never served.
+/// A line that is not a valid fact, and why. It is stored apart and never served.
 struct Quarantined {
   std::string line;  ///< its first 4 KiB, once it is stored
   std::string reason;
@@ -91,12 +93,14 @@ struct StoreInfo {
   int64_t workloads = 0;
   int64_t best = 0;  ///< groups that have a best record
   int64_t quarantined = 0;
+  int64_t calibrations = 0;  ///< of machines
   std::map<std::string, int64_t> by_status;
 };
 
 struct VerifyReport {
   int64_t records = 0;
-  int64_t damaged = 0;      ///< records that do not agree with their hash
+  int64_t calibrations = 0;
+  int64_t damaged = 0;      ///< records and calibrations that do not agree with their hash
   int64_t wrong_best = 0;   ///< rows of the derived table that differ from their recomputation
   int64_t quarantined = 0;  ///< lines kept aside, which is no damage
   std::vector<std::string> integrity;  ///< what SQLite found; empty where all is well
@@ -126,6 +130,17 @@ class Store {
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
   Result<std::vector<Record>> query(const Filter& filter);
 
+  /// The same for sealed calibrations, as another database has them.
+  Result<AppendSummary> append(std::span<const Calibration> calibrations);
+  /// Adds a calibration as the newest of its target and device, in one durable transaction: sets
+  /// its generation and its hash. Invalid where check() then fails; TryLater as append().
+  Status add_calibration(Calibration calibration);
+  /// The newest calibration of a device for a target; nullopt where there is none.
+  Result<std::optional<Calibration>> newest_calibration(const std::string& target,
+                                                        const std::string& device);
+  /// Every calibration that agrees with its hash, of each device the newest first.
+  Result<std::vector<Calibration>> calibrations();
+
   Result<StoreInfo> info();
   /// Reads everything: hashes, the derived table, the file's structure.
   Result<VerifyReport> verify();
@@ -135,14 +150,15 @@ class Store {
   /// Deletes all quarantined lines and returns their number.
   Result<int64_t> drop_quarantined();
 
-  /// Records skipped by this Store because they do not agree with their hash.
+  /// Facts skipped by this Store because they do not agree with their hash.
   int64_t damaged() const;
 
-  /// The union with the records of another database; idempotent. Damaged records are left out.
+  /// The union with the records and calibrations of another database; idempotent. Damaged ones are
+  /// left out.
   Result<AppendSummary> merge_from(const std::string& path);
 
   /// Reads lines as written by export_jsonl; a bad line is quarantined, and the others are stored.
-  /// Where the first 64 lines, or all of fewer, are no records, the input is something else: fails
+  /// Where the first 64 lines, or all of fewer, are no facts, the input is something else: fails
   /// with Invalid and stores nothing. `name` is what messages call the input.
   Result<AppendSummary> import_jsonl(std::istream& in, const std::string& name);
   Result<AppendSummary> import_jsonl(const std::string& path);
@@ -159,12 +175,13 @@ class Store {
   std::unique_ptr<State> state_;
 };
 
-/// Ok for a file that can be read and is no database, so that it may hold JSON lines. Call it
-/// before a store is opened, and perhaps created, to import the file.
+/// Ok for a file that can be read and is no database, so that it may hold JSON lines, and for a
+/// pipe, of which nothing is read. Call it before a store is opened, and perhaps created, to import
+/// the file.
 Status check_importable(const std::string& path);
 
-/// Saves every record of a damaged file that agrees with its hash into a new database. The damaged
-/// file is only read.
+/// Saves every record and calibration of a damaged file, also one of an older schema version, that
+/// agrees with its hash into a new database. The damaged file is only read.
 Result<AppendSummary> recover(const std::string& damaged, const std::string& fresh,
                               StoreOptions options = {});
 

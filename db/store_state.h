@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/gate.h"
@@ -37,8 +38,26 @@ struct Store::State {
   Status write(const std::function<Status()>& write);
 };
 
-/// Adds records that passed check() and keeps the others aside, all in one transaction.
-Result<AppendSummary> append_checked(Store::State& state, std::span<const Record> records,
-                                     std::span<const Quarantined> bad);
+/// Facts that passed check(), and what did not.
+struct Checked {
+  std::vector<Record> records = {};
+  std::vector<Calibration> calibrations = {};
+  std::vector<Quarantined> bad = {};
+
+  size_t size() const { return records.size() + calibrations.size() + bad.size(); }
+  void keep(Record record) { records.push_back(std::move(record)); }
+  void keep(Calibration calibration) { calibrations.push_back(std::move(calibration)); }
+  /// Keeps a fact, or where check() refuses it the line that line_of(fact) gives.
+  template <typename Fact, typename LineOf>
+  void add(Fact fact, const LineOf& line_of) {
+    if (const Status status = check(fact))
+      keep(std::move(fact));
+    else
+      bad.push_back({line_of(fact), status.error().message});
+  }
+};
+
+/// Adds the facts and keeps the others aside, all in one transaction.
+Result<AppendSummary> append_checked(Store::State& state, const Checked& facts);
 
 }  // namespace tw::db

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records between databases and files: merge, import, export, recover.
+// Facts between databases and files: merge, import, export, recover.
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <variant>
 
 #include "db/opening.h"
 #include "db/rows.h"
@@ -43,21 +44,34 @@ Result<bool> next_line(std::istream& in, std::string& line) try {
                           failure.what()));
 }
 
-// Collects records and bad lines, and appends them batch by batch.
+/// A line of an export.
+using Fact = std::variant<Record, Calibration>;
+
+/// The error is that of a record, as most lines are.
+Result<Fact> fact_of(std::string_view line) {
+  Result<Record> record = from_json(line);
+  if (record) return Fact(std::move(*record));
+  if (Result<Calibration> calibration = calibration_from_json(line))
+    return Fact(std::move(*calibration));
+  return tl::unexpected(record.error());
+}
+
+// Collects facts and bad lines, and appends them batch by batch.
 class Batches {
  public:
   explicit Batches(Store::State& state) : state_(state) {}
 
-  Status add(Record record, std::string line) {
-    if (const Status status = check(record))
-      good_.push_back(std::move(record));
-    else
-      bad_.push_back({std::move(line), status.error().message});
-    return good_.size() + bad_.size() < batch_size ? Status() : flush();
+  template <typename FactType>
+  Status add(FactType fact, const std::string& line) {
+    facts_.add(std::move(fact), [&](const FactType&) { return line; });
+    return flush_if_full();
+  }
+  Status add(Fact fact, const std::string& line) {
+    return std::visit([&](auto& f) { return add(std::move(f), line); }, fact);
   }
   Status add_bad(Quarantined line) {
-    bad_.push_back(std::move(line));
-    return good_.size() + bad_.size() < batch_size ? Status() : flush();
+    facts_.bad.push_back(std::move(line));
+    return flush_if_full();
   }
   /// Appends every line until the end.
   Result<AppendSummary> add_all(std::istream& in) {
@@ -66,31 +80,31 @@ class Batches {
       TW_TRY(const bool found, next_line(in, line));
       if (!found) break;
       if (line.empty()) continue;
-      Result<Record> record = from_json(line);
-      TW_RETURN_IF_ERROR(record ? add(std::move(*record), line)
-                                : add_bad({line, record.error().message}));
+      Result<Fact> fact = fact_of(line);
+      TW_RETURN_IF_ERROR(fact ? add(std::move(*fact), line)
+                              : add_bad({line, fact.error().message}));
     }
     TW_RETURN_IF_ERROR(flush());
     return summary_;
   }
   Status flush() {
-    if (good_.empty() && bad_.empty()) return {};
-    TW_TRY(const AppendSummary added, append_checked(state_, good_, bad_));
+    if (facts_.size() == 0) return {};
+    TW_TRY(const AppendSummary added, append_checked(state_, facts_));
     summary_ += added;
-    good_.clear();
-    bad_.clear();
+    facts_ = {};
     return {};
   }
   const AppendSummary& summary() const { return summary_; }
 
  private:
+  Status flush_if_full() { return facts_.size() < batch_size ? Status() : flush(); }
+
   Store::State& state_;
-  std::vector<Record> good_;
-  std::vector<Quarantined> bad_;
+  Checked facts_;
   AppendSummary summary_;
 };
 
-// After this many lines without a record the file holds something else; until then they are kept in
+// After this many lines without a fact the file holds something else; until then they are kept in
 // memory.
 constexpr size_t most_leading = 64;
 
@@ -104,11 +118,21 @@ Error database_to_import(const std::string& name) {
                       name)};
 }
 
-Error no_records_in(const std::string& name, const Quarantined& first) {
+Error no_facts_in(const std::string& name, const Quarantined& first) {
   return {ErrorCode::Invalid,
           fmt::format("[import] {} holds no records, and nothing was stored: lines as `tilewright "
                       "db export NAME.jsonl` writes them were expected; the first is refused: {}",
                       name, first.reason)};
+}
+
+Result<std::ifstream> open_lines(const std::string& path) {
+  std::error_code error;
+  std::ifstream in(path, std::ios::binary);
+  if (in && !fs::is_directory(path, error)) return in;
+  return fail(
+      ErrorCode::Database,
+      fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the path",
+                  path));
 }
 
 Status path_is_free(const std::string& path) {
@@ -228,7 +252,22 @@ Error nothing_to_recover(const std::string& path) {
                       path)};
 }
 
-Result<AppendSummary> append_readable(Store& store, Statement& by_seq,
+/// The SELECT of one record, and the newest version whose fields the table has: the file may be of
+/// an older schema.
+struct RecordReader {
+  Statement by_seq;
+  int version;
+};
+
+Result<RecordReader> reader_of(Connection& connection) {
+  for (int version = record_version;; --version) {
+    Result<Statement> by_seq = Statement::prepare(connection, select_trial_sql(version));
+    if (by_seq) return RecordReader{std::move(*by_seq), version};
+    if (version == 1) return tl::unexpected(by_seq.error());
+  }
+}
+
+Result<AppendSummary> append_readable(Store& store, RecordReader& reader,
                                       const std::set<int64_t>& rows) {
   AppendSummary summary;
   std::vector<Record> batch;
@@ -239,13 +278,26 @@ Result<AppendSummary> append_readable(Store& store, Statement& by_seq,
     return {};
   };
   for (const int64_t seq : rows) {
-    const Result<bool> read = by_seq.bind(seq).one([&](const Row& row) {
-      if (Result<Record> record = record_of(row)) batch.push_back(std::move(*record));
+    const Result<bool> read = reader.by_seq.bind(seq).one([&](const Row& row) {
+      if (Result<Record> record = record_of(row, reader.version))
+        batch.push_back(std::move(*record));
     });
     if (read && batch.size() == batch_size) TW_RETURN_IF_ERROR(flush());
   }
   TW_RETURN_IF_ERROR(flush());
   return summary;
+}
+
+/// Those before the first broken page; an older schema has none.
+std::vector<Calibration> readable_calibrations(Connection& connection) {
+  std::vector<Calibration> found;
+  auto statement = Statement::prepare(connection, select_calibrations_sql());
+  if (!statement) return found;
+  (void)statement->each([&](const Row& row) {
+    if (Result<Calibration> calibration = calibration_of(row)) found.push_back(*calibration);
+    return true;
+  });
+  return found;
 }
 
 }  // namespace
@@ -263,25 +315,27 @@ Result<AppendSummary> Store::merge_from(const std::string& path) {
     return appended.has_value();
   }));
   TW_RETURN_IF_ERROR(appended);
+  TW_TRY(std::vector<Calibration> machines, other.calibrations());
+  for (Calibration& machine : machines) TW_RETURN_IF_ERROR(batches.add(std::move(machine), {}));
   TW_RETURN_IF_ERROR(batches.flush());
   return batches.summary();
 }
 
 Result<AppendSummary> Store::import_jsonl(std::istream& in, const std::string& name) {
   std::vector<Quarantined> leading;
-  std::optional<Record> first;
+  std::optional<Fact> first;
   std::string line;
   while (!first && leading.size() < most_leading) {
     TW_TRY(const bool found, next_line(in, line));
     if (!found) break;
     if (line.empty()) continue;
     if (leading.empty() && is_database(line)) return tl::unexpected(database_to_import(name));
-    if (Result<Record> record = from_json(line))
-      first = std::move(*record);
+    if (Result<Fact> fact = fact_of(line))
+      first = std::move(*fact);
     else
-      leading.push_back({line, record.error().message});
+      leading.push_back({line, fact.error().message});
   }
-  if (!first && !leading.empty()) return tl::unexpected(no_records_in(name, leading.front()));
+  if (!first && !leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
   Batches batches(*state_);
   for (Quarantined& bad : leading) TW_RETURN_IF_ERROR(batches.add_bad(std::move(bad)));
   if (first) TW_RETURN_IF_ERROR(batches.add(std::move(*first), line));
@@ -294,21 +348,16 @@ Result<AppendSummary> Store::import_spooled(std::istream& in) {
 
 Status check_importable(const std::string& path) {
   std::error_code error;
-  std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path, error))
-    return fail(
-        ErrorCode::Database,
-        fmt::format("[import] {} cannot be read; a file of JSON lines was expected; check the "
-                    "path",
-                    path));
+  // A pipe gives its bytes once: they are left for the import.
+  if (fs::is_other(path, error)) return {};
+  TW_TRY(std::ifstream in, open_lines(path));
   std::string start(database_magic.size(), '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));
   return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();
 }
 
 Result<AppendSummary> Store::import_jsonl(const std::string& path) {
-  TW_RETURN_IF_ERROR(check_importable(path));
-  std::ifstream in(path, std::ios::binary);
+  TW_TRY(std::ifstream in, open_lines(path));
   return import_jsonl(in, path);
 }
 
@@ -317,6 +366,8 @@ Status Store::export_jsonl(std::ostream& out) {
     out << to_json(record) << '\n';
     return out.good();
   }));
+  TW_TRY(const std::vector<Calibration> machines, calibrations());
+  for (const Calibration& machine : machines) out << to_json(machine) << '\n';
   out.flush();
   return written(out, "the output");
 }
@@ -339,10 +390,13 @@ Result<AppendSummary> recover(const std::string& damaged_path, const std::string
   Result<Connection> opened = Connection::open(copy.path(), {});
   if (!opened) return tl::unexpected(nothing_to_recover(from));
   Connection& connection = *opened;
-  Result<Statement> by_seq = Statement::prepare(connection, select_trial_sql());
-  if (!by_seq) return tl::unexpected(nothing_to_recover(from));
+  Result<RecordReader> reader = reader_of(connection);
+  if (!reader) return tl::unexpected(nothing_to_recover(from));
   TW_TRY(Store store, Store::open(to, OpenMode::ReadWrite, std::move(options)));
-  return append_readable(store, *by_seq, rows_that_can_be_found(connection));
+  TW_TRY(AppendSummary summary,
+         append_readable(store, *reader, rows_that_can_be_found(connection)));
+  TW_TRY(const AppendSummary machines, store.append(readable_calibrations(connection)));
+  return summary += machines;
 }
 
 }  // namespace tw::db

@@ -52,8 +52,6 @@ struct Window {
   int64_t input, kernel, stride, dilation, pad_before, pad_after;
   int64_t output = 0;
 
-  /// Elements from the first tap to the last, both included.
-  int64_t reach() const { return (kernel - 1) * dilation + 1; }
   /// Where the window at `at` reads with its tap `tap`.
   Expr position(const Expr& at, const Expr& tap) const {
     return at * Expr(stride) + tap * Expr(dilation) - Expr(pad_before);
@@ -266,12 +264,6 @@ Result<Compute> declare_max_pool2d(const Attributes& a, DType type) {
   const Axis n("n", a.at("n")), c("c", a.at("c")), h("h", rows.input), w("w", columns.input);
   const Axis y("y", rows.output), x("x", columns.output), r("r", rows.kernel),
       s("s", columns.kernel);
-  for (const Window& window : {rows, columns})
-    if (std::max(window.pad_before, window.pad_after) > window.reach())
-      return wrong("max_pool2d",
-                   fmt::format("a padding of {} exceeds the window's reach of {}: a "
-                               "window of padding alone has no largest element",
-                               std::max(window.pad_before, window.pad_after), window.reach()));
   const Tensor in = input("in", type, {n, c, h, w}, "NCHW");
   const Expr iy = rows.position(y, r), ix = columns.position(x, s);
   const Expr value = guarded(rows, iy, columns, ix, in(n, c, iy, ix), identity(Combine::Max, type));
@@ -480,8 +472,6 @@ std::vector<Operator> make_table() {
   };
   return table;
 }
-
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 /// What other libraries call the operators; sorted.
 struct OtherName {

@@ -32,16 +32,16 @@ std::vector<Target> targets_of(const DeviceFacts& facts) {
 Target with_facts(Target target, const DeviceFacts& facts) {
   target.cpu = facts.name;
   // What a driver does not say stays as the architecture has it.
-  if (facts.multiprocessors > 0) target.cores = facts.multiprocessors;
-  if (facts.l2_bytes > 0) target.l2_bytes = facts.l2_bytes;
-  target.memory_bytes = facts.memory_bytes;
+  if (facts.multiprocessors > 0) target.machine.cores = facts.multiprocessors;
+  if (facts.l2_bytes > 0) target.machine.caches[1].bytes = facts.l2_bytes;
+  target.machine.gpu->memory_bytes = facts.memory_bytes;
   return target;
 }
 
 std::string gpu_text(const Target& target) {
   return fmt::format("{}; {} multiprocessors; {} MiB; L2 {} KiB",
-                     target.cpu.empty() ? "unknown GPU" : target.cpu, target.cores,
-                     target.memory_bytes >> 20, target.l2_bytes >> 10);
+                     target.cpu.empty() ? "unknown GPU" : target.cpu, target.machine.cores,
+                     target.machine.gpu->memory_bytes >> 20, target.machine.l2_bytes() >> 10);
 }
 
 }  // namespace tw::runtime

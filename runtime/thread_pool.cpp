@@ -145,7 +145,7 @@ struct ForkGuard {
 
 ThreadPool::ThreadPool(const PoolOptions& options) : spins_(std::max(0, options.spins)) {
   const std::vector<int> cores = allowed_cores();
-  const int usable = host_target().cores;
+  const int usable = host_target().machine.cores;
   threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
   if (threads_ > usable) spins_ = 0;  // who polls would hold the core that the other needs
   // A quota is time and not places: containers that all pin to their first cores would share those.

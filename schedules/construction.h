@@ -1,65 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From a point of a space to the steps of its schedule. A Construction reads knobs and appends
-// steps in turn, and remembers how many steps there were when it first read each knob: what the
-// point says of a knob can only matter to the steps after that, so points can be found back from
-// steps (Space::point_of). Not thread-safe; one a schedule.
+// A schedule under construction: strategies append their steps to it, stage by stage. It also
+// records which choices the steps depend on, so that points can be found back from steps
+// (Space::point_of). Not thread-safe; one a schedule.
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "schedules/knobs.h"
 #include "schedules/schedule.h"
 #include "schedules/stage_plan.h"
 
 namespace tw::schedules {
 
-/// The first time that a knob was asked for.
-struct Reading {
-  size_t knob;   ///< its place among the knobs
-  size_t steps;  ///< of the schedule before
+struct StageNest;
+
+/// Names of loops, outermost first.
+using Loops = std::vector<std::string>;
+
+/// A loop of a stage that has a phase of its own, in which its producers may be computed.
+struct Site {
+  std::string stage;
+  std::string loop;     ///< empty: there is no such loop
+  int64_t threads = 1;  ///< of a block, which share what is computed there
+};
+
+/// Notes when the construction of a schedule first used each decision of its point.
+struct Trace {
+  struct Use {
+    size_t decision;  ///< its place among the decisions of the space
+    size_t steps;     ///< number of steps before: none of them depends on the decision
+  };
+  std::vector<Use> uses;  ///< in order; each decision once
+
+  void note(size_t decision, size_t steps);
 };
 
 class Construction {
  public:
-  /// Requires: the arguments outlive the construction.
-  Construction(const ComputePlan& plan, const Knobs& knobs, const Point& point);
+  /// Requires: the plan outlives the construction, and so does the trace if there is one.
+  explicit Construction(const ComputePlan& plan, Trace* trace = nullptr);
 
   Schedule schedule;  ///< so far
 
   const ComputePlan& plan() const { return *plan_; }
-  /// Of the knob `name` of the stage; `otherwise` where it has none.
-  int64_t value(const StagePlan& stage, const std::string& name, int64_t otherwise = 0);
-  const VectorAxis& vector_axis(const StagePlan& stage);
-  /// Elements of a vector of the stage.
-  int64_t lanes(const StagePlan& stage) const;
-  /// Of a loop as it is now; 1 where the schedule failed or the loop is not there.
-  int64_t extent(const StagePlan& stage, const std::string& loop) const;
+  /// Current extent of the loop, or 1 if the schedule is invalid or has no such loop.
+  int64_t extent(const std::string& stage, const std::string& loop) const;
+  /// Null if the schedule is invalid or has no such stage.
+  const StageNest* find(const std::string& stage) const;
 
-  /// In the order of the first reading.
-  const std::vector<Reading>& readings() const { return readings_; }
+  /// Steps from here on depend on these choices: members of the configuration to which a knob is
+  /// bound (strategy.h). A strategy says so before the first step that a choice can change; steps
+  /// that depend on a choice that was not named yet make points hard to find back.
+  template <typename... Choices>
+  void uses(const Choices&... choices) {
+    if (trace_) (note(&choices), ...);
+  }
+  bool is_traced() const { return trace_ != nullptr; }
+  void uses_decision(size_t decision);
+  /// Says which decision each choice of the next configuration comes from.
+  struct Origin {
+    const int64_t* choice;
+    size_t decision;
+  };
+  void set_origins(std::vector<Origin> origins) { origins_ = std::move(origins); }
 
  private:
+  void note(const int64_t* choice);
+
   const ComputePlan* plan_;
-  const Knobs* knobs_;
-  const Point* point_;
-  std::vector<Reading> readings_;
+  Trace* trace_;
+  std::vector<Origin> origins_;
 };
 
-/// Names of loops, outermost first.
-using Loops = std::vector<std::string>;
 Loops concat(std::initializer_list<Loops> parts);
 Loops names_of(const std::vector<dsl::Axis>& axes);
 
-/// All steps. The schedule may have failed or be illegal.
-Construction construct(const ComputePlan& plan, const Knobs& knobs, const Point& point);
+/// Splits `loop` of the stage, leaves the inner part in `loop` and returns the outer one.
+std::string split_off(Construction& c, const std::string& stage, std::string& loop, int64_t factor);
+/// Fuses the loops, which are neighbours, and returns the name of the loop that they become.
+std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops);
+void unroll(Construction& c, const std::string& stage, const Loops& loops);
 
-/// What construct() begins a tile with: layouts of arguments and results that follow its loops. The
-/// vector axis comes innermost, the blocked reduction axis around it, and the other dimensions
-/// outside in the order of the loops.
-void choose_layouts(Construction& c, const StagePlan& plan, const VectorAxis& vector,
-                    int64_t width);
+/// Powers of two from `least` to `most`, up to the first that covers the extent.
+std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
+/// The product of the extents of `axes`.
+int64_t points_of(const dsl::Stage& stage, const Loops& axes);
 
 }  // namespace tw::schedules

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string_view>
 
@@ -169,8 +168,7 @@ class AccessChecker {
 }  // namespace
 
 int gpu_architecture(const Target& target) {
-  const size_t digits = target.gpu.find_first_of("0123456789");
-  return digits == std::string::npos ? 0 : std::atoi(target.gpu.c_str() + digits);
+  return target.machine.gpu ? target.machine.gpu->architecture : 0;
 }
 
 bool copies_asynchronously(const Target& target) {
@@ -182,8 +180,15 @@ Limits limits_of(const Target& target) {
   if (!target.is_gpu()) return limits;
   limits.gpu_architecture = gpu_architecture(target);
   limits.architecture_specific = target.gpu.ends_with('a');
-  limits.threads = target.block.threads;
-  limits.shared_bytes = target.block.shared_bytes;
+  limits.threads = target.machine.gpu->block_threads;
+  limits.shared_bytes = target.machine.gpu->block_shared_bytes;
+  return limits;
+}
+
+Limits limits_searched(const Target& target) {
+  Limits limits = limits_of(target);
+  limits.unrolled_statements =
+      target.is_gpu() ? most_gpu_statements_searched : most_statements_searched;
   return limits;
 }
 

@@ -18,13 +18,22 @@ struct Limits {
   bool architecture_specific = false;  ///< sm_90a, which has more than sm_90
 };
 
-/// 90 of "sm_90a"; 0 of a target that has no such name.
+/// 90 of "sm_90a"; 0 of targets that are no GPUs of CUDA.
 int gpu_architecture(const Target& target);
 /// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
 bool copies_asynchronously(const Target& target);
 
 /// Those of a target: blocks of GPUs have theirs.
 Limits limits_of(const Target& target);
+
+/// Unrolled statements of one phase, at most, in what a search builds. Code generation takes a
+/// third of a millisecond for each, and on Zen 4 tiles of up to 28 accumulators stay free of spills
+/// below about 400.
+inline constexpr int64_t most_statements_searched = 256;
+/// The same for GPUs: a tile of 128 sums four times, and what clears, fetches and writes it.
+inline constexpr int64_t most_gpu_statements_searched = 1024;
+/// Those of the target, and no more statements than a search builds.
+Limits limits_searched(const Target& target);
 
 /// Every access is inside its buffer for all iterations and of its type; vector loops are innermost
 /// with literal bounds; pipelines are as program.h says; threads of a task keep out of each other's

@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <string>
 
-#include "schedules/construction.h"
-
 namespace tw::schedules {
 namespace {
 
 /// What a construction has in common with the steps that are wanted.
 struct Agreement {
-  bool complete = false;  ///< and the point meets the constraints
+  bool complete = false;  ///< and the choices are allowed
   size_t steps = 0;       ///< before the first that differs
   size_t letters = 0;     ///< of that one's text, before the first that differs
   auto operator<=>(const Agreement&) const = default;
@@ -19,7 +17,7 @@ struct Agreement {
 
 struct Attempt {
   Agreement agreement;
-  std::vector<Reading> readings;  ///< of knobs, in order
+  std::vector<Trace::Use> uses;  ///< of decisions, in order
 };
 
 size_t common_letters(const std::string& a, const std::string& b) {
@@ -27,117 +25,118 @@ size_t common_letters(const std::string& a, const std::string& b) {
                              a.begin());
 }
 
-class PointSearch {
+class Climber {
  public:
-  PointSearch(const ComputePlan& plan, const Knobs& knobs, const std::vector<Step>& steps,
-              int most_constructions)
-      : plan_(plan),
-        knobs_(knobs),
+  Climber(const PointSearch& search, const std::vector<Step>& steps, int most_constructions)
+      : search_(search),
         left_(most_constructions),
-        point_(knobs.all().size(), 0),
-        decided_(knobs.all().size(), false) {
+        choices_(search.counts.size(), 0),
+        decided_(search.counts.size(), false) {
     for (const Step& step : steps) wanted_.push_back(to_string(step));
   }
 
-  std::optional<Point> run() {
+  std::optional<std::vector<int>> run() {
     Attempt current = attempt();
     climb(current);
-    start_ = point_;
+    start_ = choices_;
     if (!descend(current)) return std::nullopt;
-    return point_;
+    return choices_;
   }
 
  private:
   Attempt attempt() {
     --left_;
-    const Construction c = construct(plan_, knobs_, point_);
-    const std::vector<Step>& steps = c.schedule.steps();
+    Trace trace;
+    const Schedule schedule = search_.construct(choices_, trace);
+    const std::vector<Step>& steps = schedule.steps();
     size_t equal = 0;
     std::string text;
     for (; equal < steps.size(); ++equal) {
       text = to_string(steps[equal]);
       if (equal == wanted_.size() || text != wanted_[equal]) break;
     }
-    Attempt result{{false, equal, 0}, c.readings()};
+    Attempt result{{false, equal, 0}, std::move(trace.uses)};
     if (equal < std::min(steps.size(), wanted_.size()))
       result.agreement.letters = common_letters(text, wanted_[equal]);
-    result.agreement.complete = !c.schedule.error() && equal == wanted_.size() &&
-                                equal == steps.size() && meets_constraints(plan_, knobs_, point_);
+    result.agreement.complete = !schedule.error() && equal == wanted_.size() &&
+                                equal == steps.size() && search_.allowed(choices_);
     return result;
   }
 
-  /// Changes one knob after the other, for as long as that makes more steps agree. Finds most
-  /// points in as many constructions as all knobs have values.
+  /// Changes one choice after the other, for as long as that makes more steps agree. Finds most
+  /// points in as many constructions as all decisions have values.
   void climb(Attempt& current) {
     while (!current.agreement.complete && climb_once(current)) {
     }
   }
 
-  /// By the knob that was read last before the step that differs, if one of its values makes more
-  /// steps agree, or by the one before it and so on; else by the one that makes most letters agree.
+  /// By the decision that was used last before the step that differs, if one of its values makes
+  /// more steps agree, or by the one before it and so on; else by the one that makes most letters
+  /// agree.
   bool climb_once(Attempt& current) {
     Attempt best = current;
-    Point best_point = point_;
-    for (size_t i = current.readings.size(); i > 0 && left_ > 0; --i) {
-      const Reading& reading = current.readings[i - 1];
-      if (reading.steps > current.agreement.steps) continue;
-      const int before = point_[reading.knob];
-      for (int v = 0; v < count(reading.knob); ++v) {
+    std::vector<int> best_choices = choices_;
+    for (size_t i = current.uses.size(); i > 0 && left_ > 0; --i) {
+      const Trace::Use& use = current.uses[i - 1];
+      if (use.steps > current.agreement.steps) continue;
+      const int before = choices_[use.decision];
+      for (int v = 0; v < search_.counts[use.decision]; ++v) {
         if (v == before) continue;
-        point_[reading.knob] = v;
+        choices_[use.decision] = v;
         Attempt next = attempt();
         if (next.agreement <= best.agreement) continue;
         best = std::move(next);
-        best_point = point_;
+        best_choices = choices_;
       }
-      point_[reading.knob] = before;
+      choices_[use.decision] = before;
       if (best.agreement.complete || best.agreement.steps > current.agreement.steps) break;
     }
     const bool better = best.agreement > current.agreement;
     current = std::move(best);
-    point_ = std::move(best_point);
+    choices_ = std::move(best_choices);
     return better;
   }
 
-  /// Depth first over the knobs in the order in which construct() reads them. A choice is given up
-  /// as soon as a step differs that no open knob can change: those read before it are decided.
+  /// Depth first over the decisions in the order in which a construction uses them. A choice is
+  /// given up as soon as a step differs that no open decision can change: those used before it are
+  /// made.
   bool descend(const Attempt& current) {
     if (current.agreement.complete) return true;
-    const std::optional<size_t> knob = open_knob(current);
-    if (!knob) return false;
-    decided_[*knob] = true;
-    // Open knobs stand at their start: the first attempt is the current one.
-    for (int i = 0; i < count(*knob) && left_ > 0; ++i) {
-      point_[*knob] = (start_[*knob] + i) % count(*knob);
+    const std::optional<size_t> open = open_decision(current);
+    if (!open) return false;
+    const size_t d = *open;
+    const int count = search_.counts[d];
+    decided_[d] = true;
+    // Open decisions stand at their start: the first attempt is the current one.
+    for (int i = 0; i < count && left_ > 0; ++i) {
+      choices_[d] = (start_[d] + i) % count;
       if (descend(i == 0 ? current : attempt())) return true;
     }
-    point_[*knob] = start_[*knob];
-    decided_[*knob] = false;
+    choices_[d] = start_[d];
+    decided_[d] = false;
     return false;
   }
 
-  /// The first that may have decided the step that differs.
-  std::optional<size_t> open_knob(const Attempt& current) const {
-    for (const Reading& reading : current.readings)
-      if (reading.steps <= current.agreement.steps && !decided_[reading.knob]) return reading.knob;
+  /// The first that the step that differs may depend on.
+  std::optional<size_t> open_decision(const Attempt& current) const {
+    for (const Trace::Use& use : current.uses)
+      if (use.steps <= current.agreement.steps && !decided_[use.decision]) return use.decision;
     return std::nullopt;
   }
 
-  int count(size_t knob) const { return static_cast<int>(knobs_.all()[knob].values.size()); }
-
-  const ComputePlan& plan_;
-  const Knobs& knobs_;
+  const PointSearch& search_;
   int left_;  // constructions
   std::vector<std::string> wanted_;
-  Point point_, start_;
+  std::vector<int> choices_, start_;
   std::vector<bool> decided_;
 };
 
 }  // namespace
 
-std::optional<Point> find_point(const ComputePlan& plan, const Knobs& knobs,
-                                const std::vector<Step>& steps, int most_constructions) {
-  return PointSearch(plan, knobs, steps, most_constructions).run();
+std::optional<std::vector<int>> find_choices(const PointSearch& search,
+                                             const std::vector<Step>& steps,
+                                             int most_constructions) {
+  return Climber(search, steps, most_constructions).run();
 }
 
 }  // namespace tw::schedules

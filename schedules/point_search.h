@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From steps back to a point of a space: the inverse of construct(). Free function; thread-safe.
+// From steps back to the choices that they came from: the inverse of a construction, for schedules
+// whose configuration is not known. Free function; thread-safe where the functions given to it are.
 
+#include <functional>
 #include <optional>
 #include <vector>
 
-#include "schedules/knobs.h"
-#include "schedules/stage_plan.h"
+#include "schedules/construction.h"
 #include "schedules/step.h"
 
 namespace tw::schedules {
 
-/// A point that meets the constraints and whose construction has these steps; nothing when no point
-/// has, or when `most_constructions` did not find one.
-std::optional<Point> find_point(const ComputePlan& plan, const Knobs& knobs,
-                                const std::vector<Step>& steps, int most_constructions);
+/// What is searched: choices, of which each is an index below a count.
+struct PointSearch {
+  std::vector<int> counts;
+  /// The schedule of some choices, and which steps used which decisions.
+  std::function<Schedule(const std::vector<int>& choices, Trace& trace)> construct;
+  std::function<bool(const std::vector<int>& choices)> allowed;
+};
+
+/// Allowed choices whose construction has these steps; nothing when there are none, or when
+/// `most_constructions` did not find them.
+std::optional<std::vector<int>> find_choices(const PointSearch& search,
+                                             const std::vector<Step>& steps,
+                                             int most_constructions);
 
 }  // namespace tw::schedules

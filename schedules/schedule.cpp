@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+#include <type_traits>
+
 #include "base/hash.h"
 #include "base/text.h"
 #include "schedules/lower.h"
@@ -36,67 +39,16 @@ void Schedule::add(Step step) {
   }
 }
 
-Schedule Schedule::split(std::string stage, std::string loop, int64_t factor, Tail tail) const {
-  return then(Split{std::move(stage), std::move(loop), factor, tail});
-}
-Schedule Schedule::fuse(std::string stage, std::string outer, std::string inner) const {
-  return then(Fuse{std::move(stage), std::move(outer), std::move(inner)});
-}
-Schedule Schedule::reorder(std::string stage, std::vector<std::string> loops) const {
-  return then(Reorder{std::move(stage), std::move(loops)});
-}
-Schedule Schedule::unroll(std::string stage, std::string loop) const {
-  return then(Unroll{std::move(stage), std::move(loop)});
-}
-Schedule Schedule::vectorize(std::string stage, std::string loop) const {
-  return then(Vectorize{std::move(stage), std::move(loop)});
-}
-Schedule Schedule::parallel(std::string stage, std::string loop) const {
-  return then(Parallel{std::move(stage), std::move(loop)});
-}
-Schedule Schedule::bind(std::string stage, std::string loop) const {
-  return then(Bind{std::move(stage), std::move(loop)});
-}
-Schedule Schedule::compute_at(std::string stage, std::string consumer, std::string loop) const {
-  return then(ComputeAt{std::move(stage), std::move(consumer), std::move(loop)});
-}
-Schedule Schedule::inlined(std::string stage) const { return then(Inline{std::move(stage)}); }
-Schedule Schedule::epilogue(std::string stage, std::string into) const {
-  return then(Epilogue{std::move(stage), std::move(into)});
-}
-Schedule Schedule::cache_write(std::string stage, std::string loop, Scope scope) const {
-  return then(CacheWrite{std::move(stage), std::move(loop), scope});
-}
-Schedule Schedule::cache_read(std::string tensor, std::string stage, std::string loop) const {
-  return then(CacheRead{std::move(tensor), std::move(stage), std::move(loop)});
-}
-Schedule Schedule::cache_operand(std::string stage, int64_t operand, std::string loop,
-                                 std::vector<std::string> loops) const {
-  return then(CacheOperand{std::move(stage), operand, std::move(loop), std::move(loops)});
-}
-Schedule Schedule::tensorize(std::string stage, std::string loop, std::string tile) const {
-  return then(Tensorize{std::move(stage), std::move(loop), std::move(tile)});
-}
-Schedule Schedule::pipeline(std::string stage, int64_t depth) const {
-  return then(Pipeline{std::move(stage), depth});
-}
-Schedule Schedule::bulk(std::string stage) const { return then(Bulk{std::move(stage)}); }
-Schedule Schedule::specialise(std::string stage) const {
-  return then(Specialise{std::move(stage)});
-}
-Schedule Schedule::pad(std::string stage, std::string loop, int64_t elements) const {
-  return then(Pad{std::move(stage), std::move(loop), elements});
-}
-Schedule Schedule::swizzle(std::string stage, int64_t bytes) const {
-  return then(Swizzle{std::move(stage), bytes});
-}
-Schedule Schedule::rfactor(std::string stage, std::string axis, int64_t factor,
-                           Partition partition) const {
-  return then(Rfactor{std::move(stage), std::move(axis), factor, partition});
-}
-Schedule Schedule::set_layout(std::string tensor, std::string layout) const {
-  return then(SetLayout{std::move(tensor), std::move(layout)});
-}
+// Each step has a method of its parameters, which are the step's fields in order.
+template <typename S, typename... T>
+std::tuple<T...> types_of(const std::tuple<Field<S, T>...>&);
+template <typename... T>
+std::tuple<T...> types_of(Schedule (Schedule::*)(T...) const);
+#define X(Type, method) \
+  static_assert(        \
+      std::is_same_v<decltype(types_of(Type::fields())), decltype(types_of(&Schedule::method))>);
+TW_STEPS(X)
+#undef X
 
 Result<Program> Schedule::program(const Limits& limits) const {
   if (error_) return tl::unexpected<Error>(*error_);

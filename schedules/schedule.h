@@ -41,30 +41,67 @@ class Schedule {
   /// As `*this = then(step)`, without a copy of the nest where this schedule alone holds it.
   void add(Step step);
 
+  // The fields of each step in order (step.h); docs/schedules.md shows what each step does.
   Schedule split(std::string stage, std::string loop, int64_t factor,
-                 Tail tail = Tail::Guard) const;
-  Schedule fuse(std::string stage, std::string outer, std::string inner) const;
-  Schedule reorder(std::string stage, std::vector<std::string> loops) const;
-  Schedule unroll(std::string stage, std::string loop) const;
-  Schedule vectorize(std::string stage, std::string loop) const;
-  Schedule parallel(std::string stage, std::string loop) const;
-  Schedule bind(std::string stage, std::string loop) const;
-  Schedule compute_at(std::string stage, std::string consumer, std::string loop) const;
-  Schedule inlined(std::string stage) const;
-  Schedule epilogue(std::string stage, std::string into) const;
-  Schedule cache_write(std::string stage, std::string loop, Scope scope = Scope::Register) const;
-  Schedule cache_read(std::string tensor, std::string stage, std::string loop) const;
+                 Tail tail = Tail::Guard) const {
+    return then(Split{std::move(stage), std::move(loop), factor, tail});
+  }
+  Schedule fuse(std::string stage, std::string outer, std::string inner) const {
+    return then(Fuse{std::move(stage), std::move(outer), std::move(inner)});
+  }
+  Schedule reorder(std::string stage, std::vector<std::string> loops) const {
+    return then(Reorder{std::move(stage), std::move(loops)});
+  }
+  Schedule unroll(std::string stage, std::string loop) const {
+    return then(Unroll{std::move(stage), std::move(loop)});
+  }
+  Schedule vectorize(std::string stage, std::string loop) const {
+    return then(Vectorize{std::move(stage), std::move(loop)});
+  }
+  Schedule parallel(std::string stage, std::string loop) const {
+    return then(Parallel{std::move(stage), std::move(loop)});
+  }
+  Schedule bind(std::string stage, std::string loop) const {
+    return then(Bind{std::move(stage), std::move(loop)});
+  }
+  Schedule compute_at(std::string stage, std::string consumer, std::string loop) const {
+    return then(ComputeAt{std::move(stage), std::move(consumer), std::move(loop)});
+  }
+  Schedule inlined(std::string stage) const { return then(Inline{std::move(stage)}); }
+  Schedule epilogue(std::string stage, std::string into) const {
+    return then(Epilogue{std::move(stage), std::move(into)});
+  }
+  Schedule cache_write(std::string stage, std::string loop, Scope scope = Scope::Register) const {
+    return then(CacheWrite{std::move(stage), std::move(loop), scope});
+  }
+  Schedule cache_read(std::string tensor, std::string stage, std::string loop) const {
+    return then(CacheRead{std::move(tensor), std::move(stage), std::move(loop)});
+  }
   Schedule cache_operand(std::string stage, int64_t operand, std::string loop,
-                         std::vector<std::string> loops) const;
-  Schedule tensorize(std::string stage, std::string loop, std::string tile) const;
-  Schedule pipeline(std::string stage, int64_t depth) const;
-  Schedule bulk(std::string stage) const;
-  Schedule specialise(std::string stage) const;
-  Schedule pad(std::string stage, std::string loop, int64_t elements) const;
-  Schedule swizzle(std::string stage, int64_t bytes) const;
+                         std::vector<std::string> loops) const {
+    return then(CacheOperand{std::move(stage), operand, std::move(loop), std::move(loops)});
+  }
+  Schedule tensorize(std::string stage, std::string loop, std::string tile) const {
+    return then(Tensorize{std::move(stage), std::move(loop), std::move(tile)});
+  }
+  Schedule pipeline(std::string stage, int64_t depth) const {
+    return then(Pipeline{std::move(stage), depth});
+  }
+  Schedule bulk(std::string stage) const { return then(Bulk{std::move(stage)}); }
+  Schedule specialise(std::string stage) const { return then(Specialise{std::move(stage)}); }
+  Schedule pad(std::string stage, std::string loop, int64_t elements) const {
+    return then(Pad{std::move(stage), std::move(loop), elements});
+  }
+  Schedule swizzle(std::string stage, int64_t bytes) const {
+    return then(Swizzle{std::move(stage), bytes});
+  }
   Schedule rfactor(std::string stage, std::string axis, int64_t factor,
-                   Partition partition = Partition::Interleaved) const;
-  Schedule set_layout(std::string tensor, std::string layout) const;
+                   Partition partition = Partition::Interleaved) const {
+    return then(Rfactor{std::move(stage), std::move(axis), factor, partition});
+  }
+  Schedule set_layout(std::string tensor, std::string layout) const {
+    return then(SetLayout{std::move(tensor), std::move(layout)});
+  }
 
   const std::optional<Error>& error() const { return error_; }
   const dsl::Compute& compute() const { return *compute_; }

@@ -5,94 +5,164 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
+#include "base/hash.h"
 #include "base/text.h"
-#include "schedules/construction.h"
-#include "schedules/gpu_space.h"
 #include "schedules/point_search.h"
+#include "schedules/stage_space.h"
 
 namespace tw::schedules {
 
 struct Space::State {
   ComputePlan plan;
-  Knobs knobs;
-  std::vector<std::vector<size_t>> places;  ///< for each stage, the indices of its knobs
+  std::vector<Knob> decisions;
+  std::vector<StageSpace> stages;
+
+  explicit State(ComputePlan made) : plan(std::move(made)) {}
+
+  bool fits(const StageSpace& stage, const Point& point) const {
+    return stage.fits(point.choices, decisions);
+  }
+  int count(size_t decision) const { return static_cast<int>(decisions[decision].values.size()); }
+  void settle(Point& point) const {
+    for (const StageSpace& stage : stages) stage.settle(point.choices);
+  }
+  bool can_be_climbed() const;
+  double rate(const Point& point) const;
+  void construct(const Point& point, Construction& c) const;
 };
 
 namespace {
 
 constexpr int guesses = 400;
-// Draws of a stage's knobs to meet its constraints; usually a few are enough.
+// Draws of a stage's decisions until they are allowed; usually a few are enough.
 constexpr int most_draws = 2000;
 
-/// Higher for a full register tile and a plain rest.
-double plainness(const ComputePlan& plan, const Knobs& knobs, const Point& point) {
-  if (plan.target.is_gpu()) return gpu_plainness(plan, knobs, point);
-  double score = 0;
-  for (const StagePlan& stage : plan.stages) {
-    const auto value = [&](const std::string& name, int64_t otherwise = 0) {
-      return static_cast<double>(knobs.value(point, stage.name + "." + name, otherwise));
-    };
-    if (stage.role == Role::Lanes) score -= 20 * value("place");  // not split into lanes there
-    if (stage.role != Role::Tiled) continue;
-    const VectorAxis& vector = stage.vector_axes[static_cast<size_t>(value("vector"))];
-    double tile = value("vectors");
-    for (const std::string& axis : stage.tile_axes)
-      if (axis != vector.axis) tile *= value("tile." + axis, 1);
-    score += std::min(tile, 28.0) - 10 * value("vector") - value("unroll");
-    score -= 4 * static_cast<double>(value("kblock") > 0);
-    score += 2 * value("tasks");
-    score += 4 * static_cast<double>(value("layout.in") == 1);
-    score += 4 * static_cast<double>(value("layout.out") == 1);
-    score -= 8 * value("outer_order") + 4 * value("reduction_order");
+/// Phases of a schedule: a stage that has a loop for others, and those that are computed in it.
+class Phases {
+ public:
+  /// Where a stage may be computed whose readers are all in one phase; nullptr where they are not,
+  /// or where that phase has no loop for it.
+  const Site* site_for(const StagePlan& stage) const {
+    const Site* common = nullptr;
+    for (const std::string& reader : stage.readers) {
+      const Site* site = &sites_.at(phases_.at(reader));
+      if (common && site != common) return nullptr;
+      common = site;
+    }
+    return common && !common->loop.empty() ? common : nullptr;
   }
-  return score;
-}
+  void open(const std::string& stage, Site site) {
+    phases_[stage] = stage;
+    sites_[stage] = std::move(site);
+  }
+  void join(const std::string& stage, const Site& site) { phases_[stage] = site.stage; }
 
-std::vector<std::vector<size_t>> places_of(const ComputePlan& plan, const Knobs& knobs) {
-  std::vector<std::vector<size_t>> places(plan.stages.size());
-  for (size_t stage = 0; stage < places.size(); ++stage)
-    for (size_t k = 0; k < knobs.all().size(); ++k)
-      if (knobs.all()[k].name.starts_with(plan.stages[stage].name + "."))
-        places[stage].push_back(k);
-  return places;
+ private:
+  std::map<std::string, std::string> phases_;  // by stage: the one that opened its phase
+  std::map<std::string, Site> sites_;          // by the latter
+};
+
+tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem,
+                                  const Target& target) {
+  std::vector<std::string> layouts;
+  for (const auto& [tensor, layout] : problem.layouts)
+    layouts.push_back(fmt::format("{} {}", tensor, layout));
+  return fail(
+      ErrorCode::Unsupported,
+      fmt::format("[space] no strategy for {} schedules '{}' where these layouts are given: "
+                  "{}; leave the layouts free",
+                  target.to_string(), stage.name, join(layouts, ", ")));
 }
 
 }  // namespace
 
+bool Space::State::can_be_climbed() const {
+  return std::any_of(stages.begin(), stages.end(), [](const StageSpace& stage) {
+    return std::any_of(stage.offers().begin(), stage.offers().end(),
+                       [](const Offer& offer) { return offer.strategy->can_be_climbed(); });
+  });
+}
+
+double Space::State::rate(const Point& point) const {
+  double sum = 0;
+  for (const StageSpace& stage : stages) {
+    const KnobValues values = stage.values(point.choices, decisions);
+    sum += stage.offer(point.choices)
+               .strategy->rate({values.begin(), values.size()}, stage.is_placed(point.choices));
+  }
+  return sum;
+}
+
+void Space::State::construct(const Point& point, Construction& c) const {
+  Phases phases;
+  for (const StageSpace& stage : stages) {
+    const StagePlan& plan_of_stage = stage.plan();
+    const Site* inside = stage.place() ? phases.site_for(plan_of_stage) : nullptr;
+    if (inside) c.uses_decision(*stage.place());
+    if (!stage.is_placed(point.choices)) inside = nullptr;
+    if (stage.strategy()) c.uses_decision(*stage.strategy());
+    const Offer& offer = stage.offer(point.choices);
+    const KnobValues values = stage.values(point.choices, decisions);
+    Site site =
+        offer.strategy->construct({values.begin(), values.size()}, offer.decisions, inside, c);
+    if (c.schedule.error()) return;
+    if (inside) {
+      phases.join(plan_of_stage.name, *inside);
+    } else {
+      phases.open(plan_of_stage.name, std::move(site));
+    }
+  }
+}
+
+size_t hash(const Point& point) {
+  size_t h = point.choices.size();
+  for (const int choice : point.choices) h = mix(h, static_cast<size_t>(choice));
+  return h;
+}
+
+Result<Space> Space::derive(const Problem& problem, const Target& target,
+                            std::span<const Strategy> strategies) {
+  TW_TRY(ComputePlan plan, plan_stages(problem, target));
+  auto state = std::make_shared<State>(std::move(plan));
+  for (const StagePlan& stage : state->plan.stages) {
+    state->stages.emplace_back(state->plan, stage, strategies, state->decisions);
+    if (state->stages.back().offers().empty()) return no_strategy(stage, problem, target);
+  }
+  return Space(std::move(state));
+}
+
 Space Space::derive(const dsl::Compute& compute, const Target& target) {
-  ComputePlan plan = plan_stages(compute, target);
-  Knobs knobs = knobs_of(plan);
-  auto places = places_of(plan, knobs);
-  return Space(
-      std::make_shared<const State>(State{std::move(plan), std::move(knobs), std::move(places)}));
+  return derive(Problem{compute}, target).value();
 }
 
 const Target& Space::target() const { return state_->plan.target; }
-const std::vector<Knob>& Space::knobs() const { return state_->knobs.all(); }
+const std::vector<Knob>& Space::decisions() const { return state_->decisions; }
 
 double Space::size() const {
   double size = 1;
-  for (const Knob& knob : knobs()) size *= static_cast<double>(knob.values.size());
+  for (const StageSpace& stage : state_->stages) size *= stage.size();
   return size;
 }
 
 Point Space::default_point(const std::function<bool()>& stops) const {
   const auto is_late = [&] { return stops && stops(); };
+  const Limits limits = limits_of(target());
   Random random(1);
-  Point best(knobs().size(), 0);
-  double best_score = std::numeric_limits<double>::lowest();
+  Point best{std::vector<int>(decisions().size(), 0)};
+  double best_rate = std::numeric_limits<double>::lowest();
   const auto improves = [&](const Point& point) {
-    const double score = plainness(state_->plan, state_->knobs, point);
-    if (score <= best_score) return false;
-    if (!schedule(point).program(limits_of(state_->plan.target))) return false;
-    best_score = score;
+    const double rate = state_->rate(point);
+    if (rate <= best_rate) return false;
+    if (!schedule(point).program(limits)) return false;
+    best_rate = rate;
     best = point;
     return true;
   };
   for (int i = 0; i < guesses && !is_late(); ++i) improves(sample(random));
-  // Guesses do not come close where there are many knobs, of which plainness says much.
-  for (bool moves = state_->plan.target.is_gpu(); moves;) {
+  // Guesses do not come close where there are many knobs, of which the rate says much.
+  for (bool moves = state_->can_be_climbed(); moves;) {
     const std::vector<Point> near = neighbours(best);
     moves = std::any_of(near.begin(), near.end(),
                         [&](const Point& point) { return !is_late() && improves(point); });
@@ -101,37 +171,45 @@ Point Space::default_point(const std::function<bool()>& stops) const {
 }
 
 Point Space::sample(Random& random) const {
-  Point point(knobs().size());
-  const ComputePlan& plan = state_->plan;
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const std::vector<size_t>& places = state_->places[stage];
+  Point point{std::vector<int>(decisions().size(), 0)};
+  for (const StageSpace& stage : state_->stages) {
     const auto draw = [&] {
-      for (const size_t k : places)
-        point[k] = static_cast<int>(random.below(static_cast<int64_t>(knobs()[k].values.size())));
-      return meets_constraints(plan, plan.stages[stage], state_->knobs, point);
+      for (size_t d = stage.begin(); d < stage.end(); ++d)
+        point.choices[d] = static_cast<int>(random.below(state_->count(d)));
+      return state_->fits(stage, point);
     };
     int draws = 1;
     while (!draw() && ++draws <= most_draws) {
     }
     if (draws > most_draws)
-      for (const size_t k : places) point[k] = 0;
+      std::fill(point.choices.begin() + static_cast<ptrdiff_t>(stage.begin()),
+                point.choices.begin() + static_cast<ptrdiff_t>(stage.end()), 0);
+    stage.settle(point.choices);
   }
   return point;
 }
 
 Point Space::mutate(const Point& point, Random& random) const {
-  if (point.empty()) return point;
+  if (point.choices.empty()) return point;
   for (int attempt = 0; attempt < 200; ++attempt) {
     Point next = point;
     const int changes = random.chance(0.5) ? 1 : 2;
     for (int c = 0; c < changes; ++c) {
-      const size_t k = static_cast<size_t>(random.below(static_cast<int64_t>(point.size())));
-      const int count = static_cast<int>(knobs()[k].values.size());
+      const auto d = static_cast<size_t>(random.below(static_cast<int64_t>(point.choices.size())));
+      const int count = state_->count(d);
+      int& choice = next.choices[d];
       if (random.chance(0.6)) {
-        next[k] = std::clamp(next[k] + (random.chance(0.5) ? 1 : -1), 0, count - 1);
+        choice = std::clamp(choice + (random.chance(0.5) ? 1 : -1), 0, count - 1);
       } else {
-        next[k] = static_cast<int>(random.below(count));
+        choice = static_cast<int>(random.below(count));
       }
+    }
+    // Another strategy has knobs that the point says nothing about yet.
+    for (const StageSpace& stage : state_->stages) {
+      for (size_t d = stage.begin(); d < stage.end(); ++d)
+        if (stage.is_active(d, next.choices) && !stage.is_active(d, point.choices))
+          next.choices[d] = static_cast<int>(random.below(state_->count(d)));
+      stage.settle(next.choices);
     }
     if (next != point && allowed(next)) return next;
   }
@@ -141,8 +219,16 @@ Point Space::mutate(const Point& point, Random& random) const {
 Point Space::cross(const Point& a, const Point& b, Random& random) const {
   for (int attempt = 0; attempt < 50; ++attempt) {
     Point child = a;
-    for (size_t i = 0; i < child.size(); ++i)
-      if (random.chance(0.5)) child[i] = b[i];
+    for (const StageSpace& stage : state_->stages) {
+      for (size_t d = stage.begin(); d < stage.end(); ++d) {
+        const bool from_b = random.chance(0.5);
+        // A parent of another strategy may say nothing about a knob; the strategy comes before.
+        const Point& parent = from_b ? b : a;
+        const bool says = stage.is_active(d, parent.choices);
+        child.choices[d] = (says == from_b ? b : a).choices[d];
+      }
+      stage.settle(child.choices);
+    }
     if (allowed(child)) return child;
   }
   return a;
@@ -150,60 +236,116 @@ Point Space::cross(const Point& a, const Point& b, Random& random) const {
 
 std::vector<Point> Space::neighbours(const Point& point) const {
   std::vector<Point> result;
-  const ComputePlan& plan = state_->plan;
   std::vector<bool> broken;
-  for (const StagePlan& stage : plan.stages)
-    broken.push_back(!meets_constraints(plan, stage, state_->knobs, point));
+  for (const StageSpace& stage : state_->stages) broken.push_back(!state_->fits(stage, point));
   const auto all_broken = std::count(broken.begin(), broken.end(), true);
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    if (all_broken > broken[stage]) continue;  // another stage breaks its constraints
-    for (const size_t k : state_->places[stage])
-      for (int v = 0; v < static_cast<int>(knobs()[k].values.size()); ++v) {
-        if (v == point[k]) continue;
+  for (size_t s = 0; s < state_->stages.size(); ++s) {
+    if (all_broken > broken[s]) continue;  // another stage's configuration is not allowed
+    const StageSpace& stage = state_->stages[s];
+    for (size_t d = stage.begin(); d < stage.end(); ++d)
+      for (int v = 0; v < state_->count(d) && stage.is_active(d, point.choices); ++v) {
+        if (v == point.choices[d]) continue;
         Point next = point;
-        next[k] = v;
-        if (meets_constraints(plan, plan.stages[stage], state_->knobs, next))
-          result.push_back(std::move(next));
+        next.choices[d] = v;
+        stage.settle(next.choices);
+        if (state_->fits(stage, next)) result.push_back(std::move(next));
       }
   }
   return result;
 }
 
 bool Space::allowed(const Point& point) const {
-  return meets_constraints(state_->plan, state_->knobs, point);
+  return std::all_of(state_->stages.begin(), state_->stages.end(), [&](const StageSpace& stage) {
+    return stage.is_settled(point.choices) && state_->fits(stage, point);
+  });
 }
 
 Schedule Space::schedule(const Point& point) const {
-  return construct(state_->plan, state_->knobs, point).schedule;
+  Construction c(state_->plan);
+  state_->construct(point, c);
+  return std::move(c.schedule);
 }
 
 std::optional<Point> Space::point_of(const Schedule& schedule, int most_constructions) const {
   if (schedule.error()) return std::nullopt;
-  return find_point(state_->plan, state_->knobs, schedule.steps(), most_constructions);
+  PointSearch search;
+  for (size_t d = 0; d < decisions().size(); ++d) search.counts.push_back(state_->count(d));
+  search.construct = [this](const std::vector<int>& choices, Trace& trace) {
+    Construction c(state_->plan, &trace);
+    state_->construct({choices}, c);
+    return std::move(c.schedule);
+  };
+  search.allowed = [this](const std::vector<int>& choices) {
+    Point point{choices};
+    state_->settle(point);
+    return allowed(point);
+  };
+  auto found = find_choices(search, schedule.steps(), most_constructions);
+  if (!found) return std::nullopt;
+  Point point{std::move(*found)};
+  state_->settle(point);
+  return point;
 }
 
 std::string Space::to_string(const Point& point) const {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < point.size(); ++i)
-    parts.push_back(
-        fmt::format("{}={}", knobs()[i].name, knobs()[i].values[static_cast<size_t>(point[i])]));
-  return join(parts, " ");
+  std::vector<std::string> stages;
+  for (const StageSpace& stage : state_->stages) {
+    const Offer& offer = stage.offer(point.choices);
+    std::string text = fmt::format("{}: {}", stage.plan().name, offer.name);
+    if (stage.place()) text += fmt::format(" place={}", point.choices[*stage.place()]);
+    const KnobValues values = stage.values(point.choices, decisions());
+    const std::vector<Knob>& knobs = offer.strategy->knobs();
+    for (size_t k = 0; k < knobs.size(); ++k)
+      text += fmt::format(" {}={}", knobs[k].name, values[k]);
+    stages.push_back(std::move(text));
+  }
+  return join(stages, "; ");
 }
 
+namespace {
+
+/// The value after "name=" as its index among those of the decision; nullopt for any other text.
+std::optional<int> parse_choice(std::string_view text, std::string_view name,
+                                const std::vector<int64_t>& values) {
+  if (!text.starts_with(name) || text.substr(name.size(), 1) != "=") return std::nullopt;
+  const auto number = parse_int(text.substr(name.size() + 1));
+  const auto at = number ? std::find(values.begin(), values.end(), *number) : values.end();
+  if (at == values.end()) return std::nullopt;
+  return static_cast<int>(at - values.begin());
+}
+
+/// Reads the configuration of one stage into `choices`; whether it is one.
+bool parse_stage(std::string_view text, const StageSpace& stage, const std::vector<Knob>& decisions,
+                 std::vector<int>& choices) {
+  const std::vector<std::string> parts = words(text);
+  if (parts.size() < 2 || parts[0] != stage.plan().name + ":") return false;
+  const auto& offers = stage.offers();
+  const auto offer = std::find_if(offers.begin(), offers.end(),
+                                  [&](const Offer& o) { return o.name == parts[1]; });
+  if (offer == offers.end()) return false;
+  if (stage.strategy()) choices[*stage.strategy()] = static_cast<int>(offer - offers.begin());
+  size_t next = 2;
+  const auto read = [&](std::string_view name, size_t decision) {
+    if (next == parts.size()) return false;
+    const auto choice = parse_choice(parts[next++], name, decisions[decision].values);
+    if (choice) choices[decision] = *choice;
+    return choice.has_value();
+  };
+  if (stage.place() && !read("place", *stage.place())) return false;
+  const std::vector<Knob>& knobs = offer->strategy->knobs();
+  for (size_t k = 0; k < knobs.size(); ++k)
+    if (!read(knobs[k].name, offer->decisions[k])) return false;
+  return next == parts.size();
+}
+
+}  // namespace
+
 std::optional<Point> Space::parse(std::string_view text) const {
-  Point point(knobs().size(), -1);
-  for (const std::string& part : words(text)) {
-    const size_t equals = part.rfind('=');
-    if (equals == std::string::npos) return std::nullopt;
-    const auto knob = state_->knobs.find(part.substr(0, equals));
-    const auto number = parse_int(std::string_view(part).substr(equals + 1));
-    if (!knob || !number) return std::nullopt;
-    const auto& values = knobs()[*knob].values;
-    const auto at = std::find(values.begin(), values.end(), *number);
-    if (at == values.end()) return std::nullopt;
-    point[*knob] = static_cast<int>(at - values.begin());
-  }
-  if (std::find(point.begin(), point.end(), -1) != point.end()) return std::nullopt;
+  const std::vector<std::string> parts = split(text, ';');
+  if (parts.size() != state_->stages.size()) return std::nullopt;
+  Point point{std::vector<int>(decisions().size(), 0)};
+  for (size_t s = 0; s < parts.size(); ++s)
+    if (!parse_stage(parts[s], state_->stages[s], decisions(), point.choices)) return std::nullopt;
   return point;
 }
 

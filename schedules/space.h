@@ -1,67 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Search spaces: the schedules worth trying for one compute on one target, derived from the
+// Search spaces: the schedules worth trying for one problem on one target, derived from the
 // structure of its stages. No operator has a template of its own; a convolution, a product and a
-// user's expression go through the same analysis:
+// user's expression go through the same analysis (stage_plan.h): elementwise producers are inlined
+// where that is cheap, elementwise consumers of a reduction become its epilogue, other producers
+// are computed in a loop of their consumer or in a phase of their own. Each stage that remains is
+// scheduled by one of the strategies that match it (strategy.h).
 //
-//   - elementwise producers are inlined where that is cheap, elementwise consumers of a reduction
-//     become its epilogue, other producers are computed in a loop of their consumer or in a phase
-//     of their own;
-//   - a reduction gets a register tile over a vector axis (one along which every tensor that uses
-//     it is contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
-//     orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1);
-//   - a reduction along the contiguous axis is split into vector lanes first (rfactor);
-//   - everything else is vectorized along its last axis and tiled along the one before.
-//
-// stage_plan.h is the analysis, knobs.h what may be chosen, construction.h the way from a point to
-// steps. A Space is immutable and thread-safe to share.
+// A space is a list of decisions: for each stage, whether it is computed inside its consumer, which
+// of its strategies it takes, and the knobs of these strategies. Knobs of one name are one decision
+// that several strategies share, so that a point keeps its value when it changes the strategy.
+// Sampling, mutating and crossing know nothing else. A Space is immutable and thread-safe to share.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/random.h"
 #include "base/target.h"
-#include "schedules/knobs.h"
+#include "schedules/problem.h"
 #include "schedules/schedule.h"
+#include "schedules/strategy.h"
 
 namespace tw::schedules {
 
+/// For each decision of a space the index of a value. Where the strategy of a stage does not have a
+/// knob, the index is 0.
+struct Point {
+  std::vector<int> choices;
+  auto operator<=>(const Point&) const = default;
+};
+size_t hash(const Point& point);
+
 class Space {
  public:
+  /// Invalid where the problem asks for what is no layout; Unsupported where no strategy schedules
+  /// a stage with the layouts that it asks for.
+  static Result<Space> derive(const Problem& problem, const Target& target,
+                              std::span<const Strategy> strategies = schedules::strategies());
+  /// With layouts that schedules are free to choose.
   static Space derive(const dsl::Compute& compute, const Target& target);
 
   const Target& target() const;
-  const std::vector<Knob>& knobs() const;
+  /// Named "stage.place", "stage.strategy" or "stage.knob", in the order of a point's choices.
+  const std::vector<Knob>& decisions() const;
   /// The number of points, constraints not counted.
   double size() const;
 
   /// A good first guess, without any measurement. It takes longer the more stages there are: from
   /// when `stops` says so, the best of what was looked at is the answer.
   Point default_point(const std::function<bool()>& stops = nullptr) const;
-  /// Uniform over the points that meet the constraints (register pressure, unrolled size).
+  /// Uniform over the points that are allowed.
   Point sample(Random& random) const;
-  /// Changes one or two knobs by a step or to any value; meets the constraints.
+  /// Changes one or two decisions by a step or to any value; allowed.
   Point mutate(const Point& point, Random& random) const;
-  /// Each knob from one of the two; falls back to `a` when no mixture meets the constraints.
+  /// Each decision from one of the two; falls back to `a` when no mixture is allowed.
   Point cross(const Point& a, const Point& b, Random& random) const;
-  /// All points that differ in one knob and meet the constraints.
+  /// All allowed points that differ in one decision.
   std::vector<Point> neighbours(const Point& point) const;
+  /// Whether the configuration of each stage fits the target (register pressure, shared memory,
+  /// unrolled size), and every index that says nothing is 0.
   bool allowed(const Point& point) const;
 
   /// The schedule of a point. It may still be illegal: program() says why.
   Schedule schedule(const Point& point) const;
-  /// The way back: an allowed point with the same steps, not always the one that they came from;
-  /// nothing for schedules of another space. A construction takes some 50 us: one point in two is
-  /// found with 62 of them, nine in ten with 184, all within the default; of computes with five
-  /// stages (attention) most.
+  /// The point of a schedule that was written by hand, or stored without its configuration: an
+  /// allowed point with the same steps, not always the one that they came from; nothing for
+  /// schedules of another space. A construction takes some 50 us: one point in two is found with 62
+  /// of them, nine in ten with 184, all within the default; of computes with five stages
+  /// (attention) most.
   std::optional<Point> point_of(const Schedule& schedule, int most_constructions = 20'000) const;
 
-  /// "knob=value ..." and back; parse gives nullopt for text of another space.
+  /// The configuration: "stage: strategy knob=value ...; ...". parse() gives the point back, or
+  /// nothing for text of another space.
   std::string to_string(const Point& point) const;
   std::optional<Point> parse(std::string_view text) const;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/stage_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
@@ -17,7 +19,7 @@ using dsl::Stage;
 
 namespace {
 
-constexpr size_t most_vector_axes = 3, most_tile_axes = 4;
+constexpr size_t most_vector_axes = 3;
 // Bounds on inlining a stage that is read more than once: nodes of the largest body that results,
 // and the factor by which the number of computed values may grow. Three rounds of z * z + c are
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
@@ -57,6 +59,12 @@ bool should_inline(const Compute& compute, const Stage& stage) {
   return !(into_reduction && reads_reduction(compute, stage));
 }
 
+/// Whether the epilogue can store what the reduction sums up. One of another type needs an
+/// accumulator, which a loop over the reduction's axes carries.
+bool can_store(const Stage& epilogue, const Stage& reduction) {
+  return epilogue.type == reduction.type || !reduction.axes.empty();
+}
+
 /// An elementwise consumer of a reduction, of the reduction's shape, is written where that is.
 std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
   for (const StageNest& nest : schedule.nest().stages) {
@@ -66,6 +74,7 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
     for (const std::string& producer : producers) {
       const StageNest* into = schedule.nest().find(producer);
       if (!into || !reduces(into->stage) || into->epilogue) continue;
+      if (!can_store(nest.stage, into->stage)) continue;
       if (!schedule.epilogue(nest.stage.name, producer).error())
         return Epilogue{nest.stage.name, producer};
     }
@@ -155,36 +164,77 @@ struct AxisUse {
   bool packable = false;    ///< alone in one
 };
 
-AxisUse use_of(const dsl::Read& read, const std::string& axis) {
+/// `last`: the dimension that is contiguous in memory.
+AxisUse use_of(const dsl::Read& read, const std::string& axis, size_t last) {
   AxisUse use;
   for (size_t d = 0; d < read.indices.size(); ++d) {
     if (!dsl::uses_var(read.indices[d], axis)) continue;
     ++use.dimensions;
     // The iterations in which clamps take effect are peeled off.
-    const Expr index =
-        d + 1 == read.indices.size() ? unclamp(read.indices[d]).index : read.indices[d];
+    const Expr index = d == last ? unclamp(read.indices[d]).index : read.indices[d];
     const Affine affine = to_affine(index);
     Affine rest = affine;
     rest.add(dsl::var(axis), -affine.coefficient(dsl::var(axis)));
     const bool unit =
         affine.coefficient(dsl::var(axis)) == 1 && !dsl::uses_var(to_expr(rest), axis);
-    use.contiguous |= unit && d + 1 == read.indices.size();
+    use.contiguous |= unit && d == last;
     use.packable |= unit && rest.is_constant() && rest.constant == 0;
   }
   return use;
 }
 
-/// Whether `axis` can be the vector axis of `stage`: each tensor either ignores it, is contiguous
-/// in it, or is an argument (not in `fixed`) that uses it alone in one dimension and so can be
-/// packed.
-std::optional<VectorAxis> as_vector_axis(const Stage& stage, const std::string& axis,
-                                         const std::vector<std::string>& fixed) {
+AxisUse use_of(const dsl::Read& read, const std::string& axis) {
+  return use_of(read, axis, read.indices.size() - 1);
+}
+
+/// What is decided about tensors before any stage is scheduled.
+struct Fixed {
+  std::vector<std::string> scratch;  ///< tensors that live between stages: nobody packs them
+  const std::map<std::string, dsl::Layout>& layouts;  ///< that the problem asks for
+
+  /// Nullptr: the layout is free.
+  const dsl::Layout* layout_of(const std::string& tensor) const {
+    const auto found = layouts.find(tensor);
+    return found == layouts.end() ? nullptr : &found->second;
+  }
+  bool has(const std::string& tensor) const {
+    return layout_of(tensor) || std::find(scratch.begin(), scratch.end(), tensor) != scratch.end();
+  }
+};
+
+/// Whether vectors of `width` elements along the axis are contiguous where the read's tensor has
+/// this layout.
+bool is_contiguous(const dsl::Read& read, const std::string& axis, const dsl::Layout& layout,
+                   int64_t width) {
+  const dsl::Layout::Part last = layout.parts().back();
+  const AxisUse use = use_of(read, axis, static_cast<size_t>(last.dim));
+  if (use.dimensions != 1 || !use.contiguous) return false;
+  return last.factor == 0 || (use.packable && last.factor % width == 0);
+}
+
+/// The same for the stage's result, whose indices are its axes.
+bool is_contiguous(const Stage& stage, const std::string& axis, const dsl::Layout& layout,
+                   int64_t width) {
+  const dsl::Layout::Part last = layout.parts().back();
+  return stage.axes[static_cast<size_t>(last.dim)].name == axis && last.factor % width == 0;
+}
+
+/// Whether `axis` can be the vector axis of a stage: each tensor either ignores it, is contiguous
+/// in it, or is an argument that is not fixed, uses it alone in one dimension and so can be packed.
+std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
+                                         int64_t lanes, const Fixed& fixed) {
+  const Stage& stage = nest.stage;
+  const int64_t width = std::min(lanes, extent_of(stage, axis));
+  const dsl::Layout* result = fixed.layout_of(nest.result());
+  if (result && !is_contiguous(stage, axis, *result, width)) return std::nullopt;
   VectorAxis choice{axis, {}};
   bool possible = true;
   for_each_read(stage.body, [&](const dsl::Read& r) {
     const AxisUse use = use_of(r, axis);
-    if (use.dimensions == 0 || (use.dimensions == 1 && use.contiguous)) return;
-    const bool is_fixed = std::find(fixed.begin(), fixed.end(), r.tensor) != fixed.end();
+    const dsl::Layout* layout = fixed.layout_of(r.tensor);
+    if (use.dimensions == 0 || (layout && is_contiguous(r, axis, *layout, width))) return;
+    if (!layout && use.dimensions == 1 && use.contiguous) return;
+    const bool is_fixed = fixed.has(r.tensor);
     if (use.dimensions > 1 || !use.packable || is_fixed) possible = false;
     choice.packed.push_back(r.tensor);
   });
@@ -192,13 +242,15 @@ std::optional<VectorAxis> as_vector_axis(const Stage& stage, const std::string& 
   return choice;
 }
 
-std::vector<VectorAxis> vector_axes(const Stage& stage, const Target& target,
-                                    const std::vector<std::string>& fixed) {
+std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
+                                    const Fixed& fixed) {
+  const Stage& stage = nest.stage;
   std::vector<VectorAxis> axes;
   for (size_t a = stage.axes.size(); a > 0; --a) {
     const Axis& axis = stage.axes[a - 1];
     if (axis.extent < 2) continue;
-    if (const auto choice = as_vector_axis(stage, axis.name, fixed)) axes.push_back(*choice);
+    if (const auto choice = as_vector_axis(nest, axis.name, lanes(target, stage), fixed))
+      axes.push_back(*choice);
   }
   // Long axes first: short ones leave lanes idle.
   const auto merit = [&](const VectorAxis& choice) {
@@ -234,19 +286,20 @@ bool reduces_rows_of_one(const Stage& stage) {
 }
 
 /// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
-Role role_of(const Stage& stage, const Target& target, const std::vector<VectorAxis>& axes) {
-  if (target.is_gpu()) return reduces_rows(stage) ? Role::Lanes : Role::Tiled;
-  if (axes.empty()) return Role::Lanes;
-  if (!axes.front().packed.empty() && reduces_rows_of_one(stage)) return Role::Lanes;
-  const bool is_row_sum =
-      extent_of(stage, axes.front().axis) < 4 && stage.reduction.back().extent >= 16;
-  return is_row_sum ? Role::Lanes : Role::Tiled;
+bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes) {
+  if (axes.empty()) return true;
+  if (!axes.front().packed.empty() && reduces_rows_of_one(stage)) return true;
+  return extent_of(stage, axes.front().axis) < 4 && !stage.reduction.empty() &&
+         stage.reduction.back().extent >= 16;
 }
 
-void plan_reduction(const Stage& stage, const Target& target, const std::vector<std::string>& fixed,
+void plan_reduction(const StageNest& nest, const Target& target, const Fixed& fixed,
                     StagePlan& plan) {
-  plan.vector_axes = vector_axes(stage, target, fixed);
-  plan.role = role_of(stage, target, plan.vector_axes);
+  const Stage& stage = nest.stage;
+  plan.reduces = true;
+  plan.vector_axes = vector_axes(nest, target, fixed);
+  plan.reduces_rows = reduces_rows(stage);
+  plan.prefers_lanes = prefers_lanes(stage, plan.vector_axes);
   const auto longest =
       std::max_element(stage.reduction.begin(), stage.reduction.end(),
                        [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
@@ -276,12 +329,21 @@ ProductAxes product_axes(const Stage& stage) {
   return axes;
 }
 
-/// Tensors that live between stages: nobody packs them.
+/// Tensors that live between stages.
 std::vector<std::string> scratch_tensors(const Nest& nests) {
   std::vector<std::string> names;
   for (const StageNest& nest : nests.stages)
     if (!nests.compute.is_output(nest.result())) names.push_back(nest.result());
   return names;
+}
+
+Result<dsl::Layout> parse_layout(const Compute& compute, const std::string& tensor,
+                                 const std::string& text) {
+  if (!compute.find_input(tensor) && !compute.is_output(tensor))
+    return fail(ErrorCode::Invalid,
+                fmt::format("[layouts] '{}' is given the layout {}; expected an input or an output",
+                            tensor, text));
+  return dsl::Layout::parse(text, compute.letters_of(tensor));
 }
 
 }  // namespace
@@ -290,25 +352,34 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
   return *compute.find_stage(plan.name);
 }
 
-ComputePlan plan_stages(const Compute& compute, const Target& target) {
-  ComputePlan plan{{}, target, Schedule(compute).then(plan_prologue(compute)), {}};
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
+  const Compute& compute = problem.compute;
+  Schedule prologue = Schedule(compute).then(plan_prologue(compute));
+  std::map<std::string, dsl::Layout> layouts;
+  for (const auto& [tensor, text] : problem.layouts) {
+    TW_TRY(dsl::Layout layout, parse_layout(compute, tensor, text));
+    if (!layout.is_row_major()) prologue.add(SetLayout{tensor, text});
+    layouts.emplace(tensor, std::move(layout));
+  }
+  if (prologue.error()) return tl::unexpected(*prologue.error());
+  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}};
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
-  const std::vector<std::string> fixed = scratch_tensors(nests);
+  const Fixed fixed{scratch_tensors(nests), plan.layouts};
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
     StagePlan stage;
     stage.name = nest.stage.name;
     plan_place(nests, nest, plan.stages, stage);
-    if (reduces(nest.stage)) plan_reduction(nest.stage, target, fixed, stage);
-    if (target.is_gpu()) stage.product = product_axes(nest.stage);
+    if (reduces(nest.stage)) plan_reduction(nest, target, fixed, stage);
+    stage.product = product_axes(nest.stage);
     plan.stages.push_back(std::move(stage));
   }
   return plan;
 }
 
 int64_t lanes(const Target& target, const Stage& stage) {
-  return std::max(1, target.vector_bytes / std::max(size_bytes(stage.type), 1));
+  return std::max(1, target.machine.core.vector_bytes / std::max(size_bytes(stage.type), 1));
 }
 
 int64_t extent_of(const Stage& stage, const std::string& axis) {

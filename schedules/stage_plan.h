@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analysis that search spaces begin with: which part each stage of a compute takes in a
-// schedule, and which of its axes may become vectors or tiles. It depends on the structure of the
-// stages and on the target, not on any choice. Plain values; thread-safe.
+// The analysis that search spaces begin with: which stages of a compute are merged into others, and
+// what strategies ask of each of the rest: which axes may become vectors or tiles, what it reduces,
+// and where it may be computed. It depends on the structure of the stages and on the target, not on
+// any choice. Plain values; thread-safe.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/target.h"
 #include "dsl/compute.h"
+#include "dsl/layout.h"
+#include "schedules/problem.h"
 #include "schedules/schedule.h"
 
 namespace tw::schedules {
 
-enum class Role {
-  Tiled,  ///< a reduction with a vector axis
-  Lanes,  ///< a reduction along the contiguous axis: rfactor first
-  Elementwise,
-};
+inline constexpr size_t most_tile_axes = 4;
 
 /// A possible vector axis, with the tensors that it requires to be packed.
 struct VectorAxis {
@@ -36,28 +36,36 @@ struct ProductAxes {
 
 struct StagePlan {
   std::string name;
-  Role role = Role::Elementwise;
   bool placeable = false;            ///< may be computed inside its consumer
   std::string owner;                 ///< the stage in whose loops it would then be computed
   std::vector<std::string> readers;  ///< stages that read it; an epilogue by its reduction's name
-  std::vector<VectorAxis> vector_axes;  ///< Tiled
-  std::vector<std::string> tile_axes;   ///< Tiled: spatial axes that may join the register tile
-  std::string main_reduction;  ///< Tiled: the longest reduction axis, blocked; may be empty
-  std::string lane_axis;       ///< Lanes
-  ProductAxes product;         ///< for GPUs
+  bool reduces = false;
+  // Of reductions:
+  bool reduces_rows = false;   ///< over a long axis along which a tensor is contiguous
+  bool prefers_lanes = false;  ///< no vector axis is better than the lanes of a partial result
+  std::vector<VectorAxis> vector_axes;
+  std::vector<std::string> tile_axes;  ///< spatial axes that may join a register tile
+  std::string main_reduction;          ///< the longest reduction axis, blocked; may be empty
+  std::string lane_axis;               ///< the last reduction axis
+  ProductAxes product;
+  bool is_product() const { return !product.rows.empty(); }
 };
 
 struct ComputePlan {
   dsl::Compute compute;  ///< after the prologue: inlined and merged stages are gone
   Target target;
-  /// Inlines and epilogues, the same for every point.
+  /// Layouts that the problem asks for, by tensor: no strategy chooses others.
+  std::map<std::string, dsl::Layout> layouts;
+  /// Inlines, epilogues and the layouts asked for, the same for every point.
   Schedule prologue;
   std::vector<StagePlan> stages;  ///< consumers first
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
 
-ComputePlan plan_stages(const dsl::Compute& compute, const Target& target);
+/// Invalid where the problem asks for the layout of a tensor that is neither an input nor an
+/// output, or for what is no layout of it.
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target);
 
 /// Elements of the stage's type in a vector register.
 int64_t lanes(const Target& target, const dsl::Stage& stage);

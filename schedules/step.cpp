@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
+#include <span>
+#include <type_traits>
 
 #include "base/text.h"
 
@@ -14,99 +17,171 @@ namespace {
 
 constexpr std::array<std::string_view, 3> tail_names = {"guard", "exact", "shift"};
 constexpr std::array<std::string_view, 2> partition_names = {"interleaved", "blocks"};
+constexpr std::array<std::string_view, 2> accumulator_scope_names = {"register", "local"};
+constexpr std::array<Scope, 2> accumulator_scopes = {Scope::Register, Scope::Local};
 
-struct Printer {
-  std::string& out;
-  void operator()(std::string_view value) { out.append(" ").append(value); }
-  void operator()(const std::vector<std::string>& values) {
-    for (const std::string& value : values) (*this)(value);
-  }
-  void operator()(int64_t value) { (*this)(std::to_string(value)); }
-  void operator()(Tail value) {
-    if (value != Tail::Guard) (*this)(to_string(value));
-  }
-  void operator()(Partition value) {
-    if (value != Partition::Interleaved) (*this)(to_string(value));
-  }
-  void operator()(Scope value) {
-    if (value != Scope::Register) (*this)(to_string(value));
-  }
+/// What a field of an enumeration may say, by the words of schedule text.
+template <typename T>
+struct Words;
+template <>
+struct Words<Tail> {
+  static constexpr std::span<const std::string_view> names = tail_names;
+  static constexpr std::string_view noun = "tail";
+  static Tail value(size_t i) { return static_cast<Tail>(i); }
+};
+template <>
+struct Words<Partition> {
+  static constexpr std::span<const std::string_view> names = partition_names;
+  static constexpr std::string_view noun = "partition";
+  static Partition value(size_t i) { return static_cast<Partition>(i); }
+};
+template <>
+struct Words<Scope> {
+  static constexpr std::span<const std::string_view> names = accumulator_scope_names;
+  static constexpr std::string_view noun = "scope";
+  static Scope value(size_t i) { return accumulator_scopes[i]; }
 };
 
-/// Takes the words of a line one field at a time; optional last fields keep their defaults.
-struct Parser {
-  std::vector<std::string> rest;
-  std::string error;
+template <typename S, typename F>
+void for_each_field(F&& f) {
+  std::apply([&](const auto&... field) { (f(field), ...); }, S::fields());
+}
 
-  std::optional<std::string> next(std::string_view what) {
-    if (rest.empty()) {
-      if (error.empty()) error = fmt::format("a {} is missing", what);
-      return std::nullopt;
-    }
-    std::string word = rest.front();
-    rest.erase(rest.begin());
-    return word;
+// ---- printing -------------------------------------------------------------------------------
+
+void print(std::string& out, std::string_view value) { out.append(" ").append(value); }
+void print(std::string& out, int64_t value) { print(out, std::to_string(value)); }
+void print(std::string& out, const std::vector<std::string>& values) {
+  for (const std::string& value : values) print(out, value);
+}
+void print(std::string& out, Tail value) { print(out, to_string(value)); }
+void print(std::string& out, Partition value) { print(out, to_string(value)); }
+void print(std::string& out, Scope value) { print(out, to_string(value)); }
+
+template <typename S>
+std::string text_of(const S& step) {
+  const S defaults;
+  std::string out(S::name);
+  for_each_field<S>([&](const auto& field) {
+    if (!field.is_optional || step.*field.member != defaults.*field.member)
+      print(out, step.*field.member);
+  });
+  return out;
+}
+
+// ---- usage ----------------------------------------------------------------------------------
+
+template <typename T>
+std::string value_usage(std::string_view name) {
+  std::string text(name);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) text += "...";
+  return text;
+}
+template <typename T>
+requires std::is_enum_v<T> std::string value_usage(std::string_view) {
+  std::vector<std::string> names(Words<T>::names.begin(), Words<T>::names.end());
+  return join(names, "|");
+}
+
+template <typename S>
+std::string usage() {
+  std::string text(S::name);
+  for_each_field<S>([&]<typename F>(const F& field) {
+    const std::string value = value_usage<typename F::Type>(field.name);
+    text += field.is_optional ? fmt::format(" [{}]", value) : " " + value;
+  });
+  return text;
+}
+
+// ---- parsing --------------------------------------------------------------------------------
+
+/// "register or local", "guard, exact or shift".
+std::string choices(std::span<const std::string_view> names) {
+  std::string text(names[0]);
+  for (size_t i = 1; i < names.size(); ++i)
+    text += fmt::format("{}{}", i + 1 == names.size() ? " or " : ", ", names[i]);
+  return text;
+}
+
+/// Takes the words of a line one field at a time; keeps the first error.
+class Parser {
+ public:
+  explicit Parser(std::vector<std::string> words) : rest_(std::move(words)) {}
+
+  void parse(std::string_view field, std::string& value) {
+    if (auto word = next(field)) value = *word;
   }
-  void operator()(std::string& value) {
-    if (auto word = next("name")) value = *word;
+  void parse(std::string_view field, std::vector<std::string>& values) {
+    if (rest_.empty()) note(fmt::format("the {} are missing", field));
+    values = std::move(rest_);
+    rest_.clear();
   }
-  void operator()(std::vector<std::string>& values) {
-    if (rest.empty() && error.empty()) error = "the list of loops is missing";
-    values = std::move(rest);
-    rest.clear();
-  }
-  void operator()(int64_t& value) {
-    const auto word = next("number");
+  void parse(std::string_view field, int64_t& value) {
+    const auto word = next(field);
     if (!word) return;
     const auto number = parse_int(*word);
-    if (number && *number >= 1) {
+    if (number && *number >= 1)
       value = *number;
-    } else if (error.empty()) {
-      error = fmt::format("'{}' is no positive integer", *word);
+    else
+      note(fmt::format("'{}' is no positive integer", *word));
+  }
+  template <typename T>
+  void parse(std::string_view, T& value) {
+    if (rest_.empty()) return;
+    constexpr auto names = Words<T>::names;
+    const auto found = std::find(names.begin(), names.end(), rest_[0]);
+    if (found == names.end())
+      return note(fmt::format("'{}' is no {}: use {}", rest_[0], Words<T>::noun, choices(names)));
+    value = Words<T>::value(static_cast<size_t>(found - names.begin()));
+    rest_.erase(rest_.begin());
+  }
+
+  /// What is wrong with the line, words that no field has taken included; empty if nothing is.
+  std::string error() const {
+    if (!error_.empty() || rest_.empty()) return error_;
+    return fmt::format("'{}' is left over", rest_[0]);
+  }
+
+ private:
+  void note(std::string what) {
+    if (error_.empty()) error_ = std::move(what);
+  }
+  std::optional<std::string> next(std::string_view field) {
+    if (rest_.empty()) {
+      note(fmt::format("the {} is missing", field));
+      return std::nullopt;
     }
+    std::string word = rest_.front();
+    rest_.erase(rest_.begin());
+    return word;
   }
-  void operator()(Tail& value) { one_of(tail_names, value, "tail: use guard, exact or shift"); }
-  void operator()(Partition& value) {
-    one_of(partition_names, value, "partition: use interleaved or blocks");
-  }
-  template <size_t n, typename T>
-  void one_of(const std::array<std::string_view, n>& names, T& value, std::string_view what) {
-    if (rest.empty()) return;
-    const auto found = std::find(names.begin(), names.end(), rest[0]);
-    if (found != names.end()) {
-      value = static_cast<T>(found - names.begin());
-      rest.erase(rest.begin());
-    } else if (error.empty()) {
-      error = fmt::format("'{}' is no {}", rest[0], what);
-    }
-  }
-  void operator()(Scope& value) {
-    if (rest.empty()) return;
-    for (const Scope scope : {Scope::Register, Scope::Local})
-      if (rest[0] == to_string(scope)) {
-        value = scope;
-        rest.clear();
-        return;
-      }
-    if (error.empty()) error = fmt::format("'{}' is no scope: use register or local", rest[0]);
-  }
+
+  std::vector<std::string> rest_;
+  std::string error_;
 };
 
-template <size_t I = 0>
-Result<Step> parse_as(const std::string& name, Parser& parser) {
-  if constexpr (I == std::variant_size_v<Step>) {
-    return fail(ErrorCode::Invalid, fmt::format("[schedule] '{}' is no scheduling step", name));
-  } else {
-    using T = std::variant_alternative_t<I, Step>;
-    if (name != T::name) return parse_as<I + 1>(name, parser);
-    T step;
-    step.fields(parser);
-    if (parser.error.empty() && !parser.rest.empty())
-      parser.error = fmt::format("'{}' is left over", parser.rest[0]);
-    if (!parser.error.empty())
-      return fail(ErrorCode::Invalid, fmt::format("[{}] {}", name, parser.error));
-    return Step(std::move(step));
-  }
+template <typename S>
+Result<Step> parse_as(std::vector<std::string> words) {
+  S step;
+  Parser parser(std::move(words));
+  for_each_field<S>([&](const auto& field) { parser.parse(field.name, step.*field.member); });
+  if (const std::string error = parser.error(); !error.empty())
+    return fail(ErrorCode::Invalid, fmt::format("[{}] {}; write '{}'", S::name, error, usage<S>()));
+  return Step(std::move(step));
+}
+
+tl::unexpected<Error> unknown_step(const std::string& name) {
+  const std::vector<std::string> names = {
+#define X(Type, method) std::string(Type::name),
+      TW_STEPS(X)
+#undef X
+  };
+  const auto guess = nearest(name, names);
+  return fail(ErrorCode::Invalid,
+              fmt::format("[schedule] '{}' is no scheduling step{}", name,
+                          guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
 }
 
 }  // namespace
@@ -117,21 +192,27 @@ std::string_view to_string(Partition partition) {
 }
 
 std::string to_string(const Step& step) {
-  return std::visit(
-      [](auto copy) {
-        std::string out(copy.name);
-        copy.fields(Printer{out});
-        return out;
-      },
-      step);
+  return std::visit([](const auto& s) { return text_of(s); }, step);
 }
 
 Result<Step> parse_step(std::string_view line) {
-  Parser parser{words(line), ""};
-  if (parser.rest.empty()) return fail(ErrorCode::Invalid, "[schedule] an empty step");
-  const std::string name = parser.rest.front();
-  parser.rest.erase(parser.rest.begin());
-  return parse_as(name, parser);
+  std::vector<std::string> rest = words(line);
+  if (rest.empty()) return fail(ErrorCode::Invalid, "[schedule] an empty step");
+  const std::string name = rest.front();
+  rest.erase(rest.begin());
+#define X(Type, method) \
+  if (name == Type::name) return parse_as<Type>(std::move(rest));
+  TW_STEPS(X)
+#undef X
+  return unknown_step(name);
+}
+
+std::vector<std::string> step_usages() {
+  return {
+#define X(Type, method) usage<Type>(),
+      TW_STEPS(X)
+#undef X
+  };
 }
 
 }  // namespace tw::schedules

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Scheduling steps as plain data. Each struct lists its fields once, in `fields`; printing,
-// parsing, comparing and the documentation table follow from that list.
+// Scheduling steps as plain data. Each struct names its fields once, in `fields()`; printing,
+// parsing, the usage line of the documentation and bindings of other languages follow from that
+// list, and TW_STEPS lists the structs. What a step does to the loops stands in
+// steps/<its name>.cpp. Plain values; thread-safe.
 //
 // The words are Halide's; where TVM says otherwise the comment names its word. A step names a stage
 // of the compute and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner);
@@ -10,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -33,29 +36,42 @@ std::string_view to_string(Tail tail);
 enum class Partition { Interleaved, Blocks };
 std::string_view to_string(Partition partition);
 
+/// One field of a step: its name and the member that holds it. Schedule text may leave out the
+/// value of an optional field, which then has the default of the struct.
+template <typename S, typename T>
+struct Field {
+  using Type = T;
+  std::string_view name;
+  T S::*member;
+  bool is_optional = false;
+};
+template <typename S, typename T>
+constexpr Field<S, T> field(std::string_view name, T S::*member) {
+  return {name, member};
+}
+template <typename S, typename T>
+constexpr Field<S, T> optional(std::string_view name, T S::*member) {
+  return {name, member, true};
+}
+
 /// loop -> loop.0 (outer, ceil(extent / factor)), loop.1 (inner, factor).
 struct Split {
   static constexpr std::string_view name = "split";
   std::string stage, loop;
   int64_t factor = 1;
   Tail tail = Tail::Guard;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
-    f(factor);
-    f(tail);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Split::stage), field("loop", &Split::loop),
+                      field("factor", &Split::factor), optional("tail", &Split::tail));
   }
 };
 /// Two adjacent loops become one, `outer*inner`.
 struct Fuse {
   static constexpr std::string_view name = "fuse";
   std::string stage, outer, inner;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(outer);
-    f(inner);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Fuse::stage), field("outer", &Fuse::outer),
+                      field("inner", &Fuse::inner));
   }
 };
 /// The named loops take the places that they occupy now, in the given order, outermost first.
@@ -63,29 +79,23 @@ struct Reorder {
   static constexpr std::string_view name = "reorder";
   std::string stage;
   std::vector<std::string> loops;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loops);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Reorder::stage), field("loops", &Reorder::loops));
   }
 };
 struct Unroll {
   static constexpr std::string_view name = "unroll";
   std::string stage, loop;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Unroll::stage), field("loop", &Unroll::loop));
   }
 };
 /// The loop becomes one vector operation; it must be the innermost loop and over a pure axis.
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Vectorize::stage), field("loop", &Vectorize::loop));
   }
 };
 /// The loop's iterations become tasks. Parallel loops are the outermost loops of a stage of its
@@ -93,10 +103,8 @@ struct Vectorize {
 struct Parallel {
   static constexpr std::string_view name = "parallel";
   std::string stage, loop;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Parallel::stage), field("loop", &Parallel::loop));
   }
 };
 /// The loop's iterations become threads of a block (TVM: bind to threadIdx). Bound loops that
@@ -106,10 +114,8 @@ struct Parallel {
 struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Bind::stage), field("loop", &Bind::loop));
   }
 };
 /// Computes what `loop` of `consumer` needs of `stage`, at the start of each iteration of that
@@ -117,31 +123,24 @@ struct Bind {
 struct ComputeAt {
   static constexpr std::string_view name = "compute_at";
   std::string stage, consumer, loop;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(consumer);
-    f(loop);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &ComputeAt::stage), field("consumer", &ComputeAt::consumer),
+                      field("loop", &ComputeAt::loop));
   }
 };
 /// Replaces reads of a stage by its definition (not for reductions).
 struct Inline {
   static constexpr std::string_view name = "inline";
   std::string stage;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-  }
+  static constexpr auto fields() { return std::tuple(field("stage", &Inline::stage)); }
 };
 /// Computes an elementwise consumer where its reduction `into` writes its result (TVM:
 /// reverse_compute_inline). The reduction's own tensor no longer exists in memory.
 struct Epilogue {
   static constexpr std::string_view name = "epilogue";
   std::string stage, into;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(into);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Epilogue::stage), field("into", &Epilogue::into));
   }
 };
 /// What the stage computes inside `loop` is accumulated in a buffer of its own and written at the
@@ -150,22 +149,18 @@ struct CacheWrite {
   static constexpr std::string_view name = "cache_write";
   std::string stage, loop;
   Scope scope = Scope::Register;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
-    f(scope);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &CacheWrite::stage), field("loop", &CacheWrite::loop),
+                      optional("scope", &CacheWrite::scope));
   }
 };
 /// What `loop` of `stage` reads of `tensor` is copied first, by a new stage `tensor@stage`.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
-  template <typename F>
-  void fields(F&& f) {
-    f(tensor);
-    f(stage);
-    f(loop);
+  static constexpr auto fields() {
+    return std::tuple(field("tensor", &CacheRead::tensor), field("stage", &CacheRead::stage),
+                      field("loop", &CacheRead::loop));
   }
 };
 /// What one iteration of `loop` needs of an operand of a reduction's term is computed first, by a
@@ -179,12 +174,10 @@ struct CacheOperand {
   int64_t operand = 1;
   std::string loop;
   std::vector<std::string> loops;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(operand);
-    f(loop);
-    f(loops);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &CacheOperand::stage),
+                      field("operand", &CacheOperand::operand), field("loop", &CacheOperand::loop),
+                      field("loops", &CacheOperand::loops));
   }
 };
 /// `loop` and the two inside of it, which are innermost, are a tensor tile (tensor_tiles.h): two of
@@ -193,11 +186,9 @@ struct CacheOperand {
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
-    f(tile);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Tensorize::stage), field("loop", &Tensorize::loop),
+                      field("tile", &Tensorize::tile));
   }
 };
 /// The copies of a stage that cache_operand made are started `depth` - 1 iterations ahead of the
@@ -207,10 +198,8 @@ struct Pipeline {
   static constexpr std::string_view name = "pipeline";
   std::string stage;
   int64_t depth = 2;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(depth);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Pipeline::stage), field("depth", &Pipeline::depth));
   }
 };
 /// The copies of a pipelined stage are boxes that the copy engine of a GPU moves (bulk_copies.h),
@@ -218,20 +207,14 @@ struct Pipeline {
 struct Bulk {
   static constexpr std::string_view name = "bulk";
   std::string stage;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-  }
+  static constexpr auto fields() { return std::tuple(field("stage", &Bulk::stage)); }
 };
 /// Threads of their own ask for the boxes of the stage's pipeline, those that compute do not wait
 /// for each other (CUTLASS: warp specialisation).
 struct Specialise {
   static constexpr std::string_view name = "specialise";
   std::string stage;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-  }
+  static constexpr auto fields() { return std::tuple(field("stage", &Specialise::stage)); }
 };
 /// The dimensions of a stage that cache_operand made, from `loop` inwards, become one that is
 /// `elements` longer (TVM: storage_align), so that a column of what is outside of it lies in
@@ -240,11 +223,9 @@ struct Pad {
   static constexpr std::string_view name = "pad";
   std::string stage, loop;
   int64_t elements = 1;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(loop);
-    f(elements);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Pad::stage), field("loop", &Pad::loop),
+                      field("elements", &Pad::elements));
   }
 };
 /// In the shared buffer of a stage that cache_operand made, 16 bytes change places within 128 so
@@ -254,10 +235,8 @@ struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;
   int64_t bytes = 128;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(bytes);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Swizzle::stage), field("bytes", &Swizzle::bytes));
   }
 };
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces to `factor` partial results
@@ -268,12 +247,10 @@ struct Rfactor {
   std::string stage, axis;
   int64_t factor = 1;
   Partition partition = Partition::Interleaved;
-  template <typename F>
-  void fields(F&& f) {
-    f(stage);
-    f(axis);
-    f(factor);
-    f(partition);
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Rfactor::stage), field("axis", &Rfactor::axis),
+                      field("factor", &Rfactor::factor),
+                      optional("partition", &Rfactor::partition));
   }
 };
 /// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the
@@ -281,19 +258,48 @@ struct Rfactor {
 struct SetLayout {
   static constexpr std::string_view name = "set_layout";
   std::string tensor, layout;
-  template <typename F>
-  void fields(F&& f) {
-    f(tensor);
-    f(layout);
+  static constexpr auto fields() {
+    return std::tuple(field("tensor", &SetLayout::tensor), field("layout", &SetLayout::layout));
   }
 };
 
-using Step = std::variant<Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeAt,
-                          Inline, Epilogue, CacheWrite, CacheRead, CacheOperand, Pipeline, Bulk,
-                          Specialise, Pad, Swizzle, Tensorize, Rfactor, SetLayout>;
+/// Every step: the struct, and the member function of Schedule that appends it.
+#define TW_STEPS(X)              \
+  X(Split, split)                \
+  X(Fuse, fuse)                  \
+  X(Reorder, reorder)            \
+  X(Unroll, unroll)              \
+  X(Vectorize, vectorize)        \
+  X(Parallel, parallel)          \
+  X(Bind, bind)                  \
+  X(ComputeAt, compute_at)       \
+  X(Inline, inlined)             \
+  X(Epilogue, epilogue)          \
+  X(CacheWrite, cache_write)     \
+  X(CacheRead, cache_read)       \
+  X(CacheOperand, cache_operand) \
+  X(Pipeline, pipeline)          \
+  X(Bulk, bulk)                  \
+  X(Specialise, specialise)      \
+  X(Pad, pad)                    \
+  X(Swizzle, swizzle)            \
+  X(Tensorize, tensorize)        \
+  X(Rfactor, rfactor)            \
+  X(SetLayout, set_layout)
+
+template <typename Ignored, typename... Steps>
+using VariantOf = std::variant<Steps...>;
+#define TW_STEP_TYPE(Type, method) , Type
+using Step = VariantOf<void TW_STEPS(TW_STEP_TYPE)>;
+#undef TW_STEP_TYPE
 
 /// One line, e.g. "split out x 14" or "reorder out k.0 y x.0 c x.1".
 std::string to_string(const Step& step);
+/// Invalid for text that is no step; the message names the word that is wrong.
 Result<Step> parse_step(std::string_view line);
+
+/// How each step is written, e.g. "split STAGE LOOP FACTOR [guard|exact|shift]", in the order of
+/// TW_STEPS.
+std::vector<std::string> step_usages();
 
 }  // namespace tw::schedules

@@ -17,14 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/result.h"
 #include "schedules/program.h"
 
 namespace tw::schedules {
 
 struct Limits;
-
-inline constexpr int64_t warp_threads = 32;
 
 /// The thread loops from `loop` inwards: what numbers the threads in its body.
 struct ThreadNest {

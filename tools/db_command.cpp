@@ -39,12 +39,17 @@ Result<db::Store> open_named(const DbFlags& f, const Surroundings& here, db::Ope
 }
 
 std::string show_summary(const db::AppendSummary& s) {
-  return fmt::format("{} new, {} known already, {} quarantined", s.inserted, s.duplicates,
-                     s.quarantined);
+  std::string text = fmt::format("{} new, {} known already, {} quarantined", s.inserted,
+                                 s.duplicates, s.quarantined);
+  if (s.calibrations > 0) text += ", " + show_count(s.calibrations, "new calibration");
+  return text;
 }
 
 nlohmann::json json_of(const db::AppendSummary& s) {
-  return {{"inserted", s.inserted}, {"duplicates", s.duplicates}, {"quarantined", s.quarantined}};
+  return {{"inserted", s.inserted},
+          {"duplicates", s.duplicates},
+          {"quarantined", s.quarantined},
+          {"calibrations", s.calibrations}};
 }
 
 Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary& summary) {
@@ -75,6 +80,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
                                               {"records", i.records},
                                               {"workloads", i.workloads},
                                               {"best", i.best},
+                                              {"calibrations", i.calibrations},
                                               {"quarantined", i.quarantined},
                                               {"by_status", i.by_status}}));
     return 0;
@@ -86,6 +92,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
                                          {"by status", show_counts(i.by_status)},
                                          {"workloads", std::to_string(i.workloads)},
                                          {"best", std::to_string(i.best) + " groups"},
+                                         {"calibrations", std::to_string(i.calibrations)},
                                          {"quarantined", quarantined_text(i)},
                                          {"journal", i.journal_mode},
                                          {"sqlite", i.sqlite}})));
@@ -215,6 +222,7 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()},
                                                 {"ok", r.ok()},
                                                 {"records", r.records},
+                                                {"calibrations", r.calibrations},
                                                 {"damaged", r.damaged},
                                                 {"wrong_best", r.wrong_best},
                                                 {"quarantined", r.quarantined},

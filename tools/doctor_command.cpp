@@ -14,6 +14,7 @@
 #include "codegen/cpu_codegen.h"
 #include "db/filesystem.h"
 #include "tools/device_findings.h"
+#include "tools/machine_findings.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/selection.h"
@@ -31,6 +32,7 @@ struct DoctorFlags {
   PlaceFlags place;
   std::string format = "table";
   bool probe_sandbox = false;
+  bool calibrate = false;
 };
 
 Finding failed(std::string name, const Error& error) {
@@ -43,10 +45,10 @@ Finding peak(const Target& host, const Surroundings& here) {
   const auto one = tuner::measure_f32_peak(1, here.clock);
   if (!one) return failed("peak", one.error());
   std::string text = fmt::format("{:.1f} GFLOP/s on one thread ({})", one->gflops, one->isa);
-  if (host.cores > 1) {
-    const auto all = tuner::measure_f32_peak(host.cores, here.clock);
+  if (host.machine.cores > 1) {
+    const auto all = tuner::measure_f32_peak(host.machine.cores, here.clock);
     if (!all) return failed("peak", all.error());
-    text += fmt::format(", {:.1f} on {}", all->gflops, host.cores);
+    text += fmt::format(", {:.1f} on {}", all->gflops, host.machine.cores);
   }
   return {"peak", text + ", right now"};
 }
@@ -121,8 +123,7 @@ Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings&
                                   show_time(static_cast<double>(here.clock() - began)))};
 }
 
-Finding database(const DoctorFlags& flags, const Surroundings& here) {
-  auto store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+Finding database(Result<db::Store>& store) {
   if (!store) return failed("database", store.error());
   const auto info = store->info();
   if (!info) return failed("database", info.error());
@@ -143,32 +144,33 @@ std::string isa_text() {
                : "all that the processor has";
 }
 
-std::vector<Finding> examine(const DoctorFlags& flags, const Surroundings& here) {
+void append(std::vector<Finding>& findings, std::vector<Finding> more) {
+  for (Finding& finding : more) findings.push_back(std::move(finding));
+}
+
+std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& here) {
   const Target host = host_target();
-  return {
+  auto store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+  std::vector<Finding> findings = {
       {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
       {"machine", tuner::device_text(host)},
       {"target", host.to_string()},
       {"instruction sets", isa_text()},
-      {"vectors",
-       fmt::format("{} registers of {} bytes", host.vector_registers, host.vector_bytes)},
-      {"cores", fmt::format("{} usable, by affinity and quota", host.cores)},
-      peak(host, here),
-      limits(),
-      {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
-      database(flags, here),
-      cache(flags, here),
-      plugin(flags),
-      tool("ld", "needed to link kernels", true),
-      tool("objdump", "needed by `show --asm` only", false),
-      sandbox(here),
-      kernel(flags, host, here),
-  };
-}
-
-std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& here) {
-  std::vector<Finding> findings = examine(flags, here);
-  for (Finding& finding : device_findings(here)) findings.push_back(std::move(finding));
+      {"vectors", fmt::format("{} registers of {} bytes", host.machine.core.vector_registers,
+                              host.machine.core.vector_bytes)},
+      {"cores", fmt::format("{} usable, by affinity and quota", host.machine.cores)}};
+  append(findings, machine_findings(host, store ? &*store : nullptr, flags.calibrate, here));
+  append(findings, {peak(host, here),
+                    limits(),
+                    {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
+                    database(store),
+                    cache(flags, here),
+                    plugin(flags),
+                    tool("ld", "needed to link kernels", true),
+                    tool("objdump", "needed by `show --asm` only", false),
+                    sandbox(here),
+                    kernel(flags, host, here)});
+  append(findings, device_findings(here));
   return findings;
 }
 
@@ -201,6 +203,8 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
 Verb doctor_verb() {
   auto f = std::make_shared<DoctorFlags>();
   std::vector<Flag> own = {{"format", Choice{&f->format, {"table", "json"}}, "of what is printed"},
+                           {"calibrate", Switch{&f->calibrate},
+                            "measure the processor anew, and keep it in the database"},
                            {"probe-sandbox", Switch{&f->probe_sandbox},
                             "put the limits of a worker on and say what they are"}};
   return {.name = "doctor",

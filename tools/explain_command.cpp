@@ -60,8 +60,9 @@ Result<Analysis> analyse(const Selection& s, const tuner::Environment& environme
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
-  analysis.predicted_ns = cost_model::draft_cost(analysis.facts, s.threads).total_ns;
-  analysis.resources = cost_model::resource_times(analysis.facts, s.threads);
+  analysis.predicted_ns =
+      cost_model::draft_cost(analysis.facts, s.target.machine, s.threads).total_ns;
+  analysis.resources = cost_model::resource_times(analysis.facts, s.target.machine, s.threads);
   if (analysis.facts.gpu) {
     analysis.gpu = explain_gpu(program, *analysis.facts.gpu, s.target,
                                {.directories = environment.cuda_directories});
@@ -182,6 +183,7 @@ std::string work_text(const Analysis& a) {
 Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   Facts facts = {{"workload", s.workload.key()}};
   add_what_runs_on(s, facts);
+  facts.emplace_back("tuned for", describe(s.target.machine));
   facts.emplace_back("schedule", show_source(s));
   if (s.record) {
     const db::Record& r = *s.record;
@@ -241,6 +243,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
                        const std::optional<Rival>& rival) {
   nlohmann::json json = {{"workload", s.workload.key()},
                          {"target", s.target.to_string()},
+                         {"tuned_for", describe(s.target.machine)},
                          {"threads", s.threads},
                          {"schedule_from", schedule_source(s)},
                          {"predicted_ns", a.predicted_ns},

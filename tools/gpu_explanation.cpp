@@ -11,7 +11,6 @@
 namespace tw::tools {
 namespace {
 
-using cost_model::GpuArchitecture;
 using cost_model::GpuPhaseFacts;
 
 constexpr double register_bytes = 4;
@@ -29,18 +28,18 @@ std::string tail_text(const GpuPhaseFacts& facts) {
 
 Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
   const GpuPhaseFacts& f = phase.facts;
-  const GpuArchitecture& gpu = all.architecture;
+  const Gpu& gpu = *all.machine.gpu;
   Facts facts = {
       {"launch", fmt::format("{} of {:.0f} threads, {} of shared memory each",
                              show_count(static_cast<int64_t>(f.blocks), "block"), f.threads,
                              show_bytes(static_cast<int64_t>(f.shared_bytes)))},
       {"occupancy",
        fmt::format("{:.0f} % of {} threads: {} at once on a multiprocessor, limited by {}",
-                   percent(phase.occupancy(gpu)), gpu.threads,
+                   percent(phase.occupancy(gpu)), gpu.resident_threads,
                    show_count(static_cast<int64_t>(phase.residency.blocks()), "block"),
                    phase.residency.limit())},
-      {"waves", fmt::format("{:.2f} on {} multiprocessors; {}", phase.waves(gpu),
-                            gpu.multiprocessors, tail_text(f))},
+      {"waves", fmt::format("{:.2f} on {} multiprocessors; {}", phase.waves(all.machine),
+                            all.machine.cores, tail_text(f))},
       {"registers", phase.compiled
                         ? fmt::format("{} a thread, {} B spilled ({})", phase.compiled->registers,
                                       phase.spilled_bytes(), all.compiler)
@@ -58,14 +57,14 @@ Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
   return facts;
 }
 
-nlohmann::json phase_json(const GpuPhase& phase, const GpuArchitecture& gpu) {
+nlohmann::json phase_json(const GpuPhase& phase, const Machine& machine) {
   const GpuPhaseFacts& f = phase.facts;
   const cost_model::Residency& r = phase.residency;
   return {{"blocks", f.blocks},
           {"threads", f.threads},
           {"shared_bytes", f.shared_bytes},
           {"barriers", f.barriers},
-          {"occupancy", phase.occupancy(gpu)},
+          {"occupancy", phase.occupancy(*machine.gpu)},
           {"resident_blocks", r.blocks()},
           {"limited_by", r.limit()},
           {"blocks_by",
@@ -73,7 +72,7 @@ nlohmann::json phase_json(const GpuPhase& phase, const GpuArchitecture& gpu) {
             {"registers", r.by_registers},
             {"shared_memory", r.by_shared_memory},
             {"slots", r.by_slots}}},
-          {"waves", phase.waves(gpu)},
+          {"waves", phase.waves(machine)},
           {"tail", f.tail},
           {"registers", phase.registers()},
           {"registers_estimated", !phase.compiled.has_value()},
@@ -95,12 +94,12 @@ double GpuPhase::spilled_bytes() const {
   return static_cast<double>(compiled->spill_store_bytes);
 }
 
-double GpuPhase::occupancy(const GpuArchitecture& gpu) const {
-  return residency.blocks() * facts.warps * cost_model::warp_lanes / gpu.threads;
+double GpuPhase::occupancy(const Gpu& gpu) const {
+  return residency.blocks() * facts.warps * warp_threads / gpu.resident_threads;
 }
 
-double GpuPhase::waves(const GpuArchitecture& gpu) const {
-  return facts.blocks / (gpu.multiprocessors * std::max(1.0, residency.blocks()));
+double GpuPhase::waves(const Machine& machine) const {
+  return facts.blocks / (machine.cores * std::max(1.0, residency.blocks()));
 }
 
 double GpuPhase::bank_cycles() const {
@@ -115,7 +114,7 @@ double GpuExplanation::spilled_bytes() const {
 
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc) {
-  GpuExplanation explanation{facts.architecture, "", "", {}};
+  GpuExplanation explanation{target.machine, "", "", {}};
   const auto compiled = codegen::compile_for_gpu(program, "kernel", target, nvrtc);
   const bool is_told = compiled && compiled->functions.size() == facts.phases.size();
   if (is_told)
@@ -126,9 +125,10 @@ GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::
     GpuPhase phase{facts.phases[i], std::nullopt, {}};
     if (is_told) phase.compiled = compiled->functions[i];
     // What a thread cannot have is spilled.
-    const double registers = std::min(phase.registers(), double(target.block.registers_per_thread));
+    const double registers =
+        std::min(phase.registers(), double(target.machine.gpu->registers_per_thread));
     phase.residency = cost_model::residency(phase.facts.threads, registers,
-                                            phase.facts.shared_bytes, facts.architecture);
+                                            phase.facts.shared_bytes, *target.machine.gpu);
     explanation.phases.push_back(std::move(phase));
   }
   return explanation;
@@ -144,14 +144,14 @@ Facts as_facts(const GpuExplanation& explanation) {
 }
 
 nlohmann::json as_json(const GpuExplanation& explanation) {
-  nlohmann::json json = {{"architecture", explanation.architecture.name},
-                         {"multiprocessors", explanation.architecture.multiprocessors},
+  nlohmann::json json = {{"architecture", explanation.machine.name},
+                         {"multiprocessors", explanation.machine.cores},
                          {"compiler", explanation.compiler},
                          {"phases", nlohmann::json::array()}};
   if (!explanation.estimated_because.empty())
     json["estimated_because"] = explanation.estimated_because;
   for (const GpuPhase& phase : explanation.phases)
-    json["phases"].push_back(phase_json(phase, explanation.architecture));
+    json["phases"].push_back(phase_json(phase, explanation.machine));
   return json;
 }
 

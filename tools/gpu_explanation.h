@@ -25,14 +25,14 @@ struct GpuPhase {
 
   double registers() const { return compiled ? compiled->registers : facts.registers; }
   double spilled_bytes() const;
-  double occupancy(const cost_model::GpuArchitecture& gpu) const;
-  double waves(const cost_model::GpuArchitecture& gpu) const;
+  double occupancy(const Gpu& gpu) const;
+  double waves(const Machine& machine) const;
   /// Cycles of the banks for an access of a warp, on average; 0 where there is none.
   double bank_cycles() const;
 };
 
 struct GpuExplanation {
-  cost_model::GpuArchitecture architecture;
+  Machine machine;
   std::string compiler;  ///< "nvrtc-13.0"; empty: there is none to ask
   std::string estimated_because;
   std::vector<GpuPhase> phases;

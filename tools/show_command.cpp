@@ -34,6 +34,7 @@ std::string facts(const Selection& s) {
   if (!s.record)
     return as_text(Facts{{"workload", s.workload.key()},
                          {"target", s.target.to_string()},
+                         {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
   return as_text(Facts{
@@ -98,6 +99,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   if (s.record) json = as_json(*s.record, true);
   json["workload"] = s.workload.key();
   json["target"] = s.target.to_string();
+  json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();
   json["schedule_from"] = schedule_source(s);
   json["schedule"] = schedule;

@@ -259,11 +259,11 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
                     "--compile-only, or tune on such a machine",
                     target.target.to_string(), join(target.missing, ", ")));
   if (!target.target.is_gpu() && flags.effort != "none" &&
-      flags.target.threads > target.target.cores)
+      flags.target.threads > target.target.machine.cores)
     return fail(ErrorCode::Usage,
                 fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
                             "measured",
-                            flags.target.threads, show_count(target.target.cores, "core")));
+                            flags.target.threads, show_count(target.target.machine.cores, "core")));
   return tune_jobs(flags, here, jobs, std::move(others), target);
 }
 

@@ -55,6 +55,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
     row("model", o.tuned.progress.model_note.empty()
                      ? o.tuned.progress.model
                      : fmt::format("{}: {}", o.tuned.progress.model, o.tuned.progress.model_note));
+  if (!o.tuned.progress.machine_note.empty()) row("machine", o.tuned.progress.machine_note);
   row("threads", std::to_string(best.threads));
   row("target", best.target);
   row("session", best.session);
@@ -133,6 +134,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["working_s"] = o.tuned.progress.working_s;
   json["model"] = o.tuned.progress.model;
   json["model_note"] = o.tuned.progress.model_note;
+  json["machine_note"] = o.tuned.progress.machine_note;
   json["memory"] = memory_json(o.roofline);
   json["failures"] = o.tuned.failures;
   json["artifact"] = o.artifact;

@@ -115,10 +115,7 @@ Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& 
   chosen.missing = missing_features(chosen.target, host);
   if (!chosen.missing.empty()) return chosen;
   chosen.target.cpu = host.cpu;
-  chosen.target.cores = host.cores;
-  chosen.target.l1_bytes = host.l1_bytes;
-  chosen.target.l2_bytes = host.l2_bytes;
-  chosen.target.l3_bytes = host.l3_bytes;
+  chosen.target.machine = machine_at_hand(chosen.target);
   return chosen;
 }
 

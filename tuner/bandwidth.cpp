@@ -13,65 +13,10 @@
 #include <utility>
 
 #include "tuner/crew.h"
+#include "tuner/loops.h"
 
 namespace tw::tuner {
 namespace {
-
-// ---- loops, one version an instruction set ----
-
-constexpr size_t block_bytes = 512;  ///< 8 of the widest vectors
-
-/// Reads whole blocks; the sum keeps the reads alive.
-#define TW_READ_LOOP(name, target, vector_bytes)                               \
-  target uint64_t name(const std::byte* data, size_t bytes) {                  \
-    typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
-    Vector sums[8] = {};                                                       \
-    for (size_t at = 0; at < bytes; at += 8 * sizeof(Vector)) {                \
-      const auto* block = reinterpret_cast<const Vector*>(data + at);          \
-      _Pragma("GCC unroll 8") for (int v = 0; v < 8; ++v) sums[v] += block[v]; \
-    }                                                                          \
-    for (int v = 1; v < 8; ++v) sums[0] += sums[v];                            \
-    return sums[0][0];                                                         \
-  }
-
-/// Copies whole blocks by ordinary stores, as kernels do. The empty statement keeps the compiler
-/// from calling memcpy, which may use non-temporal stores.
-#define TW_COPY_LOOP(name, target, vector_bytes)                               \
-  target void name(const std::byte* from, std::byte* to, size_t bytes) {       \
-    typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
-    for (size_t at = 0; at < bytes; at += 8 * sizeof(Vector)) {                \
-      const auto* source = reinterpret_cast<const Vector*>(from + at);         \
-      auto* sink = reinterpret_cast<Vector*>(to + at);                         \
-      _Pragma("GCC unroll 8") for (int v = 0; v < 8; ++v) sink[v] = source[v]; \
-      __asm__ volatile("" : : "r"(sink) : "memory");                           \
-    }                                                                          \
-  }
-
-#if defined(__x86_64__)
-#define TW_AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
-#define TW_AVX2 __attribute__((target("avx2")))
-TW_READ_LOOP(read_avx512, TW_AVX512, 64)
-TW_READ_LOOP(read_avx2, TW_AVX2, 32)
-TW_COPY_LOOP(copy_avx512, TW_AVX512, 64)
-TW_COPY_LOOP(copy_avx2, TW_AVX2, 32)
-#endif
-TW_READ_LOOP(read_baseline, , 16)
-TW_COPY_LOOP(copy_baseline, , 16)
-
-struct Loops {
-  uint64_t (*read)(const std::byte* data, size_t bytes);
-  void (*copy)(const std::byte* from, std::byte* to, size_t bytes);
-};
-
-/// The loops with the widest vectors that kernels may use here.
-Loops best_loops() {
-#if defined(__x86_64__)
-  const Target target = host_target();
-  if (target.has("avx512f")) return {read_avx512, copy_avx512};
-  if (target.has("avx2")) return {read_avx2, copy_avx2};
-#endif
-  return {read_baseline, copy_baseline};
-}
 
 // ---- arrays ----
 
@@ -182,11 +127,11 @@ std::vector<MemoryLevel> memory_levels(const Target& target, int threads) {
   const MemoryLevel memory = {"memory", std::numeric_limits<int64_t>::max()};
   std::vector<MemoryLevel> caches;
   if (target.is_gpu())
-    caches = {{"L2", target.l2_bytes}};
+    caches = {{"L2", target.machine.l2_bytes()}};
   else
-    caches = {{"L1", threads * target.l1_bytes},
-              {"L2", threads * target.l2_bytes},
-              {"L3", target.l3_bytes}};
+    caches = {{"L1", threads * target.machine.l1_bytes()},
+              {"L2", threads * target.machine.l2_bytes()},
+              {"L3", target.machine.l3_bytes()}};
   std::vector<MemoryLevel> levels;
   for (const MemoryLevel& cache : caches)
     if (cache.bytes > (levels.empty() ? 0 : levels.back().bytes)) levels.push_back(cache);
@@ -213,14 +158,14 @@ Result<Bandwidth> measure_bandwidth(int64_t footprint, int threads, const Clock&
   const auto parts = static_cast<size_t>(threads);
   const auto bytes = static_cast<size_t>(std::clamp<int64_t>(footprint, 0, most_bytes));
   const size_t part_bytes =
-      std::max(bytes / parts / (2 * block_bytes), size_t{1}) * 2 * block_bytes;
+      std::max(bytes / parts / (2 * loop_block_bytes), size_t{1}) * 2 * loop_block_bytes;
   const Arrays arrays(parts * part_bytes);
   if (!arrays.data())
     return fail(ErrorCode::Environment,
                 fmt::format("[bandwidth] the system refuses {} bytes", parts * part_bytes));
   // Pages that were never written are all one page of zeros, which lies in L1.
   std::memset(arrays.data(), 1, parts * part_bytes);
-  const Loops loops = best_loops();
+  const Loops loops = loops_for(host_target());
   Bandwidth bandwidth;
   TW_TRY(bandwidth.copy_gb_per_s,
          measure(arrays.data(), part_bytes, threads, copying(loops), clock, budget_ns));

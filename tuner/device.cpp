@@ -10,14 +10,17 @@
 namespace tw::tuner {
 
 std::string device_text(const Target& target) {
+  if (!target.device.empty()) return target.device;
   if (target.is_gpu()) return runtime::gpu_text(target);
   return fmt::format("{}; {} cores; L1 {} KiB; L2 {} KiB; L3 {} MiB",
-                     target.cpu.empty() ? "unknown processor" : target.cpu, target.cores,
-                     target.l1_bytes >> 10, target.l2_bytes >> 10, target.l3_bytes >> 20);
+                     target.cpu.empty() ? "unknown processor" : target.cpu, target.machine.cores,
+                     target.machine.l1_bytes() >> 10, target.machine.l2_bytes() >> 10,
+                     target.machine.l3_bytes() >> 20);
 }
 
 // "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB"
 Target described_by(Target target, std::string_view device) {
+  if (!target.is_gpu()) return target;
   const std::vector<std::string> parts = split(device, ';');
   if (parts.size() != 4) return target;
   const std::vector<std::string> cores = words(parts[1]), memory = words(parts[2]),
@@ -28,9 +31,9 @@ Target described_by(Target target, std::string_view device) {
              kibibytes = parse_int(l2[1]);
   if (!count || !mebibytes || !kibibytes) return target;
   target.cpu = parts[0];
-  target.cores = static_cast<int>(*count);
-  target.memory_bytes = *mebibytes << 20;
-  target.l2_bytes = *kibibytes << 10;
+  target.machine.cores = static_cast<int>(*count);
+  target.machine.gpu->memory_bytes = *mebibytes << 20;
+  target.machine.caches[1].bytes = *kibibytes << 10;
   return target;
 }
 

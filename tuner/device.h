@@ -13,6 +13,7 @@ namespace tw::tuner {
 
 /// "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB; L3 32 MiB", and of a GPU
 /// "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB".
+/// Of a processor, the caches that the system reports, whatever a calibration says of them.
 std::string device_text(const Target& target);
 
 using runtime::with_facts;

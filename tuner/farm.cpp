@@ -49,7 +49,7 @@ constexpr int peak_windows = 5;
 
 /// A device is fed by one thread of the runner's.
 size_t builders_for(const Target& target, int threads) {
-  const int all = (target.is_gpu() ? host_target() : target).cores;
+  const int all = (target.is_gpu() ? host_target() : target).machine.cores;
   const int busy = target.is_gpu() ? 1 : threads;
   const int cores = all > busy ? all - busy : all;
   return static_cast<size_t>(std::clamp(cores, 1, most_builders));
@@ -359,6 +359,21 @@ Result<Target> Farm::machine() {
   facts.l2_bytes = reply.l2_bytes;
   facts.memory_bytes = reply.memory_bytes;
   return with_facts(target_, facts);
+}
+
+Result<tw::Machine> Farm::calibrate(double budget_s) {
+  if (!runner_->running()) TW_RETURN_IF_ERROR(restart_runner());
+  MeasureReply fault;
+  const Job job = CalibrateJob{target_.to_string(), to_string(target_.machine), to_ns(budget_s)};
+  TW_TRY(const std::string bytes, ask_runner(job, budget_s + timeout_s_, fault));
+  if (bytes.empty())
+    return fail(ErrorCode::Environment,
+                fmt::format("[calibration] the machine was not measured: {}: {}", fault.status,
+                            fault.reason));
+  CalibrateReply reply;
+  TW_RETURN_IF_ERROR(decode(bytes, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::TryLater, reply.error);
+  return parse_machine(reply.machine);
 }
 
 Result<double> Farm::peak_gflops() {

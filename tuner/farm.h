@@ -84,6 +84,9 @@ class Farm {
   /// The target as the machine is that the runner measures on: of a device, what its driver says.
   /// Environment where there is none.
   Result<Target> machine();
+  /// Measures the processor, in the runner (calibration.h). TryLater or Environment where that
+  /// fails.
+  Result<tw::Machine> calibrate(double budget_s);
   /// Of the machine, on the kernel's threads: measured now and then, as clocks move by 30 % within
   /// minutes on some machines.
   Result<double> peak_gflops();

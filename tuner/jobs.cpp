@@ -26,6 +26,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakReply, error, gflops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DescribeReply, error, name, multiprocessors, l2_bytes,
                                    memory_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateJob, target, machine, budget_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateReply, error, machine)
 
 // A job without particulars.
 void to_json(json& value, const DescribeJob&) { value = json::object(); }
@@ -83,11 +85,13 @@ std::string encode(const MeasureReply& reply) { return to_bytes(reply); }
 std::string encode(const CompareReply& reply) { return to_bytes(reply); }
 std::string encode(const PeakReply& reply) { return to_bytes(reply); }
 std::string encode(const DescribeReply& reply) { return to_bytes(reply); }
+std::string encode(const CalibrateReply& reply) { return to_bytes(reply); }
 Status decode(std::string_view bytes, BuildReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, PrepareReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, MeasureReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, CompareReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, PeakReply& reply) { return from_bytes(bytes, reply); }
 Status decode(std::string_view bytes, DescribeReply& reply) { return from_bytes(bytes, reply); }
+Status decode(std::string_view bytes, CalibrateReply& reply) { return from_bytes(bytes, reply); }
 
 }  // namespace tw::tuner

@@ -101,7 +101,18 @@ struct DescribeReply {
   int64_t multiprocessors = 0, l2_bytes = 0, memory_bytes = 0;  ///< as runtime::DeviceFacts
 };
 
-using Job = std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob, DescribeJob>;
+/// Measure the processor for the vectors of a target (calibration.h); the texts of the target and
+/// of its machine.
+struct CalibrateJob {
+  std::string target, machine;
+  int64_t budget_ns = 0;
+};
+struct CalibrateReply {
+  std::string error = {}, machine = {};  ///< the text of a Machine
+};
+
+using Job =
+    std::variant<BuildJob, PrepareJob, MeasureJob, CompareJob, PeakJob, DescribeJob, CalibrateJob>;
 
 std::string encode(const Job& job);
 Result<Job> decode_job(std::string_view bytes);
@@ -112,6 +123,7 @@ std::string encode(const MeasureReply& reply);
 std::string encode(const CompareReply& reply);
 std::string encode(const PeakReply& reply);
 std::string encode(const DescribeReply& reply);
+std::string encode(const CalibrateReply& reply);
 /// Invalid when the bytes are no such reply: the worker's word is not trusted.
 Status decode(std::string_view bytes, BuildReply& reply);
 Status decode(std::string_view bytes, PrepareReply& reply);
@@ -119,5 +131,6 @@ Status decode(std::string_view bytes, MeasureReply& reply);
 Status decode(std::string_view bytes, CompareReply& reply);
 Status decode(std::string_view bytes, PeakReply& reply);
 Status decode(std::string_view bytes, DescribeReply& reply);
+Status decode(std::string_view bytes, CalibrateReply& reply);
 
 }  // namespace tw::tuner

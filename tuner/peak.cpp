@@ -7,60 +7,15 @@
 #include <vector>
 
 #include "tuner/crew.h"
+#include "tuner/loops.h"
 
 namespace tw::tuner {
 namespace {
 
-// --- Loops, one version an instruction set ---
-
-/// About 5 us a call: short beside the 1 ms windows in which calls are counted.
-constexpr int fma_iterations = 1024;
-
-/// Independent chains hide the latency: 4 cycles times 2 ports need 8; more than the registers
-/// spill. The multiplier keeps the values near 1, away from denormals and infinity.
-#define TW_FMA_LOOP(name, target, vector_bytes, chains)                                            \
-  target void name(volatile float* seed) {                                                         \
-    typedef float Vector __attribute__((vector_size(vector_bytes)));                               \
-    const Vector scale = *seed * 0.5f + Vector{}, shift = 1.0f - scale;                            \
-    Vector sums[chains];                                                                           \
-    for (int c = 0; c < chains; ++c) sums[c] = scale + static_cast<float>(c);                      \
-    for (int i = 0; i < fma_iterations; ++i) {                                                     \
-      _Pragma("GCC unroll 16") for (int c = 0; c < chains; ++c) sums[c] = sums[c] * scale + shift; \
-    }                                                                                              \
-    for (int c = 1; c < chains; ++c) sums[0] += sums[c];                                           \
-    *seed = sums[0][0] == 0 ? 1.0f : 1.0f + 0 * sums[0][0];                                        \
-  }
-
-#if defined(__x86_64__)
-#define TW_AVX512 __attribute__((target("avx512f,prefer-vector-width=512")))
-#define TW_AVX2 __attribute__((target("avx2,fma")))
-#define TW_AVX __attribute__((target("avx")))
-TW_FMA_LOOP(fma_avx512, TW_AVX512, 64, 16)
-TW_FMA_LOOP(fma_avx2, TW_AVX2, 32, 12)
-TW_FMA_LOOP(fma_avx, TW_AVX, 32, 12)
-#endif
-TW_FMA_LOOP(fma_baseline, , 16, 12)
-
-struct Loops {
-  const char* isa;
-  void (*fma)(volatile float* seed);
-  double flops_per_fma_call;
-};
-
-constexpr double flops(int vector_bytes, int chains) {
-  return 2.0 * fma_iterations * chains * vector_bytes / static_cast<int>(sizeof(float));
+/// Operations of one call of the loop: two a multiply-add.
+double flops_of(const Loops& loops) {
+  return 2 * loops.fmas * loops.vector_bytes / static_cast<int>(sizeof(float));
 }
-
-Loops best_loops([[maybe_unused]] const Target& target) {
-#if defined(__x86_64__)
-  if (target.has("avx512f")) return {"avx512", fma_avx512, flops(64, 16)};
-  if (target.has("avx2") && target.has("fma")) return {"avx2", fma_avx2, flops(32, 12)};
-  if (target.has("avx")) return {"avx", fma_avx, flops(32, 12)};
-#endif
-  return {"baseline", fma_baseline, flops(16, 12)};
-}
-
-// --- Rates ---
 
 /// The rate that stands for a measurement: above most disturbed windows, below the ones that are
 /// too good because the clock was read late at their start.
@@ -80,7 +35,7 @@ struct alignas(64) Counter {
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns,
                               const Target& target) {
   TW_CHECK(threads > 0);
-  const Loops loops = best_loops(target);
+  const Loops loops = loops_for(target);
   std::vector<Counter> counters(static_cast<size_t>(threads));
   const auto step = [&](size_t thread) {
     volatile float seed = 1.0f;
@@ -98,15 +53,15 @@ Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns
                      [](const Counter& c) { return c.calls == 0; }))
     step(0);
   std::vector<double> rates = crew.rates(calls, clock, budget_ns);
-  for (double& rate : rates) rate *= loops.flops_per_fma_call;
-  return Peak{upper_quartile(std::move(rates)), threads, loops.isa};
+  for (double& rate : rates) rate *= flops_of(loops);
+  return Peak{upper_quartile(std::move(rates)), threads, std::string(loops.isa)};
 }
 
 Gauge::Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target)
     : pool_(pool), threads_(threads), clock_(std::move(clock)) {
-  const Loops loops = best_loops(target);
+  const Loops loops = loops_for(target);
   fma_ = loops.fma;
-  flops_ = loops.flops_per_fma_call;
+  flops_ = flops_of(loops);
 }
 
 double Gauge::read() {

@@ -32,10 +32,29 @@ struct Heading {
   int threads = 1;
 };
 
+/// The name of a row of the table, or the machine's whole text.
+std::string machine_text(const tw::Machine& machine) {
+  return machine.origin == MachineOrigin::Table ? machine.name : to_string(machine);
+}
+
+Result<tw::Machine> parse_recorded_machine(const std::string& text, const Target& target) {
+  const bool is_name = text.find('\n') == std::string::npos;
+  if (is_name && !target.is_gpu()) return machine_by_name(text, vector_sizes(target));
+  Result<tw::Machine> machine = parse_machine(text);
+  if (auto row = gpu_machine(text)) machine = std::move(*row);
+  if (machine && machine->gpu.has_value() != target.is_gpu())
+    return fail(ErrorCode::Invalid,
+                fmt::format("{} is no machine for {}", machine->name, target.to_string()));
+  return machine;
+}
+
 Result<Heading> parse_heading(const nlohmann::json& json) {
   TW_TRY(dsl::Workload workload, dsl::parse_workload(json.at("workload").get<std::string>()));
-  TW_TRY(const Target target, parse_target(json.at("target").get<std::string>()));
-  return Heading{std::move(workload), target, json.value("threads", 1)};
+  TW_TRY(Target target, parse_target(json.at("target").get<std::string>()));
+  if (json.contains("machine")) {
+    TW_TRY(target.machine, parse_recorded_machine(json.at("machine").get<std::string>(), target));
+  }
+  return Heading{std::move(workload), std::move(target), json.value("threads", 1)};
 }
 
 Result<Sample> parse_trial(const nlohmann::json& json, const Heading& heading) {
@@ -123,8 +142,10 @@ Result<std::vector<Recording>> read_recordings(std::istream& in) {
 
 void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
                      int threads, std::span<const db::Record> records) {
-  const nlohmann::json heading = {
-      {"workload", workload.key()}, {"target", target.to_string()}, {"threads", threads}};
+  const nlohmann::json heading = {{"workload", workload.key()},
+                                  {"target", target.to_string()},
+                                  {"machine", machine_text(target.machine)},
+                                  {"threads", threads}};
   out << heading.dump() << '\n';
   std::set<std::string_view> written;
   for (const db::Record& record : records) {

@@ -10,8 +10,10 @@
 //   TW_TRY(const Replayed draft, replay(recordings, Guide::Draft, 64, {1, 2, 3}));
 //   draft.shares[0][7];   // of the best of the first recording, after eight trials
 //
-// A recording is text: a line {"workload", "target", "threads"}, then a line a trial, {"ns":
-// latency, "tw1": steps}. Trials are uniform samples of the space, failed ones left out.
+// A recording is text: a line {"workload", "target", "machine", "threads"}, then a line a trial,
+// {"ns": latency, "tw1": steps}. The machine is the name of a row of the table or a whole
+// description (base/machine.h); without it, it is the target's generic one. Trials are uniform
+// samples of the space, failed ones left out.
 
 #include <cstdint>
 #include <iosfwd>

@@ -176,12 +176,12 @@ class RandomSearch : public Search {
   }
 };
 
-/// Counts through the space, the first knob fastest.
+/// Counts through the space, the first decision fastest.
 class Grid : public Search {
  public:
   std::vector<Point> propose(const Space& space, const Known&, const Score& score, size_t count,
                              Random&) override {
-    if (next_.empty()) next_.assign(space.knobs().size(), 0);
+    next_.choices.resize(space.decisions().size(), 0);
     std::vector<Point> picked;
     for (int steps = 0; steps < 20000 && picked.size() < count && !done_; ++steps) {
       const Point point = next_;
@@ -193,9 +193,10 @@ class Grid : public Search {
 
  private:
   void advance(const Space& space) {
-    for (size_t k = 0; k < next_.size(); ++k) {
-      if (++next_[k] < static_cast<int>(space.knobs()[k].values.size())) return;
-      next_[k] = 0;
+    for (size_t d = 0; d < next_.choices.size(); ++d) {
+      int& choice = next_.choices[d];
+      if (++choice < static_cast<int>(space.decisions()[d].values.size())) return;
+      choice = 0;
     }
     done_ = true;
   }

@@ -15,8 +15,10 @@
 #include "base/text.h"
 #include "codegen/abi.h"
 #include "codegen/compile.h"
+#include "tuner/calibration.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
+#include "tuner/host_machine.h"
 #include "tuner/reference.h"
 #include "tuner/trial_record.h"
 
@@ -88,16 +90,21 @@ Result<std::unique_ptr<Shared>> Shared::start(const Target& target, const TuneOp
   TW_TRY(Farm farm,
          Farm::start(target, options.threads, options.seed, environment, options.timeout_s));
   TW_TRY(Target machine, farm.machine());
+  const double calibration_s =
+      std::min(static_cast<double>(calibration_budget_ns) * 1e-9, options.budget_s / 2);
+  HostMachine host = choose_machine(store, machine, [&] { return farm.calibrate(calibration_s); },
+                                    {environment.program_version, environment.now_ms()});
   db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
                         {.batch = static_cast<size_t>(options.batch)});
-  return std::unique_ptr<Shared>(new Shared{.target = std::move(machine),
+  return std::unique_ptr<Shared>(new Shared{.target = std::move(host.target),
                                             .options = options,
                                             .store = &store,
                                             .environment = environment,
                                             .on_progress = on_progress,
                                             .farm = std::move(farm),
                                             .recorder = std::move(recorder),
-                                            .started_ns = started_ns});
+                                            .started_ns = started_ns,
+                                            .machine_note = std::move(host.note)});
 }
 
 double Shared::elapsed_s() const {
@@ -152,6 +159,7 @@ Session::Session(const Goal& goal, Shared& shared, std::unique_ptr<Search> searc
       random_(shared.options.seed),
       flops_(dsl::count_flops(goal.workload.compute)) {
   progress_.flops = flops_;
+  progress_.machine_note = shared.machine_note;
   progress_.bytes = dsl::compulsory_traffic(goal.workload.compute).bytes();
 }
 

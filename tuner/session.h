@@ -73,6 +73,7 @@ struct Shared {
   double drain_s = 0;                         ///< part of finals_s for batches under way at the end
   Progress suite = {};                        ///< its goals and how many are finished
   std::vector<const Session*> sessions = {};  ///< that have begun
+  std::string machine_note = {};              ///< HostMachine::note
 };
 
 class Session {

@@ -3,6 +3,7 @@
 
 #include "codegen/abi.h"
 #include "tuner/device.h"
+#include "tuner/host_machine.h"
 
 namespace tw::tuner {
 
@@ -14,6 +15,7 @@ db::Record trial_record(const dsl::Workload& workload, const Target& target, int
   record.op = workload.op;
   record.target = target.to_string();
   record.device = device_text(target);
+  record.machine = provenance(target.machine);
   record.toolchain = toolchain;
   record.codegen_abi = codegen::codegen_abi;
   record.threads = threads;

@@ -58,8 +58,8 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, cons
       known.push_back(from_database(goal.workload, target, options.threads, store, environment));
     return known;
   }
-  const bool overlaps =
-      target.is_gpu() ? target.architecture == Architecture::Cuda : options.threads < target.cores;
+  const bool overlaps = target.is_gpu() ? target.architecture == Architecture::Cuda
+                                        : options.threads < target.machine.cores;
   TW_TRY(Suite suite, Suite::open(goals, target, options, store, environment, on_progress));
 
   std::optional<Work> proposed = suite.next(), building;

@@ -81,6 +81,8 @@ struct Progress {
   double flops = 0;
   double bytes = 0;        ///< compulsory traffic of every kernel (dsl::compulsory_traffic)
   double peak_gflops = 0;  ///< of the machine on the kernel's threads
+  /// That the machine was calibrated for this run, or why not; empty where that was no question.
+  std::string machine_note;
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"
   std::string model_note;  ///< why it is the draft; empty: it is not
   double working_s = 0;    ///< spent building, verifying or measuring

@@ -20,6 +20,7 @@
 #include "runtime/artifact.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "tuner/calibration.h"
 #include "tuner/farm.h"
 #include "tuner/frame.h"
 #include "tuner/machine.h"
@@ -165,6 +166,7 @@ class Runner {
     if (const auto* j = std::get_if<CompareJob>(&job)) return encode(compare(*j));
     if (const auto* j = std::get_if<PeakJob>(&job)) return encode(peak(*j));
     if (std::holds_alternative<DescribeJob>(job)) return encode(describe());
+    if (const auto* j = std::get_if<CalibrateJob>(&job)) return encode(calibrate(*j));
     return encode(PeakReply{"[worker] this worker does not build", 0});
   }
 
@@ -307,6 +309,16 @@ class Runner {
     const auto facts = machine_->facts();
     if (!facts) return {.error = facts.error().message};
     return {"", facts->name, facts->multiprocessors, facts->l2_bytes, facts->memory_bytes};
+  }
+
+  CalibrateReply calibrate(const CalibrateJob& job) const {
+    const auto measured = [&]() -> Result<tw::Machine> {
+      TW_TRY(Target target, parse_target(job.target));
+      TW_TRY(target.machine, parse_machine(job.machine));
+      return calibrate_processor(target, clock_, job.budget_ns);
+    }();
+    if (!measured) return {.error = measured.error().message};
+    return {.machine = to_string(*measured)};
   }
 
   Threads threads_;

@@ -104,7 +104,7 @@ TEST_F(Cores, Fault49_AMaskOfOneProcessorIsOne) {
     CPU_SET(core, &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     EXPECT_EQ(cores(), 1);
-    EXPECT_EQ(host_target().cores, 1);
+    EXPECT_EQ(host_target().machine.cores, 1);
   }).join();
 }
 

@@ -19,6 +19,12 @@ TEST(Nearest, NothingIsNearToALetter) {
   EXPECT_EQ(nearest("", {"a"}), std::nullopt);
 }
 
+TEST(ToLower, ChangesAsciiLettersOnly) {
+  EXPECT_EQ(to_lower('A'), 'a');
+  EXPECT_EQ(to_lower('Z'), 'z');
+  for (const char c : {'a', 'z', '@', '[', '0', '\xc4'}) EXPECT_EQ(to_lower(c), c);
+}
+
 TEST(Nearest, CaseIsNoDistance) {
   EXPECT_EQ(nearest("K", {"k", "n"}), "k");
   EXPECT_EQ(nearest("Conv2D", {"conv2d"}), "conv2d");

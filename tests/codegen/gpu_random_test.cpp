@@ -304,7 +304,7 @@ TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
     auto point = schedules::bulk_point(space, random, 2);
     if (!point) point = schedules::bulk_point(space, random);
     if (!point) {  // no operand is a box
-      for (const auto& knob : space.knobs())
+      for (const auto& knob : space.decisions())
         EXPECT_EQ(knob.name.find(".bulk."), std::string::npos) << workload.key();
       continue;
     }

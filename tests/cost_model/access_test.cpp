@@ -88,14 +88,17 @@ TEST(Access, LinesAtStepsOfAPowerOfTwoShareSets) {
 TEST(Access, AlignmentIsOfEveryVector) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 4, LoopKind::Serial),
                                     make_level({}, "v", 0, 16, LoopKind::Vector)};
-  const auto aligned = [&](int64_t row, const Expr& index) {
+  const auto aligned = [&](int64_t row, const Expr& index, double bytes = line_bytes) {
     const Buffer rows{"b", Float32, {4, row}, schedules::Scope::Argument};
-    return is_aligned(make_access(rows, {var("i"), index}, loops), 1);
+    return is_aligned(make_access(rows, {var("i"), index}, loops), 1, bytes);
   };
   EXPECT_TRUE(aligned(32, var("v")));
   EXPECT_TRUE(aligned(32, var("v") + 16));
   EXPECT_FALSE(aligned(32, var("v") + 1));
   EXPECT_FALSE(aligned(28, var("v")));
+  EXPECT_FALSE(aligned(24, var("v")));
+  EXPECT_TRUE(aligned(24, var("v"), 32));
+  EXPECT_FALSE(aligned(28, var("v"), 32));
 }
 
 TEST(Access, DependenceIsByVariable) {

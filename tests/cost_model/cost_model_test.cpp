@@ -136,7 +136,7 @@ TEST(CostModel, HeldOutSamplesJudgeWithinKnownGroups) {
   CostModelOptions options;
   options.hold_out = HoldOut::Samples;
   CostModel model(options);
-  ASSERT_TRUE(model.update(measured(4, 50, Truth::OfFeatures, 3)));
+  ASSERT_TRUE(model.update(measured(4, 60, Truth::OfFeatures, 3)));
   EXPECT_EQ(model.quality().learned.groups, 12u);  // 4 groups in 3 folds
   EXPECT_GT(model.quality().learned.spearman, 0.9);
 }

@@ -72,8 +72,8 @@ TEST(Draft, ThreadsHelpWhereTasksBalance) {
 
 TEST(Draft, SlowCachesCost) {
   Target small = avx512();
-  small.l1_bytes = 4 << 10;
-  small.l2_bytes = 16 << 10;
+  small.machine.caches[0].bytes = 4 << 10;
+  small.machine.caches[1].bytes = 16 << 10;
   EXPECT_GT(cost(naive_gemm(LoopKind::Vector), small), cost(naive_gemm(LoopKind::Vector)));
 }
 
@@ -84,12 +84,71 @@ TEST(Draft, BlocksNeedEightSumsAtOnce) {
     block.accumulators = accumulators;
     block.chain = 1;
     block.loop_reduces = true;
-    return block_cost(block).cycles() / accumulators;  // an FMA
+    return block_cost(block, avx512().machine.core).cycles() / accumulators;  // an FMA
   };
   EXPECT_DOUBLE_EQ(cycles(1), 4);
   EXPECT_DOUBLE_EQ(cycles(4), 1);
   EXPECT_LT(cycles(8), 0.55);
   EXPECT_DOUBLE_EQ(cycles(8), cycles(16));
+}
+
+/// Cycles for one multiply-add of a tile of `pixels` x `vectors`.
+double tile_cycles(double pixels, double vectors, double spills, const Core& core) {
+  BlockFacts block;
+  block.instructions.fma = block.accumulators = pixels * vectors;
+  block.instructions.broadcast_loads = pixels;
+  block.instructions.vector_loads = vectors;
+  block.chain = 1;
+  block.loop_reduces = true;
+  block.spills = spills;
+  return block_cost(block, core).cycles() / block.accumulators;
+}
+
+TEST(Draft, FewRegistersPreferSmallTiles) {
+  Target few = avx512();
+  few.machine.core.vector_registers = 16;
+  const Program large = conv({.pixels = 14, .vectors = 2}),
+                small = conv({.pixels = 4, .vectors = 2});
+  EXPECT_LT(cost(large), cost(small));
+  EXPECT_GT(cost(large, few), cost(small, few));
+}
+
+TEST(Draft, OneLoadPortPrefersTilesThatLoadLess) {
+  Core two = avx512().machine.core;
+  two.loads_per_cycle = 2;
+  Core one = two;
+  one.loads_per_cycle = 1;
+  // 7 x 1 loads 8 vectors for 7 multiply-adds; 7 x 2 loads 9 for 14, and spills two sums.
+  EXPECT_LT(tile_cycles(7, 1, 0, two), tile_cycles(7, 2, 2, two));
+  EXPECT_GT(tile_cycles(7, 1, 0, one), tile_cycles(7, 2, 2, one));
+}
+
+// Each update of a sum that is spilled waits for the store of the one before.
+TEST(Draft, SpilledSumsWaitForTheirStores) {
+  Core core = avx2().machine.core;
+  const double waits = tile_cycles(7, 2, 1, core);
+  EXPECT_GE(14 * waits, core.fma_latency_cycles + core.store_forward_cycles);
+  EXPECT_GT(waits, 1.3 * tile_cycles(7, 2, 0, core));
+  core.store_forward_cycles = 1;
+  EXPECT_LT(tile_cycles(7, 2, 1, core), 0.8 * waits);
+}
+
+TEST(Draft, LongLatencyPrefersMoreSums) {
+  Core core = avx512().machine.core;
+  EXPECT_LT(tile_cycles(4, 2, 0, core), tile_cycles(10, 1, 0, core));
+  core.fma_latency_cycles = 8;
+  EXPECT_GT(tile_cycles(4, 2, 0, core), tile_cycles(10, 1, 0, core));
+}
+
+TEST(Draft, ARegisterThatTakesTwoTurnsIsNoFaster) {
+  Target zen4 = avx512();
+  zen4.machine =
+      machine_by_name("Zen 4", {.bytes = 64, .registers = 32, .embedded_broadcast = true}).value();
+  Target halves = zen4;
+  halves.machine.core =
+      machine_by_name("Zen 4", {.bytes = 32, .registers = 32, .embedded_broadcast = true})->core;
+  const Program program = conv({.pixels = 4, .vectors = 2});
+  EXPECT_NEAR(cost(program, zen4) / cost(program, halves), 1, 0.15);
 }
 
 TEST(Draft, NoThreadsIsAnError) { EXPECT_FALSE(draft_cost_ns(conv({}), avx512(), 0)); }

@@ -63,6 +63,32 @@ TEST(Facts, UnrolledReductionMakesChains) {
   EXPECT_EQ(hot.trips, 4);
 }
 
+TEST(Facts, StatementsThatUpdateTheSameSumsMakeOneChain) {
+  const BlockFacts hot = *facts_of(conv({.pixels = 14, .vectors = 2, .statements = 3})).hot_block();
+  EXPECT_EQ(hot.instructions.fma, 84);
+  EXPECT_EQ(hot.accumulators, 28);
+  EXPECT_EQ(hot.chain, 3);
+}
+
+// Each column of the window reads 7 pixels, 6 of which the next one reads again.
+TEST(Facts, NeighboursInAWindowAreKept) {
+  const BlockFacts hot = *facts_of(conv({.pixels = 7, .vectors = 1, .window = true})).hot_block();
+  EXPECT_EQ(hot.instructions.fma, 21);
+  EXPECT_EQ(hot.instructions.broadcast_loads, 9);
+  EXPECT_EQ(hot.chain, 3);
+  EXPECT_EQ(hot.operand_registers, 6 + 1);
+}
+
+// On AVX2 the 16 lanes are 2 registers: 14 for sums, 2 for weights, 1 for a pixel.
+TEST(Facts, AnUnrolledReductionNeedsARegisterForTheNextBroadcast) {
+  EXPECT_EQ(facts_of(conv({.pixels = 7, .vectors = 1}), avx2()).hot_block()->spills, 1);
+  const Program unrolled = conv({.pixels = 7, .vectors = 1, .depth = 2});
+  EXPECT_EQ(facts_of(unrolled, avx2()).hot_block()->spills, 2);
+  Target embedded = avx2();
+  embedded.machine.core.embedded_broadcast = true;
+  EXPECT_EQ(facts_of(unrolled, embedded).hot_block()->spills, 1);
+}
+
 TEST(Facts, TooLargeTilesSpill) {
   const BlockFacts hot = *facts_of(conv({.pixels = 28, .vectors = 2})).hot_block();
   EXPECT_EQ(hot.buffer_registers, 56);
@@ -120,10 +146,36 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   // everything, still from the call before.
   EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
   EXPECT_EQ(fits.traffic[1], 0);
-  target.l1_bytes = 64 << 10;
+  target.machine.caches[0].bytes = 64 << 10;
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
-  target.l2_bytes = 64 << 10;
+  target.machine.caches[1].bytes = 64 << 10;
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
+}
+
+TEST(Facts, DataThatPassesTakesAWay) {
+  const double a = 64 * 128 * 4, b = 128 * 64 * 4, c = 64 * 64 * 4;
+  Target target = avx512();
+  CacheLevel& l1 = target.machine.caches[0];
+  l1.bytes = 36 << 10;  // a task touches 33.5 KiB
+  l1.ways = 64;
+  EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
+  l1.ways = 8;
+  EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + 64 * b + c);
+}
+
+// Vectors of 32 bytes at multiples of 32 lie in one line each, those 16 bytes further do not.
+TEST(Facts, VectorsThatFillHalfALineDoNotStraddle) {
+  const auto splits = [](int64_t shift) {
+    Program program = naive_gemm();
+    const Expr i = var("i"), k = var("k"), j = var("jo") * 8 + var("ji") + Expr(shift);
+    program.phases[0].body =
+        block(nest({{"k", 128}, {"jo", 7}, {"ji", 8, LoopKind::Vector}},
+                   {assign("c", {i, j}, read("a", {i, k}, Float32) * read("b", {k, j}, Float32),
+                           schedules::Combine::Sum)}));
+    return facts_of(program, avx2()).hot_block()->instructions.split_accesses;
+  };
+  EXPECT_EQ(splits(0), 0);
+  EXPECT_GT(splits(4), 0);
 }
 
 TEST(Facts, FootprintsGrowOutward) {

@@ -134,12 +134,14 @@ TEST(Features, NoneIsConstant) {
   Program two_phases = mixed;
   two_phases.phases.push_back(naive_gemm().phases[0]);
   Target other = avx2();
-  other.l1_bytes *= 2;
-  other.l2_bytes *= 2;
-  other.l3_bytes *= 2;
-  other.cores = 8;
+  for (CacheLevel& cache : other.machine.caches) cache.bytes *= 2;
+  other.machine.cores = 8;
+  other.machine.core.fma_per_cycle = 1;
+  other.machine.caches[1].bytes_per_cycle = 20;
+  other.machine.caches[2].bytes_per_cycle = 10;
+  other.machine.memory_bytes_per_cycle = 2;
   Target small = avx512();
-  small.l3_bytes = 16 << 10;
+  small.machine.caches[2].bytes = 16 << 10;
   Program shifted = naive_gemm();
   const Expr product =
       read("a", {i, var("k")}, Float32) * read("b", {var("k"), var("v") + 1}, Float32);

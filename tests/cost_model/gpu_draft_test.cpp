@@ -65,7 +65,7 @@ TEST(GpuDraft, WarpgroupsBeatWarps) {
 }
 
 TEST(GpuDraft, CopiesRunAtTheSpeedOfMemory) {
-  const double dram = 2.0 * (256 << 20) / gpu_architecture(gpu()).dram_bytes_per_ns;
+  const double dram = 2.0 * (256 << 20) / gpu().machine.gpu->dram_gbps;
   for (const int64_t together : {1, 4}) {
     EXPECT_GT(gpu_cost(copy(64 << 20, together)), dram);
     EXPECT_LT(gpu_cost(copy(64 << 20, together)), 1.25 * dram);
@@ -87,7 +87,7 @@ TEST(GpuDraft, CopiesThatAreAheadHideTheirLatency) {
   // One block a multiprocessor has nothing else to do while it waits.
   const auto latency = [](int64_t stages, const Target& target) {
     const auto facts = extract_gpu_facts(gemm(1024, 1024, 4096, {.stages = stages}), target);
-    return gpu_phase_cost(facts.value().phases[0], facts->architecture).latency;
+    return gpu_phase_cost(facts.value().phases[0], target.machine).latency;
   };
   EXPECT_LT(latency(2, gpu()), 0.9 * latency(1, gpu()));
   EXPECT_LE(gpu_cost(gemm(1024, 1024, 4096, {.stages = 2})), gpu_cost(gemm(1024, 1024, 4096)));
@@ -106,7 +106,7 @@ TEST(GpuDraft, ShortIterationsWantToBeFurtherAhead) {
     s.instructions.fma = products;
     p.sections = {s};
     p.pipelines = {{1, 1000, ahead, 0, 1}};
-    return gpu_phase_cost(p, gpu_architecture(gpu())).latency;
+    return gpu_phase_cost(p, gpu().machine).latency;
   };
   EXPECT_GT(latency(1, 8), 1.5 * latency(2, 8));
   EXPECT_GT(latency(2, 8), 1.3 * latency(3, 8));
@@ -143,7 +143,7 @@ TEST(GpuDraft, AWaveThatIsNotFullCostsAWholeOne) {
     s.warps = 8;
     s.instructions.fma = 64;
     p.sections = {s};
-    return gpu_phase_cost(p, gpu_architecture(gpu())).total();
+    return gpu_phase_cost(p, gpu().machine).total();
   };
   EXPECT_NEAR(phase(133), phase(264), 1);
   EXPECT_GT(phase(133), 1.8 * phase(132));
@@ -152,9 +152,9 @@ TEST(GpuDraft, AWaveThatIsNotFullCostsAWholeOne) {
 TEST(GpuDraft, TheTimesOfResourcesAreTheTotalsParts) {
   const auto facts = extract_facts(gemm(4096, 4096, 4096), gpu());
   ASSERT_TRUE(facts);
-  const auto times = resource_times(*facts, 1);
+  const auto times = resource_times(*facts, gpu().machine, 1);
   ASSERT_FALSE(times.empty());
-  const double total = draft_cost(*facts, 1).total_ns;
+  const double total = draft_cost(*facts, gpu().machine, 1).total_ns;
   EXPECT_LE(times.front().ns, total);
   EXPECT_GT(times.front().ns, 0.5 * total);
   EXPECT_EQ(times.back().resource, "launches");

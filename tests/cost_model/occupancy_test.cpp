@@ -6,7 +6,7 @@
 namespace tw::cost_model {
 namespace {
 
-GpuArchitecture hopper() { return gpu_architecture(parse_target("cuda:sm_90a").value()); }
+Gpu hopper() { return *gpu_machine("sm_90a")->gpu; }
 
 struct Case {
   double threads, registers, shared_bytes;

@@ -32,18 +32,17 @@ using schedules::Stmt;
 
 inline Target avx512() {
   Target target;
-  target.vector_bytes = 64;
-  target.vector_registers = 32;
-  target.l1_bytes = 32 << 10;
-  target.l2_bytes = 1 << 20;
-  target.l3_bytes = 32 << 20;
+  target.machine = generic_x86_64({.bytes = 64, .registers = 32, .embedded_broadcast = true});
+  target.machine.caches[1].bytes = 1 << 20;
+  target.machine.caches[2].bytes = 32 << 20;
   return target;
 }
 
 inline Target avx2() {
   Target target = avx512();
-  target.vector_bytes = 32;
-  target.vector_registers = 16;
+  target.machine.core.vector_bytes = 32;
+  target.machine.core.vector_registers = 16;
+  target.machine.core.embedded_broadcast = false;
   return target;
 }
 
@@ -79,17 +78,19 @@ inline Stmt assign(const std::string& buffer, std::vector<Expr> indices, Expr va
 }
 
 /// A 3x3 convolution of 64 channels on 56x56 pixels: a tile of `pixels` x `vectors` * 16 channels
-/// is summed in registers; `depth` input channels are unrolled; `threads` tasks over rows and
-/// channels.
+/// is summed in registers; `depth` input channels are unrolled, or the three columns of the window;
+/// `statements` of them add to each sum.
 struct ConvTile {
   int64_t pixels = 14;
   int64_t vectors = 2;
   int64_t depth = 1;
   bool vectors_outside = false;  // of the unrolled tile
+  bool window = false;           // its columns unrolled
+  int statements = 1;
 };
 
 inline Program conv(const ConvTile& tile) {
-  const auto [pixels, vectors, depth, vectors_outside] = tile;
+  const auto [pixels, vectors, depth, vectors_outside, window, statements] = tile;
   const int64_t blocks = 4 / vectors;
   Program program;
   program.arguments = {argument("in", {4, 58, 58, 16}),
@@ -98,7 +99,7 @@ inline Program conv(const ConvTile& tile) {
   program.arguments[1].constant = true;
 
   const Expr x = var("x"), xo = var("xo"), r = var("r"), v = var("v"), y = var("y"), k = var("k");
-  const Expr channel = var("ci") * Expr(depth) + var("cu");
+  const Expr channel = window ? var("ci") : var("ci") * Expr(depth) + var("cu");
   const Expr pixel = xo * Expr(pixels) + x;
   const std::vector<Around> rows = {{"x", pixels, LoopKind::Unrolled}};
   const std::vector<Around> columns = {{"r", vectors, LoopKind::Unrolled}};
@@ -107,12 +108,14 @@ inline Program conv(const ConvTile& tile) {
   lanes.push_back({"v", 16, LoopKind::Vector});
   std::vector<Around> steps = {
       {"cc", 4}, {"ky", 3}, {"kx", 3}, {"ci", 16 / depth}, {"cu", depth, LoopKind::Unrolled}};
+  if (window) steps = {{"cc", 4}, {"ky", 3}, {"ci", 16}, {"kx", 3, LoopKind::Unrolled}};
   steps.insert(steps.end(), lanes.begin(), lanes.end());
 
   const Expr product = read("in", {var("cc"), y + var("ky"), pixel + var("kx"), channel}, Float32) *
                        read("w", {k, var("cc"), var("ky"), var("kx"), channel, r, v}, Float32);
   const Block clear = nest(lanes, {assign("acc", {x, r, v}, dsl::constant(Float32, 0))});
-  const Block sum = nest(steps, {assign("acc", {x, r, v}, product, schedules::Combine::Sum)});
+  const Block sum = nest(steps, Block(static_cast<size_t>(statements),
+                                      assign("acc", {x, r, v}, product, schedules::Combine::Sum)));
   const Block store =
       nest(lanes,
            {assign("out", {k * Expr(vectors) + r, y, pixel, v}, read("acc", {x, r, v}, Float32))});

@@ -28,6 +28,32 @@ TEST(Record, CanonicalTextIsAsDocumented) {
       "samples_ns:5:1.5 2\nworkload:2:w\n\nschedule:3:tw1\n");
 }
 
+TEST(Record, FieldsOfVersion2AreInTheTextOfRecordsThatHaveThem) {
+  Record record = sample_record(0);
+  EXPECT_EQ(record_version_of(record), 1);
+  const std::string before = canonical_text(record);
+  record.configuration = "out: cpu_tile";
+  EXPECT_EQ(record_version_of(record), 2);
+  EXPECT_EQ(canonical_text(record), "tilewright-record 2\n" + before.substr(before.find('\n') + 1) +
+                                        "machine:0:\nconfiguration:13:out: cpu_tile\n");
+}
+
+TEST(Record, LinesSayTheVersionThatTheyNeed) {
+  Record record = sample_record(0);
+  EXPECT_TRUE(to_json(record).starts_with("{\"record\":1,"));
+  EXPECT_EQ(to_json(record).find("machine"), std::string::npos);
+  record.machine = "Zen 4; table; 0123456789abcdef";
+  record = seal(record);
+  const std::string line = to_json(record);
+  EXPECT_TRUE(line.starts_with("{\"record\":2,"));
+  EXPECT_EQ(from_json(line).value(), record);
+  EXPECT_TRUE(check(from_json(line).value()));
+  for (const char* version : {"0", "3", "\"2\""}) {
+    std::string other = line;
+    EXPECT_FALSE(from_json(other.replace(other.find('2'), 1, version))) << version;
+  }
+}
+
 // A change here means that every database in the world holds records of another version.
 TEST(Record, HashOfAKnownRecordDoesNotChange) {
   const Record record = sample_record(3);

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
+#include "db/calibration.h"
 #include "db/record.h"
 #include "db/store.h"
 
@@ -42,6 +44,21 @@ inline Record sample_record(int64_t number, int64_t workload = 0) {
   record.trial = number;
   record.created_ms = 1'700'000'000'000 + number;
   return seal(std::move(record));
+}
+
+/// A plausible calibration, not sealed; different clocks differ.
+inline Calibration sample_calibration(double clock_ghz = 3) {
+  Machine machine;
+  machine.name = "Test CPU";
+  machine.origin = MachineOrigin::Calibrated;
+  machine.core.clock_ghz = clock_ghz;
+  Calibration calibration;
+  calibration.target = "x86-64-linux-avx-avx2-fma";
+  calibration.device = "Test CPU / 2 cores / 1 MiB";
+  calibration.machine = to_string(machine);
+  calibration.program_version = "0.1.0";
+  calibration.created_ms = 1'700'000'000'000;
+  return calibration;
 }
 
 inline std::vector<Record> sample_records(int64_t first, int64_t count) {

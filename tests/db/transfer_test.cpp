@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <ios>
 #include <sstream>
@@ -83,6 +84,20 @@ TEST(Transfer, AFileWithoutRecordsIsRefusedWhole) {
   EXPECT_EQ(store.import_jsonl(folder.path().string()).error().code, ErrorCode::Database);
   write_bytes(folder / "empty", "");
   EXPECT_EQ(store.import_jsonl(folder / "empty").value(), AppendSummary{});
+}
+
+TEST(Transfer, APipeIsReadOnce) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string line = to_json(sample_record(0)) + "\n";
+  ASSERT_EQ(write(ends[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  close(ends[1]);
+  const std::string path = "/dev/fd/" + std::to_string(ends[0]);
+  EXPECT_TRUE(check_importable(path));
+  EXPECT_EQ(store.import_jsonl(path).value(), (AppendSummary{1, 0, 0}));
+  close(ends[0]);
 }
 
 TEST(Transfer, TheQuarantineIsListedAndDropped) {

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 TEST(Upgrade, Fault23_ANewerSchemaIsRefused) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
-  RawSql(folder / "a.db").run("PRAGMA user_version=2");
+  RawSql(folder / "a.db").run("PRAGMA user_version=3");
   const std::string before = read_bytes(folder / "a.db");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite}) {
     const auto store = Store::open(folder / "a.db", mode);
@@ -41,16 +41,16 @@ TEST(Upgrade, Fault23_StepsRunInOneTransactionAfterABackup) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
   const Migration steps[] = {
-      {1, [](Connection& to) { return to.execute("ALTER TABLE best ADD COLUMN extra ANY"); }},
-      {2, [](Connection& to) { return to.execute("UPDATE best SET extra = 5"); }},
+      {2, [](Connection& to) { return to.execute("ALTER TABLE best ADD COLUMN extra ANY"); }},
+      {3, [](Connection& to) { return to.execute("UPDATE best SET extra = 5"); }},
   };
   {
     Connection connection = connect(folder / "a.db");
-    ASSERT_TRUE(migrate(connection, steps, 3));
-    EXPECT_EQ(connection.integer("PRAGMA user_version").value(), 3);
+    ASSERT_TRUE(migrate(connection, steps, 4));
+    EXPECT_EQ(connection.integer("PRAGMA user_version").value(), 4);
     EXPECT_EQ(connection.integer("SELECT extra FROM best").value(), 5);
   }
-  Store backup = open_store(folder / "a.db.v1.backup", OpenMode::ReadOnly);
+  Store backup = open_store(folder / "a.db.v2.backup", OpenMode::ReadOnly);
   EXPECT_EQ(hashes_in(backup), hashes_of(sample_records(0, 3)));
 }
 
@@ -58,12 +58,12 @@ TEST(Upgrade, Fault23_AFailedStepLeavesTheOldVersion) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
   const Migration steps[] = {
-      {1, [](Connection& to) { return to.execute("DELETE FROM trials"); }},
-      {2, [](Connection& to) { return to.execute("UPDATE nonsense SET x = 1"); }},
+      {2, [](Connection& to) { return to.execute("DELETE FROM trials"); }},
+      {3, [](Connection& to) { return to.execute("UPDATE nonsense SET x = 1"); }},
   };
   {
     Connection connection = connect(folder / "a.db");
-    EXPECT_FALSE(migrate(connection, steps, 3));
+    EXPECT_FALSE(migrate(connection, steps, 4));
   }
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 3)));
@@ -79,6 +79,80 @@ TEST(Upgrade, Fault23_AKilledMigrationLeavesTheOldVersion) {
   Store store = open_store(folder / "a.db", OpenMode::ReadOnly);  // a reader mends it, too
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 300)));
   EXPECT_TRUE(store.verify().value().ok());
+}
+
+// ---- version 1 ----
+
+/// A copy of a file that a program of schema version 1 wrote: the first five sample records and a
+/// line in quarantine.
+std::string copy_of_version_1(const Folder& folder) {
+  const std::string path = folder / "a.db";
+  write_bytes(path, read_bytes(TW_DB_DATA "/version_1.db"));
+  return path;
+}
+
+TEST(Upgrade, Version1IsReadOnceItIsUpgraded) {
+  const Folder folder;
+  const std::string path = copy_of_version_1(folder);
+  EXPECT_NE(error_of(Store::open(path, OpenMode::ReadOnly)).find("tilewright db upgrade"),
+            std::string::npos);
+  (void)open_store(path, OpenMode::Update);
+  Store store = open_store(path, OpenMode::ReadOnly);  // whose tables are those of a new file
+  EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
+  const StoreInfo info = store.info().value();
+  EXPECT_EQ(info.schema_version, schema_version);
+  EXPECT_EQ(info.quarantined, 1);
+  EXPECT_EQ(info.best, 1);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
+TEST(Upgrade, Version1TakesFactsOfVersion2) {
+  const Folder folder;
+  const std::string path = copy_of_version_1(folder);
+  Record record = sample_record(5);
+  record.machine = "Zen 4; table; 0123456789abcdef";
+  record.configuration = "out: cpu_tile";
+  const std::vector<Record> known = {sample_record(4)}, added = {seal(record)};
+  Store store = open_store(path);
+  EXPECT_EQ(store.append(known).value().duplicates, 1);
+  EXPECT_EQ(store.append(added).value().inserted, 1);
+  EXPECT_TRUE(store.add_calibration(sample_calibration()));
+  EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value(), added);
+  EXPECT_EQ(store.best(key_of(sample_record(0))).value(), sample_record(0));
+  EXPECT_EQ(store.calibrations().value().size(), 1u);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
+TEST(Upgrade, TheBackupOfVersion1IsTheFileAsItWas) {
+  const Folder folder;
+  const std::string path = copy_of_version_1(folder);
+  (void)open_store(path, OpenMode::Update);
+  Connection backup = connect(path + ".v1.backup");
+  EXPECT_EQ(backup.integer("PRAGMA user_version").value(), 1);
+  EXPECT_EQ(backup.integer("SELECT count(*) FROM trials").value(), 5);
+  EXPECT_FALSE(backup.integer("SELECT count(*) FROM calibrations"));
+}
+
+TEST(Upgrade, Fault23_Version1KilledInItsLastStepIsVersion1) {
+  const Folder folder;
+  const std::string path = copy_of_version_1(folder);
+  Process upgrade({"upgrade-and-die", path});
+  EXPECT_EQ(upgrade.wait(), 128 + SIGKILL);
+  {
+    Connection connection = connect(path);
+    EXPECT_EQ(connection.integer("PRAGMA user_version").value(), 1);
+    EXPECT_FALSE(connection.integer("SELECT count(*) FROM calibrations"));
+  }
+  Store store = open_store(path);
+  EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
+}
+
+TEST(Upgrade, Fault15_RecordsOfVersion1AreRecovered) {
+  const Folder folder;
+  const std::string path = copy_of_version_1(folder);
+  EXPECT_EQ(recover(path, folder / "fresh.db").value().inserted, 5);
+  Store store = open_store(folder / "fresh.db");
+  EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
 }
 
 TEST(Upgrade, ACreationThatWasKilledIsStartedOver) {

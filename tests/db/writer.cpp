@@ -8,6 +8,7 @@
 //   writer open DB                       opens for writing as an unprivileged user, prints errors
 //   writer list DB                       opens for reading as one, prints the count
 //   writer migrate-and-die DB            is killed inside a migration
+//   writer upgrade-and-die DB            is killed at the end of the steps that the program knows
 //   writer fill DIRECTORY SPOOL          fills a small disk on DIRECTORY, through a Recorder
 
 #include <fmt/format.h>
@@ -86,7 +87,7 @@ int migrate_and_die(const std::string& path) {
   auto connection = Connection::open(path, {});
   if (!connection) return report(connection.error());
   const Migration steps[] = {
-      {1, [](Connection& to) -> Status {
+      {schema_version, [](Connection& to) -> Status {
          TW_RETURN_IF_ERROR(to.execute("ALTER TABLE best ADD COLUMN extra ANY"));
          TW_RETURN_IF_ERROR(to.execute("DELETE FROM trials"));
          // More than the cache holds, so that pages reach the file.
@@ -95,7 +96,20 @@ int migrate_and_die(const std::string& path) {
          std::raise(SIGKILL);
          return {};
        }}};
-  const Status status = migrate(*connection, steps, 2);
+  const Status status = migrate(*connection, steps, schema_version + 1);
+  return status ? 0 : report(status.error());
+}
+
+int upgrade_and_die(const std::string& path) {
+  auto connection = Connection::open(path, {});
+  if (!connection) return report(connection.error());
+  const auto known = known_migrations();
+  std::vector<Migration> steps(known.begin(), known.end());
+  steps.push_back({schema_version, [](Connection&) -> Status {
+                     std::raise(SIGKILL);
+                     return {};
+                   }});
+  const Status status = migrate(*connection, steps, schema_version + 1);
   return status ? 0 : report(status.error());
 }
 
@@ -142,6 +156,7 @@ int run(const std::vector<std::string>& arguments) {
   if (verb == "open") return open_for_writing(path);
   if (verb == "list") return become_unprivileged(), read(path);
   if (verb == "migrate-and-die") return migrate_and_die(path);
+  if (verb == "upgrade-and-die") return upgrade_and_die(path);
   if (verb == "fill") return fill(path, arguments.at(2));
   return 2;
 }

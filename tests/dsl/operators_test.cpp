@@ -174,11 +174,23 @@ TEST(Conv2d, PaddingMayExceedTheKernel) {
       }
 }
 
-TEST(MaxPool2d, Fault07_AWindowOfPaddingAloneIsAnError) {
-  const auto pool = make("max_pool2d", "c=1 h=8 w=8 kernel=3 pad=4");
-  ASSERT_FALSE(pool);
-  EXPECT_EQ(pool.error().code, ErrorCode::Usage);
-  EXPECT_THAT(pool.error().message, HasSubstr("a padding of 4 exceeds the window's reach of 3"));
+TEST(MaxPool2d, AWindowOfPaddingAloneGivesTheLeastValue) {
+  for (const DType type : {Float32, Int8}) {
+    const Compute compute = *make("max_pool2d", "c=1 h=2 w=3 kernel=2 pad=3", type);
+    Arrays inputs = filled(compute);
+    for (int64_t i = 0; i < 6; ++i)
+      is_float(type) ? inputs["in"].set_float(i, static_cast<double>(i))
+                     : inputs["in"].set_int(i, i);
+    const Array out = interpret(compute, inputs)->at("out");
+    ASSERT_EQ(out.shape, (std::vector<int64_t>{1, 1, 7, 8}));
+    const double least = type == Int8 ? -128 : -std::numeric_limits<double>::infinity();
+    for (int64_t y = 0; y < 7; ++y)
+      for (int64_t x = 0; x < 8; ++x) {
+        const bool sees_input = y >= 2 && y < 5 && x >= 2 && x < 6;
+        EXPECT_EQ(out.get({0, 0, y, x}) == least, !sees_input) << y << ", " << x;
+      }
+    EXPECT_EQ(out.get({0, 0, 3, 4}), 5);
+  }
 }
 
 TEST(Conv2d, Fault07_ContradictoryAttributesAreTypedErrors) {

@@ -29,7 +29,7 @@ int64_t nodes_of(const dsl::Compute& compute) {
 }
 
 ComputePlan plan_of(const dsl::Compute& compute) {
-  return plan_stages(compute, *parse_target("x86-64-v3"));
+  return plan_stages({compute}, *parse_target("x86-64-v3")).value();
 }
 
 // What is planned grows with the text, by a factor that does not depend on the number of stages.
@@ -93,7 +93,7 @@ TEST(Chains, Fault77_TheDefaultIsThoughtOfForNoLongerThanItIsAskedFor) {
   const Space space = space_of(parsed(products(16)), "x86-64-v3");
   int asked = 0;
   const auto third_time = [&] { return ++asked >= 3; };
-  EXPECT_EQ(space.default_point(third_time).size(), space.knobs().size());
+  EXPECT_EQ(space.default_point(third_time).choices.size(), space.decisions().size());
   EXPECT_EQ(asked, 3);
 }
 

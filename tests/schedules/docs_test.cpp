@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "dsl/workload.h"
+#include "schedules/strategy.h"
 #include "tests/schedules/agreement.h"
 
 namespace tw::schedules {
@@ -86,15 +87,17 @@ TEST(Docs, BlocksOfThePageAreWhatTheCodePrints) {
   expect_file(path, page.text);
 }
 
-template <size_t... I>
-std::vector<std::string> step_names(std::index_sequence<I...>) {
-  return {std::string(std::variant_alternative_t<I, Step>::name)...};
+TEST(Docs, EveryStepHasASectionThatNamesItsFields) {
+  const std::string page = contents(TW_SOURCE_DIR "/docs/schedules.md");
+  for (const std::string& usage : step_usages())
+    EXPECT_NE(page.find("`" + usage + "`"), std::string::npos) << usage;
 }
 
-TEST(Docs, EveryStepHasASection) {
+TEST(Docs, EveryStrategyIsShown) {
   const std::string page = contents(TW_SOURCE_DIR "/docs/schedules.md");
-  for (const std::string& name : step_names(std::make_index_sequence<std::variant_size_v<Step>>()))
-    EXPECT_NE(page.find("`" + name + " "), std::string::npos) << name;
+  for (const Strategy& strategy : strategies())
+    EXPECT_NE(page.find("\n| `" + std::string(strategy.name) + "` | "), std::string::npos)
+        << strategy.name;
 }
 
 /// A golden file: the key of a workload, the schedule, and under a line `---` the program.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/gpu_space.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "dsl/parse.h"
 #include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
+#include "schedules/space.h"
 #include "schedules/threads.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
@@ -56,7 +55,7 @@ Tried expect_agreement(const dsl::Compute& compute, const std::string& name, con
         << name << "\n"
         << schedule.to_string() << to_string(*program);
     for (const Phase& phase : program->phases)
-      EXPECT_LE(threads_of(*phase.body), target.block.threads);
+      EXPECT_LE(threads_of(*phase.body), target.machine.gpu->block_threads);
   }
   return tried;
 }
@@ -115,13 +114,8 @@ TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
   const Target target = *parse_target("cuda:sm_120");
   const Space space = Space::derive(workload->compute, target);
   const Point point = space.default_point();
-  const auto value = [&](const std::string& knob) {
-    for (size_t i = 0; i < point.size(); ++i)
-      if (space.knobs()[i].name == "out." + knob)
-        return space.knobs()[i].values[static_cast<size_t>(point[i])];
-    ADD_FAILURE() << knob;
-    return int64_t{0};
-  };
+  EXPECT_TRUE(space.to_string(point).starts_with("out: gpu_simt ")) << space.to_string(point);
+  const auto value = [&](const std::string& knob) { return value_of(space, point, knob); };
   const int64_t rows = value("block.rows"), columns = value("block.columns");
   const int64_t sums = value("tile.rows") * value("tile.columns");
   const Program program = space.schedule(point).program(limits_of(target)).value();
@@ -138,14 +132,14 @@ TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
                                     (rows + padding("rows") + columns + padding("columns")) * 4);
 }
 
-/// What a search begins with, or the knob that there is none of.
+/// The tensor tile that a search begins with, "none", or "no tile" where the space has none.
 std::string first_tile(std::string_view op, std::string_view shape, DType type,
                        const std::string& target) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;
   const Space space = Space::derive(workload->compute, *parse_target(target));
-  const auto is_tensor = [](const Knob& knob) { return knob.name.ends_with(".tensor"); };
-  if (std::ranges::none_of(space.knobs(), is_tensor)) return "no knob";
+  const auto is_choice = [](const Knob& knob) { return knob.name.ends_with(".strategy"); };
+  if (std::ranges::none_of(space.decisions(), is_choice)) return "no tile";
   const std::string text = space.schedule(space.default_point()).to_string();
   const size_t step = text.find("\ntensorize "), end = text.find('\n', step + 1);
   if (step == std::string::npos) return "none";
@@ -169,17 +163,17 @@ TEST(GpuSpaceOfProducts, BeginWithTensorTilesWhereTheyAreFaster) {
   EXPECT_EQ(first_tile("dense", "m=32 n=128 k=128", BFloat16, "cuda:sm_90a"), "mma_m16n8k16_bf16");
   EXPECT_EQ(first_tile("conv2d", "n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1", BFloat16, "cuda:sm_90a"),
             "wgmma_m64k16_bf16");
-  EXPECT_EQ(dense(BFloat16, "cuda:sm_75"), "no knob");
-  EXPECT_EQ(dense(BFloat16, "opencl"), "no knob");
-  EXPECT_EQ(first_tile("dense", "m=8 n=128 k=128", BFloat16, "cuda:sm_80"), "no knob");
+  EXPECT_EQ(dense(BFloat16, "cuda:sm_75"), "no tile");
+  EXPECT_EQ(dense(BFloat16, "opencl"), "no tile");
+  EXPECT_EQ(first_tile("dense", "m=8 n=128 k=128", BFloat16, "cuda:sm_80"), "no tile");
   EXPECT_EQ(
       first_tile("conv2d", "n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 groups=32", BFloat16, "cuda:sm_80"),
-      "no knob");
+      "no tile");
   EXPECT_EQ(first_tile("conv2d", "n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1", BFloat16, "cuda:sm_80"),
             "mma_m16n8k16_bf16");
 }
 
-/// Samples that have the knob of a product at another value than its first compute what the compute
+/// Samples that have the knob of a product at another value than 1 compute what the compute
 /// means.
 void expect_agreement_with(std::string_view knob, std::string_view op, std::string_view shape,
                            DType type) {
@@ -187,33 +181,29 @@ void expect_agreement_with(std::string_view knob, std::string_view op, std::stri
   ASSERT_TRUE(workload) << workload.error().message;
   const Target target = *parse_target("cuda:sm_80");
   const Space space = Space::derive(workload->compute, target);
-  const auto at =
-      std::ranges::find_if(space.knobs(), [&](const Knob& k) { return k.name.ends_with(knob); }) -
-      space.knobs().begin();
-  ASSERT_LT(at, std::ssize(space.knobs()));
   Random random(11);
   for (int found = 0; found < 3;) {
     const Point point = space.sample(random);
-    if (point[static_cast<size_t>(at)] == 0) continue;
+    if (value_of(space, point, std::string(knob)) == 1) continue;
     ++found;
     const Schedule schedule = space.schedule(point);
     const auto program = schedule.program(limits_of(target));
     ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
     EXPECT_EQ(disagreement(workload->compute, *program, 3, 1e-3), std::nullopt)
         << schedule.to_string();
-    EXPECT_EQ(program->phases.size(), knob == ".split" ? 2u : 1u);
+    EXPECT_EQ(program->phases.size(), knob == "split" ? 2u : 1u);
   }
 }
 
 TEST(GpuSpaceOfProducts, LongSumsAreSplitOverBlocks) {
-  expect_agreement_with(".split", "dense", "m=9 n=10 k=128", Float32);
-  expect_agreement_with(".split", "dense", "m=17 n=8 k=128", BFloat16);
-  expect_agreement_with(".split", "conv2d", "n=1 c=32 h=3 w=3 k=4 r=3 s=3 pad=1", Float32);
+  expect_agreement_with("split", "dense", "m=9 n=10 k=128", Float32);
+  expect_agreement_with("split", "dense", "m=17 n=8 k=128", BFloat16);
+  expect_agreement_with("split", "conv2d", "n=1 c=32 h=3 w=3 k=4 r=3 s=3 pad=1", Float32);
 }
 
 TEST(GpuSpaceOfProducts, BlocksOfSeveralRowsAreNeighbours) {
-  expect_agreement_with(".raster", "dense", "m=32 n=20 k=8", Float32);
-  expect_agreement_with(".raster", "conv2d", "n=1 c=4 h=5 w=5 k=32 r=1 s=1", Float32);
+  expect_agreement_with("raster", "dense", "m=32 n=20 k=8", Float32);
+  expect_agreement_with("raster", "conv2d", "n=1 c=4 h=5 w=5 k=32 r=1 s=1", Float32);
 }
 
 TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
@@ -234,7 +224,7 @@ std::string boxes_in(std::string_view op, std::string_view shape, DType type = F
   EXPECT_TRUE(workload) << workload.error().message;
   std::vector<std::string> names;
   const Space space = Space::derive(workload->compute, *parse_target(target));
-  for (const Knob& knob : space.knobs())
+  for (const Knob& knob : space.decisions())
     if (const size_t at = knob.name.find(".bulk."); at != std::string::npos)
       names.push_back(knob.name.substr(at + 6));
   return join(names, " ");
@@ -259,23 +249,13 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
 }
 
 /// Whether the first point is allowed, with other values of some knobs of the product.
-bool allows(std::string_view op, std::string_view shape, DType type,
-            std::vector<std::pair<std::string, int64_t>> values) {
+bool allows(std::string_view op, std::string_view shape, DType type, KnobChanges values) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;
   const Space space = Space::derive(workload->compute, *parse_target("cuda:sm_90a"));
-  Point point = space.default_point();
   values.insert(values.begin(), {{"split", 1}, {"raster", 1}});
-  for (const auto& [name, value] : values) {
-    const auto knob = std::ranges::find_if(
-        space.knobs(), [&](const Knob& k) { return k.name.ends_with("." + name); });
-    if (knob == space.knobs().end()) return false;
-    const auto at = std::ranges::find(knob->values, value);
-    if (at == knob->values.end()) return false;
-    point[static_cast<size_t>(knob - space.knobs().begin())] =
-        static_cast<int>(at - knob->values.begin());
-  }
-  return space.allowed(point);
+  const auto point = changed(space, space.default_point(), values);
+  return point && space.allowed(*point);
 }
 
 TEST(GpuSpaceOfProducts, WarpgroupsReadBothOperandsAsTheyAreCopied) {

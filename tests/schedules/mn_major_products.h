@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +14,13 @@
 #include "dsl/parse.h"
 #include "schedules/legality.h"
 #include "schedules/space.h"
+#include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
 
 struct MnMajorProduct {
   int64_t m = 128, n = 128, k = 128;
-  std::vector<std::pair<std::string, int64_t>> knobs;  ///< other values than the default's
+  KnobChanges knobs;  ///< other values than the default's
   bool across_a = false, across_b = true;
   DType type = BFloat16;
 };
@@ -47,28 +47,18 @@ inline dsl::Compute compute_of(const MnMajorProduct& p) {
 
 inline Schedule schedule_of(const MnMajorProduct& p) {
   const Space space = Space::derive(compute_of(p), *parse_target("cuda:sm_90a"));
-  Point point = space.default_point();
-  std::vector<std::pair<std::string, int64_t>> knobs = {{"split", 1}, {"raster", 1}};
-  knobs.insert(knobs.end(), p.knobs.begin(), p.knobs.end());
-  for (const auto& [name, value] : knobs) {
-    const auto knob = std::ranges::find(space.knobs(), "c." + name, &Knob::name);
-    EXPECT_NE(knob, space.knobs().end()) << name;
-    if (knob == space.knobs().end()) continue;
-    const auto at = std::ranges::find(knob->values, value);
-    EXPECT_NE(at, knob->values.end()) << name << " " << value;
-    point[static_cast<size_t>(knob - space.knobs().begin())] =
-        static_cast<int>(at - knob->values.begin());
-  }
-  EXPECT_TRUE(space.allowed(point)) << title_of(p);
-  return space.schedule(point);
+  KnobChanges changes = {{"split", 1}, {"raster", 1}};
+  changes.insert(changes.end(), p.knobs.begin(), p.knobs.end());
+  const auto point = changed(space, space.default_point(), changes);
+  EXPECT_TRUE(point && space.allowed(*point)) << title_of(p);
+  return space.schedule(*point);
 }
 
 /// Both operands by the copy engine.
-inline std::vector<std::pair<std::string, int64_t>> in_bulk(
-    int64_t stages, int64_t specialise, std::vector<std::pair<std::string, int64_t>> more = {}) {
-  std::vector<std::pair<std::string, int64_t>> knobs = {
-      {"bulk.rows", 1}, {"bulk.columns", 1}, {"copy.rows", 0},   {"copy.columns", 0},
-      {"pad.rows", 0},  {"pad.columns", 0},  {"stages", stages}, {"specialise", specialise}};
+inline KnobChanges in_bulk(int64_t stages, int64_t specialise, KnobChanges more = {}) {
+  KnobChanges knobs = {{"bulk.rows", 1},    {"bulk.columns", 1},       {"copy.rows", 0},
+                       {"copy.columns", 0}, {"pad.rows", 0},           {"pad.columns", 0},
+                       {"stages", stages},  {"specialise", specialise}};
   knobs.insert(knobs.end(), more.begin(), more.end());
   return knobs;
 }
@@ -76,11 +66,11 @@ inline std::vector<std::pair<std::string, int64_t>> in_bulk(
 inline std::vector<MnMajorProduct> mn_major_products() {
   const auto blocks = [](int64_t rows, int64_t columns, int64_t warps_rows, int64_t warps_columns,
                          int64_t tiles) {
-    return std::vector<std::pair<std::string, int64_t>>{{"block.rows", rows},
-                                                        {"block.columns", columns},
-                                                        {"warps.rows", warps_rows},
-                                                        {"warps.columns", warps_columns},
-                                                        {"tiles", tiles}};
+    return KnobChanges{{"block.rows", rows},
+                       {"block.columns", columns},
+                       {"warps.rows", warps_rows},
+                       {"warps.columns", warps_columns},
+                       {"tiles", tiles}};
   };
   const auto threads = [&](int64_t stages, auto more) {
     more.insert(more.end(), {{"copy.columns", 2}, {"stages", stages}});

@@ -14,6 +14,7 @@
 #include "dsl/parse.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
 
@@ -21,12 +22,8 @@ namespace tw::schedules {
 inline std::optional<Point> bulk_point(const Space& space, Random& random, int operands = 1) {
   for (int tries = 0; tries < 2000 * operands * operands; ++tries) {
     Point point = space.sample(random);
-    int found = 0;
-    for (size_t i = 0; i < point.size(); ++i) {
-      const Knob& knob = space.knobs()[i];
-      found += knob.name.find(".bulk.") != std::string::npos &&
-               knob.values[static_cast<size_t>(point[i])] == 1;
-    }
+    const std::string text = space.to_string(point);
+    const int64_t found = value_of(text, "bulk.rows") + value_of(text, "bulk.columns");
     if (found >= operands) return point;
   }
   return std::nullopt;

@@ -16,18 +16,14 @@
 
 namespace tw::schedules {
 
-inline int64_t value_of(const Space& space, const Point& point, const std::string& knob) {
-  for (size_t i = 0; i < point.size(); ++i)
-    if (space.knobs()[i].name.ends_with(knob))
-      return space.knobs()[i].values[static_cast<size_t>(point[i])];
-  return 0;
-}
-
 /// A point whose product is computed by tensor tiles. Requires: there are some.
 inline Point tensor_point(const Space& space, Random& random) {
   for (;;) {
     Point point = space.sample(random);
-    if (value_of(space, point, ".tensor") != 0) return point;
+    const std::string text = space.to_string(point);
+    if (text.find(": gpu_mma ") != std::string::npos ||
+        text.find(": gpu_wgmma ") != std::string::npos)
+      return point;
   }
 }
 

@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
+#include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "tests/schedules/agreement.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
@@ -20,6 +25,140 @@ TEST(Space, SamplesAreAllowedAndTheirTextParsesBack) {
       EXPECT_TRUE(space.allowed(space.mutate(point, random))) << c.name;
     }
   }
+}
+
+TEST(Space, AConfigurationNamesTheStrategyOfEachStage) {
+  const auto workload = dsl::parse_workload("softmax rows=64 cols=128 f32 fast");
+  const Space space = space_of(workload->compute);
+  const std::string text =
+      "out: cpu_elementwise tile=1 vectors=1 columns=128 tasks=3; "
+      "total: cpu_lanes place=0 lanes=1 tile=8 tasks=3; "
+      "e: cpu_elementwise place=1 tile=4 vectors=4 columns=0 tasks=3; "
+      "peak: cpu_lanes place=0 lanes=4 tile=1 tasks=3";
+  const auto point = space.parse(text);
+  ASSERT_TRUE(point);
+  EXPECT_EQ(space.to_string(*point), text);
+  Point other = *point;
+  EXPECT_EQ(hash(other), hash(*point));
+  other.choices.back() = 0;
+  EXPECT_NE(other, *point);
+  EXPECT_NE(hash(other), hash(*point));
+  const auto changed_text = [&](const std::string& part, const std::string& by) {
+    return std::string(text).replace(text.find(part), part.size(), by);
+  };
+  for (const std::string& wrong :
+       {std::string(), changed_text("; peak: cpu_lanes place=0 lanes=4 tile=1 tasks=3", ""),
+        changed_text("total:", "sum:"), changed_text("total: cpu_lanes", "total: cpu_tile"),
+        changed_text(" place=1", ""), changed_text("place=1", "place=2"),
+        changed_text("columns=128", "columns=127"), changed_text("columns=128", "columns="),
+        changed_text("columns=128", "tasks=128"), changed_text("tasks=3;", "tasks=3 more=1;"),
+        changed_text("vectors=4", "vectors=4x"), text + ";"})
+    EXPECT_FALSE(space.parse(wrong)) << wrong;
+}
+
+// Strategies of a stage share the knobs of one name: a search keeps them when it goes from one to
+// another.
+TEST(Space, PointsOfSeveralStrategiesMix) {
+  const auto workload = dsl::parse_workload("dense m=256 n=256 k=256 bf16 fast");
+  const Space space = space_of(workload->compute, "cuda:sm_90a");
+  std::map<std::string, Point> points;
+  Random random(3);
+  while (points.size() < 3) {
+    const Point point = space.sample(random);
+    points.emplace(words(space.to_string(point))[1], point);
+  }
+  EXPECT_TRUE(points.contains("gpu_simt") && points.contains("gpu_mma") &&
+              points.contains("gpu_wgmma"));
+  std::set<std::string> reached;
+  int crossed = 0;
+  Point point = points.at("gpu_simt");
+  for (int i = 0; i < 600; ++i) {
+    point = space.mutate(point, random);
+    ASSERT_TRUE(space.allowed(point)) << space.to_string(point);
+    ASSERT_EQ(space.parse(space.to_string(point)), point);
+    reached.insert(words(space.to_string(point))[1]);
+    const Point child = space.cross(points.at("gpu_mma"), points.at("gpu_wgmma"), random);
+    ASSERT_TRUE(space.allowed(child)) << space.to_string(child);
+    crossed += child != points.at("gpu_mma") && child != points.at("gpu_wgmma");
+  }
+  EXPECT_EQ(reached.size(), 3u);
+  EXPECT_GT(crossed, 100);
+}
+
+/// The layouts that a schedule sets, by tensor.
+std::map<std::string, std::string> layouts_of(const Schedule& schedule) {
+  std::map<std::string, std::string> layouts;
+  for (const Step& step : schedule.steps())
+    if (const auto* set = std::get_if<SetLayout>(&step)) layouts[set->tensor] += set->layout;
+  return layouts;
+}
+
+/// Every schedule of the problem has the layouts that are asked for, and some that are legal
+/// compute what the compute means.
+void expect_layouts(const Problem& problem, const char* target) {
+  const auto space = Space::derive(problem, *parse_target(target));
+  ASSERT_TRUE(space) << space.error().message;
+  Random random(3);
+  int legal = 0;
+  for (int i = 0; i < 24; ++i) {
+    const Schedule schedule =
+        space->schedule(i == 0 ? space->default_point() : space->sample(random));
+    std::map<std::string, std::string> layouts = layouts_of(schedule);
+    for (const auto& [tensor, layout] : problem.layouts) {
+      const bool is_declared = layout == problem.compute.letters_of(tensor);
+      EXPECT_EQ(layouts[tensor], is_declared ? "" : layout) << schedule.to_string();
+    }
+    EXPECT_TRUE(space->point_of(schedule));
+    const auto program = schedule.program();
+    EXPECT_TRUE(program || i > 0) << program.error().message;
+    if (!program) continue;
+    ++legal;
+    if (legal <= 4) {
+      EXPECT_EQ(disagreement(problem.compute, *program, 3, 1e-4), std::nullopt)
+          << schedule.to_string();
+    }
+  }
+  EXPECT_GT(legal, 4);
+}
+
+TEST(Space, LayoutsThatAreAskedForAreThoseOfEverySchedule) {
+  const auto conv = dsl::parse_workload("conv2d n=1 c=16 h=9 w=11 k=32 r=3 s=3 pad=1 f32 fast");
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    expect_layouts({conv->compute, {{"in", "NCHW16c"}, {"out", "NHWC"}}}, target);
+    expect_layouts({conv->compute, {{"in", "NHWC"}, {"out", "NCHW16c"}}}, target);
+    expect_layouts({conv->compute, {{"in", "NCHW"}, {"out", "NCHW"}}}, target);
+    expect_layouts({conv->compute, {{"w", "OIHW"}}}, target);
+    // Blocks that are no whole vectors.
+    expect_layouts({conv->compute, {{"out", "NCHW2c"}}}, target);
+  }
+}
+
+// A change of layouts is a problem too.
+TEST(Space, TransposesAreCopiesBetweenLayouts) {
+  const auto copy = dsl::parse_compute(
+      "input a: f32[2, 16, 5, 7]; out: f32[n=2, c=16, h=5, w=7] = a[n, c, h, w]");
+  ASSERT_TRUE(copy) << copy.error().message;
+  const Problem problem{*copy, {{"a", "ABCD8b"}, {"out", "ACDB"}}};
+  expect_layouts(problem, "x86-64-v3");
+  const Space space = Space::derive(problem, *parse_target("x86-64-v3")).value();
+  const std::string steps = space.schedule(space.default_point()).to_string();
+  EXPECT_NE(steps.find("vectorize out c"), std::string::npos) << steps;
+}
+
+TEST(Space, LayoutsThatCannotBeAreErrors) {
+  const auto conv = dsl::parse_workload("conv2d n=1 c=16 h=9 w=11 k=32 r=3 s=3 pad=1 f32 fast");
+  const auto error = [&](const Problem& problem, const char* target) {
+    const auto space = Space::derive(problem, *parse_target(target));
+    EXPECT_FALSE(space);
+    return space ? Error{} : space.error();
+  };
+  const Error unknown = error({conv->compute, {{"bias", "A"}}}, "x86-64-v3");
+  EXPECT_EQ(unknown.code, ErrorCode::Invalid);
+  EXPECT_NE(unknown.message.find("'bias'"), std::string::npos) << unknown.message;
+  EXPECT_EQ(error({conv->compute, {{"in", "NCHX"}}}, "x86-64-v3").code, ErrorCode::Invalid);
+  const Error gpu = error({conv->compute, {{"in", "NHWC"}}}, "cuda:sm_80");
+  EXPECT_EQ(gpu.code, ErrorCode::Unsupported);
+  EXPECT_NE(gpu.message.find("in NHWC"), std::string::npos) << gpu.message;
 }
 
 TEST(Space, TheDefaultIsLegal) {
@@ -41,6 +180,34 @@ TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
       const std::string steps = space.schedule(space.default_point()).to_string();
       EXPECT_NE(steps.find("\nrfactor "), std::string::npos) << key << " " << target << steps;
       EXPECT_EQ(steps.find("\nset_layout "), std::string::npos) << key << " " << target << steps;
+    }
+  }
+}
+
+// An epilogue of another type than the sum leaves the sum no other place than an accumulator.
+TEST(Space, SumsAreStoredInAnotherType) {
+  const char* const computes[] = {
+      "input a: f32[9, 70]\ns: f32[i=9] = sum(j=70) a[i, j]\nout: f16[i=9] = f16(s[i])",
+      "input a: f32[9, 3]\ns: f32[i=9] = sum(j=3) a[i, j]\nout: i32[i=9] = i32(s[i])",
+      "input a: f32[5, 7]\ns: f32[i=7] = sum(j=5) a[j, i]\nout: f16[i=7] = f16(s[i])",
+      "input a: f32[5, 70]\ns: f32[i=70] = sum(j=5) a[j, i]\nout: f16[i=70] = f16(s[i])",
+      "input a: f32[70]\ns: f32[] = sum(j=70) a[j]\nout: f16[] = f16(s[])",
+      "input a: i8[9, 70]\ns: i32[i=9] = sum(j=70) i32(a[i, j])\nt: i8[i=9] = i8(s[i])\n"
+      "out: i8[i=9] = max(j=70) min(t[i], a[i, j])"};
+  for (const char* text : computes) {
+    const dsl::Compute compute = dsl::parse_compute(text).value();
+    for (const char* target : {"x86-64-v4", "x86-64-linux-sse4_1", "cuda:sm_80"}) {
+      const Space space = space_of(compute, target);
+      Random random(6);
+      int legal = 0;
+      for (int i = 0; i < 20; ++i) {
+        const Schedule schedule = space.schedule(space.sample(random));
+        const auto program = schedule.program(limits_of(space.target()));
+        if (!program) continue;
+        ++legal;
+        EXPECT_EQ(disagreement(compute, *program), std::nullopt) << schedule.to_string();
+      }
+      EXPECT_GE(legal, 10) << target << "\n" << text;
     }
   }
 }

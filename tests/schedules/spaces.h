@@ -4,6 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
 #include "dsl/operators.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
@@ -54,6 +60,40 @@ inline std::vector<Case> cases() {
 
 inline Space space_of(const dsl::Compute& compute, const char* target = "x86-64-v4") {
   return Space::derive(compute, *parse_target(target));
+}
+
+/// The value of the first knob of this name in a configuration ("out: gpu_simt block.rows=64 ...");
+/// `otherwise` where it has none.
+inline int64_t value_of(const std::string& configuration, const std::string& knob,
+                        int64_t otherwise = 0) {
+  for (const std::string& word : words(configuration))
+    if (word.starts_with(knob + "="))
+      return *parse_int(split(word.substr(knob.size() + 1), ';')[0]);
+  return otherwise;
+}
+inline int64_t value_of(const Space& space, const Point& point, const std::string& knob,
+                        int64_t otherwise = 0) {
+  return value_of(space.to_string(point), knob, otherwise);
+}
+
+/// Other values of some knobs.
+using KnobChanges = std::vector<std::pair<std::string, int64_t>>;
+
+/// The point with changes wherever its configuration has these knobs; nothing where a value is not
+/// one of the knob's, or, unless `lenient`, a knob is missing.
+inline std::optional<Point> changed(const Space& space, const Point& point,
+                                    const KnobChanges& changes, bool lenient = false) {
+  std::vector<std::string> parts = words(space.to_string(point));
+  for (const auto& [knob, value] : changes) {
+    bool found = lenient;
+    for (std::string& part : parts) {
+      if (!part.starts_with(knob + "=")) continue;
+      part = knob + "=" + std::to_string(value) + (part.ends_with(";") ? ";" : "");
+      found = true;
+    }
+    if (!found) return std::nullopt;
+  }
+  return space.parse(join(parts, " "));
 }
 
 /// Of so many sampled points: those whose schedule leads back to an allowed point with its text.

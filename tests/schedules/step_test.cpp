@@ -48,6 +48,13 @@ TEST(Step, TextRoundTrips) {
   EXPECT_EQ(kinds.size(), std::variant_size_v<Step>);
 }
 
+TEST(Step, UsageNamesTheFields) {
+  const std::vector<std::string> usages = step_usages();
+  ASSERT_EQ(usages.size(), std::variant_size_v<Step>);
+  EXPECT_EQ(usages.front(), "split STAGE LOOP FACTOR [guard|exact|shift]");
+  EXPECT_EQ(usages.back(), "set_layout TENSOR LAYOUT");
+}
+
 TEST(Step, DefaultsAreLeftOut) {
   EXPECT_EQ(to_string(*parse_step("  split out  x 4 guard ")), "split out x 4");
   EXPECT_EQ(to_string(*parse_step("cache_write c m register")), "cache_write c m");
@@ -69,27 +76,45 @@ TEST_P(StepErrors, SayWhatIsWrong) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, StepErrors,
-    ::testing::Values(Malformed{"", "[schedule] an empty step"},
-                      Malformed{"splt out x 4", "[schedule] 'splt' is no scheduling step"},
-                      Malformed{"split out x", "[split] a number is missing"},
-                      Malformed{"split out", "[split] a name is missing"},
-                      Malformed{"split out x 0", "[split] '0' is no positive integer"},
-                      Malformed{"split out x -3", "[split] '-3' is no positive integer"},
-                      Malformed{"split out x 99999999999999999999",
-                                "[split] '99999999999999999999' is no positive integer"},
-                      Malformed{"split out x 4 round",
-                                "[split] 'round' is no tail: use guard, exact or shift"},
-                      Malformed{"reorder out", "[reorder] the list of loops is missing"},
-                      Malformed{"unroll out x y", "[unroll] 'y' is left over"},
-                      Malformed{"cache_write c m scratch",
-                                "[cache_write] 'scratch' is no scope: use register or local"},
-                      Malformed{"pipeline a@c", "[pipeline] a number is missing"},
-                      Malformed{"pipeline a@c 0", "[pipeline] '0' is no positive integer"},
-                      Malformed{"pad a@c k.1", "[pad] a number is missing"},
-                      Malformed{"rfactor out j many", "[rfactor] 'many' is no positive integer"},
-                      Malformed{"rfactor out j 8 halves",
-                                "[rfactor] 'halves' is no partition: use interleaved or blocks"},
-                      Malformed{"rfactor out j 8 blocks 2", "[rfactor] '2' is left over"}));
+    ::testing::Values(
+        Malformed{"", "[schedule] an empty step"},
+        Malformed{"splt out x 4", "[schedule] 'splt' is no scheduling step; did you mean 'split'?"},
+        Malformed{
+            "split out x",
+            "[split] the factor is missing; write 'split STAGE LOOP FACTOR [guard|exact|shift]'"},
+        Malformed{
+            "split out",
+            "[split] the loop is missing; write 'split STAGE LOOP FACTOR [guard|exact|shift]'"},
+        Malformed{"split out x 0",
+                  "[split] '0' is no positive integer; write 'split STAGE LOOP FACTOR "
+                  "[guard|exact|shift]'"},
+        Malformed{"split out x -3",
+                  "[split] '-3' is no positive integer; write 'split STAGE LOOP FACTOR "
+                  "[guard|exact|shift]'"},
+        Malformed{"split out x 99999999999999999999",
+                  "[split] '99999999999999999999' is no positive integer; write 'split STAGE LOOP "
+                  "FACTOR [guard|exact|shift]'"},
+        Malformed{"split out x 4 round",
+                  "[split] 'round' is no tail: use guard, exact or shift; write 'split STAGE LOOP "
+                  "FACTOR [guard|exact|shift]'"},
+        Malformed{"reorder out", "[reorder] the loops are missing; write 'reorder STAGE LOOPS...'"},
+        Malformed{"unroll out x y", "[unroll] 'y' is left over; write 'unroll STAGE LOOP'"},
+        Malformed{"cache_write c m scratch",
+                  "[cache_write] 'scratch' is no scope: use register or local; write 'cache_write "
+                  "STAGE LOOP [register|local]'"},
+        Malformed{"pipeline a@c", "[pipeline] the depth is missing; write 'pipeline STAGE DEPTH'"},
+        Malformed{"pipeline a@c 0",
+                  "[pipeline] '0' is no positive integer; write 'pipeline STAGE DEPTH'"},
+        Malformed{"pad a@c k.1", "[pad] the elements is missing; write 'pad STAGE LOOP ELEMENTS'"},
+        Malformed{"rfactor out j many",
+                  "[rfactor] 'many' is no positive integer; write 'rfactor STAGE AXIS FACTOR "
+                  "[interleaved|blocks]'"},
+        Malformed{"rfactor out j 8 halves",
+                  "[rfactor] 'halves' is no partition: use interleaved or blocks; write 'rfactor "
+                  "STAGE AXIS FACTOR [interleaved|blocks]'"},
+        Malformed{
+            "rfactor out j 8 blocks 2",
+            "[rfactor] '2' is left over; write 'rfactor STAGE AXIS FACTOR [interleaved|blocks]'"}));
 
 }  // namespace
 }  // namespace tw::schedules

@@ -37,7 +37,7 @@ class Chains(program.ProgramTest):
 
     def test_Fault77_sixteen_iterations_are_tuned(self):
         document = self.json("tune", "--expr", self.file_of(16), "--db", self.db, "--trials", "2",
-                             "--budget", "60s", "--format", "json")
+                             *program.AMPLE, "--format", "json")
         self.assertEqual(document["failed"], [])
         result = document["results"][0]
         self.assertGreater(result["trials"].get("ok", 0), 0)
@@ -53,15 +53,15 @@ class Chains(program.ProgramTest):
 
     def test_Fault77_signals_are_heard_while_a_run_gets_ready(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            for form in (["--budget", "300s"], ["--compile-only"]):
+            for form in (program.AMPLE, ["--compile-only"]):
                 process = self.start("tune", "--expr", self.file_of(64), "--db", self.db, *form)
                 self.addCleanup(process.kill)
-                if "--budget" in form:
+                if form == program.AMPLE:
                     self.assertIn("tuning expr", process.stderr.readline())
                 else:
                     self.wait_for_handler(process)
                 process.send_signal(number)
-                _, err = process.communicate(timeout=20)  # ten times what is promised
+                _, err = process.communicate(timeout=program.PATIENCE_S)
                 self.assertEqual(process.returncode, 130, err)
 
     def wait_for_handler(self, process):

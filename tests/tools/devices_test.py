@@ -82,7 +82,7 @@ class Devices(program.ProgramTest):
             self.assertIn(word, text)
 
     def test_run_takes_the_best_record_of_the_device(self):
-        self.on_opencl("tune", "--expr", "scale.tw", "--target", "opencl", "--trials", "2", "--budget", "30s",
+        self.on_opencl("tune", "--expr", "scale.tw", "--target", "opencl", "--trials", "2", *program.AMPLE,
                        "--db", self.db, "--format", "json")
         table = self.succeed("db", "query", "--db", self.db).out
         self.assertIn("target", table.splitlines()[0])
@@ -116,7 +116,7 @@ class Devices(program.ProgramTest):
             except BlockingIOError:
                 break
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)
         self.assertEqual(out, "")
         self.assertIn("interrupted; to go on:", err)

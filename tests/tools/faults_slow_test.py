@@ -14,11 +14,11 @@ import program
 
 class SlowFaults(program.ProgramTest):
     def test_Fault20_two_tuners_at_once_share_a_database(self):
-        runs = [self.start("tune", *program.SMALL, "--db", self.db, "--trials", "12", "--budget", "60s",
+        runs = [self.start("tune", *program.SMALL, "--db", self.db, "--trials", "12", *program.AMPLE,
                            "--seed", seed, "--format", "json") for seed in ("1", "2")]
         documents = []
         for process in runs:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=program.PATIENCE_S)
             self.assertEqual(process.returncode, 0, err)
             documents.append(json.loads(out))
         records = [json.loads(line) for line in

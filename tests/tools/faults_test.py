@@ -26,7 +26,7 @@ class Surroundings(program.ProgramTest):
             process = self.start("db", "import", lines, "--db", self.db)
             self.addCleanup(process.kill)
             self.assertIn("waiting for", process.stderr.readline())
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 0, err)
 
     def test_Fault19_read_only_folder_is_named_at_the_start(self):
@@ -54,7 +54,7 @@ class Surroundings(program.ProgramTest):
             with self.subTest(isa):
                 limit = {"TILEWRIGHT_MAX_ISA": isa}
                 db = str(self.home / f"{isa}.db")
-                tuned = self.json("tune", *program.SMALL, "--db", db, "--trials", "4", "--budget", "30s",
+                tuned = self.json("tune", *program.SMALL, "--db", db, "--trials", "4", *program.AMPLE,
                                   "--format", "json", environment=limit)["results"][0]
                 self.assertNotIn(beyond, tuned["target"])
                 self.assertLess(tuned["efficiency"], 1.2)
@@ -98,11 +98,11 @@ class Surroundings(program.ProgramTest):
 
     def test_Fault42_linker_that_fails(self):
         environment = self.with_linker("echo planted >&2; exit 1")
-        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", saying=["planted"],
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, saying=["planted"],
                        environment=environment)
 
     def test_Fault42_code_generator_that_is_missing(self):
-        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, "--budget", "30s", "--code-generator",
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, "--code-generator",
                        str(self.home), saying=["libtw_halide.so", "halide"])
 
     def test_Fault56_without_home(self):
@@ -139,7 +139,7 @@ class Surroundings(program.ProgramTest):
     def limited(self, what, amount, **options):
         """Either works or says why not; never a signal, never a trace."""
         done = self.run_program(
-            "tune", *program.SMALL, "--db", self.db, "--trials", "1", "--budget", "30s",
+            "tune", *program.SMALL, "--db", self.db, "--trials", "1", *program.AMPLE,
             preexec_fn=lambda: resource.setrlimit(what, (amount, amount)), **options)
         self.assertIn(done.returncode, (0, 7), done.err)
         if done.returncode != 0:

@@ -11,6 +11,7 @@
 #include "codegen/nvrtc.h"
 #include "schedules/space.h"
 #include "tests/nightly.h"
+#include "tests/schedules/spaces.h"
 #include "tools/suites.h"
 
 namespace tw::tools {
@@ -125,24 +126,21 @@ TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
           dsl::make_workload(item.workload.op, item.workload.attributes, BFloat16);
       if (!workload) continue;
       const auto space = schedules::Space::derive(workload->compute, target);
-      schedules::Point point = space.default_point();
-      for (size_t i = 0; i < point.size(); ++i) {
-        const schedules::Knob& knob = space.knobs()[i];
-        const auto set = [&](std::string_view name, int64_t value) {
-          if (knob.name.find(name) == std::string::npos) return;
-          const auto at = std::ranges::find(knob.values, value);
-          if (at != knob.values.end()) point[i] = static_cast<int>(at - knob.values.begin());
-        };
-        set(".bulk.", 1);
-        set(".specialise", 1);
-        set(".copy.", 0);
-        set(".pad.", 0);
-        set(".split", 1);
-        set(".stages", 3);
-      }
-      const auto schedule = space.schedule(point);
+      const auto point = schedules::changed(space, space.default_point(),
+                                            {{"bulk.rows", 1},
+                                             {"bulk.columns", 1},
+                                             {"specialise", 1},
+                                             {"copy.rows", 0},
+                                             {"copy.columns", 0},
+                                             {"pad.rows", 0},
+                                             {"pad.columns", 0},
+                                             {"split", 1},
+                                             {"stages", 3}},
+                                            true);
+      ASSERT_TRUE(point) << item.name;
+      const auto schedule = space.schedule(*point);
       const std::string steps = schedule.to_string();
-      if (!space.allowed(point) || steps.find(" wgmma_") == std::string::npos ||
+      if (!space.allowed(*point) || steps.find(" wgmma_") == std::string::npos ||
           steps.find("\nspecialise ") == std::string::npos)
         continue;
       const auto program = schedule.program(schedules::limits_of(target));

@@ -26,7 +26,7 @@ add_executable(outside outside.cpp)
 target_link_libraries(outside PRIVATE Tilewright::tilewright)
 """
 
-# Declares, tunes for two seconds in workers that are this program, and runs what was found.
+# Declares, tunes by a few trials in workers that are this program, and runs what was found.
 CXX_PROGRAM = """
 #include <cstdio>
 #include <cstdlib>
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   environment.host = environment.session = environment.program_version = "outside";
   db::Store store = must(db::Store::open("outside.db", db::OpenMode::ReadWrite));
   const tuner::Tuned tuned =
-      must(tuner::tune(product, host_target(), {.budget_s = 2}, store, environment, nullptr));
+      must(tuner::tune(product, host_target(), {.budget_s = 600, .trials = 4}, store, environment, nullptr));
 
   Random random(1);
   dsl::Arrays inputs = {{"a", must(dsl::Array::make(Float32, {24, 16}))},
@@ -98,7 +98,7 @@ class Installed(program.ProgramTest):
 
     def test_tune_is_the_program_with_the_verb_implied(self):
         environment = {**self.environment, "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
-        done = subprocess.run(["tune", *program.SMALL, "--trials", "1", "--budget", "30s", "--db", self.db],
+        done = subprocess.run(["tune", *program.SMALL, "--trials", "1", *program.AMPLE, "--db", self.db],
                               env=environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("replay       tilewright replay --db", done.stdout)
@@ -120,6 +120,16 @@ class Installed(program.ProgramTest):
                        check=True)
         done = subprocess.run([binary], capture_output=True, text=True, check=True)
         self.assertRegex(done.stdout, r"\A\d+\.\d+\.\d+\n\Z")
+
+    def test_pkg_config_names_folders_that_are_absolute(self):
+        build = self.home / "build"
+        done = subprocess.run([os.environ["TW_TEST_CMAKE"], "-S", pathlib.Path(__file__).parents[2], "-B", build,
+                               "-DTW_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_PREFIX=/opt/tw",
+                               "-DCMAKE_INSTALL_LIBDIR=/opt/libraries"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", build / "tilewright.pc"], check=True,
+                               capture_output=True, text=True).stdout.split()
+        self.assertEqual(flags, ["-I/opt/tw/include", "-L/opt/libraries", "-ltilewright_runtime"])
 
     def test_find_package_serves_a_program_that_tunes(self):
         source, build = self.home / "outside", self.home / "outside_build"

@@ -15,7 +15,7 @@ class Interrupted(program.ProgramTest):
     """Fault31, 32, 33: a signal ends the run, what was measured stays, the next run goes on."""
 
     def begin(self):
-        process = self.start("tune", *program.SMALL, "--db", self.db, "--budget", "300s")
+        process = self.start("tune", *program.SMALL, "--db", self.db, *program.AMPLE)
         self.addCleanup(process.kill)
         return process
 
@@ -38,7 +38,7 @@ class Interrupted(program.ProgramTest):
         self.wait_for_trials(process, before)
         for number in signals:
             process.send_signal(number)
-        out, err = process.communicate(timeout=20)  # ten times what is promised
+        out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
         return out, err
@@ -47,25 +47,25 @@ class Interrupted(program.ProgramTest):
         out, err = self.interrupt(signal.SIGINT)
         self.assertIn("replay", out)  # the best so far
         self.assertIn("interrupted; to go on:", err)
-        self.assertIn("--budget 300s", err)
+        self.assertIn("--budget 10m", err)
         more = self.tune("--resume")
         self.assertGreater(more["results"][0]["known_trials"], 0)
 
     def test_Fault31_33_a_suite_goes_on_where_it_was(self):
         suite = ["tune", "--suite", "other", "--db", self.db, "--format", "json"]
-        process = self.start(*suite, "--budget", "300s")
+        process = self.start(*suite, *program.AMPLE)
         self.addCleanup(process.kill)
         self.wait_for_trials(process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)
-        self.assertIn("tuning 10 workloads of other for host on 1 thread, 300 s, seed 1", err)
+        self.assertIn("tuning 10 workloads of other for host on 1 thread, 600 s, seed 1", err)
         self.assertRegex(err, r"\n  \w+ \(0/10 done\): ")
         document = json.loads(out)
         self.assertEqual(len(document["results"]) + len(document["failed"]), 10)
         self.assertEqual({failed["exit_code"] for failed in document["failed"]}, {130})
         stored = self.count()
-        more = self.json(*suite, "--budget", "60s", "--trials", "1", "--resume")
+        more = self.json(*suite, *program.AMPLE, "--trials", "1", "--resume")
         self.assertEqual(more["failed"], [])
         everything = self.json("tune", "--suite", "other", "--dry-run", "--format", "json")
         self.assertEqual([result["name"] for result in more["results"]],
@@ -83,7 +83,7 @@ class Interrupted(program.ProgramTest):
         while process.poll() is None and self.count() < 8:
             pass
         process.send_signal(signal.SIGINT)  # to no one, where all was done before we looked
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertIn(process.returncode, (0, 130), err)
         self.assertEqual("interrupted; to go on:" in err, process.returncode == 130, err)
         self.assertEqual(self.folders_of_runs(), [])
@@ -97,7 +97,7 @@ class Interrupted(program.ProgramTest):
             while "waiting for" not in process.stderr.readline():
                 self.assertIsNone(process.poll())
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)
         self.assertTrue(os.path.exists(self.db + ".spool.jsonl"))
         known = self.count()

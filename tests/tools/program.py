@@ -15,6 +15,8 @@ sys.dont_write_bytecode = True
 PROGRAM = os.environ.get("TW_TEST_PROGRAM", "")
 SANITIZED = os.environ.get("TW_TEST_SANITIZE", "") != ""
 SMALL = ["--op", "dense", "--shape", "m=64,n=64,k=64"]
+AMPLE = ["--budget", "10m"]  # for runs that end by their number of trials, on any machine
+PATIENCE_S = 300  # within which whatever is not stuck has ended, on any machine
 ONE_ERROR = re.compile(r"\Atilewright: \[[^\]]+\] [^\n]+\n\Z")
 
 
@@ -43,7 +45,7 @@ class ProgramTest(unittest.TestCase):
     def run_program(self, *arguments, **options):
         """A finished process; every run must end by itself and not by a signal."""
         process = self.start(*arguments, **options)
-        process.out, process.err = process.communicate(timeout=300)
+        process.out, process.err = process.communicate(timeout=PATIENCE_S)
         self.assertGreaterEqual(process.returncode, 0, process.err)
         return process
 
@@ -70,12 +72,12 @@ class ProgramTest(unittest.TestCase):
 
     def tune(self, *arguments, **options):
         """A short real run; the document of its results."""
-        return self.json("tune", *SMALL, "--db", self.db, "--trials", "4", "--budget", "30s",
-                         "--format", "json", *arguments, **options)
+        return self.json("tune", *SMALL, "--db", self.db, "--trials", "4", *AMPLE, "--format", "json",
+                         *arguments, **options)
 
     def short(self, **options):
         """A run of one trial."""
-        return self.succeed("tune", *SMALL, "--trials", "1", "--budget", "30s", **options)
+        return self.succeed("tune", *SMALL, "--trials", "1", *AMPLE, **options)
 
     def with_linker(self, body):
         """The environment in which `ld` is this script; `link` in it is the true one."""

@@ -23,9 +23,9 @@ dsl::Workload workload_of(std::string_view key) {
 
 Target machine() {
   Target target;
-  target.l1_bytes = 32 << 10;
-  target.l2_bytes = 1 << 20;
-  target.l3_bytes = 32 << 20;
+  target.machine.caches[0].bytes = 32 << 10;
+  target.machine.caches[1].bytes = 1 << 20;
+  target.machine.caches[2].bytes = 32 << 20;
   return target;
 }
 

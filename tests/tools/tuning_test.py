@@ -98,7 +98,7 @@ class Tuning(program.ProgramTest):
         path.write_text("input a: f32[256, 512]\ninput s: f32[256]\n"
                         "out: f32[i=256, j=512] = a[i, j] * s[i]\n")
         what = ("--expr", str(path), "--db", self.db)
-        tuned = self.succeed("tune", *what, "--trials", "4")
+        tuned = self.succeed("tune", *what, "--trials", "4", *program.AMPLE)
         speeds = r"(?m)^bandwidth +[0-9.]+ GB/s, [0-9.]+ % of [0-9.]+ GB/s from \w+: 513.0 KiB read and 512.0 KiB written once\nspeed +[0-9.]+ GFLOP/s$"
         self.assertRegex(tuned.out, speeds)
         self.assertRegex(tuned.err, r"best [^|]*, [0-9.]+ GB/s")
@@ -121,11 +121,11 @@ class Tuning(program.ProgramTest):
 
     def test_what_arithmetic_bounds_is_told_in_operations(self):
         shape = ("--op", "dense", "--shape", "m=128 n=128 k=512", "--db", self.db)
-        self.assertRegex(self.succeed("tune", *shape, "--trials", "4").out,
+        self.assertRegex(self.succeed("tune", *shape, "--trials", "4", *program.AMPLE).out,
                          r"(?m)^speed +.* GFLOP/s\nof the peak +.*\nbandwidth +.* GB/s")
 
     def test_the_printed_line_replays(self):
-        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s")
+        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", *program.AMPLE)
         line = next(l for l in done.out.splitlines() if l.startswith("replay"))
         words = subprocess.run(["bash", "-c", "set -- " + line.removeprefix("replay") +
                                 "; printf '%s\\0' \"$@\""], capture_output=True, text=True).stdout
@@ -134,13 +134,13 @@ class Tuning(program.ProgramTest):
         self.succeed(*arguments)
 
     def test_progress_is_on_stderr_and_tells_the_best(self):
-        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s")
+        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "2", *program.AMPLE)
         self.assertTrue(done.err.startswith("tuning dense m=64 n=64 k=64 f32 fast for host on 1 thread"))
         self.assertNotIn("\r", done.err)
         self.assertIn("tw1\n", done.out)
 
     def test_Fault44_why_nothing_is_learned_is_said_once(self):
-        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "24", "--budget", "60s")
+        done = self.succeed("tune", *program.SMALL, "--db", self.db, "--trials", "24", *program.AMPLE)
         self.assertRegex(done.out, r"\nmodel +draft: \d+ measurements, \d+ needed to learn\n")
         self.assertNotIn("needed to learn", done.err)
 
@@ -157,11 +157,11 @@ class Tuning(program.ProgramTest):
     def test_a_result_that_cannot_be_written_is_printed(self):
         folder = self.home / "out"
         folder.mkdir()
-        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "2", "--budget", "30s",
+        process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "2", *program.AMPLE,
                              "--output", str(folder / "kernel.twart"), "--format", "json")
         self.assertIn("tuning ", process.stderr.readline())  # from here on the path has been checked
         folder.rmdir()
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 7, err)
         result = json.loads(out)["results"][0]
         self.assertIsNone(result["artifact"])
@@ -169,8 +169,12 @@ class Tuning(program.ProgramTest):
         self.assertGreater(result["latency_ns"], 0)
 
     def test_a_suite_with_little_time(self):
-        arguments = ["tune", "--suite", "gemm", "--db", self.db, "--budget", "1s"]
-        done = self.succeed(*arguments, "--format", "json")
+        for seconds in (2 ** i for i in range(8)):  # a machine under load may find nothing in one
+            arguments = ["tune", "--suite", "gemm", "--db", self.db, "--budget", f"{seconds}s"]
+            done = self.run_program(*arguments, "--format", "json")
+            if done.returncode == 0:
+                break
+        self.assertEqual(done.returncode, 0, done.err)
         document = json.loads(done.out)
         self.assertGreater(len(document["results"]), 0)
         self.assertGreater(len(document["failed"]), 0)
@@ -219,7 +223,7 @@ class Tuning(program.ProgramTest):
     def test_databases_of_two_tuners_become_one(self):
         first = len(self.tune() and self.records())
         other = str(self.home / "other.db")
-        self.json("tune", *program.SMALL, "--db", other, "--trials", "2", "--budget", "30s",
+        self.json("tune", *program.SMALL, "--db", other, "--trials", "2", *program.AMPLE,
                   "--seed", "9", "--format", "json")
         summary = self.json("db", "merge", other, "--db", self.db, "--format", "json")
         self.assertIn(summary["inserted"], (2, 3))

@@ -16,7 +16,9 @@
 #include "dsl/parse.h"
 #include "schedules/simplify.h"
 #include "schedules/space.h"
+#include "tests/nightly.h"
 #include "tools/suites.h"
+#include "tuner/scoring.h"
 
 namespace tw::tools {
 namespace {
@@ -225,6 +227,73 @@ TEST_P(VectorAccesses, Fault78_ContiguousAccessesReachTheBackEndAsVectors) {
       ++i;
     }
   }
+}
+
+#ifdef TW_SLOW_TESTS
+// Points near those that a search ends with: schedules that are tuned in earnest. Without
+// measurements the model chooses.
+TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
+  for (const Case& c : due(cases(), 8)) {
+    const auto space = schedules::Space::derive(c.workload.compute, target_);
+    const auto text = tuner::predicted_schedule(c.workload.compute, target_, 1);
+    ASSERT_TRUE(text) << c.name << ": " << text.error().message;
+    const auto tuned = schedules::parse_schedule(c.workload.compute, *text);
+    ASSERT_TRUE(tuned) << c.name << ": " << tuned.error().message;
+    const std::optional<schedules::Point> best = space.point_of(*tuned);
+    Random random(78);
+    auto program = tuned->program();
+    ASSERT_TRUE(program) << c.name << ": " << program.error().message;
+    expect_as_said(c.name, *program, target_, true);
+    for (int i = 0; best && i < samples(); ++i) {
+      program = space.schedule(space.mutate(*best, random)).program();
+      if (program) expect_as_said(c.name, *program, target_, false);
+    }
+  }
+}
+#endif
+
+/// A row of 33 elements, padded by 6 on both sides.
+dsl::Compute dilated_row() {
+  const std::string inside = "0 <= x + s * 6 - 6 && x + s * 6 - 6 < 33";
+  return dsl::parse_compute(
+             "input a: f32[33]\nweight w: f32[3]\nout: f32[x=33] = sum(s=3) select(" + inside +
+             ", a[x + s * 6 - 6], 0.0) * w[s]")
+      .value();
+}
+
+// The simplifier makes two cases of one branch out of what different tasks do. Both count.
+TEST_P(VectorAccesses, CasesOfMergedBranchesAreCounted) {
+  const auto program = schedules::Schedule(dilated_row())
+                           .split("out", "x", 8)
+                           .reorder("out", {"x.0", "s", "x.1"})
+                           .cache_write("out", "x.0")
+                           .vectorize("out", "x.1")
+                           .parallel("out", "x.0")
+                           .program();
+  ASSERT_TRUE(program) << program.error().message;
+  const auto counts = codegen::count_accesses(*program, target_);
+  ASSERT_TRUE(counts) << counts.error().message;
+  EXPECT_EQ(counts->at("out").contiguous, 3) << to_string(*program);
+  EXPECT_EQ(counts->at("out").scalar, 1) << to_string(*program);
+}
+
+// Where the target has no masks, a branch that lanes may take differently has two versions: one for
+// vectors all of whose lanes take it, and a fallback, which only vectors at borders run.
+TEST_P(VectorAccesses, FallbacksAtBordersAreNotCounted) {
+  const auto program = schedules::Schedule(dilated_row())
+                           .split("out", "x", 16)
+                           .split("out", "x.1", 4)
+                           .reorder("out", {"x.0", "s", "x.1.0", "x.1.1"})
+                           .cache_write("out", "x.0")
+                           .vectorize("out", "x.1.1")
+                           .unroll("out", "x.1.0")
+                           .parallel("out", "x.0")
+                           .program();
+  ASSERT_TRUE(program) << program.error().message;
+  const auto counts = codegen::count_accesses(*program, target_);
+  ASSERT_TRUE(counts) << counts.error().message;
+  EXPECT_EQ(counts->at("out").contiguous, 4) << to_string(*program);
+  EXPECT_EQ(counts->at("out").branching, 0) << to_string(*program);
 }
 
 /// Elements of vectors that are loaded or stored one by one.

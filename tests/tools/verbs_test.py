@@ -148,7 +148,18 @@ class Verbs(program.ProgramTest):
         document = json.loads(done.out)
         self.assertEqual(done.returncode == 0, document["ok"])
         names = {finding["name"] for finding in document["findings"]}
-        self.assertLessEqual({"machine", "target", "peak", "sqlite", "database", "sandbox", "a kernel"}, names)
+        self.assertLessEqual({"machine", "target", "microarchitecture", "core", "caches", "memory", "calibration", "peak", "sqlite", "database", "sandbox", "a kernel"}, names)
+
+    def test_doctor_calibrates_or_says_why_not(self):
+        def calibration(*arguments):
+            findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db, *arguments).out)["findings"]
+            return next(finding for finding in findings if finding["name"] == "calibration")
+
+        self.assertTrue(calibration()["text"].startswith("none"))
+        made = calibration("--calibrate")
+        stored = json.loads(self.succeed("db", "info", "--format", "json", self.db).out)["calibrations"]
+        self.assertEqual(stored, 1 if made["present"] else 0)
+        self.assertIn("by version" if made["present"] else "used is", made["text"])
 
     def test_worker_is_of_no_use_by_itself(self):
         done = self.run_program("worker")

@@ -11,9 +11,9 @@ namespace {
 
 Target machine(int64_t l1, int64_t l2, int64_t l3) {
   Target target;
-  target.l1_bytes = l1;
-  target.l2_bytes = l2;
-  target.l3_bytes = l3;
+  target.machine.caches[0].bytes = l1;
+  target.machine.caches[1].bytes = l2;
+  target.machine.caches[2].bytes = l3;
   return target;
 }
 

@@ -224,7 +224,7 @@ TEST_F(OnOpenCl, TheDeviceIsDescribedAndItsPeakMeasured) {
   EXPECT_THAT(device_text(machine),
               testing::AllOf(HasSubstr(machine.cpu + "; "), HasSubstr("multiprocessors; ")));
   EXPECT_FALSE(machine.cpu.empty());
-  EXPECT_GT(machine.memory_bytes, 0);
+  EXPECT_GT(machine.machine.gpu->memory_bytes, 0);
   EXPECT_GT(value(bench().farm().peak_gflops()), 0.01);
 }
 

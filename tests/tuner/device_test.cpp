@@ -8,8 +8,8 @@ namespace {
 
 TEST(Device, Fault49_TheProcessorsThatMayBeUsedArePartOfTheFingerprint) {
   Target all = host_target(), few = all;
-  all.cores = 8;
-  few.cores = 1;
+  all.machine.cores = 8;
+  few.machine.cores = 1;
   EXPECT_NE(device_text(all), device_text(few));
   EXPECT_NE(device_text(few).find("; 1 cores;"), std::string::npos) << device_text(few);
 }
@@ -26,8 +26,7 @@ TEST(Device, AGpuIsWhatItsDriverSays) {
   EXPECT_EQ(machine.to_string(), target.to_string());
   EXPECT_NE(device_text(target).find("unknown GPU; 132 "), std::string::npos);
   // What a driver does not say stays as the architecture has it.
-  EXPECT_EQ(with_facts(target, {}).cores, target.cores);
-  EXPECT_EQ(with_facts(target, {}).l2_bytes, target.l2_bytes);
+  EXPECT_EQ(with_facts(target, {}).machine, target.machine);
 }
 
 TEST(Device, AGpuIsWhatARecordSaysOfIt) {

@@ -43,6 +43,10 @@ TEST(Jobs, SurviveTheWay) {
   EXPECT_EQ(round_trip(CompareJob{"a", "b", 5}).rounds, 5);
   EXPECT_EQ(round_trip(PeakJob{2}).threads, 2);
   (void)round_trip(DescribeJob{});
+  const CalibrateJob calibrate = round_trip(CalibrateJob{"x86-64-linux", "name x\ncores 2\n", 5});
+  EXPECT_EQ(calibrate.target, "x86-64-linux");
+  EXPECT_EQ(calibrate.machine, "name x\ncores 2\n");
+  EXPECT_EQ(calibrate.budget_ns, 5);
 }
 
 TEST(Jobs, RepliesSurviveTheWay) {
@@ -58,6 +62,10 @@ TEST(Jobs, RepliesSurviveTheWay) {
   ASSERT_TRUE(decode(encode(DescribeReply{"", "GPU", 132, 1 << 20, int64_t{1} << 40}), described));
   EXPECT_EQ(described.name, "GPU");
   EXPECT_EQ(described.memory_bytes, int64_t{1} << 40);
+  CalibrateReply calibrated;
+  ASSERT_TRUE(decode(encode(CalibrateReply{.machine = "name x\n"}), calibrated));
+  EXPECT_EQ(calibrated.machine, "name x\n");
+  EXPECT_FALSE(decode(encode(CalibrateReply{}), described));
   BuildReply built;
   ASSERT_TRUE(decode(
       encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}, 1, "nvrtc-13.0"}),

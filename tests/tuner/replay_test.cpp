@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cost_model/quality.h"
@@ -21,16 +22,19 @@ namespace {
 using cost_model::CostModel;
 using cost_model::Sample;
 
+std::vector<Recording> recordings_of(const std::string& path) {
+  std::ifstream file(path);
+  auto parsed = read_recordings(file);
+  if (!parsed) throw std::runtime_error(parsed.error().message + " of " + path);
+  return std::move(*parsed);
+}
+
 const std::vector<Recording>& recordings() {
-  static const std::vector<Recording> read = [] {
-    std::ifstream file(TW_REPLAY_DATA);
-    auto parsed = read_recordings(file);
-    if (!parsed) throw std::runtime_error(parsed.error().message + " of " TW_REPLAY_DATA);
-    return std::move(*parsed);
-  }();
+  static const std::vector<Recording> read = recordings_of(TW_REPLAY_DATA);
   return read;
 }
 
+/// Rank correlation of the draft's order with the measured one.
 double draft_spearman(const Recording& recording) {
   std::vector<double> scores, throughputs;
   for (const Sample& trial : recording.trials) {
@@ -76,7 +80,24 @@ TEST(Replay, TheDraftModelOrdersTrials) {
   }
   const double mean = sum / static_cast<double>(recordings().size());
   fmt::print("[  draft   ] {:.3f} mean rank correlation\n", mean);
-  EXPECT_GE(mean, 0.5);
+  EXPECT_GE(mean, 0.74);
+}
+
+// 184 to 200 samples each of eight layers on an AVX2 machine with 16 registers. It is a yardstick:
+// nothing in the model is fitted to it, only the machine's row says that it is a Zen 3.
+TEST(Replay, TheDraftModelOrdersTrialsOfASecondMachine) {
+  const std::vector<Recording> zen3 = recordings_of(TW_REPLAY_ZEN3);
+  ASSERT_EQ(zen3.size(), 8u);
+  double sum = 0;
+  for (const Recording& recording : zen3) sum += draft_spearman(recording) / 8;
+  const Replayed draft = replay(zen3, Guide::Draft, 64, {1, 2, 3, 4, 5}).value();
+  fmt::print(
+      "[  draft   ] {:.3f} mean rank correlation; of the best after 1, 2, 4, 8 trials: {:.3f} "
+      "{:.3f} {:.3f} {:.3f}\n",
+      sum, draft.share(1), draft.share(2), draft.share(4), draft.share(8));
+  EXPECT_GE(sum, 0.79);
+  EXPECT_GE(draft.share(4), 0.94);
+  EXPECT_GE(draft.share(8), 0.96);
 }
 
 TEST(Replay, EightGuidedTrialsAgainstSixtyFourRandomOnes) {
@@ -141,6 +162,18 @@ TEST(Replay, ReadsWhatItWrote) {
   EXPECT_DOUBLE_EQ(recording.best, 1 / 1000.0);
 }
 
+TEST(Replay, FeaturesAreOfTheMachineThatIsNamed) {
+  const auto features = [](const std::string& machine) {
+    std::istringstream in(R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "x86-64-v3")" +
+                          machine + "}\n" + R"({"ns": 1, "tw1": ""})");
+    return read_recordings(in).value().front().trials.front().features;
+  };
+  const std::string calibrated =
+      nlohmann::json(to_string(machine_by_name("Zen 2", {32, 16}).value())).dump();
+  EXPECT_NE(features(""), features(R"(, "machine": "Zen 2")"));
+  EXPECT_EQ(features(R"(, "machine": "Zen 2")"), features(R"(, "machine": )" + calibrated));
+}
+
 TEST(Replay, BadLinesAreNamed) {
   const std::string heading =
       R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "x86-64-linux"})";
@@ -149,6 +182,10 @@ TEST(Replay, BadLinesAreNamed) {
       {heading, "no recorded trials"},
       {R"({"ns": 1, "tw1": ""})", "line 1: a trial without a workload"},
       {"{", "line 1"},
+      {R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "x86-64-linux", "machine": "Zen"})",
+       "line 1: [machine] 'Zen' is no microarchitecture"},
+      {R"({"workload": "dense m=4 n=4 k=4 f32 fast", "target": "opencl", "machine": "Zen 4"})",
+       "line 1: [machine] "},
       {heading + "\n" + R"({"ns": 0, "tw1": ""})", "line 2: a latency of 0"},
       {heading + "\n" + R"({"ns": 1, "tw1": "fly away"})", "line 2"},
       {heading + "\n" + R"({"ns": 1})", "line 2"}};

@@ -23,7 +23,7 @@ Space conv_space() {
   return Space::derive(workload.compute, host_target());
 }
 
-/// A landscape with one summit: the share of knobs that a hidden point has right, nearer values
+/// A landscape with one summit: the share of decisions that a hidden point has right, nearer values
 /// counting for more.
 class Landscape {
  public:
@@ -33,11 +33,11 @@ class Landscape {
   }
   double throughput(const Point& point) const {
     double height = 0;
-    for (size_t k = 0; k < point.size(); ++k) {
-      const double steps = std::abs(point[k] - summit_[k]);
+    for (size_t d = 0; d < point.choices.size(); ++d) {
+      const double steps = std::abs(point.choices[d] - summit_.choices[d]);
       height += 1 / (1 + steps);
     }
-    return height / static_cast<double>(point.size());
+    return height / static_cast<double>(point.choices.size());
   }
 
  private:

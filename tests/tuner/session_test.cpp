@@ -51,12 +51,13 @@ std::vector<Point> two_parents(const Space& space) {
   return parents;
 }
 
-/// Crossing takes each knob from a parent, mutating changes two of them at most.
+/// Crossing takes each choice from a parent, mutating changes two of them at most.
 bool descends(const Point& child, const std::vector<Point>& parents) {
   int changed = 0;
-  for (size_t k = 0; k < child.size(); ++k)
-    changed += std::none_of(parents.begin(), parents.end(),
-                            [&](const Point& parent) { return parent[k] == child[k]; });
+  for (size_t d = 0; d < child.choices.size(); ++d)
+    changed += std::none_of(parents.begin(), parents.end(), [&](const Point& parent) {
+      return parent.choices[d] == child.choices[d];
+    });
   return changed <= 2;
 }
 

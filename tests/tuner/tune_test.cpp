@@ -16,6 +16,7 @@
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
 #include "tuner/farm.h"
+#include "tuner/host_machine.h"
 
 namespace tw::tuner {
 namespace {
@@ -52,6 +53,33 @@ class Tune : public testing::Test {
   Folder folder_;
   dsl::Workload workload_ = workload_of(small);
 };
+
+// Whether this machine can be measured just now is not up to the test: what was not is assumed.
+TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
+  Target unknown = host_target();
+  unknown.machine.origin = MachineOrigin::Assumed;
+  auto store = open_store(folder_ / "t.db");
+  const auto tuned_once = [&] {
+    return tune(workload_, unknown, {.trials = 2, .batch = 2}, store, test_environment(), {});
+  };
+  const auto first = tuned_once();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_FALSE(first->progress.machine_note.empty());
+  const auto calibrations = store.calibrations().value();
+  const bool is_calibrated = !calibrations.empty();
+  const tw::Machine machine =
+      is_calibrated ? parse_machine(calibrations[0].machine).value() : unknown.machine;
+  for (const db::Record& record : store.query({}).value()) {
+    EXPECT_EQ(record.machine, provenance(machine));
+    EXPECT_EQ(record.device, device_text(unknown));
+  }
+  const auto second = tuned_once();
+  ASSERT_TRUE(second) << second.error().message;
+  if (!is_calibrated) return;
+  EXPECT_EQ(second->progress.machine_note, "");
+  EXPECT_EQ(store.calibrations().value().size(), 1u);
+  EXPECT_EQ(second->best.machine, provenance(machine));
+}
 
 TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
   std::vector<Progress> seen;
@@ -298,7 +326,7 @@ TEST_F(Tune, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
   Environment environment = test_environment();
   environment.code_generator = folder_.path();
   Target target = host_target();
-  target.cores = 3;
+  target.machine.cores = 3;
   auto farm = Farm::start(target, 1, 1, environment, 10);
   ASSERT_TRUE(farm) << farm.error().message;
   const schedules::Schedule plain(workload_.compute);

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "schedules/construction.h"
 #include "schedules/nest.h"
+#include "schedules/strategies/cpu_tile.h"
 
 namespace tw::schedules {
 
@@ -15,25 +15,25 @@ namespace {
 /// How the dimensions of one tensor are blocked.
 struct Blocking {
   bool packed;           ///< by us, for the tile: whatever the choice
-  int64_t choice;        ///< the knob: 0 as declared, 1 blocked, 2 innermost
+  int64_t choice;        ///< 0 as declared, 1 blocked, 2 innermost
   int64_t vector_block;  ///< elements of the vector axis in a block
 };
 
 class LayoutChoice {
  public:
-  LayoutChoice(Construction& c, const StagePlan& plan, const VectorAxis& vector, int64_t width)
+  LayoutChoice(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width)
       : c_(c),
         plan_(plan),
         stage_(c.plan().stage(plan)),
-        vector_(vector),
-        width_(width),
-        vectors_(c.value(plan, "vectors")),
-        block_(c.value(plan, "block", 1)),
-        windows_inside_(c.value(plan, "reduction_order") == 2) {}
+        config_(config),
+        vector_(*config.axis),
+        width_(width) {
+    c.uses(config.vector, config.vectors, config.block, config.reduction_order);
+  }
 
   void choose() {
     for_each_read(stage_.body, [&](const dsl::Read& r) { choose_operand(r); });
-    const StageNest* nest = c_.schedule.error() ? nullptr : c_.schedule.nest().find(plan_.name);
+    const StageNest* nest = c_.find(plan_.name);
     if (!nest) return;
     // Setting a layout makes another nest.
     const std::string result = nest->result();
@@ -59,9 +59,10 @@ class LayoutChoice {
     if (uses_vector && (must_pack || input->constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
       // Weights come a whole tile at a time; other packed operands a vector at a time.
-      set(read.tensor, axes, {true, 1, input->constant ? vectors_ * width_ : width_});
+      set(read.tensor, axes, {true, 1, input->constant ? config_.vectors * width_ : width_});
     } else if (!uses_vector && !input->constant) {
-      set(read.tensor, axes, {false, c_.value(plan_, "layout.in"), width_});
+      c_.uses(config_.layout_in);
+      set(read.tensor, axes, {false, config_.layout_in, width_});
     }
   }
 
@@ -70,7 +71,8 @@ class LayoutChoice {
     std::vector<std::string> axes;
     for (const Axis& axis : stage_.axes) axes.push_back(axis.name);
     const bool is_last = axes.back() == vector_.axis;
-    const int64_t choice = c_.value(plan_, "layout.out");
+    c_.uses(config_.layout_out);
+    const int64_t choice = config_.layout_out;
     set(tensor, axes, {false, choice == 0 && !is_last ? 1 : choice, width_});
   }
 
@@ -86,7 +88,7 @@ class LayoutChoice {
 
   void set(const std::string& tensor, const std::vector<std::string>& axes,
            const Blocking& blocking) {
-    if (!done_.insert(tensor).second) return;
+    if (c_.plan().layouts.contains(tensor) || !done_.insert(tensor).second) return;
     const std::string text = spell(tensor, axes, blocking);
     if (text != c_.plan().compute.letters_of(tensor)) c_.schedule.add(SetLayout{tensor, text});
   }
@@ -98,7 +100,7 @@ class LayoutChoice {
     const std::vector<int64_t> shape = c_.plan().compute.shape_of(tensor);
     // Weights are read once a tile in loop order: reduction windows stand inside of the blocks
     // where their loops do.
-    const bool windows_inside = blocking.packed && windows_inside_;
+    const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;
     std::string outer, reduced_inner, windows, vector_inner;
@@ -107,7 +109,7 @@ class LayoutChoice {
       if (blocked && axes[d] == vector_.axis)
         split(letters[d], shape[d], whole ? 1 : blocking.vector_block, outer, vector_inner);
       else if (blocked && is_main)
-        split(letters[d], shape[d], whole ? 1 : block_, outer, reduced_inner);
+        split(letters[d], shape[d], whole ? 1 : config_.block, outer, reduced_inner);
       else
         (windows_inside && is_reduced(axes[d]) ? windows : outer) += upper(letters[d]);
     }
@@ -132,17 +134,16 @@ class LayoutChoice {
   Construction& c_;
   const StagePlan& plan_;
   const Stage& stage_;
+  const CpuTile& config_;
   const VectorAxis& vector_;
-  const int64_t width_, vectors_, block_;
-  const bool windows_inside_;
+  const int64_t width_;
   std::set<std::string> done_;
 };
 
 }  // namespace
 
-void choose_layouts(Construction& c, const StagePlan& plan, const VectorAxis& vector,
-                    int64_t width) {
-  LayoutChoice(c, plan, vector, width).choose();
+void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width) {
+  LayoutChoice(c, plan, config, width).choose();
 }
 
 }  // namespace tw::schedules

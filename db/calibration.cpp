@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/calibration.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/machine.h"
+#include "base/target.h"
+#include "db/fields.h"
+#include "db/record.h"
+
+namespace tw::db {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int calibration_version = 1;
+
+constexpr int64_t year_9999_ms = 253'402'300'799'999;
+constexpr int64_t max_generation = int64_t{1} << 62;  // the next one is a number, too
+
+std::string problem_of_machine(const std::string& text) {
+  const Result<Machine> machine = parse_machine(text);
+  if (!machine) return machine.error().message;
+  if (machine->gpu) return "its machine is a GPU";
+  if (machine->origin != MachineOrigin::Calibrated)
+    return fmt::format("its machine is {}, not calibrated", to_string(machine->origin));
+  return {};
+}
+
+std::string problem_of(const Calibration& calibration) {
+  for (const auto& [name, text] : {std::pair("device", &calibration.device),
+                                   std::pair("program_version", &calibration.program_version)})
+    if (text->size() > max_text_bytes || !is_valid_text(*text))
+      return fmt::format("{} is not UTF-8 text of at most {} bytes", name, max_text_bytes);
+  const Result<Target> target = parse_target(calibration.target);
+  if (!target || target->to_string() != calibration.target)
+    return "target is not the canonical text of a target";
+  if (calibration.machine.size() > max_text_bytes) return "machine is too long";
+  if (calibration.created_ms < 0 || calibration.created_ms > year_9999_ms)
+    return fmt::format("created_ms is {}", calibration.created_ms);
+  if (calibration.generation < 1 || calibration.generation > max_generation)
+    return fmt::format("generation is {}", calibration.generation);
+  if (calibration.hash != sha256_hex(canonical_text(calibration))) return "hash does not agree";
+  return problem_of_machine(calibration.machine);
+}
+
+Error invalid(std::string_view what, std::string_view expected) {
+  return {ErrorCode::Invalid, fmt::format("[calibration] {}; {}", what, expected)};
+}
+
+Calibration calibration_from(const Json& object) {
+  if (!object.is_object()) throw std::invalid_argument("an object is expected");
+  if (object.at("calibration").get<int64_t>() != calibration_version)
+    throw std::invalid_argument("another calibration version: " + object.at("calibration").dump());
+  return {object.at("target").get<std::string>(),  object.at("device").get<std::string>(),
+          object.at("machine").get<std::string>(), object.at("program_version").get<std::string>(),
+          object.at("generation").get<int64_t>(),  object.at("created_ms").get<int64_t>(),
+          object.at("hash").get<std::string>()};
+}
+
+// A calibration is flat: what nests deeper is dropped while parsing.
+bool flat(int depth, Json::parse_event_t, Json&) { return depth <= 1; }
+
+}  // namespace
+
+std::string canonical_text(const Calibration& calibration) {
+  return fmt::format("tilewright-calibration {}\n", calibration_version) +
+         canonical_field("target", calibration.target) +
+         canonical_field("device", calibration.device) +
+         canonical_field("machine", calibration.machine) +
+         canonical_field("program_version", calibration.program_version) +
+         canonical_field("generation", std::to_string(calibration.generation)) +
+         canonical_field("created_ms", std::to_string(calibration.created_ms));
+}
+
+Calibration seal(Calibration calibration) {
+  calibration.hash = sha256_hex(canonical_text(calibration));
+  return calibration;
+}
+
+Status check(const Calibration& calibration) {
+  const std::string problem = problem_of(calibration);
+  if (problem.empty()) return {};
+  return tl::unexpected(
+      invalid(problem,
+              "a processor that can exist was expected; measure it again with `tilewright "
+              "doctor --calibrate`"));
+}
+
+std::string to_json(const Calibration& calibration) {
+  const Json object = {{"calibration", calibration_version},
+                       {"target", calibration.target},
+                       {"device", calibration.device},
+                       {"machine", calibration.machine},
+                       {"program_version", calibration.program_version},
+                       {"generation", calibration.generation},
+                       {"created_ms", calibration.created_ms},
+                       {"hash", calibration.hash}};
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Calibration> calibration_from_json(std::string_view line) {
+  constexpr std::string_view expected =
+      "a line written by `tilewright db export` was expected; export it again";
+  if (line.size() > max_line_bytes)
+    return tl::unexpected(invalid("the line is longer than 1 MiB", expected));
+  try {
+    return calibration_from(Json::parse(line, flat));
+  } catch (const std::exception& error) {
+    return tl::unexpected(invalid(error.what(), expected));
+  }
+}
+
+}  // namespace tw::db

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "schedules/steps/editing.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+namespace {
+
+std::set<std::string> variables_of(const Expr& expr) {
+  std::set<std::string> names;
+  dsl::for_each(expr, [&](const Expr& e) {
+    if (const dsl::Var* v = e.as<dsl::Var>()) names.insert(v->name);
+  });
+  return names;
+}
+
+/// The first tensor that the expression reads, or the number of the operand.
+std::string operand_name(const Expr& value, int64_t number) {
+  std::string name;
+  for_each_read(value, [&](const dsl::Read& r) {
+    if (name.empty()) name = r.tensor;
+  });
+  return name.empty() ? std::to_string(number) : name;
+}
+
+/// The loops inside of loop `index`, by the names that the step lists, in its order; exactly those
+/// that the operand depends on.
+Result<std::vector<NestLoop>> operand_loops(const StageNest& stage, const CacheOperand& s,
+                                            size_t index, const std::set<std::string>& used) {
+  std::vector<NestLoop> loops;
+  if (s.loops.empty()) return illegal(s.name, "no loop is named");
+  for (const std::string& name : s.loops) {
+    TW_TRY(const int at, loop_index(stage, s.name, name));
+    const NestLoop& loop = stage.loops[static_cast<size_t>(at)];
+    if (static_cast<size_t>(at) <= index || !used.contains(loop.variable))
+      return illegal(s.name, fmt::format("loop '{}' is not inside of '{}', or operand {} does not "
+                                         "depend on it",
+                                         name, s.loop, s.operand));
+    if (std::any_of(loops.begin(), loops.end(), [&](const auto& l) { return l.name == name; }))
+      return illegal(s.name, fmt::format("loop '{}' is named twice", name));
+    loops.push_back(loop);
+  }
+  for (size_t i = index + 1; i < stage.loops.size(); ++i)
+    if (used.contains(stage.loops[i].variable) &&
+        std::find(s.loops.begin(), s.loops.end(), stage.loops[i].name) == s.loops.end())
+      return illegal(s.name, fmt::format("operand {} depends on loop '{}' too", s.operand,
+                                         stage.loops[i].name));
+  return loops;
+}
+
+}  // namespace
+
+Status apply(Nest& nest, const CacheOperand& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  if (stage->stage.combine == Combine::None)
+    return illegal(s.name, fmt::format("'{}' is no reduction", s.stage));
+  std::vector<Expr> operands = operands_of(stage->stage);
+  if (s.operand < 1 || s.operand > static_cast<int64_t>(operands.size()))
+    return illegal(s.name,
+                   fmt::format("'{}' has {} operand{}, there is no operand {}", s.stage,
+                               operands.size(), operands.size() == 1 ? "" : "s", s.operand));
+  Expr& operand = operands[static_cast<size_t>(s.operand) - 1];
+  const Expr value = unwidened(operand);
+  const Expr neutral =
+      identity(operands.size() == 2 ? Combine::Sum : stage->stage.combine, value.type());
+  Expr held = dsl::substitute(value, stage->axis);
+  TW_TRY(const std::vector<NestLoop> loops,
+         operand_loops(*stage, s, static_cast<size_t>(index), variables_of(held)));
+
+  // Guards that hold or fail for all that an element stands for.
+  std::set<std::string> inside;
+  for (size_t i = static_cast<size_t>(index) + 1; i < stage->loops.size(); ++i)
+    inside.insert(stage->loops[i].variable);
+  for (const NestLoop& loop : loops) inside.erase(loop.variable);
+  std::vector<Expr> absorbed;
+  Expr exists = dsl::constant_int(Bool, 1);
+  for (const Expr& guard : stage->guards) {
+    const auto used = variables_of(guard);
+    if (std::any_of(used.begin(), used.end(), [&](const auto& v) { return inside.contains(v); }))
+      continue;
+    exists = exists && guard;
+    absorbed.push_back(guard);
+  }
+  if (const dsl::Select* select = held.as<dsl::Select>();
+      select && dsl::equal(select->b, neutral)) {
+    exists = exists && select->condition;
+    held = select->a;
+  }
+  if (!dsl::is_int(exists, 1)) held = dsl::select(exists, held, neutral);
+
+  Stage copy;
+  copy.name = operand_name(value, s.operand) + "@" + s.stage;
+  if (nest.find(copy.name)) return illegal(s.name, fmt::format("'{}' exists already", copy.name));
+  copy.type = value.type();
+  std::vector<Expr> indices;
+  std::vector<int64_t> extents;
+  for (const NestLoop& loop : loops) {
+    // Apart from the variables of loops further out, which `held` may use too.
+    copy.axes.emplace_back(copy.name + "." + loop.name, loop.extent);
+    held = dsl::substitute(held, loop.variable, dsl::var(copy.axes.back().name));
+    indices.push_back(dsl::var(loop.variable));
+    extents.push_back(loop.extent);
+  }
+  copy.body = held;
+
+  const Expr read = dsl::read(copy.name, indices, copy.type);
+  operand = value.same_node(operand) ? read : dsl::cast(operand.type(), read);
+  stage->stage.body = operands.size() == 2
+                          ? dsl::binary(dsl::BinaryOp::Mul, operands[0], operands[1])
+                          : operands[0];
+  insert_before(nest, s.stage, copy);
+  StageNest& placed = *nest.find(copy.name);
+  placed.at = StageNest::Placement{s.stage, s.loop};
+  placed.loops.clear();
+  for (size_t i = 0; i < loops.size(); ++i)
+    placed.loops.push_back({loops[i].name, copy.axes[i].name, loops[i].extent});
+  placed.axis.clear();
+  for (const Axis& axis : copy.axes) placed.axis[axis.name] = dsl::var(axis.name);
+  placed.box_offset.assign(extents.size(), Expr(0));
+  placed.box_extent = extents;
+  placed.holds_operand = true;
+  placed.absorbed = std::move(absorbed);
+  return {};
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "schedules/box.h"
+#include "schedules/steps/editing.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+namespace {
+
+/// The box of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers
+/// inside.
+Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& tensor,
+                                           const StageNest& consumer, int index,
+                                           const std::vector<int64_t>& shape) {
+  std::vector<std::optional<Interval>> box(shape.size());
+  std::vector<bool> whole(shape.size(), false);
+  std::map<std::string, int64_t> inside;
+  for (size_t i = static_cast<size_t>(index) + 1; i < consumer.loops.size(); ++i)
+    inside[consumer.loops[i].variable] = consumer.loops[i].extent;
+
+  const auto add_reads = [&](const StageNest& reader, const Stage& body) {
+    auto inner = inside;
+    if (&reader != &consumer)
+      for (const StageNest* stage : placed_inside(nest, reader, consumer.stage.name))
+        for (const NestLoop& loop : stage->loops) inner[loop.variable] = loop.extent;
+    dsl::Substitution axis = reader.axis;
+    if (&body != &reader.stage)  // an epilogue's axes stand for those of its stage, in order
+      for (size_t i = 0; i < body.axes.size(); ++i)
+        axis[body.axes[i].name] = reader.axis.at(reader.stage.axes[i].name);
+    for_each_read(body.body, [&](const dsl::Read& r) {
+      if (r.tensor != tensor) return;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        const auto interval = interval_of(dsl::substitute(r.indices[d], axis), inner);
+        const auto covered = !interval ? std::nullopt
+                             : box[d]  ? cover(*box[d], *interval)
+                                       : interval;
+        if (!covered) whole[d] = true;
+        if (covered) box[d] = covered;
+      }
+    });
+  };
+  for (const StageNest& reader : nest.stages) {
+    if (!reads(reader, tensor)) continue;
+    const auto chain = placed_inside(nest, reader, consumer.stage.name);
+    const bool is_inside = !chain.empty() && consumer.find_loop(chain.back()->at->loop) >= index;
+    if (&reader != &consumer && !is_inside)
+      return illegal("compute_at",
+                     fmt::format("'{}' is also read by '{}', which is not inside that loop", tensor,
+                                 reader.stage.name));
+    add_reads(reader, reader.stage);
+    if (reader.epilogue) add_reads(reader, *reader.epilogue);
+  }
+  std::vector<Interval> result;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!box[d] || whole[d] || box[d]->extent >= shape[d]) {
+      result.push_back({Expr(0), shape[d]});
+    } else {
+      result.push_back(*box[d]);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Status apply(Nest& nest, const ComputeAt& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const StageNest* consumer, stage_of(nest, s.name, s.consumer));
+  if (stage == consumer) return illegal(s.name, "a stage cannot be computed inside itself");
+  if (nest.compute.is_output(stage->result()))
+    return illegal(s.name, fmt::format("'{}' is an output: it has a nest of its own", s.stage));
+  if (!has_fresh_loops(nest, *stage))
+    return illegal(
+        s.name, fmt::format("'{}' has steps already: place it first, then schedule it", s.stage));
+  if (nest.layouts.contains(stage->result()))
+    return illegal(s.name, fmt::format("'{}' has a layout: a box of it has none", s.stage));
+  if (!reads(*consumer, stage->result())) {
+    bool inside = false;
+    for (const StageNest& other : nest.stages)
+      inside |= reads(other, stage->result()) && !placed_inside(nest, other, s.consumer).empty();
+    if (!inside)
+      return illegal(s.name, fmt::format("'{}' does not read '{}'", s.consumer, s.stage));
+  }
+  TW_TRY(const int index, loop_index(*consumer, s.name, s.loop));
+  TW_TRY(const auto box,
+         required_box(nest, stage->result(), *consumer, index, stage->stage.shape()));
+  stage->at = StageNest::Placement{s.consumer, s.loop};
+  stage->box_offset.clear();
+  stage->box_extent.clear();
+  for (const Interval& interval : box) {
+    stage->box_offset.push_back(interval.low);
+    stage->box_extent.push_back(interval.extent);
+  }
+  stage->loops = default_loops(stage->stage, stage->stage.name + ".", stage->box_extent);
+  stage->guards.clear();
+  for (const NestLoop& loop : stage->loops) stage->axis[loop.name] = dsl::var(loop.variable);
+  for (size_t d = 0; d < box.size(); ++d) {
+    const Axis& axis = stage->stage.axes[d];
+    Expr& value = stage->axis[axis.name];
+    value = box[d].low + value;
+    if (dsl::is_int(box[d].low, 0) && box[d].extent <= axis.extent) continue;
+    stage->guards.push_back(Expr(0) <= value);
+    stage->guards.push_back(value < Expr(axis.extent));
+  }
+  return {};
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/steps/editing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+tl::unexpected<Error> illegal(std::string_view step, const std::string& why) {
+  return fail(ErrorCode::Invalid, fmt::format("[{}] {}", step, why));
+}
+
+std::vector<NestLoop> default_loops(const Stage& stage, const std::string& prefix,
+                                    const std::vector<int64_t>& extents) {
+  std::vector<NestLoop> loops;
+  for (size_t i = 0; i < stage.axes.size(); ++i)
+    loops.push_back({stage.axes[i].name, prefix + stage.axes[i].name, extents[i]});
+  for (const Axis& axis : stage.reduction)
+    loops.push_back({axis.name, prefix + axis.name, axis.extent, LoopKind::Serial, false, true});
+  return loops;
+}
+
+StageNest make_stage_nest(const Stage& stage, bool is_last) {
+  StageNest nest;
+  nest.stage = stage;
+  nest.loops = default_loops(stage, is_last ? "" : stage.name + ".", stage.shape());
+  for (const NestLoop& loop : nest.loops) nest.axis[loop.name] = dsl::var(loop.variable);
+  return nest;
+}
+
+Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
+                       int outermost) {
+  for (const StageNest& other : nest.stages) {
+    if (!other.at || other.at->consumer != stage.stage.name) continue;
+    if (stage.find_loop(other.at->loop) >= outermost)
+      return illegal(step,
+                     fmt::format("'{}' is computed at loop '{}' of '{}': schedule the loops around "
+                                 "it first",
+                                 other.stage.name, other.at->loop, stage.stage.name));
+    if (other.holds_operand)
+      return illegal(step, fmt::format("'{}' is indexed by the loops of '{}': schedule them first",
+                                       other.stage.name, stage.stage.name));
+  }
+  return {};
+}
+
+Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name) {
+  const int index = stage.find_loop(name);
+  if (index >= 0) return index;
+  std::vector<std::string> names;
+  for (const NestLoop& loop : stage.loops) names.push_back(loop.name);
+  const auto guess = nearest(name, names);
+  return illegal(step, fmt::format("stage '{}' has no loop '{}': its loops are {}{}",
+                                   stage.stage.name, name, join(names, ", "),
+                                   guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+}
+
+Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string& name) {
+  if (StageNest* stage = nest.find(name)) return stage;
+  std::vector<std::string> names;
+  for (const StageNest& stage : nest.stages) names.push_back(stage.stage.name);
+  return illegal(step,
+                 fmt::format("there is no stage '{}': the stages are {}", name, join(names, ", ")));
+}
+
+void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement) {
+  for (auto& [name, expr] : stage.axis) expr = dsl::substitute(expr, variable, replacement);
+  for (Expr& guard : stage.guards) guard = dsl::substitute(guard, variable, replacement);
+}
+
+void rewrite_reads(Stage& stage, const std::string& tensor,
+                   const std::function<Expr(const dsl::Read&)>& rewrite) {
+  stage.body = dsl::transform(stage.body, [&](const Expr& e) -> std::optional<Expr> {
+    const dsl::Read* r = e.as<dsl::Read>();
+    if (!r || r->tensor != tensor) return std::nullopt;
+    return rewrite(*r);
+  });
+}
+
+Stage& definition(Nest& nest, const std::string& name) {
+  for (Stage& stage : nest.compute.stages)
+    if (stage.name == name) return stage;
+  TW_CHECK(false, "a stage of the nest is a stage of its compute");
+}
+
+void erase_stage(Nest& nest, const std::string& name) {
+  std::erase_if(nest.stages, [&](const StageNest& s) { return s.stage.name == name; });
+}
+
+void insert_before(Nest& nest, const std::string& name, const Stage& stage) {
+  const auto at = std::find_if(nest.compute.stages.begin(), nest.compute.stages.end(),
+                               [&](const Stage& s) { return s.name == name; });
+  nest.compute.stages.insert(at, stage);
+  const auto place = std::find_if(nest.stages.begin(), nest.stages.end(),
+                                  [&](const StageNest& s) { return s.stage.name == name; });
+  nest.stages.insert(place, make_stage_nest(stage, false));
+}
+
+bool has_fresh_loops(const Nest& nest, const StageNest& stage) {
+  if (stage.at || stage.cache) return false;
+  for (const StageNest& other : nest.stages)
+    if (other.at && other.at->consumer == stage.stage.name) return false;
+  const auto untouched = default_loops(stage.stage, "", stage.stage.shape());
+  return std::equal(stage.loops.begin(), stage.loops.end(), untouched.begin(), untouched.end(),
+                    [](const NestLoop& a, const NestLoop& b) {
+                      return a.name == b.name && a.kind == b.kind && a.parallel == b.parallel;
+                    });
+}
+
+bool is_fresh(const Nest& nest, const StageNest& stage) {
+  return !stage.epilogue && has_fresh_loops(nest, stage);
+}
+
+std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& stage,
+                                            const std::string& consumer) {
+  std::vector<const StageNest*> chain = {&stage};
+  while (chain.back()->at && chain.back()->at->consumer != consumer)
+    chain.push_back(nest.find(chain.back()->at->consumer));
+  return chain.back()->at ? chain : std::vector<const StageNest*>{};
+}
+
+Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std::string& name) {
+  TW_TRY(StageNest * stage, stage_of(nest, step, name));
+  if (!stage->holds_operand)
+    return illegal(step,
+                   fmt::format("'{}' holds no operand: cache_operand makes stages that do", name));
+  return stage;
+}
+
+}  // namespace tw::schedules

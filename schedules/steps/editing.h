@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the steps of a schedule share: finding stages and loops with errors that name them, and
+// edits of a Nest that keep its stages and its compute consistent. Private to schedules/. Functions
+// that take a `step` take its name, for the message. Not thread-safe for one nest.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "schedules/nest.h"
+#include "schedules/step.h"
+
+namespace tw::schedules {
+
+/// Applies one step to the nest, or says why it is illegal; each is defined in the file of its
+/// name. The nest is of no use after an error.
+#define X(Type, method) Status apply(Nest& nest, const Type& step);
+TW_STEPS(X)
+#undef X
+
+/// An Invalid error: "[step] why".
+tl::unexpected<Error> illegal(std::string_view step, const std::string& why);
+
+/// The stage of that name; the error lists those that there are.
+Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string& name);
+/// The stage of that name, if cache_operand made it.
+Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std::string& name);
+/// The index of a loop of the stage; the error lists its loops.
+Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name);
+
+/// Fails where another stage is computed at the loop of index `outermost`, or at one inside of it:
+/// such loops must stay what they are, and so must those around them.
+Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
+                       int outermost);
+/// Whether the loops of the stage are as default_nest() made them, and nothing is computed inside.
+bool has_fresh_loops(const Nest& nest, const StageNest& stage);
+/// Whether no step has been applied to the stage.
+bool is_fresh(const Nest& nest, const StageNest& stage);
+
+/// One loop per axis, spatial axes first; their variables are the axes' names after `prefix`.
+/// Requires: an extent for each spatial axis.
+std::vector<NestLoop> default_loops(const dsl::Stage& stage, const std::string& prefix,
+                                    const std::vector<int64_t>& extents);
+/// Variables of the last stage of a compute have no prefix.
+StageNest make_stage_nest(const dsl::Stage& stage, bool is_last);
+
+/// Replaces a loop's variable in the axes and guards of the stage.
+void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement);
+/// Passes every read of `tensor` in the stage's body through `rewrite`.
+void rewrite_reads(dsl::Stage& stage, const std::string& tensor,
+                   const std::function<Expr(const dsl::Read&)>& rewrite);
+/// The stage's definition in the compute of the nest. Requires: there is one.
+dsl::Stage& definition(Nest& nest, const std::string& name);
+/// Removes the loops of a stage, and leaves its definition.
+void erase_stage(Nest& nest, const std::string& name);
+/// Adds a stage, definition and default loops, in front of the stage `name`.
+void insert_before(Nest& nest, const std::string& name, const dsl::Stage& stage);
+
+/// The stages from this one outwards, each computed in a loop of the next, up to the one that is
+/// computed in a loop of `consumer`; none where it is not inside.
+std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& stage,
+                                            const std::string& consumer);
+
+}  // namespace tw::schedules

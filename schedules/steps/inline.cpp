@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "dsl/expr.h"
+#include "schedules/steps/editing.h"
+
+namespace tw::schedules {
+
+using dsl::Stage;
+
+namespace {
+
+int64_t count_reads(const Expr& body, const std::string& tensor) {
+  int64_t count = 0;
+  for_each_read(body, [&](const dsl::Read& r) { count += r.tensor == tensor; });
+  return count;
+}
+
+/// Whether an expression is beyond what is declared by hand, and so what passes are made for.
+bool is_too_large(const Expr& body) {
+  return body.node().size > dsl::largest_expression || body.node().height > dsl::tallest_expression;
+}
+
+}  // namespace
+
+Status apply(Nest& nest, const Inline& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (stage->stage.combine != Combine::None)
+    return illegal(s.name, fmt::format("'{}' is a reduction", s.stage));
+  if (nest.compute.is_output(s.stage))
+    return illegal(s.name, fmt::format("'{}' is an output", s.stage));
+  if (!is_fresh(nest, *stage))
+    return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  const Stage producer = stage->stage;
+  const auto expand = [&](const dsl::Read& r) {
+    dsl::Substitution arguments;
+    for (size_t i = 0; i < producer.axes.size(); ++i)
+      arguments[producer.axes[i].name] = r.indices[i];
+    return dsl::substitute(producer.body, arguments);
+  };
+  const auto inline_into = [&](Stage& reader) -> Status {
+    const int64_t copies = count_reads(reader.body, producer.name);
+    if (copies == 0) return {};
+    const bool fits = copies * producer.body.node().size <= dsl::largest_expression;
+    if (fits) rewrite_reads(reader, producer.name, expand);
+    if (fits && !is_too_large(reader.body)) return {};
+    return illegal(
+        s.name,
+        fmt::format("the expression of '{}' would have more than {} nodes or {} "
+                    "levels with {} of '{}' in it",
+                    reader.name, dsl::largest_expression, dsl::tallest_expression,
+                    copies == 1 ? "a copy" : fmt::format("{} copies", copies), producer.name));
+  };
+  for (StageNest& reader : nest.stages) {
+    TW_RETURN_IF_ERROR(inline_into(reader.stage));
+    if (reader.epilogue) TW_RETURN_IF_ERROR(inline_into(*reader.epilogue));
+  }
+  for (Stage& reader : nest.compute.stages) TW_RETURN_IF_ERROR(inline_into(reader));
+  erase_stage(nest, producer.name);
+  std::erase_if(nest.compute.stages,
+                [&](const Stage& other) { return other.name == producer.name; });
+  return {};
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "schedules/steps/editing.h"
+
+namespace tw::schedules {
+
+using dsl::Axis;
+using dsl::Stage;
+
+namespace {
+
+bool has_axis(const Stage& stage, const std::string& name) {
+  const auto is_it = [&](const Axis& axis) { return axis.name == name; };
+  return std::any_of(stage.axes.begin(), stage.axes.end(), is_it) ||
+         std::any_of(stage.reduction.begin(), stage.reduction.end(), is_it);
+}
+
+}  // namespace
+
+Status apply(Nest& nest, const Rfactor& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  if (!has_fresh_loops(nest, *stage))
+    return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
+  if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
+  Stage partial = stage->stage;
+  partial.name += ".rf";
+  if (nest.find(partial.name))
+    return illegal(s.name, fmt::format("'{}' exists already", partial.name));
+  const auto axis = std::find_if(partial.reduction.begin(), partial.reduction.end(),
+                                 [&](const Axis& a) { return a.name == s.axis; });
+  if (axis == partial.reduction.end())
+    return illegal(s.name, fmt::format("'{}' does not reduce over '{}'", s.stage, s.axis));
+  const Axis lane(s.axis + "_rf", s.factor);
+  if (has_axis(partial, lane.name))
+    return illegal(s.name, fmt::format("'{}' has an axis '{}' already", s.stage, lane.name));
+  const int64_t extent = axis->extent;
+  axis->extent = ceil_div(extent, s.factor);
+  const bool in_blocks = s.partition == Partition::Blocks;
+  const Expr index = in_blocks ? dsl::var(lane.name) * Expr(axis->extent) + dsl::var(s.axis)
+                               : dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
+  partial.body = dsl::substitute(partial.body, {{s.axis, index}});
+  if (extent % s.factor != 0)
+    partial.body =
+        dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
+  partial.axes.insert(in_blocks ? partial.axes.begin() : partial.axes.end(), lane);
+  partial.letters = "";
+
+  Stage final_stage = stage->stage;
+  std::vector<Expr> indices;
+  for (const Axis& a : partial.axes) indices.push_back(dsl::var(a.name));
+  final_stage.reduction = {lane};
+  final_stage.body = dsl::read(partial.name, indices, partial.type);
+  const bool is_last = stage->loops[0].variable == stage->loops[0].name;
+  definition(nest, s.stage) = final_stage;
+  StageNest rest = make_stage_nest(final_stage, is_last);
+  rest.epilogue = std::move(stage->epilogue);
+  *stage = std::move(rest);
+  insert_before(nest, s.stage, partial);
+  return {};
+}
+
+}  // namespace tw::schedules

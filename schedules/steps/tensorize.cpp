@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "schedules/steps/editing.h"
+#include "schedules/tensor_tiles.h"
+
+namespace tw::schedules {
+
+Status apply(Nest& nest, const Tensorize& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  const TensorTile* tile = find_tensor_tile(s.tile);
+  if (!tile) {
+    std::vector<std::string> names;
+    for (const TensorTile& row : tensor_tiles()) names.emplace_back(row.name);
+    return illegal(s.name,
+                   fmt::format("there is no tile '{}': they are {}", s.tile, join(names, ", ")));
+  }
+  TW_TRY(const int index, loop_index(*stage, s.name, s.loop));
+  const auto first = static_cast<size_t>(index);
+  std::vector<int64_t> extents = {tile_part, tile_part, tile->depth};
+  if (tile->is_of_warpgroup) {
+    int64_t turns = first + 1 < stage->loops.size() ? stage->loops[first + 1].extent : 0;
+    if (first + extents.size() + 2 == stage->loops.size()) {  // groups of columns
+      extents.insert(extents.begin() + 1, {turns, mn_group / tile_columns});
+      turns *= mn_group / tile_columns;
+    } else {
+      extents.insert(extents.begin() + 1, turns);
+    }
+    if (!has_columns(*tile, turns * tile_columns))
+      return illegal(s.name, fmt::format("'{}' has no {} columns, 8 for each turn of the loop "
+                                         "inside of '{}'",
+                                         tile->name, turns * tile_columns, s.loop));
+  }
+  if (first + extents.size() != stage->loops.size())
+    return illegal(s.name, fmt::format("'{}' is to be the {} loop from within", s.loop,
+                                       tile->is_of_warpgroup ? "fourth" : "third"));
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const NestLoop& loop = stage->loops[first + i];
+    if (loop.extent != extents[i] || loop.reduction != (i + 1 == extents.size()))
+      return illegal(s.name, fmt::format("'{}' is loops of {}, and of {} that reduces, not "
+                                         "'{}' of {}",
+                                         tile->name,
+                                         tile->is_of_warpgroup ? "2, columns / 8 and 2" : "2 and 2",
+                                         tile->depth, loop.name, loop.extent));
+    if (loop.kind != LoopKind::Serial || loop.parallel)
+      return illegal(
+          s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or parallel", loop.name));
+  }
+  if (!sums_products_of(stage->stage, *tile))
+    return illegal(s.name, fmt::format("'{}' sums products of {} in {}, which '{}' does not",
+                                       tile->name, tw::to_string(tile->operand),
+                                       tw::to_string(tile->accumulator), s.stage));
+  for (size_t i = 0; i < extents.size(); ++i) stage->loops[first + i].kind = LoopKind::Tensor;
+  stage->loops[first].tile = tile;
+  return {};
+}
+
+}  // namespace tw::schedules

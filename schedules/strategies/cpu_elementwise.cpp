@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage without a reduction on a CPU: vectors along the axis that is contiguous in the result,
+// several of them unrolled, and a tile of the axis before, so that loads along both are near each
+// other.
+
+#include <algorithm>
+
+#include "schedules/strategies/cpu_loops.h"
+#include "schedules/strategy.h"
+
+namespace tw::schedules {
+namespace {
+
+// Iterations of a vector loop, at most; longer ones are split.
+constexpr int64_t most_vector_elements = 64;
+
+struct CpuElementwise {
+  int64_t tile = 1;     ///< rows
+  int64_t vectors = 1;  ///< unrolled, along the contiguous axis
+  int64_t columns = 0;  ///< elements of the contiguous axis in a tile; 0: all
+  int64_t tasks = 1;    ///< outermost loops that are parallel
+};
+
+class CpuElementwiseStage : public Configured<CpuElementwise> {
+ public:
+  CpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
+      : Configured(compute, plan), axes_(stage_.axes) {
+    if (const auto layout = compute_.layouts.find(plan_.name); layout != compute_.layouts.end()) {
+      const auto contiguous = axes_.begin() + layout->second.parts().back().dim;
+      std::rotate(contiguous, contiguous + 1, axes_.end());
+    }
+    const int64_t rows = axes_.size() > 1 ? axes_[axes_.size() - 2].extent : 1;
+    std::vector<int64_t> tiles;
+    for (const int64_t t : {1, 2, 4, 8, 16, 32, 64})
+      if (t <= rows) tiles.push_back(t);
+    add_knob("tile", tiles, &CpuElementwise::tile);
+    add_knob("vectors", {1, 2, 4}, &CpuElementwise::vectors);
+    add_knob("columns", {0, 64, 128, 256, 512}, &CpuElementwise::columns);
+    add_knob("tasks", {1, 2, 3}, &CpuElementwise::tasks);
+  }
+
+ private:
+  Site append_steps(const CpuElementwise& config, const Site* inside,
+                    Construction& c) const override {
+    const std::string& name = plan_.name;
+    compute_at(c, name, inside);
+    if (axes_.empty()) return site_of(c, name);
+    std::string lane = axes_.back().name;
+    c.uses(config.vectors);
+    const int64_t extent = c.extent(name, lane);
+    const int64_t width = std::min(lanes(compute_.target, stage_), extent);
+    TileLoops tile = split_rows(config, !inside, c);
+    c.uses(config.columns);
+    if (!inside && config.columns > 0 && config.columns < extent)
+      tile.outer.push_back(split_off(c, name, lane, config.columns));
+    Loops rest, unrolled;
+    const int64_t length = c.extent(name, lane);
+    if (config.vectors * width < length) {
+      rest = {split_off(c, name, lane, config.vectors * width)};
+      if (config.vectors > 1) unrolled = {split_off(c, name, lane, width)};
+    } else if (length > most_vector_elements) {
+      rest = {split_off(c, name, lane, width)};
+    }
+    const Loops order = concat({tile.outer, tile.inner, rest, unrolled, {lane}});
+    if (order.size() > 1) c.schedule.add(Reorder{name, order});
+    c.schedule.add(Vectorize{name, lane});
+    unroll(c, name, unrolled);
+    if (inside) return {};
+    c.uses(config.tasks);
+    parallelize(c, name, tile.outer, static_cast<size_t>(config.tasks));
+    return site_of(c, name);
+  }
+
+  /// All axes but the contiguous one.
+  TileLoops split_rows(const CpuElementwise& config, bool tiles, Construction& c) const {
+    TileLoops tile;
+    for (size_t i = 0; i + 1 < axes_.size(); ++i) {
+      const bool is_tiled = tiles && i + 2 == axes_.size();
+      if (is_tiled) c.uses(config.tile);
+      split_axis(c, plan_.name, axes_[i].name, is_tiled ? config.tile : 1, tile);
+    }
+    return tile;
+  }
+
+  std::vector<dsl::Axis> axes_;  // of the stage, the one that is contiguous in the result last
+};
+
+}  // namespace
+
+std::unique_ptr<const StageStrategy> cpu_elementwise(const ComputePlan& plan,
+                                                     const StagePlan& stage) {
+  if (plan.target.is_gpu() || stage.reduces) return nullptr;
+  return std::make_unique<CpuElementwiseStage>(plan, stage);
+}
+
+}  // namespace tw::schedules

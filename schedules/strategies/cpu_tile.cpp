@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reduction on a CPU: a register tile over a vector axis (one along which every tensor that uses
+// it is contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
+// orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1).
+
+#include "schedules/strategies/cpu_tile.h"
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "schedules/legality.h"
+#include "schedules/nest.h"
+#include "schedules/strategies/cpu_loops.h"
+#include "schedules/strategy.h"
+
+namespace tw::schedules {
+namespace {
+
+using dsl::Axis;
+using dsl::Stage;
+
+// The longest tile along an axis, and the most accumulators that the prior asks for.
+constexpr int64_t most_accumulators = 28;
+
+/// Powers of two up to the extent, divisors near them preferred, and the extent itself.
+std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
+  std::vector<int64_t> sizes;
+  for (int64_t b = least; b <= std::min(extent, most); ++b)
+    if (extent % b == 0 && (b % 4 == 0 || b == extent || extent < 16)) sizes.push_back(b);
+  if (sizes.empty())
+    for (int64_t b = least; b <= std::min(extent, most); b *= 2) sizes.push_back(b);
+  if (extent <= most && (sizes.empty() || sizes.back() != extent)) sizes.push_back(extent);
+  return sizes;
+}
+
+/// The steps of one configuration.
+class TileSteps {
+ public:
+  TileSteps(Construction& c, const StagePlan& plan, const Stage& stage, const CpuTile& config,
+            bool is_root)
+      : c_(c), plan_(plan), stage_(stage), config_(config), is_root_(is_root) {}
+
+  void append() {
+    c_.uses(config_.vector, config_.vectors);
+    // Inside another stage the extent is that of what this needs.
+    const int64_t extent = c_.extent(plan_.name, config_.axis->axis);
+    const int64_t width = std::min(config_.lanes, extent);
+    const int64_t vectors = std::min(config_.vectors, ceil_div(extent, width));
+    if (is_root_) choose_layouts(c_, plan_, config_, width);
+    split_vector_axis(extent, width, vectors);
+    split_other_axes();
+    place_vector_tiles();
+    split_reduction();
+    c_.uses(config_.taps);
+    const Loops reduction = reduction_order();
+    if (is_root_) c_.uses(config_.tasks);
+    const size_t depth =
+        is_root_ ? std::min(static_cast<size_t>(config_.tasks), tile_.outer.size()) : 0;
+    order_loops(reduction, depth);
+    c_.schedule.add(Vectorize{plan_.name, lane_});
+    for (const Loops& loops : {tile_.inner, vector_inner_, unrolled_})
+      unroll(c_, plan_.name, loops);
+    unroll_windows();
+    parallelize(c_, plan_.name, tile_.outer, depth);
+  }
+
+ private:
+  void split_vector_axis(int64_t extent, int64_t width, int64_t vectors) {
+    lane_ = config_.axis->axis;
+    // The only axis keeps a loop around its tile, of one iteration, where an accumulator needs one.
+    const bool needs_loop = stage_.axes.size() == 1 && stores_another_type(c_.plan(), plan_.name);
+    if (vectors * width < extent || needs_loop)
+      vector_outer_ = {split_off(c_, plan_.name, lane_, vectors * width)};
+    if (vectors > 1) vector_inner_ = {split_off(c_, plan_.name, lane_, width)};
+  }
+
+  void split_other_axes() {
+    const auto& axes = plan_.tile_axes;
+    for (const Axis& axis : stage_.axes) {
+      if (axis.name == config_.axis->axis) continue;
+      const auto at = std::find(axes.begin(), axes.end(), axis.name);
+      int64_t tile = 1;
+      if (at != axes.end()) {
+        const int64_t& choice = config_.tiles[static_cast<size_t>(at - axes.begin())];
+        c_.uses(choice);
+        tile = choice;
+      }
+      split_axis(c_, plan_.name, axis.name, tile, tile_);
+    }
+  }
+
+  /// Where the loop over tiles of the vector axis stands among the outer loops: first, or second
+  /// where the first is likely a batch; last; last but one.
+  void place_vector_tiles() {
+    c_.uses(config_.outer_order);
+    Loops& outer = tile_.outer;
+    const int64_t order = config_.outer_order;
+    const size_t place = order == 0 ? std::min<size_t>(outer.size(), stage_.axes.size() > 3 ? 1 : 0)
+                         : order == 1 ? outer.size()
+                                      : outer.size() - std::min<size_t>(outer.size(), 1);
+    outer.insert(outer.begin() + static_cast<ptrdiff_t>(place), vector_outer_.begin(),
+                 vector_outer_.end());
+  }
+
+  /// Blocks outside, windows, and the inside of a block.
+  void split_reduction() {
+    for (const Axis& axis : stage_.reduction)
+      if (axis.name != plan_.main_reduction) windows_.push_back(axis.name);
+    if (plan_.main_reduction.empty()) return;
+    c_.uses(config_.block, config_.unroll);
+    const int64_t length = extent_of(stage_, plan_.main_reduction);
+    const int64_t block = config_.block, factor = config_.unroll;
+    std::string rest = plan_.main_reduction;
+    if (block < length) {
+      std::string blocks = split_off(c_, plan_.name, rest, block);
+      c_.uses(config_.kblock);
+      if (config_.kblock > 0 && config_.kblock * block < length)
+        block_groups_ = {split_off(c_, plan_.name, blocks, config_.kblock)};
+      blocks_ = {blocks};
+    }
+    if (factor > 1 && factor < std::min(block, length)) {
+      inside_ = {split_off(c_, plan_.name, rest, factor)};
+      unrolled_ = {rest};
+    } else if (factor > 1) {
+      unrolled_ = {rest};
+    } else {
+      inside_ = {rest};
+    }
+  }
+
+  Loops reduction_order() {
+    c_.uses(config_.reduction_order);
+    switch (config_.reduction_order) {
+      case 0:
+        return concat({blocks_, windows_, inside_, unrolled_});
+      case 1:
+        return concat({windows_, blocks_, inside_, unrolled_});
+      default:
+        return concat({blocks_, inside_, windows_, unrolled_});
+    }
+  }
+
+  /// A group of blocks of the reduction goes around the loops that its data is to be reused in.
+  void order_loops(const Loops& reduction, size_t depth) {
+    const auto first = tile_.outer.begin() + static_cast<ptrdiff_t>(depth);
+    const Loops around =
+        concat({{tile_.outer.begin(), first}, block_groups_, {first, tile_.outer.end()}});
+    c_.schedule.add(
+        Reorder{plan_.name, concat({around, reduction, tile_.inner, vector_inner_, {lane_}})});
+    if (!around.empty()) c_.schedule.add(CacheWrite{plan_.name, around.back()});
+  }
+
+  void unroll_windows() {
+    if (config_.taps == 0 || windows_.empty()) return;
+    unroll(c_, plan_.name, config_.taps == 2 ? windows_ : Loops{windows_.back()});
+  }
+
+  Construction& c_;
+  const StagePlan& plan_;
+  const Stage& stage_;
+  const CpuTile& config_;
+  const bool is_root_;
+  std::string lane_;                   // the vector loop
+  Loops vector_outer_, vector_inner_;  // over tiles of the vector axis; over vectors of a tile
+  TileLoops tile_;                     // of the other axes
+  Loops block_groups_, blocks_, windows_, inside_, unrolled_;  // of the reduction
+};
+
+class CpuTileStage : public Configured<CpuTile> {
+ public:
+  CpuTileStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
+    std::vector<int64_t> axes;
+    for (size_t i = 0; i < plan_.vector_axes.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+    add_knob("vector", axes, &CpuTile::vector);
+    add_knob("vectors", {1, 2, 3, 4, 6, 8}, &CpuTile::vectors);
+    for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
+      add_knob("tile." + plan_.tile_axes[i],
+               tile_sizes(extent_of(stage_, plan_.tile_axes[i]), most_accumulators),
+               [i](CpuTile& config) -> int64_t& { return config.tiles[i]; });
+    add_reduction_knobs();
+    add_knob("outer_order", {0, 1, 2}, &CpuTile::outer_order);
+    add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
+    add_knob("layout.in", {0, 1, 2}, &CpuTile::layout_in);
+    add_knob("layout.out", {0, 1, 2}, &CpuTile::layout_out);
+  }
+
+ private:
+  void add_reduction_knobs() {
+    if (!plan_.main_reduction.empty()) {
+      const int64_t extent = extent_of(stage_, plan_.main_reduction);
+      add_knob("block", block_sizes(extent, std::min<int64_t>(4, extent), 512), &CpuTile::block);
+      add_knob("unroll", {1, 2, 4, 8}, &CpuTile::unroll);
+      add_knob("kblock", {0, 2, 4, 8, 16}, &CpuTile::kblock);
+    }
+    if (stage_.reduction.size() <= 1) return;
+    add_knob("taps", {0, 1, 2}, &CpuTile::taps);
+    add_knob("reduction_order", {0, 1, 2}, &CpuTile::reduction_order);
+  }
+
+  void complete(CpuTile& config) const override {
+    config.axis = &plan_.vector_axes[static_cast<size_t>(config.vector)];
+    config.lanes = lanes(compute_.target, stage_);
+    config.accumulators = config.vectors;
+    for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
+      if (plan_.tile_axes[i] != config.axis->axis) config.accumulators *= config.tiles[i];
+    config.unrolled = unrolled_taps(config.taps) * config.unroll;
+  }
+
+  /// Copies of the accumulation that unrolled window axes make.
+  int64_t unrolled_taps(int64_t choice) const {
+    int64_t taps = 1;
+    for (size_t i = stage_.reduction.size(); i > 0 && choice > 0; --i) {
+      const Axis& axis = stage_.reduction[i - 1];
+      if (axis.name == plan_.main_reduction) continue;
+      taps *= axis.extent;
+      if (choice == 1) break;
+    }
+    return taps;
+  }
+
+  /// The tile fits the registers, what it unrolls stays small, and no two choices contradict.
+  bool fits(const CpuTile& config) const override {
+    const int64_t extent = extent_of(stage_, config.axis->axis);
+    if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
+    if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
+    if (config.unroll > config.block) return false;
+    // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
+    if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
+    return config.kblock == 0 ||
+           config.kblock * config.block < extent_of(stage_, plan_.main_reduction);
+  }
+
+  /// A full register tile and a plain rest.
+  double prior(const CpuTile& config, bool /*placed*/) const override {
+    const auto tile = static_cast<double>(std::min(config.accumulators, most_accumulators));
+    const int64_t plain = -10 * config.vector - config.unroll - 4 * (config.kblock > 0) +
+                          2 * config.tasks + 4 * (config.layout_in == 1) +
+                          4 * (config.layout_out == 1) - 8 * config.outer_order -
+                          4 * config.reduction_order;
+    return tile + static_cast<double>(plain);
+  }
+
+  Site append_steps(const CpuTile& config, const Site* inside, Construction& c) const override {
+    compute_at(c, plan_.name, inside);
+    TileSteps(c, plan_, stage_, config, !inside).append();
+    return inside ? Site{} : site_of(c, plan_.name);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const StageStrategy> cpu_tile(const ComputePlan& plan, const StagePlan& stage) {
+  if (plan.target.is_gpu() || !stage.reduces || stage.prefers_lanes) return nullptr;
+  return std::make_unique<CpuTileStage>(plan, stage);
+}
+
+}  // namespace tw::schedules

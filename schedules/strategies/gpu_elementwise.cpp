@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage of a GPU that is neither a product nor a reduction of rows: each thread computes a few
+// neighbouring elements, and neighbouring threads neighbouring ones. Where blocks are rows,
+// producers may be computed in them. A single number is computed by one thread.
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedules/strategies/gpu_rows.h"
+#include "schedules/strategy.h"
+#include "schedules/threads.h"
+
+namespace tw::schedules {
+namespace {
+
+struct GpuElementwise {
+  int64_t threads = warp_threads;  ///< of a block
+  int64_t together = 1;            ///< neighbouring elements of a thread, a vector
+  int64_t rows = 0;                ///< 1: a block is a row, else a part of all elements
+  int64_t taps = 0;                ///< innermost axes of a reduction that are unrolled
+};
+
+class GpuElementwiseStage : public Configured<GpuElementwise> {
+ public:
+  GpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
+      : Configured(compute, plan) {
+    if (stage_.axes.empty()) return;
+    add_knob("threads",
+             powers(points_of(stage_, names_of(stage_.axes)), warp_threads,
+                    compute_.target.machine.gpu->block_threads),
+             &GpuElementwise::threads);
+    add_knob("together", {1, 2, 4}, &GpuElementwise::together);
+    if (stage_.axes.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);
+    if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::taps);
+  }
+  bool can_be_climbed() const override { return true; }
+
+ private:
+  double prior(const GpuElementwise& config, bool placed) const override {
+    if (stage_.axes.empty()) return placed;
+    return placed - std::abs(std::log2(static_cast<double>(config.threads) / 128));
+  }
+
+  Site append_steps(const GpuElementwise& config, const Site* inside,
+                    Construction& c) const override {
+    if (inside) place_in_block(c, plan_, *inside);
+    if (inside || stage_.axes.empty()) return {};
+    c.uses(config.threads, config.together, config.rows);
+    return append_elements(config, c);
+  }
+
+  Site append_elements(const GpuElementwise& config, Construction& c) const {
+    const std::string& name = plan_.name;
+    Loops axes = names_of(stage_.axes), blocks, neighbours;
+    std::string thread = axes.back();
+    Site site;
+    if (config.rows == 1) {
+      axes.pop_back();
+      blocks = {fuse_all(c, name, axes)};
+      site = rows_of(plan_, blocks.front(), config.threads);
+    } else {
+      thread = fuse_all(c, name, axes);
+    }
+    const std::string tile = split_off(c, name, thread, config.threads * config.together);
+    Loops turns;
+    (config.rows == 1 ? turns : blocks).push_back(tile);
+    if (config.together > 1) {
+      std::string lanes = thread;
+      thread = split_off(c, name, lanes, config.together);
+      neighbours = {lanes};
+    }
+    const Loops reduction = names_of(stage_.reduction);
+    c.schedule.add(Reorder{name, concat({blocks, turns, {thread}, reduction, neighbours})});
+    if (!reduction.empty()) c.schedule.add(CacheWrite{name, thread});
+    for (const std::string& block : blocks) c.schedule.add(Parallel{name, block});
+    c.schedule.add(Bind{name, thread});
+    for (const std::string& lanes : neighbours) c.schedule.add(Vectorize{name, lanes});
+    c.uses(config.taps);
+    const auto taps = static_cast<size_t>(config.taps);
+    for (size_t i = reduction.size(); i > 0 && reduction.size() - i < taps; --i)
+      c.schedule.add(Unroll{name, reduction[i - 1]});
+    return site;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const StageStrategy> gpu_elementwise(const ComputePlan& plan,
+                                                     const StagePlan& stage) {
+  const bool has_axes = !plan.stage(stage).axes.empty();
+  if (!is_for_gpu(plan) || (has_axes && (stage.is_product() || stage.reduces_rows))) return nullptr;
+  return std::make_unique<GpuElementwiseStage>(plan, stage);
+}
+
+}  // namespace tw::schedules

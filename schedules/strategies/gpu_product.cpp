@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/strategies/gpu_product.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/integer.h"
+#include "schedules/bulk_copies.h"
+#include "schedules/legality.h"
+#include "schedules/nest.h"
+#include "schedules/specialised.h"
+#include "schedules/strategies/gpu_rows.h"
+#include "schedules/threads.h"
+
+namespace tw::schedules {
+namespace {
+
+// Products that are smaller than a tile of a warpgroup, and a row of its swizzled factors, are for
+// tiles of a warp.
+constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
+// Terms of a part of a split reduction: fewer are not worth storing a sum for.
+constexpr int64_t least_split_terms = 64;
+// The last bits of an f32.
+constexpr double exact_input_error = 0x1p-20;
+
+bool has_copy_engine(const Target& target) {
+  return target.architecture == Architecture::Cuda && gpu_architecture(target) >= bulk_architecture;
+}
+
+bool are_rows_last(const StagePlan& plan, const dsl::Stage& stage) {
+  const auto& rows = plan.product.rows;
+  return std::find(rows.begin(), rows.end(), stage.axes.back().name) != rows.end();
+}
+
+/// The loop over the reduction that is blocked, with parts of their own where it is split.
+int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
+  if (config.fused == 1) return facts.terms / config.split;
+  const std::string& main = facts.plan.main_reduction;
+  return main.empty() ? facts.stage.reduction.back().extent
+                      : extent_of(facts.stage, main) / config.split;
+}
+
+/// Operands that are copied in bulk are boxes of whole units, and no other choice says how they are
+/// copied.
+bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
+  for (size_t side = 0; side < product_sides; ++side) {
+    const GpuProduct::Side& chosen = config.sides[side];
+    if (chosen.bulk == 0) continue;
+    if (config.stages <= 1 || chosen.copy != 0 || chosen.pad != 0) return false;
+    if (config.split > 1) return false;  // parts need not begin at 16 bytes
+    if (facts.boxes[side] != BoxNeighbours::Rows) continue;
+    const int64_t row_bytes = chosen.block * size_bytes(unwidened(facts.operands[side]).type());
+    if (row_bytes % engine_bytes != 0 || config.kblock * row_bytes % box_alignment != 0)
+      return false;
+  }
+  return true;
+}
+
+/// Threads of their own ask for boxes only where both operands are copied in bulk.
+bool asking_fits(const ProductFacts& facts, const GpuProduct& config) {
+  if (config.specialise == 0) return true;
+  for (const GpuProduct::Side& side : config.sides)
+    if (side.bulk == 0) return false;
+  return config.threads % warp_threads == 0 &&
+         config.threads + asking_threads <= facts.compute.target.machine.gpu->block_threads;
+}
+
+}  // namespace
+
+ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned)
+    : compute(of),
+      plan(planned),
+      stage(of.stage(planned)),
+      rows_last(are_rows_last(planned, stage)),
+      extents{points_of(stage, planned.product.rows), points_of(stage, planned.product.columns)},
+      batches(points_of(stage, planned.product.batch)),
+      terms(points_of(stage, names_of(stage.reduction))),
+      most_block(tensor_tile_for(of, planned, true) ? 256 : 128),
+      operands(operands_of(stage)) {
+  if (!has_copy_engine(of.target)) return;
+  // Tensor tiles alone take factors that are contiguous along the reduction.
+  const bool has_tiles = tensor_tile_for(of, planned, false);
+  for (size_t side = 0; side < product_sides; ++side) {
+    const BoxNeighbours neighbours = box_neighbours(of, planned, side);
+    if (neighbours == BoxNeighbours::Rows || has_tiles) boxes[side] = neighbours;
+  }
+}
+
+const Loops& ProductFacts::axes(size_t side) const {
+  return side == product_rows ? plan.product.rows : plan.product.columns;
+}
+
+const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
+                                  bool is_of_warpgroup) {
+  if (!plan.is_product() || !is_for_gpu(compute)) return nullptr;
+  const dsl::Stage& stage = compute.stage(plan);
+  const bool rows_last = are_rows_last(plan, stage);
+  const int64_t rows = points_of(stage, rows_last ? plan.product.columns : plan.product.rows);
+  const int64_t columns = points_of(stage, rows_last ? plan.product.rows : plan.product.columns);
+  const int64_t length = points_of(stage, names_of(stage.reduction));
+  if (rows < (is_of_warpgroup ? warpgroup_rows : tile_rows) ||
+      columns < (is_of_warpgroup ? least_warpgroup_columns : tile_columns))
+    return nullptr;
+  const Limits limits = limits_of(compute.target);
+  for (const TensorTile& tile : tensor_tiles())
+    if (tile.is_of_warpgroup == is_of_warpgroup && tile.input_error <= exact_input_error &&
+        sums_products_of(stage, tile) &&
+        has_tile(tile, limits.gpu_architecture, limits.architecture_specific) &&
+        length >= (is_of_warpgroup ? warpgroup_steps : 1) * tile.depth)
+      return &tile;
+  return nullptr;
+}
+
+void complete_product(const ProductFacts& facts, GpuProduct& config) {
+  config.length = blocked_extent(facts, config);
+  for (size_t side = 0; side < product_sides; ++side)
+    config.blocks[side] = ceil_div(facts.extents[side], config.sides[side].block);
+}
+
+int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
+  const bool has_boxes = std::any_of(config.sides.begin(), config.sides.end(),
+                                     [](const GpuProduct::Side& side) { return side.bulk == 1; });
+  // Barriers are fewer, and what a launch asks for begins after them.
+  return config.stages * stage_bytes + (has_boxes ? dynamic_alignment : 0);
+}
+
+bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
+  const Gpu& limits = *facts.compute.target.machine.gpu;
+  if (config.blocks[facts.outer()] % config.raster != 0) return false;
+  if (config.split > 1 && config.length < least_split_terms) return false;
+  if (config.stages > 1 && config.stages > ceil_div(config.length, config.kblock)) return false;
+  return boxes_fit(facts, config) && asking_fits(facts, config) &&
+         config.threads <= limits.block_threads && config.sums <= most_sums &&
+         config.shared_bytes <= limits.block_shared_bytes;
+}
+
+double preference(int64_t value, double wanted, double weight) {
+  return -weight * std::abs(std::log2(static_cast<double>(value) / wanted));
+}
+
+double product_prior(const ProductFacts& facts, const GpuProduct& config) {
+  auto blocks = static_cast<double>(config.split * facts.batches);
+  double score = -static_cast<double>(config.specialise);
+  for (size_t side = 0; side < product_sides; ++side) {
+    blocks *= static_cast<double>(config.blocks[side]);
+    score -= static_cast<double>(config.sides[side].bulk);
+  }
+  const double idle = std::max(0.0, std::log2(facts.compute.target.machine.cores / blocks));
+  const double split =
+      config.split > 1 ? 1 + 0.5 * std::log2(static_cast<double>(config.split)) : 0;
+  return score - (2 * idle + split) + preference(config.raster, 1, 0.1);
+}
+
+bool reduces_along_memory(const dsl::Stage& stage, const Expr& factor) {
+  const auto uses_any = [](const Expr& index, const std::vector<dsl::Axis>& axes) {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](const dsl::Axis& axis) { return dsl::uses_var(index, axis.name); });
+  };
+  bool along = false;
+  for_each_read(factor, [&](const dsl::Read& read) {
+    if (read.indices.empty()) return;
+    const Expr& last = read.indices.back();
+    along |= uses_any(last, stage.reduction) && !uses_any(last, stage.axes);
+  });
+  return along;
+}
+
+// ---- steps ----------------------------------------------------------------------------------
+
+ProductSteps::ProductSteps(Construction& c, const ProductFacts& facts, const GpuProduct& config)
+    : c_(c),
+      facts_(facts),
+      product_(config),
+      name_(facts.plan.name),
+      batch_(facts.plan.product.batch),
+      reduction_(names_of(facts.stage.reduction)) {
+  const std::string& main = facts.plan.main_reduction;
+  c_.uses(config.split);
+  // More blocks of threads where there are few results and long sums (split-K).
+  if (config.split > 1) {
+    c_.schedule.add(Rfactor{name_, main, config.split, Partition::Blocks});
+    name_ += ".rf";
+    if (const StageNest* nest = c_.find(name_)) reduction_ = names_of(nest->stage.reduction);
+    batch_.insert(batch_.begin(), main + "_rf");
+  }
+  std::erase(reduction_, main);
+  if (!main.empty()) reduction_.push_back(main);
+}
+
+void ProductSteps::order_axes() {
+  c_.schedule.add(Reorder{name_, concat({batch_, facts_.axes(product_rows),
+                                         facts_.axes(product_columns), reduction_})});
+}
+
+std::string ProductSteps::split_blocks(int64_t block) {
+  c_.uses(product_.fused);
+  outside_ = reduction_;
+  std::string loop = outside_.back();
+  outside_.pop_back();
+  if (product_.fused == 1) {
+    loop = fuse_all(c_, name_, reduction_);
+    outside_.clear();
+  }
+  outside_.push_back(split_off(loop, block));
+  return loop;
+}
+
+Loops ProductSteps::order_blocks(std::string outer, const std::string& inner) {
+  c_.uses(product_.raster);
+  if (product_.raster == 1) return concat({batch_, {outer, inner}});
+  const std::string groups = split_off(outer, product_.raster);
+  return concat({batch_, {groups, inner, outer}});
+}
+
+std::string ProductSteps::cache_operand(size_t side, const Loops& loops) {
+  const CacheOperand step{name_, static_cast<int64_t>(side) + 1, outside_.back(), loops};
+  c_.schedule.add(step);
+  if (c_.schedule.error()) return {};
+  const auto& stages = c_.schedule.nest().stages;
+  const auto at = std::find_if(stages.begin(), stages.end(),
+                               [&](const StageNest& s) { return s.stage.name == name_; });
+  return std::prev(at)->stage.name;
+}
+
+void ProductSteps::pipeline(const std::string& operand) {
+  c_.uses(product_.stages);
+  if (product_.stages > 1) c_.schedule.add(Pipeline{operand, product_.stages});
+}
+
+void ProductSteps::bulk(size_t side, const std::string& operand) {
+  c_.uses(product_.sides[side].bulk);
+  if (product_.sides[side].bulk == 1) c_.schedule.add(Bulk{operand});
+}
+
+void ProductSteps::share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
+                              int64_t threads, int64_t most_guarded) {
+  std::string thread = fuse_all(c_, operand, loops);
+  // A thread's turns inside of it: outside they would be as many nests, with barriers between.
+  const std::string turns = schedules::split_off(c_, operand, thread, threads);
+  c_.schedule.add(Reorder{operand, {thread, turns}});
+  c_.schedule.add(Bind{operand, thread});
+  for (const std::string& lanes : vectors) c_.schedule.add(Vectorize{operand, lanes});
+  const StageNest* nest = c_.find(operand);
+  if (!nest) return;
+  int64_t elements = c_.extent(operand, turns);
+  const bool is_short = elements <= 16;
+  for (const std::string& lanes : vectors) elements *= c_.extent(operand, lanes);
+  const bool is_guarded = nest->stage.body.as<dsl::Select>() != nullptr;
+  if (is_short && (!is_guarded || elements <= most_guarded))
+    c_.schedule.add(Unroll{operand, turns});
+}
+
+void ProductSteps::specialise() {
+  c_.uses(product_.specialise);
+  if (product_.specialise == 1) c_.schedule.add(Specialise{name_});
+}
+
+void ProductSteps::sum_partials() {
+  constexpr int64_t threads = 256;
+  if (product_.split == 1) return;
+  const std::string& sum = facts_.plan.name;
+  std::string thread = fuse_all(c_, sum, names_of(facts_.stage.axes));
+  const std::string block = schedules::split_off(c_, sum, thread, threads);
+  c_.schedule.add(CacheWrite{sum, thread});
+  c_.schedule.add(Parallel{sum, block});
+  c_.schedule.add(Bind{sum, thread});
+  c_.schedule.add(Unroll{sum, facts_.plan.main_reduction + "_rf"});
+}
+
+}  // namespace tw::schedules

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/strategies/gpu_tensor.h"
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "schedules/nest.h"
+#include "schedules/strategies/gpu_rows.h"
+#include "schedules/threads.h"
+
+namespace tw::schedules {
+namespace {
+
+// Upper bound on predicated elements a thread stages per iteration while it also holds tensor-core
+// accumulators. At twice this bound some of the benchmark convolutions spill.
+constexpr int64_t most_guarded_copies = 32, most_guarded_of_warpgroup = 16;
+// Registers of a block, and those of a thread that hold neither sums nor factors.
+constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
+// Of one copy of a thread.
+constexpr int64_t vector_bytes = 16;
+
+/// What one side of a block's tile becomes where warps, or warpgroups, compute it by tensor tiles:
+/// each has neighbouring tiles, and in each of them a lane two rows eight apart, or two columns
+/// that are neighbours.
+struct TensorSide {
+  std::string block;   ///< outside of the block's tile
+  Loops warps, tiles;  ///< a loop or none each
+  Loops groups;        ///< of columns of a warpgroup's tile, or none
+  Loops inside;        ///< of a warpgroup's tile: its warps, or eights of columns
+  std::string lane;    ///< of 8 in a column, or of 4 in a row
+  std::string part;    ///< of a lane: the loop of 2
+  Loops row;           ///< eight neighbours: lanes and parts, as they lie in memory
+
+  Loops beyond() const { return concat({warps, tiles, groups}); }
+  Loops outside() const { return concat({beyond(), inside}); }
+};
+
+class TensorSteps : ProductSteps {
+ public:
+  TensorSteps(Construction& c, const ProductFacts& facts, const TensorTile& tile,
+              const GpuTensor& config)
+      : ProductSteps(c, facts, config), config_(config), tile_(tile) {}
+
+  void append() {
+    order_axes();
+    const size_t outer_side = facts_.outer(), inner_side = facts_.inner();
+    const TensorSide outer = split_rows(outer_side), inner = split_columns(inner_side);
+    split_reduction();
+    const Loops blocks = order_blocks(outer.block, inner.block);
+    const Loops threads =
+        concat({outer.warps, inner.warps, outer.inside, {outer.lane, inner.lane}});
+    c_.schedule.add(Reorder{name_, concat({blocks,
+                                           outside_,
+                                           threads,
+                                           steps_,
+                                           outer.tiles,
+                                           inner.tiles,
+                                           {outer.part},
+                                           inner.groups,
+                                           inner.inside,
+                                           {inner.part, depth_}})});
+    c_.schedule.add(CacheWrite{name_, blocks.back()});
+    const std::string first = cache(outer_side, outer), second = cache(inner_side, inner);
+    for (const std::string& loop : blocks) c_.schedule.add(Parallel{name_, loop});
+    for (const std::string& loop : threads) c_.schedule.add(Bind{name_, loop});
+    unroll(c_, name_, concat({unrolled_, outer.tiles, inner.tiles}));
+    c_.schedule.add(Tensorize{name_, outer.part, std::string(tile_.name)});
+    copy(outer_side, first, outer, concat({outer.outside(), {outer.part}}), {outer.lane});
+    copy(inner_side, second, inner, inner.outside(), inner.row);
+    for (const std::string& operand : {first, second}) pipeline(operand);
+    bulk(outer_side, first);
+    bulk(inner_side, second);
+    specialise();
+    sum_partials();
+  }
+
+ private:
+  TensorSide split_side(size_t side, int64_t extent, std::string& loop) {
+    const int64_t &block = config_.sides[side].block, &warps = config_.warps[side];
+    loop = fuse_all(c_, name_, facts_.axes(side));
+    TensorSide result;
+    c_.uses(block);
+    result.block = split_off(loop, block);
+    c_.uses(warps);
+    if (warps > 1) result.warps = {split_off(loop, block / warps)};
+    if (block / warps > extent) result.tiles = {split_off(loop, extent)};
+    return result;
+  }
+
+  TensorSide split_rows(size_t side) {
+    std::string loop;
+    const bool is_wide = tile_.is_of_warpgroup;
+    TensorSide result = split_side(side, is_wide ? warpgroup_rows : tile_rows, loop);
+    if (is_wide) result.inside = {split_off(loop, tile_rows)};
+    result.part = split_off(loop, lane_rows);
+    result.lane = loop;
+    // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
+    result.row = {result.part, result.lane};
+    return result;
+  }
+
+  TensorSide split_columns(size_t side) {
+    std::string loop;
+    const bool is_wide = tile_.is_of_warpgroup;
+    TensorSide result = split_side(side, is_wide ? most_warpgroup_columns : tile_columns, loop);
+    const int64_t columns = config_.sides[side].block / config_.warps[side];
+    if (is_mn_major(side) && columns > mn_group) result.groups = {split_off(loop, mn_group)};
+    if (is_wide) result.inside = {split_off(loop, tile_columns)};
+    result.lane = split_off(loop, tile_part);
+    result.part = loop;
+    result.row = {result.lane, result.part};
+    return result;
+  }
+
+  void split_reduction() {
+    c_.uses(config_.tiles);
+    std::string loop = split_blocks(config_.kblock);
+    if (config_.tiles > 1) steps_ = {split_off(loop, tile_.depth)};
+    c_.uses(config_.unroll);
+    if (config_.unroll > 1) unrolled_ = steps_;
+    depth_ = loop;
+  }
+
+  /// A warpgroup's instruction reads rows, of a block of the reduction, which are swizzled, or for
+  /// each term of it groups of neighbouring rows.
+  std::string cache(size_t side, const TensorSide& s) {
+    const bool is_wide = tile_.is_of_warpgroup, is_mn = is_mn_major(side);
+    const Loops rows = concat({s.outside(), s.row});
+    const Loops loops = is_mn              ? concat({s.beyond(), steps_, {depth_}, s.inside, s.row})
+                        : is_wide          ? concat({rows, steps_, {depth_}})
+                        : keeps_rows(side) ? concat({steps_, {depth_}, rows})
+                                           : concat({steps_, rows, {depth_}});
+    const std::string operand = cache_operand(side, loops);
+    if (!is_wide || operand.empty()) return operand;
+    const int64_t neighbours = is_mn ? mn_neighbours(facts_, tile_, config_, side) : config_.kblock;
+    c_.schedule.add(Swizzle{operand, neighbours * size_bytes(tile_.operand)});
+    return operand;
+  }
+
+  /// Whether the neighbours of an operand stay neighbours in what a warpgroup's instruction reads:
+  /// rows, that are contiguous in memory and copied several at once.
+  bool is_mn_major(size_t side) {
+    const GpuProduct::Side& chosen = config_.sides[side];
+    c_.uses(chosen.block, config_.warps[side]);
+    if (mn_neighbours(facts_, tile_, config_, side) == 0) return false;
+    c_.uses(chosen.bulk, chosen.copy);
+    if (chosen.bulk == 1) return keeps_rows(side);
+    return chosen.copy == copy_across && !reduces_along_memory(facts_.stage, facts_.operands[side]);
+  }
+
+  /// What the engine copies keeps its order: rows may be neighbours.
+  bool keeps_rows(size_t side) {
+    c_.uses(config_.sides[side].bulk);
+    return config_.sides[side].bulk == 1 && facts_.boxes[side] == BoxNeighbours::Rows;
+  }
+
+  /// All threads of the block copy an operand, or the copy engine does. `outside` and `row`: the
+  /// loops of a side as a warp's lanes copy them one by one.
+  void copy(size_t side, const std::string& operand, const TensorSide& s, const Loops& outside,
+            const Loops& row) {
+    if (operand.empty()) return;
+    const bool is_mn = is_mn_major(side);
+    const GpuProduct::Side& chosen = config_.sides[side];
+    c_.uses(chosen.bulk);
+    if (is_mn) return copy_neighbours(operand, s, chosen.bulk == 1);
+    if (chosen.bulk == 1) return copy_box(side, operand, concat({outside, row}));
+    c_.uses(chosen.copy);
+    std::string depth = depth_;
+    Loops loops, vector;
+    if (chosen.copy == copy_terms) {
+      const std::string outer = schedules::split_off(c_, operand, depth, vector_elements());
+      loops = concat({outside, row, steps_, {outer}});
+      vector = {depth};
+    } else {
+      loops = concat({steps_, outside, {depth}, row});
+    }
+    c_.schedule.add(Reorder{operand, concat({loops, vector})});
+    if (chosen.copy == copy_across) {
+      loops = concat({steps_, outside, {depth}});
+      std::string eight = fuse_all(c_, operand, row);
+      if (vector_elements() < lane_rows)
+        loops.push_back(schedules::split_off(c_, operand, eight, vector_elements()));
+      vector = {eight};
+    }
+    share_copy(operand, loops, vector, config_.threads,
+               tile_.is_of_warpgroup ? most_guarded_of_warpgroup : most_guarded_copies);
+  }
+
+  void copy_box(size_t side, const std::string& operand, const Loops& rows) {
+    fuse_all(c_, operand, rows);
+    if (tile_.is_of_warpgroup || keeps_rows(side))
+      fuse_all(c_, operand, concat({steps_, {depth_}}));
+  }
+
+  /// A box of groups by terms by neighbours; or all threads of the block copy 16 bytes of these
+  /// each.
+  void copy_neighbours(const std::string& operand, const TensorSide& s, bool is_box) {
+    const Loops groups = s.beyond();
+    std::string neighbours = fuse_all(c_, operand, concat({s.inside, s.row}));
+    if (is_box) {
+      if (!groups.empty()) fuse_all(c_, operand, groups);
+      fuse_all(c_, operand, concat({steps_, {depth_}}));
+      return;
+    }
+    const std::string pieces = schedules::split_off(c_, operand, neighbours, vector_elements());
+    share_copy(operand, concat({groups, steps_, {depth_, pieces}}), {neighbours}, config_.threads,
+               most_guarded_of_warpgroup);
+  }
+
+  int64_t vector_elements() const { return vector_bytes / size_bytes(tile_.operand); }
+
+  const GpuTensor& config_;
+  const TensorTile& tile_;
+  Loops steps_;        // of the reduction: tiles of a block
+  Loops unrolled_;     // of these
+  std::string depth_;  // of a tile
+};
+
+}  // namespace
+
+int64_t tile_extent(const ProductFacts& facts, const TensorTile& tile, size_t side) {
+  if (side == facts.inner()) return tile_columns;
+  return tile.is_of_warpgroup ? warpgroup_rows : tile_rows;
+}
+
+int64_t mn_neighbours(const ProductFacts& facts, const TensorTile& tile, const GpuTensor& config,
+                      size_t side) {
+  const int64_t own = config.sides[side].block / config.warps[side];
+  const int64_t neighbours = side == facts.outer() ? mn_group : std::min(own, mn_group);
+  return has_mn_major(tile, neighbours) && own % neighbours == 0 ? neighbours : 0;
+}
+
+void complete_tensor(const ProductFacts& facts, const TensorTile& tile, GpuTensor& config) {
+  complete_product(facts, config);
+  config.kblock = config.tiles * tile.depth;
+  config.threads = warp_threads * (tile.is_of_warpgroup ? warpgroup_warps : 1);
+  config.own_tiles = 1;
+  int64_t elements = 0;
+  for (size_t side = 0; side < product_sides; ++side) {
+    const int64_t block = config.sides[side].block;
+    config.threads *= config.warps[side];
+    config.own_tiles *= block / config.warps[side] / tile_extent(facts, tile, side);
+    elements += block * config.kblock;
+  }
+  config.sums = config.own_tiles * tile_part * tile_part;
+  config.shared_bytes = shared_bytes_of(config, elements * size_bytes(tile.operand));
+}
+
+bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTensor& config,
+                 int64_t fragments) {
+  for (size_t side = 0; side < product_sides; ++side)
+    if (config.sides[side].block % (config.warps[side] * tile_extent(facts, tile, side)) != 0)
+      return false;
+  if (round_up(config.length, config.kblock) > 2 * config.length) return false;  // mostly padding
+  const int64_t registers =
+      std::min<int64_t>(facts.compute.target.machine.gpu->registers_per_thread,
+                        most_block_registers / config.threads);
+  return config.sums + fragments + own_registers <= registers &&
+         config.own_tiles * config.tiles * tile.instructions <= most_products &&
+         product_fits(facts, config);
+}
+
+double tensor_prior(const ProductFacts& facts, const GpuTensor& config) {
+  double score = product_prior(facts, config);
+  score += preference(config.stages, 2.5, 1) + preference(config.unroll, 4, 0.25);
+  for (size_t side = 0; side < product_sides; ++side) {
+    const bool along = reduces_along_memory(facts.stage, facts.operands[side]);
+    score -= config.sides[side].copy != (along ? copy_terms : copy_across);
+  }
+  return score;
+}
+
+GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan,
+                               const TensorTile& tile)
+    : ProductStrategy(compute, plan), tile_(tile) {
+  for (size_t side = 0; side < product_sides; ++side)
+    add_side_knob("warps", side, {1, 2, 4},
+                  [side](GpuTensor& c) -> int64_t& { return c.warps[side]; });
+  add_knob("tiles", {1, 2, 4}, &GpuTensor::tiles);
+  for (size_t side = 0; side < product_sides; ++side) {
+    add_block(side);
+    add_copy(side, {copy_one, copy_terms, copy_across});
+  }
+  add_pipeline();
+  add_unroll();
+  add_order();
+}
+
+Site GpuTensorStage::append_steps(const GpuTensor& config, const Site* inside,
+                                  Construction& c) const {
+  if (inside) {
+    place_in_block(c, plan_, *inside);
+  } else {
+    TensorSteps(c, facts_, tile_, config).append();
+  }
+  return {};
+}
+
+}  // namespace tw::schedules

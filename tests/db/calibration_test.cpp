@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "db/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <sstream>
+
+#include "db/store.h"
+#include "tests/db/samples.h"
+#include "tests/db/sql.h"
+
+namespace tw::db {
+namespace {
+
+Calibration sealed_calibration(double clock_ghz, int64_t generation) {
+  Calibration calibration = sample_calibration(clock_ghz);
+  calibration.generation = generation;
+  return seal(std::move(calibration));
+}
+
+/// The clock of the newest calibration of the sample device; 0 where there is none.
+double newest_clock(Store& store) {
+  const Calibration sample = sample_calibration();
+  const auto newest = store.newest_calibration(sample.target, sample.device).value();
+  return newest ? parse_machine(newest->machine).value().core.clock_ghz : 0;
+}
+
+TEST(Calibration, CanonicalTextIsAsDocumented) {
+  Calibration calibration{"x86-64-linux", "CPU", "name x\n", "0.3.0", 2, 7, {}};
+  EXPECT_EQ(canonical_text(calibration),
+            "tilewright-calibration 1\ntarget:12:x86-64-linux\ndevice:3:CPU\nmachine:7:name x\n\n"
+            "program_version:5:0.3.0\ngeneration:1:2\ncreated_ms:1:7\n");
+}
+
+TEST(Calibration, JsonRoundTrips) {
+  const Calibration calibration = sealed_calibration(3.25, 4);
+  const std::string line = to_json(calibration);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_EQ(calibration_from_json(line).value(), calibration);
+  EXPECT_FALSE(from_json(line)) << "it is no record";
+  EXPECT_FALSE(calibration_from_json(to_json(sample_record(0))));
+  EXPECT_FALSE(calibration_from_json("{}"));
+  EXPECT_FALSE(calibration_from_json("[1"));
+}
+
+TEST(Calibration, Fault28_ImpossibleMachinesAreRefused) {
+  const auto with_machine = [](const std::function<void(Machine&)>& change) {
+    Calibration calibration = sample_calibration();
+    Machine machine = parse_machine(calibration.machine).value();
+    change(machine);
+    calibration.machine = to_string(machine);
+    calibration.generation = 1;
+    return seal(std::move(calibration));
+  };
+  EXPECT_TRUE(check(with_machine([](Machine&) {})));
+  EXPECT_FALSE(check(with_machine([](Machine& m) { m.core.clock_ghz = 0; })));
+  EXPECT_FALSE(check(with_machine([](Machine& m) { m.core.loads_per_cycle = 1e6; })));
+  EXPECT_FALSE(check(with_machine([](Machine& m) { m.caches[0].bytes_per_cycle = -1; })));
+  EXPECT_FALSE(check(with_machine([](Machine& m) { m.origin = MachineOrigin::Table; })));
+}
+
+TEST(Calibration, OtherImpossibleFactsAreRefused) {
+  const auto refused = [](const std::function<void(Calibration&)>& change) {
+    Calibration calibration = sealed_calibration(3, 1);
+    change(calibration);
+    return !check(seal(std::move(calibration)));
+  };
+  EXPECT_FALSE(refused([](Calibration&) {}));
+  EXPECT_TRUE(refused([](Calibration& c) { c.target = "z80"; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.device = "\xff"; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.created_ms = -1; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.created_ms = INT64_MAX; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.generation = 0; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.generation = INT64_MAX; }));
+  EXPECT_TRUE(refused([](Calibration& c) { c.machine = "nonsense"; }));
+  Calibration tampered = sealed_calibration(3, 1);
+  tampered.created_ms += 1;
+  EXPECT_FALSE(check(tampered));
+}
+
+TEST(Calibration, TheOneAddedLastIsTheNewestWhateverTheClocksSay) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(newest_clock(store), 0);
+  Calibration from_the_future = sample_calibration(2);
+  from_the_future.created_ms *= 2;
+  ASSERT_TRUE(store.add_calibration(from_the_future));
+  EXPECT_EQ(newest_clock(store), 2);
+  ASSERT_TRUE(store.add_calibration(sample_calibration(3)));
+  EXPECT_EQ(newest_clock(store), 3);
+  Calibration elsewhere = sample_calibration(4), narrow = sample_calibration(5);
+  elsewhere.device = "Another CPU";
+  narrow.target = "x86-64-linux";
+  ASSERT_TRUE(store.add_calibration(elsewhere));
+  ASSERT_TRUE(store.add_calibration(narrow));
+  EXPECT_EQ(newest_clock(store), 3);
+  EXPECT_EQ(store.info().value().calibrations, 4);
+  EXPECT_EQ(store.verify().value().calibrations, 4);
+}
+
+TEST(Calibration, AnImpossibleOneIsNotAdded) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Calibration calibration = sample_calibration();
+  calibration.machine = "nonsense";
+  EXPECT_EQ(store.add_calibration(calibration).error().code, ErrorCode::Invalid);
+  EXPECT_EQ(newest_clock(store), 0);
+}
+
+TEST(Calibration, Fault30_EveryOrderOfMergingGivesTheSameNewest) {
+  const Folder folder;
+  const std::vector<std::vector<Calibration>> parts = {
+      {sealed_calibration(2, 1), sealed_calibration(3, 2)},
+      {sealed_calibration(2, 1), sealed_calibration(2.5, 2)},
+      {sealed_calibration(3.5, 1)}};
+  for (size_t i = 0; i < parts.size(); ++i)
+    ASSERT_TRUE(open_store(folder / fmt::format("part{}.db", i)).append(parts[i]));
+  std::array<int, 3> order = {0, 1, 2};
+  std::optional<std::vector<Calibration>> expected;
+  do {
+    const std::string name = fmt::format("m{}{}{}.db", order[0], order[1], order[2]);
+    Store store = open_store(folder / name);
+    for (const int part : order) {
+      ASSERT_TRUE(store.merge_from(folder / fmt::format("part{}.db", part)));
+      EXPECT_EQ(store.merge_from(folder / fmt::format("part{}.db", part)).value().calibrations, 0);
+    }
+    const std::vector<Calibration> merged = store.calibrations().value();
+    EXPECT_EQ(merged.size(), 4u);
+    if (!expected) expected = merged;
+    EXPECT_EQ(merged, *expected);
+  } while (std::next_permutation(order.begin(), order.end()));
+  EXPECT_EQ(expected->front().generation, 2);
+}
+
+TEST(Calibration, TravelsInExportsOfBothKinds) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  ASSERT_TRUE(store.append(sample_records(0, 2)));
+  ASSERT_TRUE(store.add_calibration(sample_calibration(3.25)));
+  ASSERT_TRUE(store.export_to(folder / "lines.jsonl"));
+  ASSERT_TRUE(store.export_to(folder / "copy.db"));
+  Store lines = open_store(folder / "lines.db"), copy = open_store(folder / "copy.db");
+  const AppendSummary summary = lines.import_jsonl(folder / "lines.jsonl").value();
+  EXPECT_EQ(summary.inserted, 2);
+  EXPECT_EQ(summary.calibrations, 1);
+  EXPECT_EQ(newest_clock(lines), 3.25);
+  EXPECT_EQ(newest_clock(copy), 3.25);
+}
+
+TEST(Calibration, AFileOfCalibrationsAloneIsImported) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  std::istringstream lines("\n" + to_json(sealed_calibration(3, 1)) + "\nnonsense\n");
+  const AppendSummary summary = store.import_jsonl(lines, "lines").value();
+  EXPECT_EQ(summary.calibrations, 1);
+  EXPECT_EQ(summary.quarantined, 1);
+}
+
+TEST(Calibration, AnImpossibleLineIsQuarantined) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  Calibration poisoned = sealed_calibration(3, 1);
+  poisoned.machine = "nonsense";
+  std::istringstream lines(to_json(seal(poisoned)));
+  EXPECT_EQ(store.import_jsonl(lines, "lines").value().quarantined, 1);
+  EXPECT_EQ(newest_clock(store), 0);
+}
+
+TEST(Calibration, Fault16_OneThatDisagreesWithItsHashIsLeftOut) {
+  const Folder folder;
+  {
+    Store store = open_store(folder / "a.db");
+    ASSERT_TRUE(store.add_calibration(sample_calibration(2)));
+    ASSERT_TRUE(store.add_calibration(sample_calibration(3)));
+  }
+  RawSql(folder / "a.db").run("UPDATE calibrations SET created_ms = 1 WHERE generation = 2");
+  Store store = open_store(folder / "a.db");
+  EXPECT_EQ(newest_clock(store), 2);
+  EXPECT_EQ(store.damaged(), 1);
+  EXPECT_EQ(store.verify().value().damaged, 1);
+  EXPECT_FALSE(store.verify().value().ok());
+}
+
+TEST(Calibration, Fault15_IsRecoveredBesideTheRecords) {
+  const Folder folder;
+  {
+    Store store = open_store(folder / "a.db");
+    ASSERT_TRUE(store.append(sample_records(0, 3)));
+    ASSERT_TRUE(store.add_calibration(sample_calibration(3)));
+  }
+  const AppendSummary summary = recover(folder / "a.db", folder / "fresh.db").value();
+  EXPECT_EQ(summary.inserted, 3);
+  EXPECT_EQ(summary.calibrations, 1);
+  Store fresh = open_store(folder / "fresh.db");
+  EXPECT_EQ(newest_clock(fresh), 3);
+}
+
+}  // namespace
+}  // namespace tw::db

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What searches begin with, for every operator at its example shape and a few expressions: hashes
+// of the default schedules, so that a change of a strategy shows which of them it changes. Run with
+// TW_UPDATE_GOLDEN=1 to rewrite the file, where a change is meant.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "tests/schedules/spaces.h"
+
+namespace tw::schedules {
+namespace {
+
+TEST(Defaults, AreThoseOfTheGoldenFile) {
+  std::string actual;
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "arm-64-linux", "opencl", "cuda:sm_80",
+                             "cuda:sm_90a", "cuda:sm_120"})
+    for (const Case& c : cases()) {
+      const Space space = space_of(c.compute, target);
+      const Schedule schedule = space.schedule(space.default_point());
+      const std::string name = c.name.substr(0, c.name.find('\n'));
+      actual += fmt::format("{} {} {}\n", schedule.hash(), target, name);
+    }
+  const std::string path = TW_SOURCE_DIR "/tests/schedules/golden/defaults.txt";
+  if (std::getenv("TW_UPDATE_GOLDEN")) std::ofstream(path) << actual;
+  std::ifstream in(path);
+  std::stringstream expected;
+  expected << in.rdbuf();
+  EXPECT_EQ(expected.str(), actual);
+}
+
+}  // namespace
+}  // namespace tw::schedules

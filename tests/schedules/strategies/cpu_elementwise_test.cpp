@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "tests/schedules/strategies/configurations.h"
+
+namespace tw::schedules {
+namespace {
+
+TEST(CpuElementwise, IsVectorsAlongTheLastAxisAndATileOfTheOneBefore) {
+  const Space space = space_of_workload("gelu rows=64 cols=1000 f32 fast", "x86-64-v3");
+  EXPECT_EQ(steps_of(space, "out: cpu_elementwise tile=4 vectors=2 columns=128 tasks=2"),
+            R"(split out i 4
+split out j 128
+split out j.1 16
+split out j.1.1 8
+reorder out i.0 j.0 i.1 j.1.0 j.1.1.0 j.1.1.1
+vectorize out j.1.1.1
+unroll out j.1.1.0
+parallel out i.0
+parallel out j.0
+)");
+}
+
+TEST(CpuElementwise, MaySitInALoopOfItsConsumer) {
+  const Space space = space_of_workload("softmax rows=64 cols=1000 f32 fast", "x86-64-v3");
+  const std::string rest =
+      "; total: cpu_lanes place=0 lanes=1 tile=1 tasks=1; e: cpu_elementwise place=1 tile=1 "
+      "vectors=1 columns=0 tasks=1; peak: cpu_lanes place=0 lanes=1 tile=1 tasks=1";
+  // Its other reader has a phase of its own: there is no loop that both are computed in.
+  const std::string apart =
+      steps_of(space, "out: cpu_elementwise tile=1 vectors=1 columns=0 tasks=1" + rest);
+  EXPECT_EQ(apart.find("compute_at e "), std::string::npos) << apart;
+  const std::string inside =
+      steps_of(space, with("out: cpu_elementwise tile=1 vectors=1 columns=0 tasks=1" + rest,
+                           "total: cpu_lanes place=0", "total: cpu_lanes place=1"));
+  EXPECT_NE(inside.find("compute_at total out i\ncompute_at e out i\n"), std::string::npos)
+      << inside;
+}
+
+TEST(CpuElementwise, MatchesStagesWithoutAReductionOnCpus) {
+  const char* gelu = "gelu rows=64 cols=100 f32 fast";
+  EXPECT_TRUE(offers(space_of_workload(gelu, "arm-64-linux"), "cpu_elementwise"));
+  EXPECT_FALSE(offers(space_of_workload(gelu, "cuda:sm_80"), "cpu_elementwise"));
+}
+
+}  // namespace
+}  // namespace tw::schedules

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "dsl/parse.h"
+#include "tests/schedules/spaces.h"
+
+namespace tw::schedules {
+namespace {
+
+// A strategy as a new one would be written: rows in blocks, each of which is a task.
+struct RowBlocks {
+  int64_t rows = 1;
+  int64_t unroll = 0;
+  // What follows:
+  int64_t blocks = 1;
+};
+
+class RowBlocksStage : public Configured<RowBlocks> {
+ public:
+  RowBlocksStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
+    add_knob("rows", {2, 4, 8, 16, 32}, &RowBlocks::rows);
+    add_knob("unroll", {0, 1}, &RowBlocks::unroll);
+  }
+
+ private:
+  void complete(RowBlocks& config) const override {
+    config.blocks = stage_.axes.front().extent / config.rows;
+  }
+  bool fits(const RowBlocks& config) const override { return config.blocks >= 2; }
+  double prior(const RowBlocks& config, bool) const override {
+    return 1000 + static_cast<double>(config.rows);
+  }
+  Site append_steps(const RowBlocks& config, const Site*, Construction& c) const override {
+    c.uses(config.rows);
+    std::string row = stage_.axes.front().name;
+    const std::string block = split_off(c, plan_.name, row, config.rows);
+    c.schedule.add(Parallel{plan_.name, block});
+    c.uses(config.unroll);
+    if (config.unroll == 1) c.schedule.add(Unroll{plan_.name, row});
+    return {plan_.name, block};
+  }
+};
+
+std::unique_ptr<const StageStrategy> row_blocks(const ComputePlan& plan, const StagePlan& stage) {
+  if (stage.reduces || plan.stage(stage).axes.size() < 2) return nullptr;
+  return std::make_unique<RowBlocksStage>(plan, stage);
+}
+
+/// All strategies and one more line.
+std::vector<Strategy> with_row_blocks() {
+  std::vector<Strategy> all(strategies().begin(), strategies().end());
+  all.push_back({"row_blocks", row_blocks});
+  return all;
+}
+
+dsl::Compute scaled_rows() {
+  return dsl::parse_compute(
+             "input a: f32[64, 100]; input s: f32[64]; out: f32[i=64, j=100] = a[i, j] * s[i]")
+      .value();
+}
+
+TEST(Strategy, ANewOneIsALineOfTheList) {
+  const std::vector<Strategy> list = with_row_blocks();
+  const Target target = *parse_target("x86-64-v3");
+  const Space before = Space::derive(scaled_rows(), target),
+              space = Space::derive(Problem{scaled_rows()}, target, list).value();
+  EXPECT_EQ(space.size(), before.size() + 5 * 2);
+
+  // Its prior is the highest: it is the default, with the largest block that fits.
+  const Point first = space.default_point();
+  EXPECT_EQ(space.to_string(first).substr(0, 24), "out: row_blocks rows=32 ");
+  EXPECT_EQ(space.point_of(space.schedule(first)), first);
+
+  const auto point = space.parse("out: row_blocks rows=4 unroll=1");
+  ASSERT_TRUE(point);
+  EXPECT_TRUE(space.allowed(*point));
+  EXPECT_EQ(space.schedule(*point).to_string(),
+            "tw1\nsplit out i 4\nparallel out i.0\nunroll out i.1");
+  EXPECT_EQ(space.point_of(space.schedule(*point)), *point);
+  EXPECT_FALSE(before.parse(space.to_string(*point)));
+}
+
+TEST(Strategy, SearchesGoFromOneToAnother) {
+  const std::vector<Strategy> list = with_row_blocks();
+  const Space space =
+      Space::derive(Problem{scaled_rows()}, *parse_target("x86-64-v3"), list).value();
+  const auto strategy_of = [&](const Point& point) { return words(space.to_string(point))[1]; };
+  const std::set<std::string> both = {"cpu_elementwise", "row_blocks"};
+  Random random(1);
+  std::set<std::string> sampled, mutated, crossed;
+  Point point = space.sample(random);
+  const Point blocks = *space.parse("out: row_blocks rows=4 unroll=1"),
+              vectors = *space.parse("out: cpu_elementwise tile=8 vectors=2 columns=64 tasks=2");
+  for (int i = 0; i < 200; ++i) {
+    sampled.insert(strategy_of(space.sample(random)));
+    point = space.mutate(point, random);
+    EXPECT_TRUE(space.allowed(point)) << space.to_string(point);
+    mutated.insert(strategy_of(point));
+    // A child of two strategies is one of the parents where nothing is common to both.
+    const Point child = space.cross(blocks, vectors, random);
+    EXPECT_TRUE(child == blocks || child == vectors) << space.to_string(child);
+    crossed.insert(strategy_of(child));
+  }
+  EXPECT_EQ(sampled, both);
+  EXPECT_EQ(mutated, both);
+  EXPECT_EQ(crossed, both);
+  std::set<std::string> near;
+  for (const Point& next : space.neighbours(blocks)) near.insert(strategy_of(next));
+  EXPECT_EQ(near, both);
+}
+
+TEST(Strategy, NamesDiffer) {
+  std::set<std::string_view> names;
+  for (const Strategy& strategy : strategies()) EXPECT_TRUE(names.insert(strategy.name).second);
+  EXPECT_GE(names.size(), 8u);
+}
+
+/// Random values of a strategy's knobs that it allows; empty where there hardly are any.
+std::vector<int64_t> allowed_values(const StageStrategy& strategy, Random& random) {
+  for (int tries = 0; tries < 2000; ++tries) {
+    std::vector<int64_t> values;
+    for (const Knob& knob : strategy.knobs()) values.push_back(random.pick(knob.values));
+    if (strategy.allows(values)) return values;
+  }
+  return {};
+}
+
+struct Traced {
+  std::vector<Step> steps;
+  Trace trace;
+};
+
+Traced constructed(const ComputePlan& plan, const StageStrategy& strategy,
+                   const std::vector<int64_t>& values) {
+  std::vector<size_t> decisions;
+  for (size_t k = 0; k < values.size(); ++k) decisions.push_back(k);
+  Traced result;
+  Construction c(plan, &result.trace);
+  (void)strategy.construct(values, decisions, nullptr, c);
+  result.steps = c.schedule.steps();
+  return result;
+}
+
+/// Steps that two schedules begin with.
+size_t common_steps(const std::vector<Step>& a, const std::vector<Step>& b) {
+  size_t n = 0;
+  while (n < std::min(a.size(), b.size()) && to_string(a[n]) == to_string(b[n])) ++n;
+  return n;
+}
+
+// What Space::point_of relies on: uses() names a choice before the first step that it can change.
+TEST(Strategy, StepsBeforeTheUseOfAChoiceDoNotDependOnIt) {
+  Random random(5);
+  for (const char* target : {"x86-64-v4", "cuda:sm_80", "cuda:sm_90a", "opencl"})
+    for (const Case& c : cases()) {
+      const ComputePlan plan = plan_stages({c.compute}, *parse_target(target)).value();
+      for (const StagePlan& stage : plan.stages)
+        for (const Strategy& strategy : strategies()) {
+          const auto match = strategy.match(plan, stage);
+          if (!match || match->knobs().empty()) continue;
+          std::vector<int64_t> values = allowed_values(*match, random);
+          if (values.empty()) continue;
+          const Traced before = constructed(plan, *match, values);
+          for (size_t k = 0; k < values.size(); ++k) {
+            const int64_t value = values[k];
+            values[k] = random.pick(match->knobs()[k].values);
+            const Traced after = constructed(plan, *match, values);
+            const size_t common = common_steps(before.steps, after.steps);
+            const bool same = common == std::max(before.steps.size(), after.steps.size());
+            size_t used = before.steps.size();
+            for (const Trace::Use& use : before.trace.uses)
+              if (use.decision == k) used = use.steps;
+            EXPECT_TRUE(same || used <= common)
+                << target << " " << c.name << " " << strategy.name << ": step " << common
+                << " depends on " << match->knobs()[k].name << " before it is used";
+            values[k] = value;
+          }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tw::schedules

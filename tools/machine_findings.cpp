@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/machine_findings.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "tools/report.h"
+#include "tuner/calibration.h"
+#include "tuner/device.h"
+#include "tuner/host_machine.h"
+
+namespace tw::tools {
+namespace {
+
+Finding core(const Core& core) {
+  return {"core",
+          fmt::format("{} GHz; per cycle {} multiply-adds, {} loads and {} stores of {} "
+                      "bytes, {} instructions; a multiply-add takes {} cycles",
+                      format_double(core.clock_ghz), format_double(core.fma_per_cycle),
+                      format_double(core.loads_per_cycle), format_double(core.stores_per_cycle),
+                      core.vector_bytes, format_double(core.instructions_per_cycle),
+                      format_double(core.fma_latency_cycles))};
+}
+
+Finding caches(const Machine& machine) {
+  std::vector<std::string> levels;
+  for (size_t i = 0; i < machine.caches.size(); ++i) {
+    const CacheLevel& cache = machine.caches[i];
+    if (cache.bytes == 0) continue;
+    levels.push_back(fmt::format("L{} {}, {} bytes per cycle", i + 1, show_bytes(cache.bytes),
+                                 format_double(cache.bytes_per_cycle)));
+  }
+  return {"caches", join(levels, "; ")};
+}
+
+Finding memory(const Machine& machine) {
+  return {"memory",
+          fmt::format("{} bytes per cycle ({:.0f} GB/s) from one core; {} cores use all of it",
+                      format_double(machine.memory_bytes_per_cycle),
+                      machine.memory_bytes_per_cycle * machine.core.clock_ghz,
+                      format_double(machine.cores_that_fill_memory))};
+}
+
+Status calibrate(const Target& host, db::Store* store, const Surroundings& here) {
+  TW_TRY(const Machine measured, tuner::calibrate_processor(host, here.clock));
+  if (!store) return fail(ErrorCode::Database, "[calibration] there is no database that keeps it");
+  return tuner::store_calibration(*store, host, measured, {here.version, here.now_ms()});
+}
+
+/// Where the numbers come from, or could come from.
+Finding calibration(const Target& host, db::Store* store) {
+  Result<std::optional<db::Calibration>> newest = std::optional<db::Calibration>();
+  if (store) newest = store->newest_calibration(host.to_string(), tuner::device_text(host));
+  if (newest && *newest)
+    return {"calibration",
+            fmt::format("of {:%Y-%m-%d}, by version {}", fmt::gmtime((*newest)->created_ms / 1000),
+                        (*newest)->program_version)};
+  return {"calibration",
+          needs_calibration(host.machine)
+              ? "none yet: the next `tune`, or `doctor --calibrate`, makes one"
+              : "none, as the microarchitecture is known; `doctor --calibrate` makes "
+                "one"};
+}
+
+}  // namespace
+
+std::vector<Finding> machine_findings(const Target& host, db::Store* store, bool calibrates,
+                                      const Surroundings& here) {
+  const Status calibrated = calibrates ? calibrate(host, store, here) : Status();
+  Machine machine = host.machine;
+  if (store) machine = tuner::known_machine(*store, host).value_or(std::move(machine));
+  Finding origin = calibration(host, store);
+  if (!calibrated)
+    origin = {"calibration",
+              fmt::format("{}; used is {}", calibrated.error().message, describe(machine)),
+              std::nullopt, false};
+  return {{"microarchitecture", describe(machine)},
+          core(machine.core),
+          caches(machine),
+          memory(machine),
+          std::move(origin)};
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/host_machine.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/hash.h"
+#include "tuner/device.h"
+
+namespace tw::tuner {
+
+Target with_machine(Target target, tw::Machine machine) {
+  target.device = device_text(target);
+  target.machine = std::move(machine);
+  return target;
+}
+
+std::optional<tw::Machine> known_machine(db::Store& store, const Target& target) {
+  const auto newest = store.newest_calibration(target.to_string(), device_text(target));
+  if (!newest || !*newest) return std::nullopt;
+  Result<tw::Machine> machine = parse_machine((*newest)->machine);
+  return machine ? std::optional(std::move(*machine)) : std::nullopt;
+}
+
+Status store_calibration(db::Store& store, const Target& target, const tw::Machine& machine,
+                         const Measurer& measurer) {
+  db::Calibration calibration;
+  calibration.target = target.to_string();
+  calibration.device = device_text(target);
+  calibration.machine = to_string(machine);
+  calibration.program_version = measurer.program_version;
+  calibration.created_ms = measurer.now_ms;
+  return store.add_calibration(std::move(calibration));
+}
+
+HostMachine choose_machine(db::Store& store, const Target& target,
+                           const std::function<Result<tw::Machine>()>& calibrate,
+                           const Measurer& measurer) {
+  if (target.is_gpu()) return {target, {}};
+  if (auto known = known_machine(store, target)) return {with_machine(target, *known), {}};
+  if (!needs_calibration(target.machine)) return {target, {}};
+  const Result<tw::Machine> measured = calibrate();
+  if (!measured)
+    return {target, fmt::format("{}; meanwhile it is taken for {}", measured.error().message,
+                                describe(target.machine))};
+  std::string note = fmt::format("{} was calibrated", measured->name);
+  if (const Status stored = store_calibration(store, target, *measured, measurer); !stored)
+    note += fmt::format(", for this run only: {}", stored.error().message);
+  return {with_machine(target, *measured), std::move(note)};
+}
+
+std::string provenance(const tw::Machine& machine) {
+  return fmt::format("{}; {}; {}", machine.name, to_string(machine.origin),
+                     sha256_hex(to_string(machine)).substr(0, 16));
+}
+
+}  // namespace tw::tuner
