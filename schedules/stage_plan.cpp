@@ -99,15 +99,17 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
 /// Counts the values that one element of a stage needs: reads, and operations outside of indices.
 /// Equal values count once, as compilers compute them once.
 int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
-  if (expr.as<dsl::Const>() || expr.as<dsl::Var>() || !known.insert(expr.hash()).second) return 0;
-  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return 1 + count_values(u->a, known);
-  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return 1 + count_values(c->a, known);
-  if (const dsl::Binary* b = expr.as<dsl::Binary>())
-    return 1 + count_values(b->a, known) + count_values(b->b, known);
-  if (const dsl::Select* s = expr.as<dsl::Select>())
-    return 1 + count_values(s->condition, known) + count_values(s->a, known) +
-           count_values(s->b, known);
-  return 1;
+  const auto counted = [&](const auto&... operands) {
+    const bool is_new = known.insert(expr.hash()).second;
+    return is_new ? 1 + (int64_t{0} + ... + count_values(operands, known)) : 0;
+  };
+  return dsl::visit(
+      expr, [&](const dsl::Read&) { return counted(); },
+      [&](const dsl::Unary& u) { return counted(u.a); },
+      [&](const dsl::Cast& c) { return counted(c.a); },
+      [&](const dsl::Binary& b) { return counted(b.a, b.b); },
+      [&](const dsl::Select& s) { return counted(s.condition, s.a, s.b); },
+      always<dsl::Const, dsl::Var>(int64_t{0}));
 }
 
 /// Size of the readers of a stage before and after it is inlined into them.
