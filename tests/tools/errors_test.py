@@ -55,8 +55,6 @@ TABLE = [
                                           "m=33554432,n=33554432,k=33554432"], ["extent overflow"]),
     ("Fault07_stride_zero", 2, [*CONV, "--attr", "stride=0"], ["stride=0"]),
     ("Fault07_dilation_zero", 2, [*CONV, "--attr", "dilation=0"], ["dilation=0"]),
-    ("Fault07_pad_beyond_the_window", 2, ["tune", "--op", "max_pool2d", "--attr", "pad=4"],
-     ["padding of 4", "reach of 3"]),
     ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
     ("threads_that_the_machine_lacks", 2, [*CONV, "--threads", "1000"], ["1000", "core"]),
     ("threads_of_a_gpu", 2, [*CONV, "--target", "cuda:sm_90a", "--threads", "2", "--compile-only"],
