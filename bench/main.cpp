@@ -22,6 +22,7 @@
 #include "tools/interrupts.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/standard_streams.h"
 #include "tools/suites.h"
 
 namespace tw::bench {
