@@ -38,6 +38,16 @@ std::string value_of_variable() {
   return value ? value : "";
 }
 
+/// The value in lower case, and with oneDNN's names of ONEDNN_MAX_CPU_ISA replaced by ours:
+/// "AVX512_CORE_VNNI" becomes "avx512_vnni".
+std::string canonical_name(std::string_view value) {
+  std::string name;
+  for (const char c : value) name += to_lower(c);
+  constexpr std::string_view core = "avx512_core";
+  if (name.starts_with(core)) name = "avx512" + name.substr(core.size());
+  return name == "avx512_amx" ? "amx" : name;
+}
+
 }  // namespace
 
 const std::vector<std::string>& isa_names() {
@@ -61,19 +71,31 @@ std::optional<std::vector<std::string>> features_of_isa(std::string_view name) {
 }
 
 std::optional<std::string> max_isa() {
-  std::string name = value_of_variable();
+  std::string name = canonical_name(value_of_variable());
   if (!features_of_isa(name)) return std::nullopt;
   return name;
 }
 
 Status check_max_isa() {
   const std::string name = value_of_variable();
-  if (name.empty() || features_of_isa(name)) return {};
+  if (name.empty() || max_isa()) return {};
   const auto guess = nearest(name, isa_names());
   return fail(ErrorCode::Usage,
               fmt::format("[isa] {}: '{}' is no instruction set: use {}, or unset it{}",
                           max_isa_variable, name, join(isa_names(), ", "),
                           guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
+}
+
+std::string cause_of_missing(const std::vector<std::string>& features) {
+  const auto limit = max_isa();
+  if (!limit) return "";
+  const std::vector<std::string> allowed = *features_of_isa(*limit);
+  const std::vector<std::string> all = *features_of_isa(isas().back().name);
+  const bool is_cause = std::any_of(features.begin(), features.end(), [&](const auto& feature) {
+    return std::binary_search(all.begin(), all.end(), feature) &&
+           !std::binary_search(allowed.begin(), allowed.end(), feature);
+  });
+  return is_cause ? fmt::format("{}={} allows no more", max_isa_variable, value_of_variable()) : "";
 }
 
 }  // namespace tw

@@ -27,12 +27,17 @@ const std::vector<std::string>& isa_names();
 /// The target features that the instruction set contains, sorted; nullopt for an unknown name.
 std::optional<std::vector<std::string>> features_of_isa(std::string_view name);
 
-/// The limit in force; nullopt where the variable is unset or empty, and where check_max_isa()
-/// fails.
+/// The limit in force, as isa_names() spells it. The variable may have it in any case, and oneDNN's
+/// names such as "AVX512_CORE_VNNI" are accepted. nullopt where the variable is unset or empty, and
+/// where check_max_isa() fails.
 std::optional<std::string> max_isa();
 
 /// Fails with Usage, listing the names, if the variable has another value. Programs call it when
 /// they start, and the runtime when a session is opened.
 Status check_max_isa();
+
+/// "TILEWRIGHT_MAX_ISA=avx2 allows no more" where the limit excludes one of these features of a
+/// target; else empty.
+std::string cause_of_missing(const std::vector<std::string>& features);
 
 }  // namespace tw

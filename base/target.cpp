@@ -2,13 +2,13 @@
 #include "base/target.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
 
+#include "base/caches.h"
 #include "base/cores.h"
 #include "base/isa.h"
 #include "base/text.h"
@@ -74,13 +74,6 @@ Machine generic_machine(const Target& target) {
   const VectorSizes vectors = vector_sizes(target);
   return target.architecture == Architecture::Arm64 ? generic_arm_64(vectors)
                                                     : generic_x86_64(vectors);
-}
-
-/// As the system reports them; 0 where it does not.
-std::array<int64_t, 3> cache_sizes() {
-  const auto bytes = [](int name) { return std::max<int64_t>(0, sysconf(name)); };
-  return {bytes(_SC_LEVEL1_DCACHE_SIZE), bytes(_SC_LEVEL2_CACHE_SIZE),
-          bytes(_SC_LEVEL3_CACHE_SIZE)};
 }
 
 /// /proc/cpuinfo as far as the first processor; empty where it cannot be read.

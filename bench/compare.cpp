@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "bench/observed.h"
+#include "codegen/backend.h"
 #include "tuner/device_lock.h"
 #include "tuner/scratch.h"
 
@@ -73,9 +74,10 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
 /// One program measures on a GPU at a time: the others are tuners and this one.
 Result<tuner::DeviceTurn> device_turn(const runtime::Device& gpu, const tuner::Clock& clock) {
   constexpr int64_t patience_ns = 60'000'000'000;
-  const std::string name = tuner::device_lock_name(Architecture::Cuda, gpu.facts().index);
+  const std::string name =
+      tuner::device_lock_name(codegen::backend_of(gpu.facts()), gpu.facts().index);
   TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(tuner::places_of_all, name));
-  return lock.take(clock, clock() + patience_ns);
+  return lock.take(clock, {clock() + patience_ns});
 }
 
 Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clock,

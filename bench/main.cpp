@@ -161,7 +161,7 @@ Result<CompareOptions> compare_options(const Call& call) {
   const Flags& flags = call.flags;
   CompareOptions options;
   TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual_peer(call) : flags.peer,
-                                 call.gpu != nullptr, call.here.cuda_directories));
+                                 call.gpu != nullptr, call.here.environment.cuda_directories));
   options.target = call.target;
   options.search = flags.tune == "no"     ? Search::No
                    : flags.tune == "more" ? Search::More
@@ -213,8 +213,8 @@ Result<int> run_comparison(const Call& call) {
   const Heading heading{flags.expressions ? "expressions" : call.suite,
                         options.peer.name,
                         options.peer.version,
-                        call.here.version,
-                        date_of(call.here.now_ms()),
+                        call.here.environment.program_version,
+                        date_of(call.here.environment.now_ms()),
                         call.target,
                         options.rounds,
                         options.cache,
@@ -338,7 +338,7 @@ int main_of(int argc, char** argv) {
   here.arguments = arguments;
   const Result<int> code = ready ? run(arguments, here) : tl::unexpected<Error>(ready.error());
   if (code) return *code;
-  fmt::print(stderr, "tilewright-bench: {}\n", code.error().message);
+  tools::print_error(fmt::format("tilewright-bench: {}\n", code.error().message));
   return static_cast<int>(code.error().code);
 }
 
@@ -349,7 +349,8 @@ int main(int argc, char** argv) {
   try {
     return tw::bench::main_of(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tilewright-bench: [internal] {}: please report it\n", error.what());
+    tw::tools::print_error(
+        fmt::format("tilewright-bench: [internal] {}: please report it\n", error.what()));
     return static_cast<int>(tw::ErrorCode::Internal);
   }
 }

@@ -45,8 +45,8 @@ bool Call::interrupted() const { return environment.interrupts->load() > 0; }
 
 Status publish(const Call& call, nlohmann::json document, const std::string& table) {
   const nlohmann::json common = {{"schema_version", results_schema_version},
-                                 {"date", date_of(call.here.now_ms())},
-                                 {"program_version", call.here.version},
+                                 {"date", date_of(call.here.environment.now_ms())},
+                                 {"program_version", call.here.environment.program_version},
                                  {"machine", machine_json(call.target)}};
   document.insert(common.begin(), common.end());
   const Flags& flags = call.flags;

@@ -15,10 +15,14 @@ using dsl::BinaryOp;
 using dsl::UnaryOp;
 using schedules::Allocate;
 using schedules::Assign;
+using schedules::Barrier;
+using schedules::Branches;
 using schedules::Combine;
+using schedules::Commit;
 using schedules::If;
 using schedules::Loop;
 using schedules::Stmt;
+using schedules::Wait;
 
 namespace {
 
@@ -41,26 +45,15 @@ std::string at_level(const Text& t, int level) {
 
 }  // namespace
 
-bool is_negation(const schedules::Expr& a, const schedules::Expr& b) {
-  const auto* u = b.as<dsl::Unary>();
-  return u && u->op == UnaryOp::Not && dsl::equal(u->a, a) && !reads_memory(a);
-}
-
-const If* find_otherwise(const schedules::Block& block, size_t at) {
-  const If* next = at + 1 < block.size() ? block[at + 1].as<If>() : nullptr;
-  return next && is_negation(block[at].as<If>()->condition, next->condition) ? next : nullptr;
-}
-
 bool is_read(const std::string& buffer, const schedules::Block& body) {
   bool found = false;
   schedules::for_each(body, [&](const Stmt& stmt) {
-    const Assign* assign = stmt.as<Assign>();
-    if (!assign) return;
-    const auto visit = [&](const schedules::Expr& e) {
-      if (const auto* r = e.as<dsl::Read>()) found |= r->tensor == buffer;
-    };
-    dsl::for_each(assign->value, visit);
-    for (const schedules::Expr& index : assign->indices) dsl::for_each(index, visit);
+    if (!stmt.as<Assign>()) return;
+    schedules::for_each_expression(stmt, [&](const schedules::Expr& expr) {
+      dsl::for_each(expr, [&](const schedules::Expr& e) {
+        if (const auto* r = e.as<dsl::Read>()) found |= r->tensor == buffer;
+      });
+    });
   });
   return found;
 }
@@ -86,19 +79,14 @@ void CPrinter::choose_index_type() {
     });
   };
   schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      check(loop->begin);
-      check(loop->end);
-      ranges_.set(loop->variable, loop->begin, loop->end);
-    } else if (const If* branch = stmt.as<If>()) {
-      check(branch->condition);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      buffers_[allocate->buffer.name] = &allocate->buffer;
-    } else if (const Assign* assign = stmt.as<Assign>()) {
-      for (const Expr& index : assign->indices) check(index);
-      check(assign->value);
-      fits &= ranges_.of(linear_index(buffer(assign->buffer), assign->indices)).fits_int32();
-    }
+    schedules::for_each_expression(stmt, check);
+    schedules::visit(
+        stmt, [&](const Loop& loop) { ranges_.set(loop.variable, loop.begin, loop.end); },
+        [&](const Allocate& allocate) { buffers_[allocate.buffer.name] = &allocate.buffer; },
+        [&](const Assign& assign) {
+          fits &= ranges_.of(linear_index(buffer(assign.buffer), assign.indices)).fits_int32();
+        },
+        ignore<If, Barrier, Commit, Wait>);
   });
   index_type_ = fits ? spelling_.int32 : spelling_.int64;
 }
@@ -154,29 +142,30 @@ void CPrinter::line(int indent, const std::string& text) {
 }
 
 void CPrinter::print(const Block& block, int indent) {
-  for (size_t i = 0; i < block.size(); ++i) {
-    const Stmt& stmt = block[i];
-    if (const Loop* loop = stmt.as<Loop>()) {
-      print_loop(*loop, indent);
-    } else if (const If* branch = stmt.as<If>()) {
-      const If* otherwise = find_otherwise(block, i);
-      print_if(*branch, otherwise, indent);
-      if (otherwise) ++i;
-    } else if (const Assign* assign = stmt.as<Assign>()) {
-      print_assign(*assign, indent);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      print_allocate(*allocate, i + 1 == block.size(), indent);
-    }
-  }
+  for (size_t i = 0; i < block.size(); ++i) print(block[i], i + 1 == block.size(), indent);
 }
 
-void CPrinter::print_if(const If& branch, const If* otherwise, int indent) {
+void CPrinter::print(const Stmt& stmt, bool is_last, int indent) {
+  if (const auto branches = schedules::branches_of(stmt)) return print_branches(*branches, indent);
+  schedules::visit(
+      stmt, [&](const Loop& loop) { print_loop(loop, indent); },
+      [&](const If& branch) { print_if(branch, indent); },
+      [&](const Assign& assign) { print_assign(assign, indent); },
+      [&](const Allocate& allocate) { print_allocate(allocate, is_last, indent); },
+      ignore<Barrier, Commit, Wait>);  // of one thread, which has nothing to order
+}
+
+void CPrinter::print_if(const If& branch, int indent) {
   line(indent, fmt::format("if ({}) {{", value(branch.condition)));
   print_body(*branch.body, indent + 1);
-  if (otherwise) {
-    line(indent, "} else {");
-    print_body(*otherwise->body, indent + 1);
-  }
+  line(indent, "}");
+}
+
+void CPrinter::print_branches(const Branches& branches, int indent) {
+  line(indent, fmt::format("if ({}) {{", value(branches.taken.condition)));
+  print(*branches.taken.body, indent + 1);
+  line(indent, "} else {");
+  print(*branches.otherwise.body, indent + 1);
   line(indent, "}");
 }
 
@@ -289,19 +278,21 @@ CPrinter::Text CPrinter::literal(const dsl::Const& c) const {
 CPrinter::Text CPrinter::print(const Expr& expr) {
   for (const auto& [held, name] : held_)
     if (dsl::equal(held, expr)) return {name, atom_level};
-  if (const auto* c = expr.as<dsl::Const>()) return literal(*c);
-  if (const auto* v = expr.as<dsl::Var>()) {
-    used_variables_.insert(v->name);
-    return {identifier(v->name), atom_level};
-  }
-  if (const auto* r = expr.as<dsl::Read>()) {
-    const Buffer& b = buffer(r->tensor);
-    return loaded(b.type, element(b, r->indices));
-  }
-  if (const auto* u = expr.as<dsl::Unary>()) return print(*u);
-  if (const auto* b = expr.as<dsl::Binary>()) return print(*b);
-  if (const auto* c = expr.as<dsl::Cast>()) return print(*c);
-  const auto& s = *expr.as<dsl::Select>();
+  return dsl::visit(
+      expr, [&](const dsl::Const& c) { return literal(c); },
+      [&](const dsl::Var& v) -> Text {
+        used_variables_.insert(v.name);
+        return {identifier(v.name), atom_level};
+      },
+      [&](const dsl::Read& r) {
+        const Buffer& b = buffer(r.tensor);
+        return loaded(b.type, element(b, r.indices));
+      },
+      [&](const dsl::Unary& u) { return print(u); }, [&](const dsl::Binary& b) { return print(b); },
+      [&](const dsl::Cast& c) { return print(c); }, [&](const dsl::Select& s) { return print(s); });
+}
+
+CPrinter::Text CPrinter::print(const dsl::Select& s) {
   return {fmt::format("{} ? {} : {}", at_level(print(s.condition), or_level),
                       at_level(print(s.a), or_level), at_level(print(s.b), conditional_level)),
           conditional_level};

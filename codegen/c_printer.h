@@ -57,10 +57,12 @@ class CPrinter {
   /// The index in memory of an element by its index in the dense buffer.
   virtual std::string placed(const Buffer&, const std::string& index) const { return index; }
 
+  /// A guarded assignment, or the vector loop around it.
+  virtual void print_branches(const schedules::Branches& branches, int indent);
+
   // ---- what they share ----------------------------------------------------------------------
   void print(const Block& block, int indent);
-  /// `otherwise` is the branch on the negation that follows, or null.
-  virtual void print_if(const schedules::If& branch, const schedules::If* otherwise, int indent);
+  void print_if(const schedules::If& branch, int indent);
   virtual void print_body(const Block& block, int indent) { print(block, indent); }
   void line(int indent, const std::string& text);
 
@@ -99,7 +101,10 @@ class CPrinter {
   static Text loaded(DType type, const std::string& element);
   static std::string stored(DType type, const Text& value);
 
+  void print(const schedules::Stmt& stmt, bool is_last, int indent);
+
   Text print(const Expr& expr);
+  Text print(const dsl::Select& s);
   Text print(const dsl::Unary& u);
   Text print(const dsl::Binary& b);
   Text print(const dsl::Cast& c);
@@ -118,12 +123,6 @@ class CPrinter {
   std::map<std::string, std::string> identifiers_;
   std::set<std::string> used_, touched_;
 };
-
-/// `b` is `!a`, and what happens under `a` cannot change that.
-bool is_negation(const schedules::Expr& a, const schedules::Expr& b);
-
-/// The branch after `block[at]` that is on its negation, or null.
-const schedules::If* find_otherwise(const schedules::Block& block, size_t at);
 
 bool is_read(const std::string& buffer, const schedules::Block& body);
 

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "codegen/abi.h"
+#include "codegen/backend.h"
 #include "codegen/elf.h"
 #include "codegen/gpu_compile.h"
 #include "codegen/inspect.h"
@@ -82,8 +83,8 @@ std::vector<std::string> symbols_of(const KernelInfo& info) {
 
 Result<Artifact> make_artifact(const KernelSpec& spec, std::string_view object,
                                const Target& target, const CompileOptions& options) {
-  TW_TRY(const std::string toolchain, cpu_toolchain(options.cpu));
-  Artifact artifact{info_of(spec, target, toolchain), ""};
+  TW_TRY(const std::string compiler, toolchain(target, options));
+  Artifact artifact{info_of(spec, target, compiler), ""};
   TW_TRY(artifact.object, link_shared(object, symbols_of(artifact.info), target, options.link));
   if (options.count_spills) {
     TW_TRY(const std::string text, disassemble(artifact.object, target));
@@ -122,8 +123,8 @@ Result<Artifact> make_gpu_artifact(const KernelSpec& spec, const Target& target,
          compile_for_gpu(spec.program, prefix_of(spec), target, options.nvrtc));
   KernelSpec plain = spec;
   plain.packs = false;
-  TW_TRY(const std::string toolchain, gpu_toolchain(target, options.nvrtc));
-  Artifact artifact{info_of(plain, target, toolchain), std::move(compiled.object),
+  TW_TRY(const std::string compiler, toolchain(target, options));
+  Artifact artifact{info_of(plain, target, compiler), std::move(compiled.object),
                     std::move(compiled.ptx)};
   artifact.info.phases = std::move(compiled.phases);
   artifact.info.spills = compiled.spills;
@@ -205,13 +206,18 @@ std::string code_hash(const Artifact& artifact) {
     for (const PhaseInfo& phase : phases) text += fmt::format("phase {}\n", phase.tasks);
   }
   for (const std::string& name : imports_of(artifact.object)) text.append(name).append("\n");
-  const bool is_text = info.target == "opencl";
+  const auto target = parse_target(info.target);
+  const bool is_text = target && backend_of(*target).is_text;
   return sha256_hex(text + (is_text ? nameless(artifact) : loaded_contents(artifact.object)));
+}
+
+Result<std::string> toolchain(const Target& target, const CompileOptions& options) {
+  return backend_of(target).toolchain(options);
 }
 
 Result<Results> compile(std::span<const KernelSpec> specs, const Target& target,
                         const CompileOptions& options) {
-  if (target.is_gpu()) return compile_all_for_gpu(specs, target, options);
+  if (backend_of(target).gpu_code) return compile_all_for_gpu(specs, target, options);
   const auto batch = static_cast<size_t>(std::max(1, options.batch));
   Results results;
   while (!specs.empty()) {

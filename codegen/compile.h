@@ -35,9 +35,9 @@ struct KernelSpec {
 };
 
 struct CompileOptions {
-  CpuCodegenOptions cpu;
-  LinkOptions link;
-  NvrtcOptions nvrtc;
+  CpuCodegenOptions cpu = {};
+  LinkOptions link = {};
+  NvrtcOptions nvrtc = {};
   /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
   int batch = 8;
   bool count_spills = false;  ///< costs one objdump a kernel
@@ -48,6 +48,10 @@ struct CompileOptions {
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
                                                        const Target& target,
                                                        const CompileOptions& options = {});
+
+/// What compiles kernels for the target, with its version, as records name it: "halide-21.0.0",
+/// "nvrtc-13.0". Environment where there is no such compiler.
+Result<std::string> toolchain(const Target& target, const CompileOptions& options = {});
 
 /// Of all that a call of the kernel does: instructions, constants, tasks, layouts and scratch
 /// memory, but no names. Kernels of one workload that have it in common are the same kernel. The

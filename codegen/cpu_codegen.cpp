@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "codegen/installation.h"
+
 namespace tw::codegen {
 namespace {
 
@@ -61,7 +63,7 @@ std::vector<std::string> plugin_directories() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) {
     const auto folder = program.parent_path();
-    directories = {folder.string(), (folder.parent_path() / TW_PLUGIN_INSTALL_DIRECTORY).string()};
+    directories = {folder.string(), (folder.parent_path() / plugin_install_directory()).string()};
   }
   // A program that links libtilewright.so has the plugin in a folder beside that library. In a
   // program that is linked statically the name is argv[0], which may be relative and so name a file
@@ -73,7 +75,7 @@ std::vector<std::string> plugin_directories() {
     if (!error && library != program)
       directories.push_back((library.parent_path() / "tilewright").string());
   }
-  directories.push_back(TW_PLUGIN_BUILD_DIRECTORY);
+  directories.push_back(plugin_build_directory());
   return directories;
 }
 

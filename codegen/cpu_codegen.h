@@ -33,7 +33,7 @@ struct CompiledObjects {
 
 struct CpuCodegenOptions {
   /// Where libtw_halide.so is looked for, first to last; empty: plugin_directories().
-  std::vector<std::string> plugin_directories;
+  std::vector<std::string> plugin_directories = {};
 };
 
 /// Beside this program, in ../lib/tilewright from there, and where the build put the plugin.
@@ -66,7 +66,7 @@ Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Prog
                                                            const CpuCodegenOptions& options = {});
 
 /// What the plugin exports, under these names and C linkage.
-inline constexpr int plugin_version = 2;
+inline constexpr int plugin_version = 3;
 using PluginVersion = int();            // tw_halide_version
 using PluginToolchain = const char*();  // tw_halide_toolchain
 using PluginCounts = void(const schedules::Program* program, const Target* target,

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "codegen/backend.h"
 #include "codegen/gpu_emitter.h"
 
 namespace tw::codegen {
@@ -46,22 +47,23 @@ std::vector<CudaFunctionFacts> in_order_of(const std::vector<runtime::PhaseInfo>
   return ordered;
 }
 
+std::vector<runtime::PhaseInfo> launches_of(const GpuCode& code) {
+  std::vector<runtime::PhaseInfo> phases;
+  for (const GpuKernel& kernel : code.kernels)
+    phases.push_back(
+        {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, kernel.maps});
+  return phases;
+}
+
 }  // namespace
 
-Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
-                                    const Target& target, const NvrtcOptions& options) {
-  const bool is_cuda = target.architecture == Architecture::Cuda;
-  TW_TRY(GpuCode code, emit_gpu(program, prefix, is_cuda ? GpuDialect::Cuda : GpuDialect::OpenCl));
-  GpuCompiled compiled;
-  for (const GpuKernel& kernel : code.kernels)
-    compiled.phases.push_back(
-        {kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, kernel.maps});
-  if (!is_cuda) {
-    compiled.object = std::move(code.text);
-    return compiled;
-  }
+Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::string& prefix,
+                              const Target& target, const NvrtcOptions& options) {
+  TW_TRY(const GpuCode code, emit_gpu(program, prefix, GpuDialect::Cuda));
   TW_TRY(const Nvrtc compiler, nvrtc(options));
   TW_TRY(CudaCode cuda, compiler.compile(code.text, target.gpu, is_portable(target.gpu)));
+  GpuCompiled compiled;
+  compiled.phases = launches_of(code);
   compiled.spills = spills_of(cuda);
   compiled.object = std::move(cuda.code.binary);
   compiled.ptx = std::move(cuda.code.text);
@@ -69,8 +71,22 @@ Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std
   return compiled;
 }
 
-Result<std::string> gpu_toolchain(const Target& target, const NvrtcOptions& options) {
-  if (target.architecture != Architecture::Cuda) return "opencl";
+Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
+                                const Target&, const NvrtcOptions&) {
+  TW_TRY(GpuCode code, emit_gpu(program, prefix, GpuDialect::OpenCl));
+  GpuCompiled compiled;
+  compiled.phases = launches_of(code);
+  compiled.object = std::move(code.text);
+  return compiled;
+}
+
+Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
+                                    const Target& target, const NvrtcOptions& options) {
+  TW_CHECK(target.is_gpu());
+  return backend_of(target).gpu_code(program, prefix, target, options);
+}
+
+Result<std::string> cuda_toolchain(const NvrtcOptions& options) {
   TW_TRY(const Nvrtc compiler, nvrtc(options));
   return fmt::format("nvrtc-{}.{}", compiler.version() / 1000, compiler.version() % 1000 / 10);
 }

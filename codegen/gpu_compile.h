@@ -29,7 +29,13 @@ struct GpuCompiled {
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options);
 
-/// What compiles for a GPU, as records say it: "nvrtc-13.0", "opencl". Environment: as above.
-Result<std::string> gpu_toolchain(const Target& target, const NvrtcOptions& options);
+/// compile_for_gpu() for the targets of one back end (codegen/backend.h).
+Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::string& prefix,
+                              const Target& target, const NvrtcOptions& options);
+Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
+                                const Target& target, const NvrtcOptions& options);
+
+/// The compiler for CUDA and its version: "nvrtc-13.0". Environment: as above.
+Result<std::string> cuda_toolchain(const NvrtcOptions& options);
 
 }  // namespace tw::codegen

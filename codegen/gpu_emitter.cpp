@@ -29,6 +29,7 @@ using schedules::Allocate;
 using schedules::Assign;
 using schedules::Barrier;
 using schedules::Block;
+using schedules::Branches;
 using schedules::Buffer;
 using schedules::BulkCopy;
 using schedules::Commit;
@@ -83,7 +84,8 @@ constexpr CSpelling opencl_spelling = {.int8 = "char",
 bool orders_threads(const Stmt& stmt) {
   bool found = false;
   schedules::for_each(Block{stmt}, [&](const Stmt& s) {
-    found |= s.as<Barrier>() || s.as<Commit>() || s.as<Wait>();
+    found |= schedules::visit(s, always<Barrier, Commit, Wait>(true),
+                              always<Loop, If, Assign, Allocate>(false));
   });
   return found;
 }
@@ -278,34 +280,37 @@ class KernelPrinter : public CPrinter {
   /// What all threads of a block go through.
   void together(const Block& block, int indent) {
     for (size_t i = 0; i < block.size(); ++i) {
-      const Stmt& stmt = block[i];
-      const Loop* loop = stmt.as<Loop>();
       if (const size_t nest = groups_ahead(block, i); nest > i) {
         print_ahead(block, i, nest, indent);
         i = nest;
-      } else if (stmt.as<Barrier>()) {
-        if (threads_ > 1) print_barrier(indent);
-      } else if (stmt.as<Commit>() || stmt.as<Wait>()) {
-        print_order(stmt, indent);
-      } else if (loop && loop->kind == LoopKind::Thread) {
-        apart([&] { print_nest(*loop, indent); });
-      } else if (loop && loop->kind == LoopKind::Reduce && concerns_all(stmt)) {
-        apart([&] { print_reduction(*loop, indent); });
-      } else if (!concerns_all(stmt)) {
+      } else if (!concerns_all(block[i])) {
         const auto end = std::find_if(block.begin() + static_cast<ptrdiff_t>(i), block.end(),
                                       [&](const Stmt& s) { return concerns_all(s); });
         print_once({block.begin() + static_cast<ptrdiff_t>(i), end}, indent);
         i = static_cast<size_t>(end - block.begin()) - 1;
-      } else if (loop) {
-        print_loop(*loop, indent);
-      } else if (const If* branch = stmt.as<If>()) {
-        const If* otherwise = find_otherwise(block, i);
-        print_if(*branch, otherwise, indent);
-        if (otherwise) ++i;
       } else {
-        print_allocate(*stmt.as<Allocate>(), i + 1 == block.size(), indent);
+        together(block[i], i + 1 == block.size(), indent);
       }
     }
+  }
+
+  /// Requires: the statement concerns all.
+  void together(const Stmt& stmt, bool is_last, int indent) {
+    schedules::visit(
+        stmt,
+        [&](const Loop& loop) {
+          if (loop.kind == LoopKind::Thread) return apart([&] { print_nest(loop, indent); });
+          if (loop.kind == LoopKind::Reduce) return apart([&] { print_reduction(loop, indent); });
+          print_loop(loop, indent);
+        },
+        [&](const If& branch) { print_if(branch, indent); },
+        [&](const Assign&) { TW_CHECK(false, "thread 0 alone assigns outside of nests"); },
+        [&](const Allocate& allocate) { print_allocate(allocate, is_last, indent); },
+        [&](const Barrier&) {
+          if (threads_ > 1) print_barrier(indent);
+        },
+        [&](const Commit&) { print_order(nullptr, indent); },
+        [&](const Wait& wait) { print_order(&wait, indent); });
   }
 
   /// The instructions of warpgroups read memory past the caches of threads' stores and copies: each
@@ -353,13 +358,8 @@ class KernelPrinter : public CPrinter {
     };
     bool found = false;
     schedules::for_each(statements, [&](const Stmt& stmt) {
-      if (const Assign* assign = stmt.as<Assign>()) found |= is_own(assign->buffer);
-    });
-    (void)schedules::map_expressions(statements, [&](const Expr& expr) {
-      dsl::for_each(expr, [&](const Expr& e) {
-        if (const auto* read = e.as<dsl::Read>()) found |= is_own(read->tensor);
-      });
-      return expr;
+      schedules::for_each_access(
+          stmt, [&](const schedules::BufferAccess& access) { found |= is_own(access.buffer); });
     });
     return found;
   }
@@ -380,9 +380,8 @@ class KernelPrinter : public CPrinter {
     line(indent, fmt::format("tw_wgmma_wait({});", buffer_identifier(sums)));
   }
 
-  /// Of copies; where all are made at once there is nothing to order.
-  void print_order(const Stmt& stmt, int indent) {
-    const Wait* wait = stmt.as<Wait>();
+  /// A commit of copies, or a wait; where all are made at once there is nothing to order.
+  void print_order(const Wait* wait, int indent) {
     if (groups_ > 0) print_box_order(wait, indent);
     if (!has_copies_to_order_) return;
     line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
@@ -461,23 +460,36 @@ class KernelPrinter : public CPrinter {
       used_variables_.erase(l->variable);  // a sibling's may have the same name
     }
     const Block& body = *nest.loops.back()->body;
-    const std::string before = body_;
+    const std::string before = std::exchange(body_, {});
     nest_ = &nest;
-    print(body, indent);  // to see which variables it uses
-    const std::vector<std::string> numbers = numbered_by("thread", variables);
+    print(body, indent);
+    nest_ = nullptr;
+    const std::string text = std::exchange(body_, before);
+    const std::vector<std::string> numbers =
+        numbered_by("thread", variables);  // in use in the text
     const bool is_partial = nest.threads() < threads_;
     const bool declares = !body.empty() && body.back().as<Allocate>();
     if (numbers.empty() && !is_partial && !declares) {
-      nest_ = nullptr;
+      body_ += text;
       return;
     }
-    body_ = before;
     uses_thread_ |= is_partial || !numbers.empty();
     line(indent, is_partial ? fmt::format("if (thread < {}) {{", nest.threads()) : "{");
     for (const std::string& number : numbers) line(indent + 1, number);
-    print(body, indent + 1);
-    nest_ = nullptr;
+    body_ += further_in(text);
     line(indent, "}");
+  }
+
+  /// The lines of the text, one step further in.
+  static std::string further_in(std::string_view text) {
+    std::string result;
+    while (!text.empty()) {
+      const size_t end = text.find('\n') + 1;
+      result += "  ";
+      result += text.substr(0, end);
+      text.remove_prefix(end);
+    }
+    return result;
   }
 
   // ---- loops and vectors --------------------------------------------------------------------
@@ -495,7 +507,8 @@ class KernelPrinter : public CPrinter {
     const bool is_unrolled =
         loop.kind == LoopKind::Tensor ? dsl::is_int(loop.end, tile_part) : !is_rolled;
     line(indent, is_unrolled ? "#pragma unroll" : "#pragma unroll 1");
-    if (const auto slot = slot_of(loop)) return print_pipeline(loop, *slot, indent);
+    if (loop.pipeline && loop.pipeline->slots < *dsl::as_int(loop.end))
+      return print_pipeline(loop, indent);
     line(indent, for_head(loop) + " {");
     print_body(*loop.body, indent + 1);
     line(indent, "}");
@@ -533,33 +546,17 @@ class KernelPrinter : public CPrinter {
     group_.clear();
   }
 
-  /// What an iteration of a pipeline reads, `k % 3`; none where that is no division.
-  static std::optional<Expr> slot_of(const Loop& loop) {
-    const bool waits = std::ranges::any_of(*loop.body, [](const Stmt& s) { return s.as<Wait>(); });
-    if (!waits || !dsl::is_int(loop.begin, 0) || !dsl::as_int(loop.end)) return std::nullopt;
-    std::optional<Expr> slot;
-    const auto visit = [&](const Expr& e) {
-      const auto* b = e.as<dsl::Binary>();
-      const auto* v = b && b->op == dsl::BinaryOp::Mod ? b->a.as<dsl::Var>() : nullptr;
-      const auto slots = v ? dsl::as_int(b->b) : std::nullopt;
-      if (slots && v->name == loop.variable && *slots > 1) slot = e;
-    };
-    schedules::for_each(*loop.body, [&](const Stmt& s) {
-      if (const Assign* assign = s.as<Assign>()) dsl::for_each(assign->value, visit);
-    });
-    return slot;
-  }
-
   /// The slot is counted along with the loop: of a remainder NVRTC 13.0 loses sight of what divides
-  /// the addresses, and reads of 16 bytes become four.
-  void print_pipeline(const Loop& loop, const Expr& slot, int indent) {
+  /// the addresses, and reads of 16 bytes become four. With a slot for each iteration, the loop
+  /// counts them.
+  void print_pipeline(const Loop& loop, int indent) {
+    const int64_t slots = loop.pipeline->slots;
     const std::string variable = identifier(loop.variable);
     const std::string name = identifier("slot of " + loop.variable);
-    const int64_t last = *dsl::as_int(slot.as<dsl::Binary>()->b) - 1;
     line(indent, fmt::format("for ({0} {1} = 0, {2} = 0; {1} < {3}; ++{1}, {2} = {2} == {4} ? 0 : "
                              "{2} + 1) {{",
-                             index_type_, variable, name, *dsl::as_int(loop.end), last));
-    held_.emplace_back(slot, name);
+                             index_type_, variable, name, *dsl::as_int(loop.end), slots - 1));
+    held_.emplace_back(dsl::var(loop.variable) % Expr(slots), name);
     print_body(*loop.body, indent + 1);
     held_.pop_back();
     line(indent, "}");
@@ -719,28 +716,35 @@ class KernelPrinter : public CPrinter {
   }
 
   void print_asking(const Block& body, int indent) {
-    for (const Stmt& stmt : body) {
-      const Loop* loop = stmt.as<Loop>();
-      if (loop && loop->kind == LoopKind::Bulk) {
-        TW_CHECK(print_box(*loop, indent), "a legal box");
-      } else if (loop) {
-        line(indent, "#pragma unroll 1");
-        line(indent, for_head(*loop) + " {");
-        print_asking(*loop->body, indent + 1);
-        line(indent, "}");
-      } else if (const If* branch = stmt.as<If>()) {
-        line(indent, fmt::format("if ({}) {{", value(branch->condition)));
-        print_asking(*branch->body, indent + 1);
-        line(indent, "}");
-      } else if (stmt.as<Commit>()) {
-        line(indent, fmt::format("tw_arrive(&tw_barriers[tw_committed & {}]);", groups_ - 1));
-        line(indent, "++tw_committed;");
-      } else {
-        line(indent, fmt::format("tw_wait_at(&tw_emptied[tw_arrived & {}], tw_arrived >> {} & 1);",
-                                 groups_ - 1, groups_shift()));
-        line(indent, "++tw_arrived;");
-      }
-    }
+    for (const Stmt& stmt : body)
+      schedules::visit(
+          stmt,
+          [&](const Loop& loop) {
+            if (loop.kind == LoopKind::Bulk) {
+              TW_CHECK(print_box(loop, indent), "a legal box");
+              return;
+            }
+            line(indent, "#pragma unroll 1");
+            line(indent, for_head(loop) + " {");
+            print_asking(*loop.body, indent + 1);
+            line(indent, "}");
+          },
+          [&](const If& branch) {
+            line(indent, fmt::format("if ({}) {{", value(branch.condition)));
+            print_asking(*branch.body, indent + 1);
+            line(indent, "}");
+          },
+          [&](const Commit&) {
+            line(indent, fmt::format("tw_arrive(&tw_barriers[tw_committed & {}]);", groups_ - 1));
+            line(indent, "++tw_committed;");
+          },
+          [&](const Barrier&) {
+            line(indent,
+                 fmt::format("tw_wait_at(&tw_emptied[tw_arrived & {}], tw_arrived >> {} & 1);",
+                             groups_ - 1, groups_shift()));
+            line(indent, "++tw_arrived;");
+          },
+          ignore<Assign, Allocate, Wait>);  // of those who compute
   }
   int groups_shift() const { return std::countr_zero(static_cast<uint64_t>(groups_)); }
 
@@ -782,7 +786,7 @@ class KernelPrinter : public CPrinter {
   }
 
   struct Copy {
-    std::string to, from;  ///< elements; from nothing: zeros
+    std::string to, from;  ///< elements
     int64_t bytes;
   };
 
@@ -805,33 +809,27 @@ class KernelPrinter : public CPrinter {
                        condition.empty() ? "" : ", ", condition);
   }
 
-  /// Of a body that is one asynchronous copy, or puts zeros where one would; its address can be
-  /// computed whether it is made or not.
+  /// Of a body that is one asynchronous copy, whose address can be computed whether it is made or
+  /// not.
   std::optional<Copy> copy_of(const Block& body) {
-    if (body.size() != 1) return std::nullopt;
     const Loop* loop = body[0].as<Loop>();
     std::optional<Vectors> vectors;
-    if (loop && loop->kind == LoopKind::Vector) vectors = vectors_of(*loop);
+    if (loop) vectors = vectors_of(*loop);
     if (loop && (!vectors || vectors->needs_loop)) return std::nullopt;
-    const Assign* assign = (loop ? loop->body->front() : body[0]).as<Assign>();
-    if (!assign) return std::nullopt;
-    const Buffer& b = buffer(assign->buffer);
+    const Assign& assign = *(loop ? loop->body->front() : body[0]).as<Assign>();
+    const auto* read = assign.value.as<dsl::Read>();
+    const Buffer& b = buffer(assign.buffer);
     const int64_t bytes = (vectors ? vectors->lanes : 1) * size_bytes(b.type);
-    if (!is_asynchronous(*assign, bytes) || reads_table(*assign)) return std::nullopt;
-    Copy copy{element(b, vectors ? vectors->to : assign->indices), "", bytes};
-    if (const auto* read = assign->value.as<dsl::Read>())
-      copy.from = element(buffer(read->tensor), vectors ? vectors->from : read->indices);
-    return copy;
+    if (!read || !is_asynchronous(assign, bytes) || reads_table(assign)) return std::nullopt;
+    return Copy{element(b, vectors ? vectors->to : assign.indices),
+                element(buffer(read->tensor), vectors ? vectors->from : read->indices), bytes};
   }
 
   /// A copy or zeros in its place are one copy, which reads nothing where the condition fails.
-  void print_if(const If& branch, const If* otherwise, int indent) override {
-    const auto copy = otherwise ? copy_of(*branch.body) : std::nullopt;
-    const auto zeros = copy ? copy_of(*otherwise->body) : std::nullopt;
-    if (!zeros || copy->from.empty() || !zeros->from.empty() || zeros->to != copy->to ||
-        zeros->bytes != copy->bytes)
-      return CPrinter::print_if(branch, otherwise, indent);
-    line(indent, asynchronous(*copy, value(branch.condition)));
+  void print_branches(const Branches& branches, int indent) override {
+    const auto copy = branches.stores_zeros ? copy_of(*branches.taken.body) : std::nullopt;
+    if (!copy) return CPrinter::print_branches(branches, indent);
+    line(indent, asynchronous(*copy, value(branches.taken.condition)));
   }
 
   /// 16-bit floats are copied as they are.

@@ -7,6 +7,7 @@
 //   Loop Serial, Unrolled, Vector    For Serial; Unrolled, then unroll_loops; Vectorized
 //   Allocate                         Allocate on the stack, in registers once unrolled
 //   buffer[i, j] op= value           Store to one linear index, op written out
+//   buffer[i] = value if c else 0.0  two IfThenElse, on c and on its negation
 //   phase                            LoweredFunc(buffers, scratch, task), pointers bound at its top
 
 #include <Halide.h>
@@ -37,9 +38,11 @@ using dsl::UnaryOp;
 using schedules::Affine;
 using schedules::Allocate;
 using schedules::Assign;
+using schedules::Barrier;
 using schedules::Block;
 using schedules::Buffer;
 using schedules::Combine;
+using schedules::Commit;
 using schedules::Expr;
 using schedules::If;
 using schedules::Loop;
@@ -48,6 +51,7 @@ using schedules::Phase;
 using schedules::Program;
 using schedules::Scope;
 using schedules::Stmt;
+using schedules::Wait;
 using HExpr = Halide::Expr;
 using HStmt = Halide::Internal::Stmt;
 namespace hi = Halide::Internal;
@@ -184,6 +188,51 @@ bool is_fallback(const HStmt& body) {
 
 enum class Fallbacks { Plain, Marked };
 
+// ---- literals of products ---------------------------------------------------------------------
+
+// Halide and LLVM gather the literals of a product: x * 1e38 * 10 becomes x * (1e38 * 10). Where
+// that is no normal number of f32, the operation is kept as it is declared.
+
+bool is_normal_f32(double value) { return value == 0 || std::isnormal(static_cast<float>(value)); }
+
+double gathered(const Expr& expr);
+
+/// Whether the literals of a product or a quotient are a normal number together.
+bool may_gather_literals(const dsl::Binary& b) {
+  if (b.op == BinaryOp::Mul) return is_normal_f32(gathered(b.a) * gathered(b.b));
+  const double divisor = gathered(b.b);
+  return is_normal_f32(1 / divisor) && is_normal_f32(gathered(b.a) / divisor);
+}
+
+/// The product of the literals that may be gathered from an expression.
+double gathered(const Expr& expr) {
+  if (const auto* c = expr.as<dsl::Const>()) return c->float_value;
+  if (const auto* u = expr.as<dsl::Unary>()) return u->op == UnaryOp::Neg ? gathered(u->a) : 1;
+  const auto* b = expr.as<dsl::Binary>();
+  if (!b || (b->op != BinaryOp::Mul && b->op != BinaryOp::Div) || !may_gather_literals(*b))
+    return 1;
+  const double x = gathered(b->a), y = gathered(b->b);
+  return b->op == BinaryOp::Mul ? x * y : x / y;
+}
+
+class FindStrict : public hi::IRVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using hi::IRVisitor::visit;
+  void visit(const hi::Call* call) override {
+    found |= call->is_strict_float_intrinsic();
+    hi::IRVisitor::visit(call);
+  }
+};
+
+bool has_strict(const HStmt& body) {
+  FindStrict strict;
+  body.accept(&strict);
+  return strict.found;
+}
+
 // ---- one phase ------------------------------------------------------------------------------
 
 /// The vectors that the target can load and store under a mask. LLVM makes a branch for each lane
@@ -224,7 +273,8 @@ class PhaseTranslator {
     for (const auto& axis : phase_.axes)
       enter(axis.variable, 0, axis.extent, fresh(axis.variable), LoopKind::Serial);
     bodies_.push_back({depth_ - 1, {}, {}});
-    return with_pointers(with_task_axes(leave_body(statements(*phase_.body))));
+    const Block body = schedules::with_branches(*phase_.body);
+    return with_pointers(with_task_axes(leave_body(statements(body))));
   }
 
  private:
@@ -285,11 +335,13 @@ class PhaseTranslator {
   }
 
   HStmt statement(const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return translate_loop(*loop);
-    if (const If* branch = stmt.as<If>()) return translate_if(*branch);
-    if (const Allocate* allocate = stmt.as<Allocate>()) return translate_allocate(*allocate);
-    if (const Assign* assign = stmt.as<Assign>()) return translate_assign(*assign);
-    return hi::Evaluate::make(0);  // a barrier
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return translate_loop(loop); },
+        [&](const If& branch) { return translate_if(branch); },
+        [&](const Allocate& allocate) { return translate_allocate(allocate); },
+        [&](const Assign& assign) { return translate_assign(assign); },
+        // One thread runs a task: there is nothing to order.
+        always<Barrier, Commit, Wait>(hi::Evaluate::make(0)));
   }
 
   HStmt translate_loop(const Loop& loop) {
@@ -427,13 +479,18 @@ class PhaseTranslator {
   /// memory.
   bool can_be_masked(const Block& body, bool anywhere) const {
     return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
-      if (const If* branch = stmt.as<If>())
-        return reads_can_be_masked(branch->condition, anywhere) &&
-               can_be_masked(*branch->body, anywhere);
-      const Assign* assign = stmt.as<Assign>();
-      return assign && uses_vector_variable(assign->indices) &&
-             (anywhere || is_dense(assign->buffer, assign->indices)) &&
-             reads_can_be_masked(assign->value, anywhere);
+      return schedules::visit(
+          stmt,
+          [&](const If& branch) {
+            return reads_can_be_masked(branch.condition, anywhere) &&
+                   can_be_masked(*branch.body, anywhere);
+          },
+          [&](const Assign& assign) {
+            return uses_vector_variable(assign.indices) &&
+                   (anywhere || is_dense(assign.buffer, assign.indices)) &&
+                   reads_can_be_masked(assign.value, anywhere);
+          },
+          always<Loop, Allocate, Barrier, Commit, Wait>(false));
     });
   }
 
@@ -449,10 +506,16 @@ class PhaseTranslator {
     };
     return can_be_masked(body, false) &&
            std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
-             if (const If* branch = stmt.as<If>())
-               return are_covered(branch->condition) && are_masks_cheap(*branch->body);
-             const Assign& assign = *stmt.as<Assign>();
-             return is_covered(assign.buffer, assign.indices, true) && are_covered(assign.value);
+             return schedules::visit(
+                 stmt,
+                 [&](const If& branch) {
+                   return are_covered(branch.condition) && are_masks_cheap(*branch.body);
+                 },
+                 [&](const Assign& assign) {
+                   return is_covered(assign.buffer, assign.indices, true) &&
+                          are_covered(assign.value);
+                 },
+                 always<Loop, Allocate, Barrier, Commit, Wait>(false));
            });
   }
 
@@ -531,6 +594,7 @@ class PhaseTranslator {
   }
 
   HStmt translate_assign(const Assign& assign) {
+    TW_CHECK(!assign.guard, "guards have become branches");
     const Access& access = accesses_.at(assign.buffer);
     const DType type = access.buffer.type;
     const HExpr index = linear(access.buffer, assign.indices);
@@ -707,14 +771,17 @@ class PhaseTranslator {
 
   HExpr value(const Expr& expr) {
     if (expr.type() == Int64) return Halide::cast(index64, integer(expr, width(expr)));
-    if (const auto* c = expr.as<dsl::Const>()) return constant(*c);
-    if (const auto* r = expr.as<dsl::Read>()) return to_value(r->type, read(*r));
-    if (const auto* u = expr.as<dsl::Unary>()) return unary(*u);
-    if (const auto* b = expr.as<dsl::Binary>()) return binary(*b);
-    if (const auto* c = expr.as<dsl::Cast>()) return converted(*c);
-    const auto& s = *expr.as<dsl::Select>();
-    const HExpr condition = value(s.condition);
-    return Halide::select(condition, guarded(condition, s.a), guarded(!condition, s.b));
+    return dsl::visit(
+        expr, [&](const dsl::Const& c) { return constant(c); },
+        [&](const dsl::Var&) { return HExpr(); },  // none: variables are Int64
+        [&](const dsl::Read& r) { return to_value(r.type, read(r)); },
+        [&](const dsl::Unary& u) { return unary(u); },
+        [&](const dsl::Binary& b) { return binary(b); },
+        [&](const dsl::Cast& c) { return converted(c); },
+        [&](const dsl::Select& s) {
+          const HExpr condition = value(s.condition);
+          return Halide::select(condition, guarded(condition, s.a), guarded(!condition, s.b));
+        });
   }
 
   static HExpr constant(const dsl::Const& c) {
@@ -729,25 +796,28 @@ class PhaseTranslator {
 
   /// An Int64 expression computed in `type`, which is 32 bits only where all of it fits.
   HExpr integer(const Expr& expr, Halide::Type type) {
-    if (const auto constant = dsl::as_int(expr)) return hi::make_const(type, *constant);
-    if (const auto* v = expr.as<dsl::Var>())
-      return Halide::cast(type, variables_.at(v->name).value);
-    if (const auto* r = expr.as<dsl::Read>()) return Halide::cast(type, read(*r));
-    if (const auto* c = expr.as<dsl::Cast>())
-      return is_float(c->a.type()) ? truncated(type, value(c->a)) : Halide::cast(type, value(c->a));
-    if (const auto* u = expr.as<dsl::Unary>()) {
-      const HExpr a = integer(u->a, type);
-      return u->op == UnaryOp::Neg ? -a : Halide::cast(type, Halide::abs(a));
-    }
-    if (const auto* s = expr.as<dsl::Select>()) {
-      const HExpr condition = value(s->condition);
-      return Halide::select(condition, Halide::cast(type, guarded(condition, s->a)),
-                            Halide::cast(type, guarded(!condition, s->b)));
-    }
-    const auto& b = *expr.as<dsl::Binary>();
-    const HExpr x = integer(b.a, type), y = integer(b.b, type);
-    return type == index64 && ranges_.may_overflow(b.op, b.a, b.b) ? wrapping(b.op, x, y)
-                                                                   : arithmetic(b.op, x, y);
+    return dsl::visit(
+        expr, [&](const dsl::Const& c) { return hi::make_const(type, c.int_value); },
+        [&](const dsl::Var& v) { return Halide::cast(type, variables_.at(v.name).value); },
+        [&](const dsl::Read& r) { return Halide::cast(type, read(r)); },
+        [&](const dsl::Cast& c) {
+          return is_float(c.a.type()) ? truncated(type, value(c.a))
+                                      : Halide::cast(type, value(c.a));
+        },
+        [&](const dsl::Unary& u) {
+          const HExpr a = integer(u.a, type);
+          return u.op == UnaryOp::Neg ? -a : Halide::cast(type, Halide::abs(a));
+        },
+        [&](const dsl::Select& s) {
+          const HExpr condition = value(s.condition);
+          return Halide::select(condition, Halide::cast(type, guarded(condition, s.a)),
+                                Halide::cast(type, guarded(!condition, s.b)));
+        },
+        [&](const dsl::Binary& b) {
+          const HExpr x = integer(b.a, type), y = integer(b.b, type);
+          return type == index64 && ranges_.may_overflow(b.op, b.a, b.b) ? wrapping(b.op, x, y)
+                                                                         : arithmetic(b.op, x, y);
+        });
   }
 
   /// Halide leaves signed overflow of 32 and 64 bits undefined; unsigned arithmetic wraps.
@@ -811,6 +881,11 @@ class PhaseTranslator {
     if (b.op == BinaryOp::And) return a && guarded(a, b.b);
     if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
     const HExpr c = value(b.b);
+    if (is_float(b.a.type()) && (b.op == BinaryOp::Mul || b.op == BinaryOp::Div) &&
+        !may_gather_literals(b))
+      return hi::Call::make(a.type(),
+                            b.op == BinaryOp::Mul ? hi::Call::strict_mul : hi::Call::strict_div,
+                            {a, c}, hi::Call::PureIntrinsic);
     const bool wraps = !is_float(b.a.type()) && ranges_.may_overflow(b.op, b.a, b.b);
     return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
   }
@@ -1010,7 +1085,10 @@ Status append(const NamedProgram& named, Masks masks, Halide::Module& module) tr
     functions.push_back(
         function_of(phase_symbol(named.prefix, i),
                     translate(*named.program, named.program->phases[i], masks, Fallbacks::Plain)));
-  for (const hi::LoweredFunc& function : functions) module.append(function);
+  for (const hi::LoweredFunc& function : functions) {
+    if (has_strict(function.body)) module.set_any_strict_float(true);
+    module.append(function);
+  }
   return {};
 } catch (const Halide::Error& error) {
   return rejected("kernel " + named.prefix, error.what());

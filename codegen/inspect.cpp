@@ -36,8 +36,12 @@ Result<std::string> disassemble(std::string_view object, const Target& target) {
   const std::string prefix = is_native                                    ? ""
                              : target.architecture == Architecture::Arm64 ? "aarch64-linux-gnu-"
                                                                           : "x86_64-linux-gnu-";
-  return run_command({prefix + "objdump", "-d", "--no-show-raw-insn", "--wide", file.path()},
-                     timeout_ns);
+  TW_TRY(std::string text,
+         run_command({prefix + "objdump", "-d", "--no-show-raw-insn", "--wide", file.path()},
+                     timeout_ns));
+  // The lines before name a file of this process.
+  text.erase(0, std::min(text.find("Disassembly of section"), text.size()));
+  return text;
 }
 
 int count_spills(std::string_view disassembly, Architecture architecture) {

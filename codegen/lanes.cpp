@@ -117,13 +117,6 @@ class LaneIndex {
   std::string stepped_;
 };
 
-bool is_zero(const Expr& value) {
-  const auto* c = value.as<dsl::Const>();
-  if (!c) return false;
-  return is_float(c->type) ? c->float_value == 0 && !std::signbit(c->float_value)
-                           : c->int_value == 0;
-}
-
 std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_t lanes,
                                   const std::function<VectorBuffer(const std::string&)>& buffer) {
   const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
@@ -162,7 +155,7 @@ std::optional<std::vector<Expr>> find_scatter(
   const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
   const auto* read = assign ? assign->value.as<dsl::Read>() : nullptr;
   if (!read || read->tensor == assign->buffer || assign->combine != schedules::Combine::None ||
-      !dsl::is_int(loop.begin, 0))
+      assign->guard || !dsl::is_int(loop.begin, 0))
     return std::nullopt;
   const DType type = buffer(read->tensor).buffer.type;
   const int64_t lanes = *dsl::as_int(loop.end), bytes = lanes * size_bytes(type);
@@ -176,10 +169,10 @@ std::optional<std::vector<Expr>> find_scatter(
 std::optional<Vectors> find_vectors(
     const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
   const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
-  if (!assign || assign->combine != schedules::Combine::None) return std::nullopt;
+  if (!assign || assign->combine != schedules::Combine::None || assign->guard) return std::nullopt;
   const DType type = buffer(assign->buffer).buffer.type;
   const auto* read = assign->value.as<dsl::Read>();
-  if (read ? buffer(read->tensor).buffer.type != type : !is_zero(assign->value))
+  if (read ? buffer(read->tensor).buffer.type != type : !dsl::is_zero_bytes(assign->value))
     return std::nullopt;
   const int64_t bytes = size_bytes(type);
   if (bytes > 4) return std::nullopt;

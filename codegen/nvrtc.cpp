@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "codegen/installation.h"
 
 namespace tw::codegen {
 namespace {
@@ -195,7 +196,7 @@ std::vector<std::string> nvrtc_places() {
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   for (fs::path at = program.parent_path(); at.has_relative_path(); at = at.parent_path())
     add_wheel(at, places);
-  add_wheel(TW_CHECKOUT, places);
+  add_wheel(checkout_directory(), places);
   return places;
 }
 

@@ -113,27 +113,30 @@ void Ranges::set(const std::string& variable, const Expr& begin, const Expr& end
 
 Range Ranges::of(const Expr& expr) const {
   if (const auto value = dsl::as_int(expr)) return {*value, *value};
-  if (const auto* v = expr.as<dsl::Var>()) {
-    const auto found = variables_.find(v->name);
-    return found == variables_.end() ? Range{} : found->second;
-  }
   const DType type = expr.type();
-  if (const auto* s = expr.as<dsl::Select>(); s && is_number(type)) {
-    const Range a = of(s->a), b = of(s->b);
-    return {std::min(a.low, b.low), std::max(a.high, b.high)};
-  }
-  if (const auto* c = expr.as<dsl::Cast>(); c && is_number(type) && !is_float(c->a.type()))
-    return within(type, of(c->a));
-  if (const auto* u = expr.as<dsl::Unary>(); u && is_number(type)) {
-    const Range a = of(u->a);
-    const Range minus = {negated(a.high), negated(a.low)};
-    if (u->op == dsl::UnaryOp::Neg) return within(type, minus);
-    return within(type,
-                  {std::max<int64_t>(0, std::max(a.low, minus.low)), std::max(a.high, minus.high)});
-  }
-  if (const auto* b = expr.as<dsl::Binary>(); b && is_number(type))
-    return within(type, of_binary(b->op, of(b->a), of(b->b), b->b));
-  return of_type(type);
+  if (!is_number(type)) return of_type(type);
+  return dsl::visit(
+      expr,
+      [&](const dsl::Var& v) {
+        const auto found = variables_.find(v.name);
+        return found == variables_.end() ? Range{} : found->second;
+      },
+      [&](const dsl::Select& s) {
+        const Range a = of(s.a), b = of(s.b);
+        return Range{std::min(a.low, b.low), std::max(a.high, b.high)};
+      },
+      [&](const dsl::Cast& c) {
+        return is_float(c.a.type()) ? of_type(type) : within(type, of(c.a));
+      },
+      [&](const dsl::Unary& u) {
+        const Range a = of(u.a);
+        const Range minus = {negated(a.high), negated(a.low)};
+        if (u.op == dsl::UnaryOp::Neg) return within(type, minus);
+        return within(
+            type, {std::max<int64_t>(0, std::max(a.low, minus.low)), std::max(a.high, minus.high)});
+      },
+      [&](const dsl::Binary& b) { return within(type, of_binary(b.op, of(b.a), of(b.b), b.b)); },
+      always<dsl::Const, dsl::Read>(of_type(type)));
 }
 
 bool Ranges::may_overflow(BinaryOp op, const Expr& a, const Expr& b) const {
@@ -146,12 +149,14 @@ bool Ranges::may_overflow(BinaryOp op, const Expr& a, const Expr& b) const {
 bool Ranges::all_fit_int32(const Expr& expr) const {
   if (expr.as<dsl::Read>()) return of(expr).fits_int32();
   if (expr.type() == Int64 && !of(expr).fits_int32()) return false;
-  if (const auto* u = expr.as<dsl::Unary>()) return all_fit_int32(u->a);
-  if (const auto* c = expr.as<dsl::Cast>()) return all_fit_int32(c->a);
-  if (const auto* b = expr.as<dsl::Binary>()) return all_fit_int32(b->a) && all_fit_int32(b->b);
-  if (const auto* s = expr.as<dsl::Select>())
-    return all_fit_int32(s->condition) && all_fit_int32(s->a) && all_fit_int32(s->b);
-  return true;
+  return dsl::visit(
+      expr, [&](const dsl::Unary& u) { return all_fit_int32(u.a); },
+      [&](const dsl::Cast& c) { return all_fit_int32(c.a); },
+      [&](const dsl::Binary& b) { return all_fit_int32(b.a) && all_fit_int32(b.b); },
+      [&](const dsl::Select& s) {
+        return all_fit_int32(s.condition) && all_fit_int32(s.a) && all_fit_int32(s.b);
+      },
+      always<dsl::Const, dsl::Var, dsl::Read>(true));
 }
 
 bool Ranges::all_fit_int32(const schedules::Affine& affine) const {

@@ -109,11 +109,17 @@ class PhaseWalk {
   }
 
   Status visit(const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return visit_loop(*loop);
-    if (const If* branch = stmt.as<If>()) return visit_if(*branch);
-    if (const Allocate* allocate = stmt.as<Allocate>()) return visit_allocate(*allocate);
-    if (const Assign* assign = stmt.as<Assign>()) return visit_assign(*assign);
-    return {};
+    if (const auto branches = schedules::branches_of(stmt)) {
+      TW_RETURN_IF_ERROR(visit_if(branches->taken));
+      return visit_if(branches->otherwise);
+    }
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return visit_loop(loop); },
+        [&](const If& branch) { return visit_if(branch); },
+        [&](const Assign& assign) { return visit_assign(assign); },
+        [&](const Allocate& allocate) { return visit_allocate(allocate); },
+        // Of threads, whose order costs nothing here: gpu_facts.cpp.
+        always<schedules::Barrier, schedules::Commit, schedules::Wait>(Status{}));
   }
 
   Status visit_loop(const Loop& loop) {

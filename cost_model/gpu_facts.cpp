@@ -31,6 +31,7 @@ using schedules::Assign;
 using schedules::Barrier;
 using schedules::Block;
 using schedules::Buffer;
+using schedules::Commit;
 using schedules::If;
 using schedules::Loop;
 using schedules::LoopKind;
@@ -78,31 +79,34 @@ struct GuardedRead {
 };
 
 void gather_reads(const Expr& expr, std::vector<Expr>& conditions, std::vector<GuardedRead>& out) {
-  if (const dsl::Read* r = expr.as<dsl::Read>()) {
-    const bool known = std::any_of(out.begin(), out.end(), [&](const GuardedRead& g) {
-      return g.read == r ||
-             (g.read->tensor == r->tensor &&
-              std::equal(r->indices.begin(), r->indices.end(), g.read->indices.begin(),
-                         g.read->indices.end(),
-                         [](const Expr& a, const Expr& b) { return dsl::equal(a, b); }));
-    });
-    if (!known) out.push_back({r, conditions});
-    for (const Expr& index : r->indices) gather_reads(index, conditions, out);
-  } else if (const dsl::Select* s = expr.as<dsl::Select>()) {
-    gather_reads(s->condition, conditions, out);
-    conditions.push_back(s->condition);
-    gather_reads(s->a, conditions, out);
-    conditions.back() = !s->condition;
-    gather_reads(s->b, conditions, out);
-    conditions.pop_back();
-  } else if (const dsl::Binary* b = expr.as<dsl::Binary>()) {
-    gather_reads(b->a, conditions, out);
-    gather_reads(b->b, conditions, out);
-  } else if (const dsl::Unary* u = expr.as<dsl::Unary>()) {
-    gather_reads(u->a, conditions, out);
-  } else if (const dsl::Cast* c = expr.as<dsl::Cast>()) {
-    gather_reads(c->a, conditions, out);
-  }
+  const auto gather = [&](const Expr& e) { gather_reads(e, conditions, out); };
+  dsl::visit(
+      expr,
+      [&](const dsl::Read& r) {
+        const bool known = std::any_of(out.begin(), out.end(), [&](const GuardedRead& g) {
+          return g.read == &r ||
+                 (g.read->tensor == r.tensor &&
+                  std::equal(r.indices.begin(), r.indices.end(), g.read->indices.begin(),
+                             g.read->indices.end(),
+                             [](const Expr& a, const Expr& b) { return dsl::equal(a, b); }));
+        });
+        if (!known) out.push_back({&r, conditions});
+        for (const Expr& index : r.indices) gather(index);
+      },
+      [&](const dsl::Select& s) {
+        gather(s.condition);
+        conditions.push_back(s.condition);
+        gather(s.a);
+        conditions.back() = !s.condition;
+        gather(s.b);
+        conditions.pop_back();
+      },
+      [&](const dsl::Binary& b) {
+        gather(b.a);
+        gather(b.b);
+      },
+      [&](const dsl::Unary& u) { gather(u.a); }, [&](const dsl::Cast& c) { gather(c.a); },
+      ignore<dsl::Const, dsl::Var>);
 }
 
 /// An access to global memory, with what it touches within each serial loop around it.
@@ -165,17 +169,23 @@ class GpuPhaseWalk {
   }
 
   Status visit(const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return visit_loop(*loop);
-    if (const If* branch = stmt.as<If>()) return visit_if(*branch);
-    if (const Allocate* allocate = stmt.as<Allocate>()) return visit_allocate(*allocate);
-    if (const Assign* assign = stmt.as<Assign>()) return visit_assign(*assign);
-    if (stmt.as<Barrier>()) {
-      barrier_copies_ = copies();
-      facts_.barriers += executions_ * barrier_copies_;
-      has_waited_ = false;
+    if (const auto branches = schedules::branches_of(stmt)) {
+      TW_RETURN_IF_ERROR(visit_if(branches->taken));
+      return visit_if(branches->otherwise);
     }
-    if (const Wait* wait = stmt.as<Wait>()) waits_ = wait;
-    return {};
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return visit_loop(loop); },
+        [&](const If& branch) { return visit_if(branch); },
+        [&](const Assign& assign) { return visit_assign(assign); },
+        [&](const Allocate& allocate) { return visit_allocate(allocate); },
+        [&](const Barrier&) {
+          barrier_copies_ = copies();
+          facts_.barriers += executions_ * barrier_copies_;
+          has_waited_ = false;
+          return Status{};
+        },
+        // What they order is a fact of the loop that is a pipeline.
+        always<Commit, Wait>(Status{}));
   }
 
   Status visit_loop(const Loop& loop) {
@@ -197,11 +207,12 @@ class GpuPhaseWalk {
     }
     if (!is_straight(levels_.back())) innermost_ = &loop;
     in_nest_ |= loop.kind == LoopKind::Thread;
-    const Wait* outer_waits = waits_;
+    const bool outer_in_pipeline = in_pipeline_;
+    in_pipeline_ |= loop.pipeline.has_value();
     const size_t first_section = facts_.sections.size();
     TW_RETURN_IF_ERROR(visit(*loop.body));
-    if (waits_ != outer_waits) add_pipeline(outer_executions, first_section);
-    waits_ = outer_waits;
+    if (loop.pipeline) add_pipeline(*loop.pipeline, outer_executions, first_section);
+    in_pipeline_ = outer_in_pipeline;
     in_nest_ = outer_in_nest;
     innermost_ = outer;
     executions_ = outer_executions;
@@ -210,8 +221,8 @@ class GpuPhaseWalk {
     return {};
   }
 
-  void add_pipeline(double entries, size_t first_section) {
-    const auto ahead = static_cast<double>(waits_->pending + 1);
+  void add_pipeline(const schedules::LoopPipeline& pipeline, double entries, size_t first_section) {
+    const auto ahead = static_cast<double>(pipeline.ahead);
     facts_.pipeline_depth = std::max(facts_.pipeline_depth, ahead + 1);
     if (schedules::copies_asynchronously(target_))
       facts_.pipelines.push_back(
@@ -222,14 +233,14 @@ class GpuPhaseWalk {
     const double outer = executions_;
     section().instructions.integer +=
         copies() * condition_instructions + divisions(branch.condition);
-    const bool by_thread = uses_kind(branch.condition, levels_, LoopKind::Thread);
-    if (by_thread) {
+    const bool differs = !branch.uniform && facts_.threads > 1;
+    if (differs) {
       conditions_.push_back(branch.condition);
     } else {
       executions_ *= probability(levels_, branch.condition);
     }
     TW_RETURN_IF_ERROR(visit(*branch.body));
-    if (by_thread) conditions_.pop_back();
+    if (differs) conditions_.pop_back();
     executions_ = outer;
     return {};
   }
@@ -334,16 +345,12 @@ class GpuPhaseWalk {
     const size_t outside = levels_.size();
     double elements = 1;
     const Assign* copy = nullptr;
-    const auto gather = [&](const Stmt& stmt) {
-      const Loop* inner = stmt.as<Loop>();
-      if (inner)
-        levels_.push_back(
-            make_level(levels_, inner->variable, inner->begin, inner->end, inner->kind));
-      if (inner) elements *= levels_.back().trips;
-      const Assign* assign = stmt.as<Assign>();
-      if (assign && assign->value.as<dsl::Read>()) copy = assign;
-    };
-    schedules::for_each(Block{Stmt{loop}}, gather);
+    for (const Loop* inner = &loop; inner; inner = inner->body->front().as<Loop>()) {
+      levels_.push_back(
+          make_level(levels_, inner->variable, inner->begin, inner->end, inner->kind));
+      elements *= levels_.back().trips;
+      copy = inner->body->front().as<Assign>();
+    }
     TW_CHECK(copy, "a box is a copy");
     const dsl::Read& read = *copy->value.as<dsl::Read>();
     TW_TRY(const Buffer* source, find(read.tensor, read.indices.size()));
@@ -353,14 +360,12 @@ class GpuPhaseWalk {
     s.instructions.integer += box_instructions * share;
     s.shared_cycles += bytes / shared_line_bytes;
     is_asynchronous_ = true;
-    const double loads = s.instructions.global_loads;
     WarpAccess line;
     line.executed = 1;
     line.lanes = warp_threads;
     line.sectors = shared_line_bytes / sector_bytes;
-    add_global_access(s, make_access(*source, read.indices, levels_), false,
-                      bytes / shared_line_bytes, line, shared_line_bytes / warp_threads);
-    s.instructions.global_loads = loads;
+    add_global_traffic(s, make_access(*source, read.indices, levels_), false,
+                       bytes / shared_line_bytes, line, shared_line_bytes / warp_threads);
     levels_.erase(levels_.begin() + static_cast<ptrdiff_t>(outside), levels_.end());
     return {};
   }
@@ -568,7 +573,8 @@ class GpuPhaseWalk {
     lanes_ += s.executions * s.warps * count * warp.lanes;
     slots_ += s.executions * s.warps * count * warp_threads;
     if (is_global(buffer.scope)) {
-      add_global_access(s, access, is_store, count, warp, static_cast<double>(bytes));
+      (is_store ? s.instructions.global_stores : s.instructions.global_loads) += count;
+      add_global_traffic(s, access, is_store, count, warp, static_cast<double>(bytes));
     } else {
       if (!is_asynchronous_) s.instructions.shared += count;
       s.shared_cycles += count * warp.bank_cycles;
@@ -578,14 +584,14 @@ class GpuPhaseWalk {
     return is_store ? 0 : kept(access, elements) * std::max(1.0, size / register_bytes);
   }
 
-  void add_global_access(SectionFacts& s, Access access, bool is_store, double count,
-                         const WarpAccess& warp, double bytes) {
-    (is_store ? s.instructions.global_stores : s.instructions.global_loads) += count;
+  /// Whatever instructions ask for it.
+  void add_global_traffic(SectionFacts& s, Access access, bool is_store, double count,
+                          const WarpAccess& warp, double bytes) {
     s.sectors += count * warp.sectors;
     if (is_store) s.stored_sectors += count * warp.sectors;
     s.instructions.integer += 1;
     // What is copied before a pipeline begins needs its addresses no longer.
-    if (!is_asynchronous_ || waits_) address_count_ += 1;
+    if (!is_asynchronous_ || in_pipeline_) address_count_ += 1;
     const double executions = s.executions * s.warps * count;
     facts_.ideal_sectors +=
         facts_.blocks * executions * std::ceil(warp.lanes * bytes / sector_bytes);
@@ -787,8 +793,8 @@ class GpuPhaseWalk {
   double asking_warps_ = 0;       // beside those of the body
   bool has_waited_ = false;       // since the last barrier, for global loads
   bool is_asynchronous_ = false;  // the copy that is looked at
-  const Wait* waits_ = nullptr;   // in the loops around, the innermost
-  double barrier_copies_ = 1;     // of it, in unrolled loops
+  bool in_pipeline_ = false;
+  double barrier_copies_ = 1;  // of it, in unrolled loops
   std::vector<WarpPoint> points_;
   std::map<const Loop*, size_t> section_of_;  // by its innermost loop
 

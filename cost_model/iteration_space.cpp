@@ -83,18 +83,21 @@ std::optional<int64_t> evaluate_unary(const dsl::Unary& unary, const Variables& 
 }
 
 std::optional<int64_t> evaluate(const Expr& expr, const Variables& variables) {
-  if (const auto literal = dsl::as_int(expr)) return literal;
-  if (const dsl::Var* v = expr.as<dsl::Var>()) return variables.find(v->name);
-  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return evaluate_unary(*u, variables);
-  if (const dsl::Select* s = expr.as<dsl::Select>()) {
-    const auto condition = evaluate(s->condition, variables);
-    return condition ? evaluate(*condition ? s->a : s->b, variables) : std::nullopt;
-  }
-  const dsl::Binary* b = expr.as<dsl::Binary>();
-  if (!b) return std::nullopt;
-  const auto x = evaluate(b->a, variables);
-  const auto y = x ? evaluate(b->b, variables) : std::nullopt;
-  return y ? apply(b->op, *x, *y) : std::nullopt;
+  using Found = std::optional<int64_t>;
+  return dsl::visit(
+      expr, [&](const dsl::Const&) { return dsl::as_int(expr); },
+      [&](const dsl::Var& v) { return variables.find(v.name); },
+      [&](const dsl::Unary& u) { return evaluate_unary(u, variables); },
+      [&](const dsl::Select& s) {
+        const Found condition = evaluate(s.condition, variables);
+        return condition ? evaluate(*condition ? s.a : s.b, variables) : Found();
+      },
+      [&](const dsl::Binary& b) {
+        const Found x = evaluate(b.a, variables);
+        const Found y = x ? evaluate(b.b, variables) : Found();
+        return y ? apply(b.op, *x, *y) : Found();
+      },
+      [](const dsl::Read&) { return Found(); }, [](const dsl::Cast&) { return Found(); });
 }
 
 void mark_used(const Expr& expr, const std::vector<Level>& levels, std::vector<bool>& used) {

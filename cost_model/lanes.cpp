@@ -136,29 +136,35 @@ std::vector<WarpPoint> sample_warps(const std::vector<Level>& levels) {
 
 std::optional<Lanes> evaluate(const Expr& expr, const std::vector<Level>& levels,
                               const WarpPoint& point) {
-  if (const auto literal = dsl::as_int(expr)) return filled(*literal);
-  if (const dsl::Var* v = expr.as<dsl::Var>()) {
-    for (size_t i = levels.size(); i > 0; --i)
-      if (levels[i - 1].variable == v->name) return point.values[i - 1];
-    return std::nullopt;
-  }
-  if (const dsl::Unary* u = expr.as<dsl::Unary>()) {
-    const auto a = evaluate(u->a, levels, point);
-    return a ? apply(u->op, *a) : std::nullopt;
-  }
-  if (const dsl::Select* s = expr.as<dsl::Select>()) {
-    const auto condition = evaluate(s->condition, levels, point);
-    const auto a = evaluate(s->a, levels, point), b = evaluate(s->b, levels, point);
-    if (!condition || !a || !b) return std::nullopt;
-    Lanes result;
-    for (size_t i = 0; i < result.size(); ++i) result[i] = (*condition)[i] ? (*a)[i] : (*b)[i];
-    return result;
-  }
-  const dsl::Binary* b = expr.as<dsl::Binary>();
-  if (!b) return std::nullopt;
-  const auto x = evaluate(b->a, levels, point);
-  const auto y = x ? evaluate(b->b, levels, point) : std::nullopt;
-  return y ? apply(b->op, *x, *y) : std::nullopt;
+  using Found = std::optional<Lanes>;
+  const auto value = [&](const Expr& e) { return evaluate(e, levels, point); };
+  return dsl::visit(
+      expr,
+      [&](const dsl::Const&) {
+        const auto literal = dsl::as_int(expr);
+        return literal ? Found(filled(*literal)) : Found();
+      },
+      [&](const dsl::Var& v) {
+        for (size_t i = levels.size(); i > 0; --i)
+          if (levels[i - 1].variable == v.name) return Found(point.values[i - 1]);
+        return Found();
+      },
+      [&](const dsl::Unary& u) {
+        const Found a = value(u.a);
+        return a ? apply(u.op, *a) : Found();
+      },
+      [&](const dsl::Select& s) {
+        const Found condition = value(s.condition), a = value(s.a), b = value(s.b);
+        if (!condition || !a || !b) return Found();
+        Lanes result;
+        for (size_t i = 0; i < result.size(); ++i) result[i] = (*condition)[i] ? (*a)[i] : (*b)[i];
+        return Found(result);
+      },
+      [&](const dsl::Binary& b) {
+        const Found x = value(b.a), y = x ? value(b.b) : Found();
+        return y ? apply(b.op, *x, *y) : Found();
+      },
+      [](const dsl::Read&) { return Found(); }, [](const dsl::Cast&) { return Found(); });
 }
 
 int sectors(const Lanes& addresses, int64_t bytes, const WarpPoint& point) {

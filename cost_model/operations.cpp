@@ -35,19 +35,21 @@ class OperationCounter {
 
  private:
   void visit(const Expr& expr) {
-    if (const dsl::Read* r = expr.as<dsl::Read>()) return visit_read(*r);
-    if (const dsl::Binary* b = expr.as<dsl::Binary>()) return visit_binary(*b);
-    if (const dsl::Select* s = expr.as<dsl::Select>()) return visit_select(*s);
-    if (const dsl::Cast* c = expr.as<dsl::Cast>()) {
-      operations_.arithmetic += c->type == c->a.type() ? 0 : 1;
-      return visit(c->a);
-    }
-    if (const dsl::Unary* u = expr.as<dsl::Unary>()) {
-      const bool cheap = u->op == dsl::UnaryOp::Neg || u->op == dsl::UnaryOp::Not ||
-                         u->op == dsl::UnaryOp::Abs || u->op == dsl::UnaryOp::Floor;
-      (cheap ? operations_.arithmetic : operations_.calls) += 1;
-      visit(u->a);
-    }
+    dsl::visit(
+        expr, [&](const dsl::Read& r) { visit_read(r); },
+        [&](const dsl::Binary& b) { visit_binary(b); },
+        [&](const dsl::Select& s) { visit_select(s); },
+        [&](const dsl::Cast& c) {
+          operations_.arithmetic += c.type == c.a.type() ? 0 : 1;
+          visit(c.a);
+        },
+        [&](const dsl::Unary& u) {
+          const bool cheap = u.op == dsl::UnaryOp::Neg || u.op == dsl::UnaryOp::Not ||
+                             u.op == dsl::UnaryOp::Abs || u.op == dsl::UnaryOp::Floor;
+          (cheap ? operations_.arithmetic : operations_.calls) += 1;
+          visit(u.a);
+        },
+        ignore<dsl::Const, dsl::Var>);
   }
 
   void visit_read(const dsl::Read& read) {

@@ -44,7 +44,8 @@ std::string problem_of(const Calibration& calibration) {
     return fmt::format("created_ms is {}", calibration.created_ms);
   if (calibration.generation < 1 || calibration.generation > max_generation)
     return fmt::format("generation is {}", calibration.generation);
-  if (calibration.hash != sha256_hex(canonical_text(calibration))) return "hash does not agree";
+  if (calibration.hash != sha256_hex(canonical_text(calibration)))
+    return "its hash is not that of its content";
   return problem_of_machine(calibration.machine);
 }
 
@@ -85,10 +86,10 @@ Calibration seal(Calibration calibration) {
 Status check(const Calibration& calibration) {
   const std::string problem = problem_of(calibration);
   if (problem.empty()) return {};
-  return tl::unexpected(
-      invalid(problem,
-              "a processor that can exist was expected; measure it again with `tilewright "
-              "doctor --calibrate`"));
+  return tl::unexpected(invalid(
+      problem,
+      "no processor is like that, so it was changed or damaged; measure it again with `tilewright "
+      "doctor --calibrate`"));
 }
 
 std::string to_json(const Calibration& calibration) {

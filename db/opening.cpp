@@ -133,7 +133,12 @@ Result<std::string> canonical_path(const std::string& path) {
   fs::path canonical;
   if (!path.empty() && path.find('\0') == std::string::npos) canonical = fs::absolute(path, error);
   if (!error && !canonical.empty()) canonical = fs::weakly_canonical(canonical, error);
-  if (error || canonical.empty() || !canonical.has_filename())
+  if (error)
+    return fail(ErrorCode::Database,
+                fmt::format("[open] {} cannot be reached ({}); check the permissions of its "
+                            "directories, or name another database with --db",
+                            path, error.message()));
+  if (canonical.empty() || !canonical.has_filename())
     return fail(ErrorCode::Database,
                 fmt::format("[open] '{}' is not the path of a file; name a file with --db", path));
   return canonical.string();

@@ -93,9 +93,12 @@ std::string problem_of_measurement(const Record& record) {
 std::string problem_of_identity(const Record& record) {
   if (record.workload.empty()) return "workload is empty";
   if (!record.schedule.starts_with("tw1")) return "schedule does not begin with tw1";
-  if (record.workload_hash != sha256_hex(record.workload)) return "workload_hash does not agree";
-  if (record.schedule_hash != sha256_hex(record.schedule)) return "schedule_hash does not agree";
-  if (record.hash != sha256_hex(canonical_text(record))) return "hash does not agree";
+  if (record.workload_hash != sha256_hex(record.workload))
+    return "its workload_hash is not that of its workload";
+  if (record.schedule_hash != sha256_hex(record.schedule))
+    return "its schedule_hash is not that of its schedule";
+  if (record.hash != sha256_hex(canonical_text(record)))
+    return "its hash is not that of its content";
   return {};
 }
 
@@ -221,8 +224,8 @@ Status check(const Record& record) {
   if (problem.empty()) return {};
   return fail(
       ErrorCode::Invalid,
-      fmt::format("[record] {}; a fact that can have been measured was expected; measure it "
-                  "again, or drop it",
+      fmt::format("[record] {}: no measurement gives such a record, so it was changed or damaged; "
+                  "take it from its source again, or leave it out",
                   problem));
 }
 

@@ -47,7 +47,15 @@ Status from_1_to_2(Connection& connection) {
   return connection.execute(create_calibrations_sql());
 }
 
-Error foreign(const std::string& path, std::string_view what) {
+Error foreign(const std::string& path) {
+  return {
+      ErrorCode::Database,
+      fmt::format("[open] {} is a database of another program; a database written by tilewright "
+                  "was expected; name another with --db",
+                  path)};
+}
+
+Error altered(const std::string& path, std::string_view what) {
   return {
       ErrorCode::Database,
       fmt::format("[open] {} {}; a database written by tilewright was expected; name another with "
@@ -86,8 +94,7 @@ Status create_schema(Connection& connection) {
 
 Result<int64_t> version_of(Connection& connection) {
   TW_TRY(const int64_t application, connection.integer("PRAGMA application_id"));
-  if (application != application_id)
-    return tl::unexpected(foreign(connection.path(), "is a database of another program"));
+  if (application != application_id) return tl::unexpected(foreign(connection.path()));
   return connection.integer("PRAGMA user_version");
 }
 
@@ -110,7 +117,7 @@ Status check_objects(Connection& connection) {
   if (problem.empty() && !expected.empty())
     problem = fmt::format("lacks {}", expected.begin()->first);
   if (problem.empty()) return {};
-  return tl::unexpected(foreign(connection.path(), problem));
+  return tl::unexpected(altered(connection.path(), problem));
 }
 
 std::span<const Migration> known_migrations() {

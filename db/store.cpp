@@ -58,6 +58,7 @@ Status insert_records(Connection& connection, std::span<const Record> records,
 
 Status insert_calibrations(Connection& connection, std::span<const Calibration> calibrations,
                            AppendSummary& summary) {
+  if (calibrations.empty()) return {};
   TW_TRY(Statement insert, Statement::prepare(connection, insert_calibration_sql()));
   for (const Calibration& calibration : calibrations) {
     bind_calibration(insert, calibration);

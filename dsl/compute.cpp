@@ -131,20 +131,24 @@ class StageChecker {
   }
 
   Status check_expr(const Expr& expr) {
-    if (const Var* v = expr.as<Var>()) return check_var(*v);
-    if (const Read* r = expr.as<Read>()) return check_read(*r);
-    if (const Unary* u = expr.as<Unary>()) {
-      if (const auto why = type_error(u->op, u->a.type())) return wrong("is ill-typed: " + *why);
-      return check_expr(u->a);
-    }
-    if (const Binary* b = expr.as<Binary>()) return check_binary(*b);
-    if (const Select* s = expr.as<Select>()) {
-      TW_RETURN_IF_ERROR(check_expr(s->condition));
-      TW_RETURN_IF_ERROR(check_expr(s->a));
-      return check_expr(s->b);
-    }
-    if (const Cast* c = expr.as<Cast>()) return check_expr(c->a);
-    return {};
+    return dsl::visit(
+        expr, [](const Const&) { return Status{}; }, [&](const Var& v) { return check_var(v); },
+        [&](const Read& r) { return check_read(r); },
+        [&](const Unary& u) { return check_unary(u); },
+        [&](const Binary& b) { return check_binary(b); },
+        [&](const Select& s) { return check_select(s); },
+        [&](const Cast& c) { return check_expr(c.a); });
+  }
+
+  Status check_unary(const Unary& u) {
+    if (const auto why = type_error(u.op, u.a.type())) return wrong("is ill-typed: " + *why);
+    return check_expr(u.a);
+  }
+
+  Status check_select(const Select& s) {
+    TW_RETURN_IF_ERROR(check_expr(s.condition));
+    TW_RETURN_IF_ERROR(check_expr(s.a));
+    return check_expr(s.b);
   }
 
   Status check_var(const Var& v) {
@@ -230,14 +234,14 @@ double points_of(const Stage& stage) {
 
 /// Counts operations outside of indices.
 double operations(const Expr& expr) {
-  if (const Unary* u = expr.as<Unary>())
-    return operations(u->a) + (u->a.type() != Int64 && u->a.type() != Bool);
-  if (const Binary* b = expr.as<Binary>())
-    return operations(b->a) + operations(b->b) + (b->a.type() != Int64 && b->a.type() != Bool);
-  if (const Select* s = expr.as<Select>())
-    return operations(s->condition) + operations(s->a) + operations(s->b);
-  if (const Cast* c = expr.as<Cast>()) return operations(c->a);
-  return 0;
+  const auto counted = [](const Expr& operand) {
+    return operand.type() != Int64 && operand.type() != Bool ? 1.0 : 0.0;
+  };
+  return dsl::visit(
+      expr, [&](const Unary& u) { return operations(u.a) + counted(u.a); },
+      [&](const Binary& b) { return operations(b.a) + operations(b.b) + counted(b.a); },
+      [](const Select& s) { return operations(s.condition) + operations(s.a) + operations(s.b); },
+      [](const Cast& c) { return operations(c.a); }, always<Const, Var, Read>(0.0));
 }
 
 // ---- build ----------------------------------------------------------------------------------

@@ -15,13 +15,6 @@
 namespace tw::dsl {
 namespace {
 
-template <typename... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <typename... F>
-Overloaded(F...) -> Overloaded<F...>;
-
 size_t hash_of(const Const& c) {
   size_t h = mix(0, static_cast<size_t>(c.type));
   h = mix(h, std::hash<int64_t>()(c.int_value));
@@ -239,59 +232,55 @@ std::string print_binary(const Binary& b, int parent) {
 }
 
 std::string print(const Expr& expr, int parent) {
-  return std::visit(
-      Overloaded{
-          [](const Const& c) { return print_const(c); }, [](const Var& v) { return v.name; },
-          [](const Read& r) { return fmt::format("{}[{}]", r.tensor, print_list(r.indices)); },
-          [](const Unary& u) { return fmt::format("{}({})", to_string(u.op), print(u.a, 0)); },
-          [&](const Binary& b) { return print_binary(b, parent); },
-          [](const Select& s) {
-            return fmt::format("select({}, {}, {})", print(s.condition, 0), print(s.a, 0),
-                               print(s.b, 0));
-          },
-          [](const Cast& c) { return fmt::format("{}({})", to_string(c.type), print(c.a, 0)); }},
-      expr.node().value);
+  return dsl::visit(
+      expr, [](const Const& c) { return print_const(c); }, [](const Var& v) { return v.name; },
+      [](const Read& r) { return fmt::format("{}[{}]", r.tensor, print_list(r.indices)); },
+      [](const Unary& u) { return fmt::format("{}({})", to_string(u.op), print(u.a, 0)); },
+      [&](const Binary& b) { return print_binary(b, parent); },
+      [](const Select& s) {
+        return fmt::format("select({}, {}, {})", print(s.condition, 0), print(s.a, 0),
+                           print(s.b, 0));
+      },
+      [](const Cast& c) { return fmt::format("{}({})", to_string(c.type), print(c.a, 0)); });
 }
 
 /// Applies `f` to each child; nullopt when none changed.
 template <typename F>
 std::optional<Expr> rebuild(const Expr& expr, const F& f) {
-  return std::visit(
-      Overloaded{[](const Const&) -> std::optional<Expr> { return std::nullopt; },
-                 [](const Var&) -> std::optional<Expr> { return std::nullopt; },
-                 [&](const Read& r) -> std::optional<Expr> {
-                   std::vector<Expr> indices;
-                   bool changed = false;
-                   indices.reserve(r.indices.size());
-                   for (const Expr& index : r.indices) {
-                     indices.push_back(f(index));
-                     changed |= !indices.back().same_node(index);
-                   }
-                   if (!changed) return std::nullopt;
-                   return read(r.tensor, std::move(indices), r.type, r.source);
-                 },
-                 [&](const Unary& u) -> std::optional<Expr> {
-                   const Expr a = f(u.a);
-                   if (a.same_node(u.a)) return std::nullopt;
-                   return unary(u.op, a);
-                 },
-                 [&](const Binary& b) -> std::optional<Expr> {
-                   const Expr x = f(b.a), y = f(b.b);
-                   if (x.same_node(b.a) && y.same_node(b.b)) return std::nullopt;
-                   return binary(b.op, x, y);
-                 },
-                 [&](const Select& s) -> std::optional<Expr> {
-                   const Expr c = f(s.condition), x = f(s.a), y = f(s.b);
-                   if (c.same_node(s.condition) && x.same_node(s.a) && y.same_node(s.b))
-                     return std::nullopt;
-                   return select(c, x, y);
-                 },
-                 [&](const Cast& c) -> std::optional<Expr> {
-                   const Expr a = f(c.a);
-                   if (a.same_node(c.a)) return std::nullopt;
-                   return cast(c.type, a);
-                 }},
-      expr.node().value);
+  return dsl::visit(
+      expr, [](const Const&) -> std::optional<Expr> { return std::nullopt; },
+      [](const Var&) -> std::optional<Expr> { return std::nullopt; },
+      [&](const Read& r) -> std::optional<Expr> {
+        std::vector<Expr> indices;
+        bool changed = false;
+        indices.reserve(r.indices.size());
+        for (const Expr& index : r.indices) {
+          indices.push_back(f(index));
+          changed |= !indices.back().same_node(index);
+        }
+        if (!changed) return std::nullopt;
+        return read(r.tensor, std::move(indices), r.type, r.source);
+      },
+      [&](const Unary& u) -> std::optional<Expr> {
+        const Expr a = f(u.a);
+        if (a.same_node(u.a)) return std::nullopt;
+        return unary(u.op, a);
+      },
+      [&](const Binary& b) -> std::optional<Expr> {
+        const Expr x = f(b.a), y = f(b.b);
+        if (x.same_node(b.a) && y.same_node(b.b)) return std::nullopt;
+        return binary(b.op, x, y);
+      },
+      [&](const Select& s) -> std::optional<Expr> {
+        const Expr c = f(s.condition), x = f(s.a), y = f(s.b);
+        if (c.same_node(s.condition) && x.same_node(s.a) && y.same_node(s.b)) return std::nullopt;
+        return select(c, x, y);
+      },
+      [&](const Cast& c) -> std::optional<Expr> {
+        const Expr a = f(c.a);
+        if (a.same_node(c.a)) return std::nullopt;
+        return cast(c.type, a);
+      });
 }
 
 }  // namespace
@@ -408,35 +397,41 @@ Expr floor(const Expr& a) { return unary(UnaryOp::Floor, a); }
 bool equal_nodes(const Expr& a, const Expr& b) {
   if (a.type() != b.type()) return false;
   if (a.node().value.index() != b.node().value.index()) return false;
-  return std::visit(
-      Overloaded{[&](const Const& x) {
-                   const Const& y = *b.as<Const>();
-                   return x.int_value == y.int_value &&
-                          (x.float_value == y.float_value ||
-                           (std::isnan(x.float_value) && std::isnan(y.float_value))) &&
-                          std::signbit(x.float_value) == std::signbit(y.float_value);
-                 },
-                 [&](const Var& x) { return x.name == b.as<Var>()->name; },
-                 [&](const Read& x) {
-                   const Read& y = *b.as<Read>();
-                   return x.tensor == y.tensor &&
-                          std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(),
-                                     y.indices.end(), equal);
-                 },
-                 [&](const Unary& x) {
-                   const Unary& y = *b.as<Unary>();
-                   return x.op == y.op && equal(x.a, y.a);
-                 },
-                 [&](const Binary& x) {
-                   const Binary& y = *b.as<Binary>();
-                   return x.op == y.op && equal(x.a, y.a) && equal(x.b, y.b);
-                 },
-                 [&](const Select& x) {
-                   const Select& y = *b.as<Select>();
-                   return equal(x.condition, y.condition) && equal(x.a, y.a) && equal(x.b, y.b);
-                 },
-                 [&](const Cast& x) { return equal(x.a, b.as<Cast>()->a); }},
-      a.node().value);
+  return dsl::visit(
+      a,
+      [&](const Const& x) {
+        const Const& y = *b.as<Const>();
+        return x.int_value == y.int_value &&
+               (x.float_value == y.float_value ||
+                (std::isnan(x.float_value) && std::isnan(y.float_value))) &&
+               std::signbit(x.float_value) == std::signbit(y.float_value);
+      },
+      [&](const Var& x) { return x.name == b.as<Var>()->name; },
+      [&](const Read& x) {
+        const Read& y = *b.as<Read>();
+        return x.tensor == y.tensor && std::equal(x.indices.begin(), x.indices.end(),
+                                                  y.indices.begin(), y.indices.end(), equal);
+      },
+      [&](const Unary& x) {
+        const Unary& y = *b.as<Unary>();
+        return x.op == y.op && equal(x.a, y.a);
+      },
+      [&](const Binary& x) {
+        const Binary& y = *b.as<Binary>();
+        return x.op == y.op && equal(x.a, y.a) && equal(x.b, y.b);
+      },
+      [&](const Select& x) {
+        const Select& y = *b.as<Select>();
+        return equal(x.condition, y.condition) && equal(x.a, y.a) && equal(x.b, y.b);
+      },
+      [&](const Cast& x) { return equal(x.a, b.as<Cast>()->a); });
+}
+
+bool is_zero_bytes(const Expr& expr) {
+  const Const* c = expr.as<Const>();
+  if (!c) return false;
+  return is_float(c->type) ? c->float_value == 0 && !std::signbit(c->float_value)
+                           : c->int_value == 0;
 }
 
 std::string to_string(const Expr& expr) { return print(expr, 0); }
@@ -491,15 +486,13 @@ namespace {
 bool uses_var(const Expr& expr, const std::string& name, uint64_t bit) {
   if ((expr.node().variables & bit) == 0) return false;
   const auto uses = [&](const Expr& child) { return uses_var(child, name, bit); };
-  return std::visit(
-      Overloaded{
-          [](const Const&) { return false; }, [&](const Var& v) { return v.name == name; },
-          [&](const Read& r) { return std::any_of(r.indices.begin(), r.indices.end(), uses); },
-          [&](const Unary& u) { return uses(u.a); },
-          [&](const Binary& b) { return uses(b.a) || uses(b.b); },
-          [&](const Select& s) { return uses(s.condition) || uses(s.a) || uses(s.b); },
-          [&](const Cast& c) { return uses(c.a); }},
-      expr.node().value);
+  return dsl::visit(
+      expr, [](const Const&) { return false; }, [&](const Var& v) { return v.name == name; },
+      [&](const Read& r) { return std::any_of(r.indices.begin(), r.indices.end(), uses); },
+      [&](const Unary& u) { return uses(u.a); },
+      [&](const Binary& b) { return uses(b.a) || uses(b.b); },
+      [&](const Select& s) { return uses(s.condition) || uses(s.a) || uses(s.b); },
+      [&](const Cast& c) { return uses(c.a); });
 }
 
 }  // namespace

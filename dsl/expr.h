@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/visit.h"
 
 namespace tw::dsl {
 
@@ -152,6 +153,13 @@ const T* Expr::as() const {
   return std::get_if<T>(&node_->value);
 }
 
+/// Calls the handler of the node's kind, one of Const, Var, Read, Unary, Binary, Select and Cast.
+/// The handlers name all of them (base/visit.h).
+template <typename... Handlers>
+decltype(auto) visit(const Expr& expr, Handlers&&... handlers) {
+  return visit_each(expr.node().value, std::forward<Handlers>(handlers)...);
+}
+
 Expr var(const std::string& name);
 Expr constant(DType type, double value);
 Expr constant_int(DType type, int64_t value);
@@ -206,6 +214,9 @@ inline bool is_int(const Expr& expr, int64_t value) {
   return c && !is_float(c->type) && c->int_value == value;
 }
 
+/// Whether it is the literal whose bytes are all 0: an integer 0, or 0.0, but not -0.0.
+bool is_zero_bytes(const Expr& expr);
+
 /// Prints with the fewest parentheses that keep the tree; parse_expr in dsl/parse.h reads it back.
 std::string to_string(const Expr& expr);
 
@@ -220,24 +231,26 @@ std::vector<Expr> substitute(const std::vector<Expr>& exprs, const Substitution&
 /// returns the replacement, or nullopt to keep it.
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite);
 
-/// Calls `visit` on each node, parents first.
-template <typename Visit>
-void for_each(const Expr& expr, const Visit& visit) {
-  visit(expr);
-  if (const Binary* b = expr.as<Binary>()) {
-    for_each(b->a, visit);
-    for_each(b->b, visit);
-  } else if (const Read* r = expr.as<Read>()) {
-    for (const Expr& index : r->indices) for_each(index, visit);
-  } else if (const Unary* u = expr.as<Unary>()) {
-    for_each(u->a, visit);
-  } else if (const Select* s = expr.as<Select>()) {
-    for_each(s->condition, visit);
-    for_each(s->a, visit);
-    for_each(s->b, visit);
-  } else if (const Cast* c = expr.as<Cast>()) {
-    for_each(c->a, visit);
-  }
+/// Calls `see` on each node, parents first.
+template <typename See>
+void for_each(const Expr& expr, const See& see) {
+  see(expr);
+  dsl::visit(
+      expr,
+      [&](const Binary& b) {
+        for_each(b.a, see);
+        for_each(b.b, see);
+      },
+      [&](const Read& r) {
+        for (const Expr& index : r.indices) for_each(index, see);
+      },
+      [&](const Unary& u) { for_each(u.a, see); },
+      [&](const Select& s) {
+        for_each(s.condition, see);
+        for_each(s.a, see);
+        for_each(s.b, see);
+      },
+      [&](const Cast& c) { for_each(c.a, see); }, ignore<Const, Var>);
 }
 
 bool uses_var(const Expr& expr, const std::string& name);

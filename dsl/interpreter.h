@@ -128,25 +128,28 @@ class Interpreter {
   Node resolve(const Expr& expr, const std::vector<Axis>& axes) const {
     Node node{&expr.node(), 0, {}};
     const auto add = [&](const Expr& child) { node.children.push_back(resolve(child, axes)); };
-    if (const Var* v = expr.as<Var>()) {
-      const auto at = std::find_if(axes.begin(), axes.end(),
-                                   [&](const Axis& axis) { return axis.name == v->name; });
-      node.slot = static_cast<size_t>(at - axes.begin());
-    } else if (const Read* r = expr.as<Read>()) {
-      node.slot = numbers_.at(r->tensor);
-      for (const Expr& index : r->indices) add(index);
-    } else if (const Unary* u = expr.as<Unary>()) {
-      add(u->a);
-    } else if (const Binary* b = expr.as<Binary>()) {
-      add(b->a);
-      add(b->b);
-    } else if (const Select* s = expr.as<Select>()) {
-      add(s->condition);
-      add(s->a);
-      add(s->b);
-    } else if (const Cast* c = expr.as<Cast>()) {
-      add(c->a);
-    }
+    dsl::visit(
+        expr,
+        [&](const Var& v) {
+          const auto at = std::find_if(axes.begin(), axes.end(),
+                                       [&](const Axis& axis) { return axis.name == v.name; });
+          node.slot = static_cast<size_t>(at - axes.begin());
+        },
+        [&](const Read& r) {
+          node.slot = numbers_.at(r.tensor);
+          for (const Expr& index : r.indices) add(index);
+        },
+        [&](const Unary& u) { add(u.a); },
+        [&](const Binary& b) {
+          add(b.a);
+          add(b.b);
+        },
+        [&](const Select& s) {
+          add(s.condition);
+          add(s.a);
+          add(s.b);
+        },
+        [&](const Cast& c) { add(c.a); }, ignore<Const>);
     return node;
   }
 

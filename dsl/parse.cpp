@@ -513,12 +513,22 @@ class ComputeParser {
     do {
       const Token at = reader_.peek();
       TW_TRY(std::string name, reader_.expect_name("the name of a stage"));
+      if (compute_.find_input(name))
+        return parse_error(at, fmt::format("'{}' is an input, and outputs are stages: declare a "
+                                           "stage that copies it",
+                                           name));
       if (!compute_.find_stage(name))
-        return parse_error(at, fmt::format("'{}' is no stage declared before{}", name,
-                                           hint(name, names_of(tensors_))));
+        return parse_error(
+            at, fmt::format("'{}' is no stage declared before{}", name, hint(name, stage_names())));
       compute_.outputs.push_back(std::move(name));
     } while (reader_.accept(","));
     return {};
+  }
+
+  std::vector<std::string> stage_names() const {
+    std::vector<std::string> names;
+    for (const Stage& stage : compute_.stages) names.push_back(stage.name);
+    return names;
   }
 
   TokenReader reader_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace tw::dsl {
 namespace {
 
 constexpr double chance_factor = 4;  ///< c of the header
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Vectorised functions of kernels are accurate to a few units in the last place.
 constexpr double function_roundoffs = 8;
@@ -22,18 +24,27 @@ struct Tracked {
   double bound = 0;  ///< floats only: bound of |kernel's value - exact|
 };
 
+/// Whether a value left its type's range on the way: its bound, and those of what is computed from
+/// it, are infinite.
+bool overflowed(double bound) { return bound > std::numeric_limits<double>::max(); }
+
 /// The result of a float operation. `plain` is not rounded yet; `inherited` is the error bound that
 /// comes from its operands.
 Tracked stored(DType type, Value exact, double plain, double inherited) {
   const double result = round_to(type, plain);
+  if (std::isnan(result)) return {exact, result, overflowed(inherited) ? inherited : 0};
   const double own = result == plain ? 0 : unit_roundoff(type) * std::fabs(result);
   return {exact, result, inherited + own};
 }
 
+/// An infinite factor of an exact number adds no error.
+double scaled(double bound, double factor) { return bound == 0 ? 0 : bound * std::fabs(factor); }
+
 double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
+  if (overflowed(a.bound) || overflowed(b.bound)) return infinity;
   switch (op) {
     case BinaryOp::Mul:
-      return std::fabs(a.exact.f) * b.bound + std::fabs(b.exact.f) * a.bound + a.bound * b.bound;
+      return scaled(b.bound, a.exact.f) + scaled(a.bound, b.exact.f) + a.bound * b.bound;
     case BinaryOp::Div: {
       if (a.bound == 0 && b.bound == 0) return 0;
       return (a.bound + std::fabs(a.exact.f / b.exact.f) * b.bound) / std::fabs(b.exact.f);
@@ -49,7 +60,7 @@ double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
 /// Error bound of the result that comes from the operand's, by the derivative where that is bounded
 /// nearby.
 double inherited_by(UnaryOp op, double x, double value, double bound) {
-  if (bound == 0) return 0;
+  if (bound == 0 || overflowed(bound)) return bound;
   switch (op) {
     case UnaryOp::Exp:
       return value * std::expm1(bound);
@@ -90,8 +101,11 @@ struct Analysis {
     if (!is_float(type)) return {exact};
     const double plain = dsl::apply(op, type, Value{a.plain, 0}).f;
     Number result = stored(type, exact, plain, inherited_by(op, a.exact.f, exact.f, a.bound));
-    if (is_approximated(op))
+    if (!is_approximated(op)) return result;
+    if (std::isfinite(exact.f))
       result.bound += function_roundoffs * unit_roundoff(type) * std::fabs(exact.f);
+    else if (op == UnaryOp::Exp && std::isfinite(a.exact.f))
+      result.bound = infinity;
     return result;
   }
 
@@ -128,7 +142,7 @@ struct Analysis {
         return;
       }
       const double sum = total_.plain + term.plain, result = round_to(type_, sum);
-      if (result != sum) squares_ += result * result;
+      if (result != sum && !std::isnan(sum)) squares_ += result * result;
       total_.exact.f += term.exact.f;
       total_.plain = result;
       total_.bound += term.bound;
@@ -171,10 +185,10 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
   TW_TRY(const Tracked number, walk_->interpreter.sample(tensor, indices));
   if (!is_float(walk_->compute.type_of(tensor)))
     return Rounded{static_cast<double>(number.exact.i), 0};
-  const double missed = std::fabs(number.plain - number.exact.f);
-  // NaN and overflow give no bound.
-  const double rounding = number.bound + 2 * missed;
-  return Rounded{number.exact.f, std::isfinite(rounding) ? rounding : 0};
+  const double value = number.exact.f;
+  const bool equal = number.plain == value || (std::isnan(number.plain) && std::isnan(value));
+  const double rounding = number.bound + (equal ? 0 : 2 * std::fabs(number.plain - value));
+  return Rounded{value, std::isfinite(rounding) ? rounding : 0, overflowed(rounding)};
 }
 
 int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }

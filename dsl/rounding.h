@@ -30,9 +30,11 @@ namespace tw::dsl {
 
 /// An element and the bound of its rounding error.
 struct Rounded {
-  double value = 0;  ///< value by the definition
-  double rounding =
-      0;  ///< error that a kernel may have; 0: nothing is rounded, or no bound is finite
+  double value = 0;     ///< value by the definition
+  double rounding = 0;  ///< error that a kernel may have; 0: nothing is rounded
+  /// A value leaves the range of its type on the way, or by so little stays in it that rounding
+  /// decides: kernels may give infinity, NaN or a number.
+  bool overflows = false;
 };
 
 /// Evaluates elements one by one. Borrows the compute and the inputs; not thread-safe.

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "codegen/abi.h"
@@ -30,21 +29,6 @@ dsl::Workload declare() {
   return must(workload(compute("out", {m, n}, max(c(m, n), constant(Float32, 0)))));
 }
 
-// The library reads no clock, environment or host name: a program passes in what is to be used.
-tuner::Environment surroundings() {
-  tuner::Environment environment;
-  // Candidates are built and run in processes of their own, which may crash without harm. Here they
-  // are this very program: see main().
-  environment.worker = {std::filesystem::canonical("/proc/self/exe").string(), "worker"};
-  environment.clock = tuner::monotonic_clock();
-  environment.now_ms = [] {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return int64_t{std::chrono::duration_cast<std::chrono::milliseconds>(now).count()};
-  };
-  environment.host = environment.session = environment.program_version = "lesson";
-  return environment;
-}
-
 // Runs the kernel on ordinary arrays. It packs what it stores in another layout.
 dsl::Array run(const runtime::Kernel& kernel, runtime::ThreadPool& pool, dsl::Arrays& inputs) {
   dsl::Array out = must(dsl::Array::make(Float32, {48, 64}));
@@ -61,7 +45,10 @@ int main(int argc, char** argv) {
 
   const dsl::Workload workload = declare();
   const Target target = host_target();
-  const tuner::Environment environment = surroundings();
+  // The library reads no clock, environment or host name by itself: a program passes in what is to
+  // be used. By default candidates are built and run by this very program, in processes of their
+  // own, which may crash without harm: see the first lines of main().
+  const tuner::Environment environment = tuner::default_environment();
   fmt::print("workload: {}\n", workload.key());
 
   // Tune. Each candidate is compiled, verified against a reference and only then timed; each is

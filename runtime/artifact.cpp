@@ -24,6 +24,7 @@ constexpr std::string_view kMagic = "TWARTF01";
 constexpr size_t kPrefixBytes = 12;  // magic and header length
 constexpr int64_t kMaxHeaderBytes = 4 << 20;
 constexpr int64_t kMaxObjectBytes = 256 << 20;
+static_assert(most_artifact_bytes == kPrefixBytes + kMaxHeaderBytes + kMaxObjectBytes);
 constexpr int most_threads = 1024;  // of a block, on every GPU
 
 tl::unexpected<Error> invalid(std::string message) {
@@ -303,7 +304,7 @@ Result<std::string> take_section(const char* name, const Section& section, std::
   return std::string(code);
 }
 
-Result<Artifact> parse_artifact(std::string_view bytes) {
+Result<Artifact> checked_artifact(std::string_view bytes) {
   if (bytes.size() < kPrefixBytes || bytes.substr(0, kMagic.size()) != kMagic)
     return invalid("it does not begin with TWARTF01");
   uint32_t header_bytes = 0;
@@ -366,7 +367,7 @@ int64_t logical_bytes(const ArgumentInfo& argument) {
   return *elements * size_bytes(argument.dtype);
 }
 
-Status write_artifact(const std::string& path, const Artifact& artifact) {
+Result<std::string> artifact_bytes(const Artifact& artifact) {
   TW_RETURN_IF_ERROR(check_artifact(artifact));
   std::string header;
   try {
@@ -386,14 +387,26 @@ Status write_artifact(const std::string& path, const Artifact& artifact) {
   bytes += header;
   bytes += artifact.object;
   bytes += artifact.ptx;
+  return bytes;
+}
+
+Result<Artifact> parse_artifact(std::string_view bytes) {
+  auto artifact = checked_artifact(bytes);
+  if (!artifact)
+    return invalid(
+        fmt::format("[artifact] the kernel cannot be used: {}", artifact.error().message));
+  return artifact;
+}
+
+Status write_artifact(const std::string& path, const Artifact& artifact) {
+  TW_TRY(const std::string bytes, artifact_bytes(artifact));
   return replace_file(path, bytes);
 }
 
 Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trust) {
   TW_TRY(const std::string bytes,
-         read_private_file(path, trust == Trust::OwnOrRoot,
-                           static_cast<int64_t>(kPrefixBytes) + kMaxHeaderBytes + kMaxObjectBytes));
-  auto artifact = parse_artifact(bytes);
+         read_private_file(path, trust == Trust::OwnOrRoot, most_artifact_bytes));
+  auto artifact = checked_artifact(bytes);
   if (!artifact)
     return invalid(fmt::format("[artifact] '{}' cannot be used: {}; delete it and compile again",
                                path, artifact.error().message));

@@ -114,6 +114,17 @@ Status check_target(std::string_view target, const Target& machine);
 int64_t storage_bytes(const ArgumentInfo& argument);
 int64_t logical_bytes(const ArgumentInfo& argument);
 
+/// The largest file of an artifact.
+inline constexpr int64_t most_artifact_bytes = 12 + (int64_t{4} << 20) + (int64_t{256} << 20);
+
+/// The bytes of the artifact's file, equal for equal artifacts. Invalid as check_info() says, and
+/// where it is too large.
+Result<std::string> artifact_bytes(const Artifact& artifact);
+
+/// The artifact of such bytes. Invalid as read_artifact() says, but for the machine; whose bytes
+/// they are is for the caller to know.
+Result<Artifact> parse_artifact(std::string_view bytes);
+
 /// Replaces `path` atomically by the artifact, readable by its owner only. A reader sees the old
 /// file or the new one; after a crash too.
 Status write_artifact(const std::string& path, const Artifact& artifact);

@@ -23,8 +23,10 @@ namespace {
 constexpr size_t kCacheLine = 128;
 constexpr int kMaxThreads = 1024;
 
-/// On standard error: standard output is the application's.
-void warn(const std::string& text) { fmt::print(stderr, "tilewright: [thread pool] {}\n", text); }
+/// On standard error, as standard output is the application's. Lost where that cannot be written.
+void warn(const std::string& text) {
+  (void)std::fputs(fmt::format("tilewright: [thread pool] {}\n", text).c_str(), stderr);
+}
 
 void pause_core() {
 #if defined(__x86_64__)

@@ -218,24 +218,14 @@ class CopyFinder {
 
   /// `to[...] = from[...]`, or that under a condition and zeros where it fails.
   Status gather_copy(const Block& body) {
-    const If* exists = body.size() == 2 ? body[0].as<If>() : nullptr;
-    const If* otherwise = exists ? body[1].as<If>() : nullptr;
-    const auto only = [](const Block& b) {
-      return b.size() == 1 ? b.front().as<Assign>() : nullptr;
-    };
-    copy_ = exists ? only(*exists->body) : only(body);
+    copy_ = body.size() == 1 ? body.front().as<Assign>() : nullptr;
     read_ = copy_ ? copy_->value.as<dsl::Read>() : nullptr;
     if (!read_ || copy_->combine != Combine::None || !copy_->asynchronous)
       return wrong("a box is one asynchronous copy, or zeros in its place");
-    if (exists) {
-      const Assign* zeros = otherwise ? only(*otherwise->body) : nullptr;
-      const dsl::Unary* negation = otherwise ? otherwise->condition.as<dsl::Unary>() : nullptr;
-      if (!zeros || !negation || negation->op != dsl::UnaryOp::Not ||
-          !dsl::equal(negation->a, exists->condition) || !is_zero(zeros->value) ||
-          zeros->buffer != copy_->buffer || !zeros->asynchronous)
+    if (copy_->guard) {
+      if (!dsl::is_zero_bytes(copy_->guard->otherwise))
         return wrong("where nothing is copied a box has zeros");
-      condition_ = exists->condition;
-      zeros_ = zeros;
+      condition_ = copy_->guard->condition;
     }
     if (!split_condition(condition_).opaque.empty())
       return wrong(fmt::format("{} does not bound an index", dsl::to_string(condition_)));
@@ -249,12 +239,6 @@ class CopyFinder {
     return {};
   }
 
-  static bool is_zero(const Expr& value) {
-    const auto* c = value.as<dsl::Const>();
-    return c && (is_float(c->type) ? c->float_value == 0 && !std::signbit(c->float_value)
-                                   : c->int_value == 0);
-  }
-
   /// By their order in the destination, innermost first.
   Status gather_dimensions() {
     const auto to = forms_.split(linear_address(to_->extents, copy_->indices));
@@ -262,10 +246,6 @@ class CopyFinder {
     if (!to || !from)
       return wrong(fmt::format("the address in '{}' is not linear in the loops of the box",
                                to ? from_->name : to_->name));
-    if (zeros_) {
-      const auto zeros = forms_.split(linear_address(to_->extents, zeros_->indices));
-      if (!zeros || !is_same(*zeros, *to)) return wrong("where nothing is copied a box has zeros");
-    }
     base_ = from->rest;
     dimensions_.reserve(most_box_dimensions);  // they are pointed to
     for (const auto& [loop, box] : loops_)
@@ -279,12 +259,6 @@ class CopyFinder {
     }
     bytes_ = dense * size_bytes(to_->type);
     return check_addresses(to->rest);
-  }
-
-  static bool is_same(const BoxForm& a, const BoxForm& b) {
-    Affine difference = a.rest;
-    difference.add(b.rest, -1);
-    return difference.is_constant() && difference.constant == 0 && a.strides == b.strides;
   }
 
   Status check_addresses(const Affine& to) const {
@@ -469,7 +443,7 @@ class CopyFinder {
   const std::map<std::string, const Buffer*>& buffers_;
   BoxLoops loops_;
   const AffineForms forms_;
-  const Assign *copy_ = nullptr, *zeros_ = nullptr;
+  const Assign* copy_ = nullptr;
   const dsl::Read* read_ = nullptr;
   Expr condition_ = dsl::constant_int(Bool, 1);
   const Buffer *to_ = nullptr, *from_ = nullptr;
@@ -490,7 +464,7 @@ class PhaseWalk {
   Result<std::vector<BulkCopy>> run(const Phase& phase) {
     for (const TaskAxis& axis : phase.axes)
       bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
-    TW_RETURN_IF_ERROR(visit(*phase.body));
+    TW_RETURN_IF_ERROR(gather(*phase.body));
     for (BulkCopy& copy : copies_)
       for (const BulkCopy& other : copies_)
         if (is_described_by(copy, other))
@@ -512,36 +486,42 @@ class PhaseWalk {
                                               b.dimensions.begin(), b.dimensions.end(), same);
   }
 
-  Status visit(const Block& body) {
+  Status gather(const Block& body) {
     for (const Stmt& stmt : body) {
       const auto mark = bounds_.mark();
-      TW_RETURN_IF_ERROR(visit(stmt));
+      TW_RETURN_IF_ERROR(gather(stmt));
       bounds_.restore(mark);
     }
     return {};
   }
 
-  Status visit(const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      if (loop->kind == LoopKind::Bulk) return visit_box(*loop, stmt);
-      const bool outer = in_threads_;
-      in_threads_ |= loop->kind == LoopKind::Thread;
-      bounds_.push_loop(loop->variable, loop->begin, loop->end);
-      const Status status = visit(*loop->body);
-      in_threads_ = outer;
-      return status;
-    }
-    if (const If* branch = stmt.as<If>()) {
-      bounds_.push_condition(branch->condition);
-      return visit(*branch->body);
-    }
-    const Allocate* allocate = stmt.as<Allocate>();
-    if (!allocate) return {};
-    add(allocate->buffer);
-    return visit(*allocate->body);
+  Status gather(const Stmt& stmt) {
+    return schedules::visit(
+        stmt,
+        [&](const Loop& loop) {
+          return loop.kind == LoopKind::Bulk ? gather_box(loop, stmt) : gather_inside(loop);
+        },
+        [&](const If& branch) {
+          bounds_.push_condition(branch.condition);
+          return gather(*branch.body);
+        },
+        [&](const Allocate& allocate) {
+          add(allocate.buffer);
+          return gather(*allocate.body);
+        },
+        always<Assign, Barrier, Commit, Wait>(Status{}));
   }
 
-  Status visit_box(const Loop& loop, const Stmt& stmt) {
+  Status gather_inside(const Loop& loop) {
+    const bool outer = in_threads_;
+    in_threads_ |= loop.kind == LoopKind::Thread;
+    bounds_.push_loop(loop.variable, loop.begin, loop.end);
+    const Status status = gather(*loop.body);
+    in_threads_ = outer;
+    return status;
+  }
+
+  Status gather_box(const Loop& loop, const Stmt& stmt) {
     if (in_threads_)
       return illegal_copy("one thread asks for a box, outside of thread loops", stmt);
     TW_TRY(BulkCopy copy, CopyFinder(loop, bounds_, buffers_).find());

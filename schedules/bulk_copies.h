@@ -6,10 +6,7 @@
 //
 //   bulk i in 0..64
 //     bulk k in 0..32
-//       if k.0 * 32 + k < 100
-//         async s[k.0 % 3, i, k] = a[m.0 * 64 + i, k.0 * 32 + k]
-//       if not(k.0 * 32 + k < 100)
-//         async s[k.0 % 3, i, k] = 0.0
+//       async s[k.0 % 3, i, k] = a[m.0 * 64 + i, k.0 * 32 + k] if k.0 * 32 + k < 100 else 0.0
 //
 // The engine knows the tensor by extents and strides, and a box by the index of its first element
 // in each dimension; what of it lies outside of the tensor is zeros:

@@ -67,7 +67,7 @@ struct Command {
   enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier, Commit, Wait } kind;
   const Stmt* statement = nullptr;
   size_t slot = 0;             ///< of the variable or buffer
-  std::vector<Node> operands;  ///< bounds; condition; indices and value
+  std::vector<Node> operands;  ///< bounds; condition; indices, value and guard
   std::vector<Command> body;
 };
 
@@ -159,25 +159,28 @@ class Evaluator {
   Node resolve(const Expr& expr) {
     Node node{&expr.node(), 0, {}};
     const auto add = [&](const Expr& child) { node.children.push_back(resolve(child)); };
-    if (const auto* v = expr.as<dsl::Var>()) {
-      const auto found = variables_.find(v->name);
-      TW_CHECK(found != variables_.end(), "a program uses variables in scope only");
-      node.slot = found->second;
-    } else if (const auto* r = expr.as<dsl::Read>()) {
-      node.slot = buffer_slot(r->tensor);
-      for (const Expr& index : r->indices) add(index);
-    } else if (const auto* u = expr.as<dsl::Unary>()) {
-      add(u->a);
-    } else if (const auto* b = expr.as<dsl::Binary>()) {
-      add(b->a);
-      add(b->b);
-    } else if (const auto* s = expr.as<dsl::Select>()) {
-      add(s->condition);
-      add(s->a);
-      add(s->b);
-    } else if (const auto* c = expr.as<dsl::Cast>()) {
-      add(c->a);
-    }
+    dsl::visit(
+        expr,
+        [&](const dsl::Var& v) {
+          const auto found = variables_.find(v.name);
+          TW_CHECK(found != variables_.end(), "a program uses variables in scope only");
+          node.slot = found->second;
+        },
+        [&](const dsl::Read& r) {
+          node.slot = buffer_slot(r.tensor);
+          for (const Expr& index : r.indices) add(index);
+        },
+        [&](const dsl::Unary& u) { add(u.a); },
+        [&](const dsl::Binary& b) {
+          add(b.a);
+          add(b.b);
+        },
+        [&](const dsl::Select& s) {
+          add(s.condition);
+          add(s.a);
+          add(s.b);
+        },
+        [&](const dsl::Cast& c) { add(c.a); }, ignore<dsl::Const>);
     return node;
   }
 
@@ -188,31 +191,42 @@ class Evaluator {
   }
 
   Command compile(const Stmt& stmt) {
-    Command command{Command::Kind::If, &stmt, 0, {}, {}};
-    if (const Loop* loop = stmt.as<Loop>()) {
-      command.kind = loop->kind == LoopKind::Thread ? Command::Kind::Thread : Command::Kind::Loop;
-      command.operands = {resolve(loop->begin), resolve(loop->end)};
-      command.slot = variable(loop->variable);
-      command.body = compile(*loop->body);
-    } else if (const If* branch = stmt.as<If>()) {
-      command.operands = {resolve(branch->condition)};
-      command.body = compile(*branch->body);
-    } else if (const Assign* assign = stmt.as<Assign>()) {
-      command.kind = Command::Kind::Assign;
-      command.slot = buffer_slot(assign->buffer);
-      for (const Expr& index : assign->indices) command.operands.push_back(resolve(index));
-      command.operands.push_back(resolve(assign->value));
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      command.kind = Command::Kind::Allocate;
-      command.slot = memories_.size();
-      add_memory(allocate->buffer).is_shared = allocate->buffer.scope == Scope::Shared;
-      command.body = compile(*allocate->body);
-    } else if (stmt.as<Barrier>()) {
-      command.kind = Command::Kind::Barrier;
-    } else {
-      command.kind = stmt.as<Wait>() ? Command::Kind::Wait : Command::Kind::Commit;
-    }
-    return command;
+    using Kind = Command::Kind;
+    const auto make = [&](Kind kind) { return Command{kind, &stmt, 0, {}, {}}; };
+    return schedules::visit(
+        stmt,
+        [&](const Loop& loop) {
+          Command command = make(loop.kind == LoopKind::Thread ? Kind::Thread : Kind::Loop);
+          command.operands = {resolve(loop.begin), resolve(loop.end)};
+          command.slot = variable(loop.variable);
+          command.body = compile(*loop.body);
+          return command;
+        },
+        [&](const If& branch) {
+          Command command = make(Kind::If);
+          command.operands = {resolve(branch.condition)};
+          command.body = compile(*branch.body);
+          return command;
+        },
+        [&](const Assign& assign) {
+          Command command = make(Kind::Assign);
+          command.slot = buffer_slot(assign.buffer);
+          for (const Expr& index : assign.indices) command.operands.push_back(resolve(index));
+          command.operands.push_back(resolve(assign.value));
+          if (assign.guard) command.operands.push_back(resolve(assign.guard->condition));
+          if (assign.guard) command.operands.push_back(resolve(assign.guard->otherwise));
+          return command;
+        },
+        [&](const Allocate& allocate) {
+          Command command = make(Kind::Allocate);
+          command.slot = memories_.size();
+          add_memory(allocate.buffer).is_shared = allocate.buffer.scope == Scope::Shared;
+          command.body = compile(*allocate.body);
+          return command;
+        },
+        [&](const Barrier&) { return make(Kind::Barrier); },
+        [&](const Commit&) { return make(Kind::Commit); },
+        [&](const Wait&) { return make(Kind::Wait); });
   }
 
   void run_tasks(const Phase& phase, const std::vector<size_t>& axes,
@@ -251,7 +265,8 @@ class Evaluator {
           wait_for(committed() - std::get<Wait>(command.statement->value).pending);
           break;
         case Command::Kind::If:
-          if (value(command.operands[0]).i) run(command.body);
+          if (holds(command, command.operands[0], std::get<If>(command.statement->value).uniform))
+            run(command.body);
           break;
         case Command::Kind::Assign:
           run_assign(command);
@@ -266,21 +281,46 @@ class Evaluator {
 
   void run_loop(const Command& command) {
     const int64_t begin = value(command.operands[0]).i, end = value(command.operands[1]).i;
+    const Loop& loop = std::get<Loop>(command.statement->value);
+    if (in_nest_) iterations_.push_back(begin);
     for (int64_t i = begin; i < end && !error_; ++i) {
       values_[command.slot] = i;
+      if (in_nest_) iterations_.back() = i;
+      if (loop.pipeline && committed() - arrived_ < loop.pipeline->ahead) {
+        statement_ = command.statement;
+        report(
+            fmt::format("an iteration of the pipeline begins with {} groups of copies on their "
+                        "way, expected {}",
+                        committed() - arrived_, loop.pipeline->ahead));
+      }
       run(command.body);
     }
+    if (in_nest_) iterations_.pop_back();
   }
 
   /// One iteration after the other; the innermost loop's number is the thread's.
   void run_threads(const Command& command) {
     const int64_t threads = value(command.operands[1]).i, outer = thread_;
+    const bool is_outermost = !in_nest_;
+    in_nest_ = true;
+    if (is_outermost) found_.clear();
     for (int64_t i = 0; i < threads && !error_; ++i) {
       values_[command.slot] = i;
       thread_ = outer * threads + i;
       run(command.body);
     }
     thread_ = outer;
+    in_nest_ = !is_outermost;
+  }
+
+  /// Threads of a nest come to the command one after the other, in the same iterations.
+  bool holds(const Command& command, const Node& condition, bool uniform) {
+    const bool result = value(condition).i != 0;
+    if (!uniform || !in_nest_) return result;
+    const auto [found, is_new] = found_.try_emplace({&command, iterations_}, result);
+    if (!is_new && found->second != result)
+      report("threads find a uniform condition both true and false");
+    return result && !error_;
   }
 
   /// What threads did before is done for all of them.
@@ -312,12 +352,18 @@ class Evaluator {
 
   void run_assign(const Command& command) {
     const Assign& assign = std::get<Assign>(command.statement->value);
-    const Value computed = value(command.operands.back());
+    const size_t rank = assign.indices.size();
+    const bool is_value =
+        !assign.guard || holds(command, command.operands[rank + 1], assign.guard->uniform);
+    if (error_) return;
+    const bool arrives_late =
+        assign.asynchronous && (is_value || dsl::is_zero_bytes(assign.guard->otherwise));
+    const Value computed = value(command.operands[is_value ? rank : rank + 2]);
     Memory& memory = memories_[command.slot];
-    const auto at = element(memory, command.operands, command.operands.size() - 1);
+    const auto at = element(memory, command.operands, rank);
     if (error_ || !note_write(memory, at, assign.combine != Combine::None)) return;
     if (memory.is_shared)
-      memory.group[static_cast<size_t>(at)] = assign.asynchronous ? committed() : never;
+      memory.group[static_cast<size_t>(at)] = arrives_late ? committed() : never;
     const DType type = memory.buffer->type;
     const Value old = assign.combine == Combine::None ? Value{} : load(memory, at);
     const Value result = combined(assign.combine, type, old, computed);
@@ -397,18 +443,25 @@ class Evaluator {
   }
 
   Value value(const Node& node) {
-    const auto& expr = node.expr->value;
-    if (const auto* c = std::get_if<dsl::Const>(&expr)) return {c->float_value, c->int_value};
-    if (std::holds_alternative<dsl::Var>(expr)) return {0, values_[node.slot]};
-    if (std::holds_alternative<dsl::Read>(expr)) return read(node);
-    const Value a = value(node.children[0]);
-    if (const auto* u = std::get_if<dsl::Unary>(&expr)) return apply(u->op, u->a.type(), a);
-    if (const auto* c = std::get_if<dsl::Cast>(&expr)) return convert(c->a.type(), c->type, a);
-    if (std::holds_alternative<dsl::Select>(expr)) return value(node.children[a.i ? 1 : 2]);
-    const auto& b = std::get<dsl::Binary>(expr);
-    if (b.op == BinaryOp::And) return a.i ? value(node.children[1]) : Value{0, 0};
-    if (b.op == BinaryOp::Or) return a.i ? Value{0, 1} : value(node.children[1]);
-    return apply(b.op, b.a.type(), node.expr->type, a, value(node.children[1]));
+    const auto child = [&](size_t i) { return value(node.children[i]); };
+    return visit_each(
+        node.expr->value,
+        [](const dsl::Const& c) {
+          return Value{c.float_value, c.int_value};
+        },
+        [&](const dsl::Var&) {
+          return Value{0, values_[node.slot]};
+        },
+        [&](const dsl::Read&) { return read(node); },
+        [&](const dsl::Unary& u) { return apply(u.op, u.a.type(), child(0)); },
+        [&](const dsl::Cast& c) { return convert(c.a.type(), c.type, child(0)); },
+        [&](const dsl::Select&) { return child(child(0).i ? 1 : 2); },
+        [&](const dsl::Binary& b) {
+          const Value a = child(0);
+          if (b.op == BinaryOp::And) return a.i ? child(1) : Value{0, 0};
+          if (b.op == BinaryOp::Or) return a.i ? Value{0, 1} : child(1);
+          return apply(b.op, b.a.type(), node.expr->type, a, child(1));
+        });
   }
 
   Value read(const Node& node) {
@@ -419,6 +472,9 @@ class Evaluator {
   }
 
   bool report(const Memory& memory, const std::string& what) {
+    return report(fmt::format("buffer '{}': {}", memory.buffer->name, what));
+  }
+  bool report(const std::string& what) {
     if (error_) return false;
     std::vector<std::string> variables;
     for (const auto& [name, slot] : variables_)
@@ -426,9 +482,8 @@ class Evaluator {
     std::string statement = to_string(Block{*statement_}, 0);
     statement.resize(std::min(statement.find('\n'), statement.size()));
     error_ = Error{ErrorCode::Invalid,
-                   fmt::format("[evaluate] buffer '{}': {}, in phase {}, statement `{}`, at {}",
-                               memory.buffer->name, what, phase_->name, statement,
-                               fmt::join(variables, ", "))};
+                   fmt::format("[evaluate] {}, in phase {}, statement `{}`, at {}", what,
+                               phase_->name, statement, fmt::join(variables, ", "))};
     return false;
   }
 
@@ -440,6 +495,10 @@ class Evaluator {
   std::map<std::string, size_t> variables_;
   std::vector<int64_t> values_;
   int64_t thread_ = 0;
+  bool in_nest_ = false;             ///< of thread loops
+  std::vector<int64_t> iterations_;  ///< of the loops around that stand inside of the nest
+  /// What threads of the nest have found uniform conditions to be, by command and iterations.
+  std::map<std::pair<const Command*, std::vector<int64_t>>, bool> found_;
   Actor next_actor_ = 0, phase_begin_ = 0, task_begin_ = 0, stretch_begin_ = 0;
   Group arrived_ = 0;              ///< all groups before this one
   std::vector<Actor> arrived_in_;  ///< the stretch of each that is committed; never: on its way

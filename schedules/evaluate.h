@@ -25,7 +25,9 @@ using Storage = std::map<std::string, std::vector<std::byte>>;
 ///   - an element is read before it was written (anything but inputs),
 ///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element
 ///     that one of them writes,
-///   - an element is touched before an asynchronous copy to it was waited for, or
+///   - an element is touched before an asynchronous copy to it was waited for,
+///   - an iteration of a pipeline begins with fewer groups of copies on their way than it says,
+///   - threads find a condition different that is marked uniform, or
 ///   - an input is written.
 Status evaluate(const Program& program, Storage& storage);
 

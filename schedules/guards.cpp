@@ -79,27 +79,32 @@ class Replacement {
 
   /// Nothing where nothing changes.
   std::optional<Stmt> changed(const Stmt& stmt) const {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      Expr begin = in(loop->begin), end = in(loop->end);
-      BlockPtr body = in(loop->body);
-      if (begin.same_node(loop->begin) && end.same_node(loop->end) && body == loop->body)
-        return std::nullopt;
-      return Stmt{Loop{loop->variable, std::move(begin), std::move(end), loop->kind,
-                       std::move(body), loop->tile}};
-    }
-    if (const If* branch = stmt.as<If>()) {
-      Expr condition = in(branch->condition);
-      BlockPtr body = in(branch->body);
-      if (condition.same_node(branch->condition) && body == branch->body) return std::nullopt;
-      return Stmt{If{std::move(condition), std::move(body)}};
-    }
-    if (const Allocate* allocate = stmt.as<Allocate>()) {
-      BlockPtr body = in(allocate->body);
-      if (body == allocate->body) return std::nullopt;
-      return Stmt{Allocate{allocate->buffer, std::move(body)}};
-    }
-    const Assign* assign = stmt.as<Assign>();
-    return assign ? changed_assign(*assign) : std::nullopt;
+    return schedules::visit(
+        stmt,
+        [&](const Loop& loop) -> std::optional<Stmt> {
+          Expr begin = in(loop.begin), end = in(loop.end);
+          BlockPtr body = in(loop.body);
+          if (begin.same_node(loop.begin) && end.same_node(loop.end) && body == loop.body)
+            return std::nullopt;
+          Loop result = loop;
+          result.begin = std::move(begin);
+          result.end = std::move(end);
+          result.body = std::move(body);
+          return Stmt{std::move(result)};
+        },
+        [&](const If& branch) -> std::optional<Stmt> {
+          Expr condition = in(branch.condition);
+          BlockPtr body = in(branch.body);
+          if (condition.same_node(branch.condition) && body == branch.body) return std::nullopt;
+          return Stmt{If{std::move(condition), std::move(body), branch.uniform}};
+        },
+        [&](const Assign& assign) { return changed_assign(assign); },
+        [&](const Allocate& allocate) -> std::optional<Stmt> {
+          BlockPtr body = in(allocate.body);
+          if (body == allocate.body) return std::nullopt;
+          return Stmt{Allocate{allocate.buffer, std::move(body)}};
+        },
+        always<Barrier, Commit, Wait>(std::optional<Stmt>()));
   }
 
   std::optional<Stmt> changed_assign(const Assign& assign) const {
@@ -111,9 +116,14 @@ class Replacement {
       indices.push_back(in(index));
       same = same && indices.back().same_node(index);
     }
+    std::optional<Guard> guard = assign.guard;
+    if (guard) {
+      guard->condition = in(guard->condition);
+      same = same && guard->condition.same_node(assign.guard->condition);
+    }
     if (same) return std::nullopt;
     return Stmt{Assign{assign.buffer, std::move(indices), std::move(value), assign.combine,
-                       assign.asynchronous}};
+                       assign.asynchronous, std::move(guard)}};
   }
 
   const std::string& variable_;
@@ -131,44 +141,22 @@ BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const 
 Block guarded_in_threads(const Expr& condition, const Block& body) {
   const Loop* loop = body.size() == 1 ? body[0].as<Loop>() : nullptr;
   if (!loop || loop->kind != LoopKind::Thread) return guarded(condition, body);
-  return single({Loop{loop->variable, loop->begin, loop->end, loop->kind,
-                      block(guarded_in_threads(condition, *loop->body))}});
+  return single(with_body(body[0], block(guarded_in_threads(condition, *loop->body))));
 }
 
 bool has_guards(const Block& body) {
   return std::any_of(body.begin(), body.end(), [](const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return has_guards(*loop->body);
-    if (const Allocate* allocate = stmt.as<Allocate>()) return has_guards(*allocate->body);
-    return stmt.as<If>() != nullptr;
+    return schedules::visit(
+        stmt, [](const Loop& loop) { return has_guards(*loop.body); },
+        [](const Allocate& allocate) { return has_guards(*allocate.body); }, always<If>(true),
+        always<Assign, Barrier, Commit, Wait>(false));
   });
 }
 
-/// What is to be done where a condition holds, and what where it does not.
-bool are_alternatives(const Block& body) {
-  const If* first = body.size() == 2 ? body[0].as<If>() : nullptr;
-  const If* second = first ? body[1].as<If>() : nullptr;
-  const dsl::Unary* u = second ? second->condition.as<dsl::Unary>() : nullptr;
-  return u && u->op == dsl::UnaryOp::Not && dsl::equal(u->a, first->condition);
-}
-
-Block hoist_loop(const Loop& loop) {
+Block hoist_loop(const Loop& loop, const Stmt& stmt) {
   Block body = hoist_guards(*loop.body);
-  // Alternatives that are the same for all lanes are vectors each.
-  if (loop.kind == LoopKind::Vector && are_alternatives(body) &&
-      !dsl::uses_var(body[0].as<If>()->condition, loop.variable)) {
-    Block result;
-    for (const Stmt& stmt : body) {
-      const If& branch = *stmt.as<If>();
-      append(guarded(branch.condition,
-                     single({Loop{loop.variable, loop.begin, loop.end, loop.kind, branch.body}})),
-             result);
-    }
-    return result;
-  }
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
-  if (!only)
-    return single(
-        {Loop{loop.variable, loop.begin, loop.end, loop.kind, block(std::move(body)), loop.tile}});
+  if (!only) return single(with_body(stmt, block(std::move(body))));
   Constraints inside, outside;
   const Constraints all = split_condition(only->condition);
   for (const Affine& affine : all.affine)
@@ -177,8 +165,7 @@ Block hoist_loop(const Loop& loop) {
     (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
   Block kept = loop.kind == LoopKind::Thread ? guarded_in_threads(conjunction(inside), *only->body)
                                              : guarded(conjunction(inside), *only->body);
-  return guarded(conjunction(outside), single({Loop{loop.variable, loop.begin, loop.end, loop.kind,
-                                                    block(std::move(kept)), loop.tile}}));
+  return guarded(conjunction(outside), single(with_body(stmt, block(std::move(kept)))));
 }
 
 Block hoist_allocate(const Allocate& allocate) {
@@ -198,11 +185,9 @@ Block hoist_if(const If& branch) {
 // ---- clamped indices ------------------------------------------------------------------------
 
 /// The constraints under which no read is clamped along its last dimension.
-std::vector<Affine> clamps_of(const Stmt& stmt) {
+std::vector<Affine> clamps_of(const Assign& assign) {
   std::vector<Affine> constraints;
-  const Assign* assign = stmt.as<Assign>();
-  if (!assign) return constraints;
-  dsl::for_each(assign->value, [&](const Expr& e) {
+  dsl::for_each(assign.value, [&](const Expr& e) {
     const dsl::Read* r = e.as<dsl::Read>();
     if (!r) return;
     // Lanes along another dimension are not next to each other, clamped or not.
@@ -215,21 +200,26 @@ std::vector<Affine> clamps_of(const Stmt& stmt) {
 
 bool clamps_somewhere(const Block& body) {
   bool clamps = false;
-  for_each(body, [&](const Stmt& stmt) { clamps = clamps || !clamps_of(stmt).empty(); });
+  for_each(body, [&](const Stmt& stmt) {
+    const Assign* assign = stmt.as<Assign>();
+    clamps = clamps || (assign && !clamps_of(*assign).empty());
+  });
   return clamps;
 }
 
 /// Whether a guard of the body depends on the variable, whose bit is given.
 bool guards_use(const Block& body, const std::string& variable, uint64_t bit) {
   return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return guards_use(*loop->body, variable, bit);
-    if (const Allocate* allocate = stmt.as<Allocate>())
-      return guards_use(*allocate->body, variable, bit);
-    const If* branch = stmt.as<If>();
-    if (!branch) return false;
-    if ((branch->condition.node().variables & bit) && dsl::uses_var(branch->condition, variable))
-      return true;
-    return guards_use(*branch->body, variable, bit);
+    const auto inside = [&](const BlockPtr& inner) { return guards_use(*inner, variable, bit); };
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return inside(loop.body); },
+        [&](const If& branch) {
+          const bool uses = (branch.condition.node().variables & bit) &&
+                            dsl::uses_var(branch.condition, variable);
+          return uses || inside(branch.body);
+        },
+        [&](const Allocate& allocate) { return inside(allocate.body); },
+        always<Assign, Barrier, Commit, Wait>(false));
   });
 }
 
@@ -267,6 +257,7 @@ class Resolver {
   };
   Steady steady_range(const std::string& variable, const Block& body);
   void gather(const Block& body, Inside& inside);
+  void gather(const Loop& loop, Inside& inside);
   static LoopKind innermost_kind(const Affine& affine, const Inside& inside);
   void narrow(const Affine& at_least_zero, Inside& inside) const;
 
@@ -286,30 +277,35 @@ class Resolver {
 };
 
 void Resolver::gather(const Block& body, Inside& inside) {
-  for (const Stmt& stmt : body) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      if (!clamps_ && !guards_use(*loop->body, inside.variable, inside.bit)) continue;
-      const auto mark = bounds_.mark();
-      bounds_.push_loop(loop->variable, loop->begin, loop->end);
-      inside.loops.push_back({loop->variable, loop->kind});
-      gather(*loop->body, inside);
-      inside.loops.pop_back();
-      bounds_.restore(mark);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      gather(*allocate->body, inside);
-    } else if (const If* branch = stmt.as<If>()) {
-      // A serial loop absorbs a guard in its bounds, anything else needs constants.
-      if (dsl::uses_var(branch->condition, inside.variable))
-        for (const Affine& affine : split_condition(branch->condition).affine)
-          if (innermost_kind(affine, inside) != LoopKind::Serial) narrow(affine, inside);
-      gather(*branch->body, inside);
-    } else if (clamps_) {
-      // Lanes whose indices are clamped are not next to each other; for one element it costs
-      // little.
-      for (const Affine& affine : clamps_of(stmt))
-        if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
-    }
-  }
+  for (const Stmt& stmt : body)
+    schedules::visit(
+        stmt, [&](const Loop& loop) { gather(loop, inside); },
+        [&](const If& branch) {
+          // A serial loop absorbs a guard in its bounds, anything else needs constants.
+          if (dsl::uses_var(branch.condition, inside.variable))
+            for (const Affine& affine : split_condition(branch.condition).affine)
+              if (innermost_kind(affine, inside) != LoopKind::Serial) narrow(affine, inside);
+          gather(*branch.body, inside);
+        },
+        [&](const Allocate& allocate) { gather(*allocate.body, inside); },
+        [&](const Assign& assign) {
+          if (!clamps_) return;
+          // Lanes whose indices are clamped are not next to each other; for one element it costs
+          // little.
+          for (const Affine& affine : clamps_of(assign))
+            if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
+        },
+        ignore<Barrier, Commit, Wait>);
+}
+
+void Resolver::gather(const Loop& loop, Inside& inside) {
+  if (!clamps_ && !guards_use(*loop.body, inside.variable, inside.bit)) return;
+  const auto mark = bounds_.mark();
+  bounds_.push_loop(loop.variable, loop.begin, loop.end);
+  inside.loops.push_back({loop.variable, loop.kind});
+  gather(*loop.body, inside);
+  inside.loops.pop_back();
+  bounds_.restore(mark);
 }
 
 /// Of the loops inside, the innermost that the constraint uses decides where it can go.
@@ -381,17 +377,26 @@ Block Resolver::resolve(const Block& body) {
   result.reserve(body.size());
   for (const Stmt& stmt : body) {
     if (is_too_large()) return {};
-    if (const Loop* loop = stmt.as<Loop>()) {
-      append(resolve_loop(*loop, true), result);
-    } else if (const If* branch = stmt.as<If>()) {
-      append(resolve_if(*branch), result);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      Block inner = resolve(*allocate->body);
-      if (!inner.empty()) result.push_back({Allocate{allocate->buffer, block(std::move(inner))}});
-    } else {
+    const auto keep = [&] {
       result.push_back(stmt);
       statements_ += copies_;
-    }
+    };
+    schedules::visit(
+        stmt, [&](const Loop& loop) { append(resolve_loop(loop, true), result); },
+        [&](const If& branch) { append(resolve_if(branch), result); },
+        [&](const Assign& assign) {
+          if (!assign.guard) return keep();
+          const Expr condition = simplify(assign.guard->condition, bounds_);
+          Assign resolved = with_condition(assign, condition);
+          statements_ += copies_ * stores(resolved);
+          result.push_back({std::move(resolved)});
+        },
+        [&](const Allocate& allocate) {
+          Block inner = resolve(*allocate.body);
+          if (!inner.empty()) result.push_back(with_body(stmt, block(std::move(inner))));
+        },
+        [&](const Barrier&) { keep(); }, [&](const Commit&) { keep(); },
+        [&](const Wait&) { keep(); });
   }
   return result;
 }
@@ -441,10 +446,12 @@ Block Resolver::peel(const Loop& loop, const Steady& steady) {
   Block result;
   for (int64_t i = begin; i < low; ++i)
     append(resolve(*substitute_in(loop.body, loop.variable, Expr(i))), result);
-  if (low < high)
-    append(resolve_loop(Loop{loop.variable, Expr(low), Expr(high), loop.kind, loop.body, loop.tile},
-                        false),
-           result);
+  if (low < high) {
+    Loop middle = loop;
+    middle.begin = Expr(low);
+    middle.end = Expr(high);
+    append(resolve_loop(middle, false), result);
+  }
   for (int64_t i = high; i < end; ++i)
     append(resolve(*substitute_in(loop.body, loop.variable, Expr(i))), result);
   return result;
@@ -497,15 +504,13 @@ Block hoist_guards(const Block& body) {
   Block result;
   result.reserve(body.size());
   for (const Stmt& stmt : body) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      append(hoist_loop(*loop), result);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      append(hoist_allocate(*allocate), result);
-    } else if (const If* branch = stmt.as<If>()) {
-      append(hoist_if(*branch), result);
-    } else {
-      result.push_back(stmt);
-    }
+    const auto keep = [&] { result.push_back(stmt); };
+    schedules::visit(
+        stmt, [&](const Loop& loop) { append(hoist_loop(loop, stmt), result); },
+        [&](const If& branch) { append(hoist_if(branch), result); },
+        [&](const Allocate& allocate) { append(hoist_allocate(allocate), result); },
+        [&](const Assign&) { keep(); }, [&](const Barrier&) { keep(); },
+        [&](const Commit&) { keep(); }, [&](const Wait&) { keep(); });
   }
   return result;
 }

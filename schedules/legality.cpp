@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -45,25 +46,43 @@ class AccessChecker {
 
   Status check(const Stmt& stmt) {
     const auto mark = bounds_.mark();
-    Status status;
-    if (const Loop* loop = stmt.as<Loop>()) {
-      status = check_loop(*loop, stmt);
-    } else if (const If* branch = stmt.as<If>()) {
-      status = check_reads(branch->condition, stmt);
-      bounds_.push_condition(branch->condition);
-      if (status) status = check(*branch->body);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      add(allocate->buffer);
-      status = check(*allocate->body);
-    } else if (const Assign* assign = stmt.as<Assign>()) {
-      status = check_access(assign->buffer, assign->indices, assign->value.type(), stmt);
-      for (const Expr& index : assign->indices)
-        if (status) status = check_reads(index, stmt);
-      if (status) status = check_reads(assign->value, stmt);
-      if (status && assign->asynchronous) status = check_asynchronous(*assign, stmt);
-    }
+    const Status status = schedules::visit(
+        stmt, [&](const Loop& loop) { return check_loop(loop, stmt); },
+        [&](const If& branch) -> Status {
+          TW_RETURN_IF_ERROR(check_reads(branch.condition, stmt));
+          bounds_.push_condition(branch.condition);
+          return check(*branch.body);
+        },
+        [&](const Assign& assign) { return check_assign(assign, stmt); },
+        [&](const Allocate& allocate) {
+          add(allocate.buffer);
+          return check(*allocate.body);
+        },
+        always<Barrier, Commit, Wait>(Status{}));
     bounds_.restore(mark);
     return status;
+  }
+
+  Status check_assign(const Assign& assign, const Stmt& stmt) {
+    TW_RETURN_IF_ERROR(check_access(assign.buffer, assign.indices, assign.value.type(), stmt));
+    for (const Expr& index : assign.indices) TW_RETURN_IF_ERROR(check_reads(index, stmt));
+    if (assign.guard) {
+      TW_RETURN_IF_ERROR(check_guard(assign, stmt));
+      bounds_.push_condition(assign.guard->condition);
+    }
+    TW_RETURN_IF_ERROR(check_reads(assign.value, stmt));
+    return assign.asynchronous ? check_asynchronous(assign, stmt) : Status{};
+  }
+
+  Status check_guard(const Assign& assign, const Stmt& stmt) {
+    const Guard& guard = *assign.guard;
+    if (assign.combine != Combine::None)
+      return illegal("a guarded value is stored, and not combined", stmt);
+    if (!guard.otherwise.as<dsl::Const>() || guard.otherwise.type() != assign.value.type())
+      return illegal(fmt::format("what is stored otherwise is a literal of {}",
+                                 tw::to_string(assign.value.type())),
+                     stmt);
+    return check_reads(guard.condition, stmt);
   }
 
   Status check_loop(const Loop& loop, const Stmt& stmt) {
@@ -74,10 +93,30 @@ class AccessChecker {
       for_each(*loop.body, [&](const Stmt& s) { nested |= !s.as<If>() && !s.as<Assign>(); });
       if (nested) return illegal("a vector loop must be the innermost loop", stmt);
     }
+    if (loop.pipeline) TW_RETURN_IF_ERROR(check_pipeline(loop, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.begin, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.end, stmt));
     bounds_.push_loop(loop.variable, loop.begin, loop.end);
     return check(*loop.body);
+  }
+
+  /// Code generators count slots along with the loop, and count on as many groups on their way.
+  static Status check_pipeline(const Loop& loop, const Stmt& stmt) {
+    const Block& body = *loop.body;
+    const auto end = dsl::as_int(loop.end);
+    if (loop.kind != LoopKind::Serial || !dsl::is_int(loop.begin, 0) || !end)
+      return illegal("a pipeline is a serial loop with literal bounds, from 0", stmt);
+    const auto [ahead, slots] = *loop.pipeline;
+    const Wait* wait = body.empty() ? nullptr : body[0].as<Wait>();
+    if (!wait || wait->pending != ahead - 1 || body.size() < 2 || !body[1].as<Barrier>())
+      return illegal(
+          fmt::format(
+              "an iteration of a pipeline that is {} ahead begins by `wait {}` and a barrier",
+              ahead, ahead - 1),
+          stmt);
+    if (slots >= std::min(ahead + 1, *end)) return {};
+    return illegal(
+        fmt::format("a pipeline that is {} ahead needs a slot more, not {}", ahead, slots), stmt);
   }
 
   Status check_asynchronous(const Assign& assign, const Stmt& stmt) const {
@@ -112,14 +151,23 @@ class AccessChecker {
                      stmt);
     for (size_t d = 0; d < indices.size(); ++d) {
       if (bounds_.proves_inside(indices[d], buffer->extents[d])) continue;
-      const auto low = bounds_.lower(indices[d]), high = bounds_.upper(indices[d]);
       return illegal(
-          fmt::format("index {} of '{}', {}, is not proved inside 0..{} (it may be {}..{})", d,
-                      name, dsl::to_string(indices[d]), buffer->extents[d],
-                      low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?"),
+          fmt::format("index {} of '{}', {}, is not proved inside 0..{} ({})", d, name,
+                      dsl::to_string(indices[d]), buffer->extents[d], what_is_known(indices[d])),
           stmt);
     }
     return {};
+  }
+
+  std::string what_is_known(const Expr& index) const {
+    bool is_data = false;
+    dsl::for_each(index, [&](const Expr& e) { is_data |= e.as<dsl::Read>() != nullptr; });
+    if (is_data)
+      return "data cannot be an index: sum over all indices and select the one that equals it";
+    const auto low = bounds_.lower(index), high = bounds_.upper(index);
+    if (!low && !high) return "nothing is known of it; indices are sums of axes times literals";
+    return fmt::format("it may be {}..{}; the end of a range is not in it",
+                       low ? std::to_string(*low) : "?", high ? std::to_string(*high + 1) : "?");
   }
 
   Bounds bounds_;
@@ -155,20 +203,19 @@ Limits limits_searched(const Target& target) {
 
 int64_t unrolled_statements(const Block& body) {
   int64_t count = 0;
-  for (const Stmt& stmt : body) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      const int64_t copies = loop->kind == LoopKind::Unrolled
-                                 ? *dsl::as_int(loop->end) - *dsl::as_int(loop->begin)
-                                 : 1;
-      count += copies * unrolled_statements(*loop->body);
-    } else if (const If* branch = stmt.as<If>()) {
-      count += unrolled_statements(*branch->body);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      count += unrolled_statements(*allocate->body);
-    } else if (stmt.as<Assign>()) {
-      count += 1;
-    }
-  }
+  for (const Stmt& stmt : body)
+    count += schedules::visit(
+        stmt,
+        [](const Loop& loop) {
+          const int64_t copies = loop.kind == LoopKind::Unrolled
+                                     ? *dsl::as_int(loop.end) - *dsl::as_int(loop.begin)
+                                     : 1;
+          return copies * unrolled_statements(*loop.body);
+        },
+        [](const If& branch) { return unrolled_statements(*branch.body); },
+        [](const Allocate& allocate) { return unrolled_statements(*allocate.body); },
+        [](const Assign& assign) { return stores(assign); },
+        always<Barrier, Commit, Wait>(int64_t{0}));
   return count;
 }
 

@@ -36,14 +36,15 @@ inline constexpr int64_t most_gpu_statements_searched = 1024;
 Limits limits_searched(const Target& target);
 
 /// Every access is inside its buffer for all iterations and of its type; vector loops are innermost
-/// with literal bounds; threads of a task keep out of each other's way (threads.h); sizes are
-/// within limits. The error (ErrorCode::Invalid) shows the statement.
+/// with literal bounds; pipelines are as program.h says; threads of a task keep out of each other's
+/// way (threads.h); sizes are within limits. The error (ErrorCode::Invalid) shows the statement.
 Status check_legal(const Program& program, const Limits& limits = {});
 
 /// The error of a phase that unrolls to more statements than the limits allow.
 tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits);
 
-/// Assignments of the body after unrolling, each counted once whatever serial loops surround it.
+/// Assignments of the body after unrolling, each counted once whatever serial loops surround it,
+/// and twice where it has a guard.
 int64_t unrolled_statements(const Block& body);
 
 }  // namespace tw::schedules

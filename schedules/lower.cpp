@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/integer.h"
 #include "schedules/guards.h"
@@ -255,7 +254,9 @@ class Emitter {
     NestLoop first = l;
     first.extent = turns.ahead;
     Block result = loop(first, std::move(copies));
-    append(result, loop(l, std::move(turned)));
+    Loop turning = loop_of(l, std::move(turned));
+    if (is_shared) turning.pipeline = LoopPipeline{turns.ahead, turns.slots()};
+    result.push_back({std::move(turning)});
     for (size_t i = copied.size(); i > 0; --i)
       result = single({Allocate{buffer_of(s, l, *copied[i - 1]), block(std::move(result))}});
     return result;
@@ -270,10 +271,10 @@ class Emitter {
             buffer_extents(nest_, producer), scope_at(s, l), producer.swizzle};
   }
 
-  static Block loop(const NestLoop& l, Block body) {
-    return single(
-        {Loop{l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body)), l.tile}});
+  static Loop loop_of(const NestLoop& l, Block body) {
+    return {l.variable, Expr(0), Expr(l.extent), l.kind, block(std::move(body)), l.tile};
   }
+  static Block loop(const NestLoop& l, Block body) { return single({loop_of(l, std::move(body))}); }
 
   /// Beside the sum, where a tensor tile's sums are cleared and written: a lane's neighbours are a
   /// vector.
@@ -369,32 +370,26 @@ class Emitter {
            scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
   }
 
-  /// Copies of what no thread of the phase writes, and zeros in their place.
+  /// A copy of what no thread of the phase writes.
   bool is_asynchronous(const StageNest& s, const Expr& value) const {
-    if (!is_copied_ahead(s)) return false;
-    const dsl::Read* r = value.as<dsl::Read>();
+    const dsl::Read* r = is_copied_ahead(s) ? value.as<dsl::Read>() : nullptr;
     const StageNest* source = r ? nest_.find(r->tensor) : nullptr;
-    if (r) return !source || !source->at;
-    return is_zero(value) && !std::signbit(value.as<dsl::Const>()->float_value);
+    return r && !(source && source->at);
   }
 
   Block elementwise(const StageNest& s, size_t i) {
-    const auto assign = [&](const Expr& value) {
-      return single({Assign{s.result(), result_indices(s), over_loops(s, s.stage, value),
-                            Combine::None, is_asynchronous(s, value)}});
+    const auto assign_of = [&](const Expr& value) {
+      return Assign{s.result(), result_indices(s), over_loops(s, s.stage, value), Combine::None,
+                    is_asynchronous(s, value)};
     };
+    const auto assign = [&](const Expr& value) { return single({assign_of(value)}); };
     const Expr inside = conjunction(s.guards);
     const dsl::Select* select = s.stage.body.as<dsl::Select>();
     if (select && select->b.as<dsl::Const>() && (phase_has_threads(s) || is_copied_ahead(s))) {
-      // A thread branches rather than to read what is not there, and of copies that may arrive late
-      // there is one of an element.
-      const Expr condition = over_loops(s, s.stage, select->condition);
-      return loops(s, i, true, [&] {
-        Block both = guard(inside && condition, assign(select->a));
-        for (Stmt& stmt : guard(inside && !condition, assign(select->b)))
-          both.push_back(std::move(stmt));
-        return both;
-      });
+      // A thread reads nothing that is not there, and stores an element once.
+      Assign guarded = assign_of(select->a);
+      guarded.guard = Guard{over_loops(s, s.stage, select->condition), select->b};
+      return loops(s, i, true, [&] { return guard(inside, single({guarded})); });
     }
     // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is
     // placed.
@@ -580,37 +575,57 @@ class Finisher {
     result.reserve(body.size());
     for (const Stmt& stmt : body) {
       const auto mark = bounds_.mark();
-      if (const Loop* l = stmt.as<Loop>()) {
-        const Expr begin = simplify(l->begin, bounds_), end = simplify(l->end, bounds_);
-        bounds_.push_loop(l->variable, begin, end);
-        if (l->kind == LoopKind::Bulk) box_.push_back(l->variable);
-        result.push_back(
-            {Loop{l->variable, begin, end, l->kind, block(finish(*l->body)), l->tile}});
-        if (l->kind == LoopKind::Bulk) box_.pop_back();
-      } else if (const If* branch = stmt.as<If>()) {
-        const Expr condition = rewrite_condition(branch->condition);
-        if (box_.empty()) {
-          bounds_.push_condition(condition);
-        } else {
-          push_in_box(condition);
-        }
-        Block inner = finish(*branch->body);
-        if (dsl::is_int(condition, 1)) {
-          for (Stmt& s : inner) result.push_back(std::move(s));
-        } else if (!dsl::is_int(condition, 0)) {
-          result.push_back({If{condition, block(std::move(inner))}});
-        }
-      } else if (const Allocate* a = stmt.as<Allocate>()) {
-        result.push_back({Allocate{a->buffer, block(finish(*a->body))}});
-      } else if (const Assign* assign = stmt.as<Assign>()) {
-        result.push_back({Assign{assign->buffer, stored(assign->buffer, assign->indices, false),
-                                 rewrite(assign->value), assign->combine, assign->asynchronous}});
-      } else {
-        result.push_back(stmt);
-      }
+      schedules::visit(
+          stmt, [&](const Loop& loop) { result.push_back(finish(loop)); },
+          [&](const If& branch) { finish(branch, result); },
+          [&](const Assign& assign) { result.push_back(finish(assign)); },
+          [&](const Allocate& allocate) {
+            result.push_back(with_body(stmt, block(finish(*allocate.body))));
+          },
+          [&](const Barrier&) { result.push_back(stmt); },
+          [&](const Commit&) { result.push_back(stmt); },
+          [&](const Wait&) { result.push_back(stmt); });
       bounds_.restore(mark);
     }
     return result;
+  }
+
+  Stmt finish(Loop loop) {
+    loop.begin = simplify(loop.begin, bounds_);
+    loop.end = simplify(loop.end, bounds_);
+    bounds_.push_loop(loop.variable, loop.begin, loop.end);
+    if (loop.kind == LoopKind::Bulk) box_.push_back(loop.variable);
+    loop.body = block(finish(*loop.body));
+    if (loop.kind == LoopKind::Bulk) box_.pop_back();
+    return {std::move(loop)};
+  }
+
+  void finish(const If& branch, Block& result) {
+    const Expr condition = rewrite_condition(branch.condition);
+    push(condition);
+    Block inner = finish(*branch.body);
+    if (dsl::is_int(condition, 1)) {
+      for (Stmt& s : inner) result.push_back(std::move(s));
+    } else if (!dsl::is_int(condition, 0)) {
+      result.push_back({If{condition, block(std::move(inner))}});
+    }
+  }
+
+  Stmt finish(Assign assign) {
+    assign.indices = stored(assign.buffer, std::move(assign.indices), false);
+    if (assign.guard)
+      assign = with_condition(std::move(assign), rewrite_condition(assign.guard->condition));
+    if (assign.guard) push(assign.guard->condition);
+    assign.value = rewrite(assign.value);
+    return {std::move(assign)};
+  }
+
+  void push(const Expr& condition) {
+    if (box_.empty()) {
+      bounds_.push_condition(condition);
+    } else {
+      push_in_box(condition);
+    }
   }
 
   /// The parts of a conjunction hold together: each is simplified under the others, as what is
@@ -660,30 +675,31 @@ class Finisher {
   /// Reads under a select may be executed whatever the condition says: they are clamped into the
   /// buffer.
   Expr rewrite(const Expr& expr, bool speculative) {
-    if (const dsl::Read* r = expr.as<dsl::Read>()) {
-      std::vector<Expr> indices;
-      for (const Expr& index : r->indices) indices.push_back(rewrite(index, speculative));
-      return dsl::read(r->tensor, stored(r->tensor, indices, speculative), r->type);
-    }
-    if (const dsl::Select* s = expr.as<dsl::Select>()) {
-      const Expr condition = rewrite(s->condition, speculative);
-      if (const auto decided = dsl::as_int(condition))
-        return rewrite(*decided ? s->a : s->b, speculative);
-      return dsl::select(condition, rewrite(s->a, true), rewrite(s->b, true));
-    }
-    if (const dsl::Unary* u = expr.as<dsl::Unary>())
-      return dsl::unary(u->op, rewrite(u->a, speculative));
-    if (const dsl::Cast* c = expr.as<dsl::Cast>())
-      return dsl::cast(c->type, rewrite(c->a, speculative));
-    if (const dsl::Binary* b = expr.as<dsl::Binary>()) {
-      if (b->a.type() == Int64) {
-        bool reads = false;
-        dsl::for_each(expr, [&](const Expr& e) { reads |= e.as<dsl::Read>() != nullptr; });
-        if (!reads) return simplify(expr, bounds_);
-      }
-      return dsl::binary(b->op, rewrite(b->a, speculative), rewrite(b->b, speculative));
-    }
-    return expr;
+    return dsl::visit(
+        expr,
+        [&](const dsl::Read& r) {
+          std::vector<Expr> indices;
+          for (const Expr& index : r.indices) indices.push_back(rewrite(index, speculative));
+          return dsl::read(r.tensor, stored(r.tensor, indices, speculative), r.type);
+        },
+        [&](const dsl::Select& s) {
+          const Expr condition = rewrite(s.condition, speculative);
+          if (const auto decided = dsl::as_int(condition))
+            return rewrite(*decided ? s.a : s.b, speculative);
+          return dsl::select(condition, rewrite(s.a, true), rewrite(s.b, true));
+        },
+        [&](const dsl::Unary& u) { return dsl::unary(u.op, rewrite(u.a, speculative)); },
+        [&](const dsl::Cast& c) { return dsl::cast(c.type, rewrite(c.a, speculative)); },
+        [&](const dsl::Binary& b) {
+          if (b.a.type() == Int64 && !reads_any(expr)) return simplify(expr, bounds_);
+          return dsl::binary(b.op, rewrite(b.a, speculative), rewrite(b.b, speculative));
+        },
+        [&](const dsl::Const&) { return expr; }, [&](const dsl::Var&) { return expr; });
+  }
+  static bool reads_any(const Expr& expr) {
+    bool reads = false;
+    dsl::for_each(expr, [&](const Expr& e) { reads |= e.as<dsl::Read>() != nullptr; });
+    return reads;
   }
 
   std::vector<Expr> stored(const std::string& tensor, std::vector<Expr> indices, bool speculative) {
@@ -753,7 +769,7 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
   Finisher finisher(nest, program.arguments);
   for (Phase& phase : program.phases) {
     phase.body = finisher.run(phase);
-    if (has_threads(*phase.body)) phase.body = block(place_barriers(*phase.body));
+    if (has_threads(*phase.body)) phase.body = block(mark_uniform(place_barriers(*phase.body)));
   }
   TW_RETURN_IF_ERROR(check_legal(program, limits));
   return program;

@@ -7,7 +7,7 @@
 namespace tw::schedules {
 namespace {
 
-/// What a construction has in common with the steps that are wanted.
+/// How far a construction agrees with the steps that are wanted.
 struct Agreement {
   bool complete = false;  ///< and the choices are allowed
   size_t steps = 0;       ///< before the first that differs

@@ -12,7 +12,7 @@
 
 namespace tw::schedules {
 
-/// What is searched: choices, of which each is an index below a count.
+/// The search problem: choices, each of which is an index below a count.
 struct PointSearch {
   std::vector<int> counts;
   /// The schedule of some choices, and which steps used which decisions.

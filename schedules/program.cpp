@@ -21,9 +21,21 @@ std::string shape_text(const std::vector<int64_t>& extents) {
 }
 
 std::string print_loop_head(const Loop& loop) {
-  return fmt::format("{} {} in {}..{}{}{}", to_string(loop.kind), loop.variable,
-                     dsl::to_string(loop.begin), dsl::to_string(loop.end), loop.tile ? " " : "",
-                     loop.tile ? loop.tile->name : "");
+  std::string text = fmt::format("{} {} in {}..{}", to_string(loop.kind), loop.variable,
+                                 dsl::to_string(loop.begin), dsl::to_string(loop.end));
+  if (loop.tile) text += fmt::format(" {}", loop.tile->name);
+  if (loop.pipeline)
+    text += fmt::format(" pipeline {} ahead, {} slots", loop.pipeline->ahead, loop.pipeline->slots);
+  return text;
+}
+
+std::string print_condition(const Expr& condition, bool uniform) {
+  return fmt::format("{}if {}", uniform ? "uniform " : "", dsl::to_string(condition));
+}
+
+std::string print_guard(const Guard& guard) {
+  return fmt::format(" {} else {}", print_condition(guard.condition, guard.uniform),
+                     dsl::to_string(guard.otherwise));
 }
 
 std::string print_assign(const Assign& assign) {
@@ -46,32 +58,38 @@ std::string print_assign(const Assign& assign) {
       op = "max=";
       break;
   }
-  return fmt::format("{}{}[{}] {} {}", assign.asynchronous ? "async " : "", assign.buffer,
-                     join(indices, ", "), op, dsl::to_string(assign.value));
+  return fmt::format("{}{}[{}] {} {}{}", assign.asynchronous ? "async " : "", assign.buffer,
+                     join(indices, ", "), op, dsl::to_string(assign.value),
+                     assign.guard ? print_guard(*assign.guard) : "");
+}
+
+std::string print_buffer(const Buffer& buffer) {
+  return fmt::format("{}: {} {}[{}]{}", buffer.name, to_string(buffer.scope),
+                     tw::to_string(buffer.type), shape_text(buffer.extents),
+                     buffer.swizzle > 0 ? fmt::format(" swizzled {}", buffer.swizzle) : "");
 }
 
 void print(const Block& body, int indent, std::string& out);
 
 void print(const Stmt& stmt, int indent, std::string& out) {
-  if (const Loop* loop = stmt.as<Loop>()) {
-    out += pad(indent) + print_loop_head(*loop) + "\n";
-    print(*loop->body, indent + 1, out);
-  } else if (const If* branch = stmt.as<If>()) {
-    out += pad(indent) + "if " + dsl::to_string(branch->condition) + "\n";
-    print(*branch->body, indent + 1, out);
-  } else if (const Assign* assign = stmt.as<Assign>()) {
-    out += pad(indent) + print_assign(*assign) + "\n";
-  } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-    const Buffer& buffer = allocate->buffer;
-    out += fmt::format("{}{}: {} {}[{}]{}\n", pad(indent), buffer.name, to_string(buffer.scope),
-                       tw::to_string(buffer.type), shape_text(buffer.extents),
-                       buffer.swizzle > 0 ? fmt::format(" swizzled {}", buffer.swizzle) : "");
-    print(*allocate->body, indent, out);
-  } else if (const Wait* wait = stmt.as<Wait>()) {
-    out += fmt::format("{}wait {}\n", pad(indent), wait->pending);
-  } else {
-    out += pad(indent) + (stmt.as<Commit>() ? "commit\n" : "barrier\n");
-  }
+  const auto line = [&](const std::string& text) { out += pad(indent) + text + "\n"; };
+  schedules::visit(
+      stmt,
+      [&](const Loop& loop) {
+        line(print_loop_head(loop));
+        print(*loop.body, indent + 1, out);
+      },
+      [&](const If& branch) {
+        line(print_condition(branch.condition, branch.uniform));
+        print(*branch.body, indent + 1, out);
+      },
+      [&](const Assign& assign) { line(print_assign(assign)); },
+      [&](const Allocate& allocate) {
+        line(print_buffer(allocate.buffer));
+        print(*allocate.body, indent, out);
+      },
+      [&](const Barrier&) { line("barrier"); }, [&](const Commit&) { line("commit"); },
+      [&](const Wait& wait) { line(fmt::format("wait {}", wait.pending)); });
 }
 
 void print(const Block& body, int indent, std::string& out) {
@@ -103,28 +121,40 @@ size_t hash_of(const Loop& loop) {
   const size_t bounds = mix(loop.begin.hash(), loop.end.hash());
   size_t h = mix(mix(hash_of(loop.variable), bounds), static_cast<size_t>(loop.kind));
   if (loop.tile) h = mix(h, hash_of(std::string(loop.tile->name)));
+  if (loop.pipeline)
+    h = mix(mix(h, static_cast<size_t>(loop.pipeline->ahead)),
+            static_cast<size_t>(loop.pipeline->slots));
   return mix(h, hash_of(*loop.body));
 }
-size_t hash_of(const If& branch) { return mix(branch.condition.hash(), hash_of(*branch.body)); }
+size_t hash_of(const If& branch) {
+  return mix(mix(branch.condition.hash(), branch.uniform ? 1 : 0), hash_of(*branch.body));
+}
 size_t hash_of(const Assign& assign) {
   size_t h = mix(hash_of(assign.buffer), static_cast<size_t>(assign.combine));
   h = mix(h, assign.asynchronous ? 1 : 0);
   for (const Expr& index : assign.indices) h = mix(h, index.hash());
+  if (assign.guard)
+    h = mix(mix(mix(h, assign.guard->condition.hash()), assign.guard->otherwise.hash()),
+            assign.guard->uniform ? 1 : 0);
   return mix(h, assign.value.hash());
 }
-size_t hash_of(const Allocate& allocate) {
-  return mix(hash_of(allocate.buffer), hash_of(*allocate.body));
+
+size_t hash_of(const Stmt& stmt) {
+  const size_t content = schedules::visit(
+      stmt, [](const Loop& loop) { return hash_of(loop); },
+      [](const If& branch) { return hash_of(branch); },
+      [](const Assign& assign) { return hash_of(assign); },
+      [](const Allocate& allocate) {
+        return mix(hash_of(allocate.buffer), hash_of(*allocate.body));
+      },
+      [](const Wait& wait) { return static_cast<size_t>(wait.pending); },
+      always<Barrier, Commit>(size_t{0}));
+  return mix(stmt.value.index(), content);
 }
-size_t hash_of(const Barrier&) { return 0; }
-size_t hash_of(const Commit&) { return 0; }
-size_t hash_of(const Wait& wait) { return static_cast<size_t>(wait.pending); }
 
 size_t hash_of(const Block& body) {
   size_t h = body.size();
-  for (const Stmt& stmt : body) {
-    h = mix(h, stmt.value.index());
-    h = mix(h, std::visit([](const auto& s) { return hash_of(s); }, stmt.value));
-  }
+  for (const Stmt& stmt : body) h = mix(h, hash_of(stmt));
   return h;
 }
 
@@ -210,33 +240,137 @@ size_t hash(const Program& program) {
   return h;
 }
 
-void for_each(const Block& body, const std::function<void(const Stmt&)>& visit) {
+const Block* body_of(const Stmt& stmt) {
+  using Body = const Block*;
+  return schedules::visit(
+      stmt, [](const Loop& loop) -> Body { return loop.body.get(); },
+      [](const If& branch) -> Body { return branch.body.get(); },
+      [](const Allocate& allocate) -> Body { return allocate.body.get(); },
+      always<Assign, Barrier, Commit, Wait>(Body{nullptr}));
+}
+
+Stmt with_body(const Stmt& stmt, BlockPtr body) {
+  const auto around = [&](auto whole) {
+    whole.body = std::move(body);
+    return Stmt{std::move(whole)};
+  };
+  return schedules::visit(
+      stmt, [&](const Loop& loop) { return around(loop); },
+      [&](const If& branch) { return around(branch); },
+      [&](const Allocate& allocate) { return around(allocate); },
+      always<Assign, Barrier, Commit, Wait>(stmt));
+}
+
+void for_each(const Block& body, const std::function<void(const Stmt&)>& see) {
   for (const Stmt& stmt : body) {
-    visit(stmt);
-    if (const Loop* loop = stmt.as<Loop>()) for_each(*loop->body, visit);
-    if (const If* branch = stmt.as<If>()) for_each(*branch->body, visit);
-    if (const Allocate* allocate = stmt.as<Allocate>()) for_each(*allocate->body, visit);
+    see(stmt);
+    if (const Block* inner = body_of(stmt)) for_each(*inner, see);
   }
+}
+
+void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)>& see) {
+  schedules::visit(
+      stmt,
+      [&](const Loop& loop) {
+        see(loop.begin);
+        see(loop.end);
+      },
+      [&](const If& branch) { see(branch.condition); },
+      [&](const Assign& assign) {
+        for (const Expr& index : assign.indices) see(index);
+        see(assign.value);
+        if (!assign.guard) return;
+        see(assign.guard->condition);
+        see(assign.guard->otherwise);
+      },
+      ignore<Allocate, Barrier, Commit, Wait>);
+}
+
+void for_each_access(const Stmt& stmt, const std::function<void(const BufferAccess&)>& see) {
+  schedules::visit(
+      stmt,
+      [&](const Assign& assign) {
+        see({assign.buffer, assign.indices, true});
+      },
+      ignore<Loop, If, Allocate, Barrier, Commit, Wait>);
+  for_each_expression(stmt, [&](const Expr& expr) {
+    dsl::for_each(expr, [&](const Expr& e) {
+      if (const dsl::Read* r = e.as<dsl::Read>()) see({r->tensor, r->indices, false});
+    });
+  });
 }
 
 Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f) {
   Block result;
   result.reserve(body.size());
+  for (const Stmt& stmt : body)
+    result.push_back(schedules::visit(
+        stmt,
+        [&](Loop loop) {
+          loop.begin = f(loop.begin);
+          loop.end = f(loop.end);
+          loop.body = block(map_expressions(*loop.body, f));
+          return Stmt{std::move(loop)};
+        },
+        [&](If branch) {
+          branch.condition = f(branch.condition);
+          branch.body = block(map_expressions(*branch.body, f));
+          return Stmt{std::move(branch)};
+        },
+        [&](Assign assign) {
+          for (Expr& index : assign.indices) index = f(index);
+          assign.value = f(assign.value);
+          if (assign.guard) assign.guard->condition = f(assign.guard->condition);
+          return Stmt{std::move(assign)};
+        },
+        [&](Allocate allocate) {
+          allocate.body = block(map_expressions(*allocate.body, f));
+          return Stmt{std::move(allocate)};
+        },
+        always<Barrier, Commit, Wait>(stmt)));
+  return result;
+}
+
+Assign with_condition(Assign assign, const Expr& condition) {
+  const auto decided = dsl::as_int(condition);
+  if (decided && !*decided) {
+    assign.asynchronous = assign.asynchronous && dsl::is_zero_bytes(assign.guard->otherwise);
+    assign.value = assign.guard->otherwise;
+  }
+  if (decided) {
+    assign.guard.reset();
+  } else {
+    assign.guard->condition = condition;
+  }
+  return assign;
+}
+
+std::optional<Branches> branches_of(const Stmt& stmt) {
+  const Loop* loop = stmt.as<Loop>();
+  const bool is_vector = loop && loop->kind == LoopKind::Vector && loop->body->size() == 1;
+  const Assign* assign = (is_vector ? loop->body->front() : stmt).as<Assign>();
+  if (!assign || !assign->guard) return std::nullopt;
+  const Guard& guard = *assign->guard;
+  if (is_vector && dsl::uses_var(guard.condition, loop->variable)) return std::nullopt;
+  const auto branch = [&](const Expr& condition, bool holds) {
+    Block body = single({with_condition(*assign, dsl::constant_int(Bool, holds))});
+    if (is_vector) body = single(with_body(stmt, block(std::move(body))));
+    return If{condition, block(std::move(body)), guard.uniform};
+  };
+  return Branches{branch(guard.condition, true), branch(!guard.condition, false),
+                  dsl::is_zero_bytes(guard.otherwise)};
+}
+
+Block with_branches(const Block& body) {
+  Block result;
+  result.reserve(body.size());
   for (const Stmt& stmt : body) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      result.push_back({Loop{loop->variable, f(loop->begin), f(loop->end), loop->kind,
-                             block(map_expressions(*loop->body, f)), loop->tile}});
-    } else if (const If* branch = stmt.as<If>()) {
-      result.push_back({If{f(branch->condition), block(map_expressions(*branch->body, f))}});
-    } else if (const Assign* assign = stmt.as<Assign>()) {
-      Assign mapped = *assign;
-      for (Expr& index : mapped.indices) index = f(index);
-      mapped.value = f(mapped.value);
-      result.push_back({std::move(mapped)});
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      result.push_back({Allocate{allocate->buffer, block(map_expressions(*allocate->body, f))}});
+    if (auto branches = branches_of(stmt)) {
+      result.push_back({std::move(branches->taken)});
+      result.push_back({std::move(branches->otherwise)});
     } else {
-      result.push_back(stmt);
+      const Block* inner = body_of(stmt);
+      result.push_back(inner ? with_body(stmt, block(with_branches(*inner))) : stmt);
     }
   }
   return result;

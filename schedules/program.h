@@ -21,12 +21,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/pool_allocator.h"
+#include "base/visit.h"
 #include "dsl/compute.h"
 #include "dsl/expr.h"
 #include "dsl/layout.h"
@@ -81,6 +83,16 @@ struct TensorTile;
 using Block = std::vector<Stmt, PoolAllocator<Stmt>>;
 using BlockPtr = std::shared_ptr<const Block>;
 
+/// What a loop uses was copied by earlier iterations, asynchronously, into memory that the threads
+/// of a task share: iteration k uses slot k % slots of the buffers. An iteration begins when the
+/// copies for it and for the `ahead` - 1 iterations after it have been started, each in a group of
+/// its own (Commit); it begins by a Wait for the first of these groups, and a Barrier.
+struct LoopPipeline {
+  int64_t ahead = 1;  ///< iterations from the start of a copy to its use
+  int64_t slots = 2;  ///< of each buffer
+  friend bool operator==(const LoopPipeline&, const LoopPipeline&) = default;
+};
+
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
 /// All but Serial loops have literal bounds, Thread loops from 0. Three Tensor loops inside each
 /// other are a tile that the threads of a warp compute together (tensor_tiles.h). A Reduce loop
@@ -93,20 +105,36 @@ struct Loop {
   LoopKind kind = LoopKind::Serial;
   BlockPtr body;
   const TensorTile* tile = nullptr;  ///< of the outermost of a tile
+  /// Of a Serial loop with literal bounds, from 0, outside of thread loops.
+  std::optional<LoopPipeline> pipeline = std::nullopt;
 };
 struct If {
   Expr condition;
   BlockPtr body;
+  /// All threads of the task that come here in the same iteration of the loops around find the
+  /// condition the same, so that no warp takes both ways.
+  bool uniform = false;
 };
-/// buffer[indices] = value, or combine(buffer[indices], value).
+/// Decides which of two values is stored: the first exists under a condition only, such as that an
+/// element is not beyond the edge of a tensor.
+struct Guard {
+  Expr condition;
+  Expr otherwise;        ///< a literal, stored where the condition does not hold
+  bool uniform = false;  ///< as If::uniform
+};
+/// buffer[indices] = value, or combine(buffer[indices], value). With a guard, the value is
+/// evaluated and stored where the condition holds, and `otherwise` is stored where it does not;
+/// nothing is combined.
 struct Assign {
   std::string buffer;
   std::vector<Expr> indices;
   Expr value;
   Combine combine = Combine::None;
   /// The element may arrive any time before the thread has waited for the group of this copy; until
-  /// then nobody touches it. Only where a read or a zero is stored in a Shared buffer.
+  /// then nobody touches it. Only where a read or a zero is stored in a Shared buffer; another
+  /// literal of the guard is stored at once.
   bool asynchronous = false;
+  std::optional<Guard> guard = std::nullopt;
 };
 /// `buffer` exists, uninitialised, within body. Outside of thread loops, a Local or Register buffer
 /// has a dimension for each of the loops that threads are numbered by, and a thread touches only
@@ -135,9 +163,21 @@ struct Stmt {
   }
 };
 
+/// Calls the handler of the statement's kind. The handlers name all kinds (base/visit.h): a new
+/// kind does not compile until every walker says what it means there.
+template <typename... Handlers>
+decltype(auto) visit(const Stmt& stmt, Handlers&&... handlers) {
+  return visit_each(stmt.value, std::forward<Handlers>(handlers)...);
+}
+
 BlockPtr block(Block statements);
 /// A block of one statement, moved.
 Block single(Stmt statement);
+
+/// The statements inside of a loop, condition or allocation; null for the other kinds.
+const Block* body_of(const Stmt& stmt);
+/// The loop, condition or allocation around another body; a statement of another kind as it is.
+Stmt with_body(const Stmt& stmt, BlockPtr body);
 
 struct TaskAxis {
   std::string variable;
@@ -169,11 +209,42 @@ std::string to_string(const Block& body, int indent);
 /// stored.
 size_t hash(const Program& program);
 
-/// Calls `visit` on each statement, parents first.
-void for_each(const Block& body, const std::function<void(const Stmt&)>& visit);
+/// Calls `see` on each statement, parents first.
+void for_each(const Block& body, const std::function<void(const Stmt&)>& see);
+
+/// Calls `see` on the statement's own expressions (bounds, conditions, indices, values), not on
+/// those of the statements inside of it.
+void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)>& see);
+
+/// An element of a buffer that a statement reads or stores.
+struct BufferAccess {
+  const std::string& buffer;
+  const std::vector<Expr>& indices;
+  bool is_store = false;
+};
+/// Calls `see` on each access of the statement itself, the store first.
+void for_each_access(const Stmt& stmt, const std::function<void(const BufferAccess&)>& see);
 
 /// Rebuilds a block with each expression (conditions, bounds, indices, values) replaced.
 Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f);
+
+/// The statements that store in the code of an assignment: with a guard two.
+inline int64_t stores(const Assign& assign) { return assign.guard ? 2 : 1; }
+
+/// The guarded assignment under another condition, and without a guard where that is a literal.
+Assign with_condition(Assign assign, const Expr& condition);
+
+/// A guarded assignment as a target has it that stores either value by a branch.
+struct Branches {
+  If taken;                   ///< stores the value
+  If otherwise;               ///< stores the literal, under the negation
+  bool stores_zeros = false;  ///< the literal's bytes are all 0
+};
+/// Of a guarded assignment, or of a vector loop around one whose lanes share the condition, so that
+/// both stores are vectors. nullopt: it is something else.
+std::optional<Branches> branches_of(const Stmt& stmt);
+/// The body with these branches in place of guarded assignments.
+Block with_branches(const Block& body);
 
 /// Every buffer that the body allocates, in order of appearance.
 std::vector<Buffer> local_buffers(const Block& body);

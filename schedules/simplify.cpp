@@ -134,29 +134,15 @@ Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
   return to_expr(sum);
 }
 
-}  // namespace
-
-Expr simplify(const Expr& expr, const Bounds& bounds) {
-  if (const dsl::Select* s = expr.as<dsl::Select>())
-    return dsl::select(simplify(s->condition, bounds), simplify(s->a, bounds),
-                       simplify(s->b, bounds));
-  if (const dsl::Read* r = expr.as<dsl::Read>()) {
-    std::vector<Expr> indices;
-    for (const Expr& index : r->indices) indices.push_back(simplify(index, bounds));
-    return dsl::read(r->tensor, std::move(indices), r->type, r->source);
-  }
-  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return dsl::cast(c->type, simplify(c->a, bounds));
-  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return dsl::unary(u->op, simplify(u->a, bounds));
-  const Binary* b = expr.as<Binary>();
-  if (!b) return expr;
-  switch (b->op) {
+Expr simplify_binary(const Expr& expr, const Binary& b, const Bounds& bounds) {
+  switch (b.op) {
     case BinaryOp::Div:
     case BinaryOp::Mod:
-      if (expr.type() == Int64) return simplify_division(*b, bounds);
+      if (expr.type() == Int64) return simplify_division(b, bounds);
       break;
     case BinaryOp::Min:
     case BinaryOp::Max:
-      return simplify_minmax(*b, bounds);
+      return simplify_minmax(b, bounds);
     case BinaryOp::Add:
     case BinaryOp::Sub:
     case BinaryOp::Mul:
@@ -168,10 +154,30 @@ Expr simplify(const Expr& expr, const Bounds& bounds) {
     case BinaryOp::Ne:
       if (const auto decided = simplify_comparison(expr, bounds)) return *decided;
       break;
-    default:
+    case BinaryOp::And:
+    case BinaryOp::Or:
       break;
   }
-  return dsl::binary(b->op, simplify(b->a, bounds), simplify(b->b, bounds));
+  return dsl::binary(b.op, simplify(b.a, bounds), simplify(b.b, bounds));
+}
+
+}  // namespace
+
+Expr simplify(const Expr& expr, const Bounds& bounds) {
+  return dsl::visit(
+      expr, [&](const Binary& b) { return simplify_binary(expr, b, bounds); },
+      [&](const dsl::Select& s) {
+        return dsl::select(simplify(s.condition, bounds), simplify(s.a, bounds),
+                           simplify(s.b, bounds));
+      },
+      [&](const dsl::Read& r) {
+        std::vector<Expr> indices;
+        for (const Expr& index : r.indices) indices.push_back(simplify(index, bounds));
+        return dsl::read(r.tensor, std::move(indices), r.type, r.source);
+      },
+      [&](const dsl::Cast& c) { return dsl::cast(c.type, simplify(c.a, bounds)); },
+      [&](const dsl::Unary& u) { return dsl::unary(u.op, simplify(u.a, bounds)); },
+      [&](const dsl::Const&) { return expr; }, [&](const dsl::Var&) { return expr; });
 }
 
 }  // namespace tw::schedules

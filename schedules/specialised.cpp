@@ -19,51 +19,62 @@ bool is_bulk(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Bulk;
 }
 
-/// What an iteration of a pipeline begins with.
-bool begins_by_waiting(const Block& body) {
-  return body.size() > 2 && body[0].as<Wait>() && body[1].as<Barrier>();
+/// The barrier that an iteration of a pipeline begins by, after its wait.
+bool is_barrier_of_pipeline(bool in_pipeline, size_t i) { return in_pipeline && i == 1; }
+
+void append_nonempty(const Stmt& around, Block part, Block& result) {
+  if (!part.empty()) result.push_back(with_body(around, block(std::move(part))));
 }
 
 /// Without what threads do; barriers where a pipeline has one.
-Block asking_part(const Block& body) {
+Block asking_part(const Block& body, bool in_pipeline = false) {
   Block result;
-  const bool waits = begins_by_waiting(body);
   for (size_t i = 0; i < body.size(); ++i) {
     const Stmt& stmt = body[i];
-    if (is_bulk(stmt) || stmt.as<Commit>() || (waits && i == 1)) {
-      result.push_back(stmt);
-    } else if (const Allocate* allocate = stmt.as<Allocate>()) {
-      for (Stmt& inner : asking_part(*allocate->body)) result.push_back(std::move(inner));
-    } else if (const Loop* loop = stmt.as<Loop>(); loop && loop->kind != LoopKind::Thread) {
-      Loop part = *loop;
-      part.body = block(asking_part(*loop->body));
-      if (!part.body->empty()) result.push_back({std::move(part)});
-    } else if (const If* branch = stmt.as<If>()) {
-      Block inner = asking_part(*branch->body);
-      if (!inner.empty()) result.push_back({If{branch->condition, block(std::move(inner))}});
-    }
+    schedules::visit(
+        stmt,
+        [&](const Loop& loop) {
+          if (loop.kind == LoopKind::Bulk) {
+            result.push_back(stmt);
+          } else if (loop.kind != LoopKind::Thread) {
+            append_nonempty(stmt, asking_part(*loop.body, loop.pipeline.has_value()), result);
+          }
+        },
+        [&](const If& branch) { append_nonempty(stmt, asking_part(*branch.body), result); },
+        [&](const Allocate& allocate) {
+          for (Stmt& inner : asking_part(*allocate.body)) result.push_back(std::move(inner));
+        },
+        [&](const Barrier&) {
+          if (is_barrier_of_pipeline(in_pipeline, i)) result.push_back(stmt);
+        },
+        [&](const Commit&) { result.push_back(stmt); }, ignore<Assign, Wait>);
   }
   return result;
 }
 
-Block computing_part(const Block& body) {
+Block computing_part(const Block& body, bool in_pipeline = false) {
   Block result;
-  const bool waits = begins_by_waiting(body);
   for (size_t i = 0; i < body.size(); ++i) {
     const Stmt& stmt = body[i];
-    if (is_bulk(stmt) || (waits && i == 1)) continue;
-    if (const Allocate* allocate = stmt.as<Allocate>()) {
-      result.push_back({Allocate{allocate->buffer, block(computing_part(*allocate->body))}});
-    } else if (const Loop* loop = stmt.as<Loop>(); loop && loop->kind != LoopKind::Thread) {
-      Loop part = *loop;
-      part.body = block(computing_part(*loop->body));
-      if (!part.body->empty()) result.push_back({std::move(part)});
-    } else if (const If* branch = stmt.as<If>()) {
-      Block inner = computing_part(*branch->body);
-      if (!inner.empty()) result.push_back({If{branch->condition, block(std::move(inner))}});
-    } else {
-      result.push_back(stmt);
-    }
+    const auto keep = [&] { result.push_back(stmt); };
+    schedules::visit(
+        stmt,
+        [&](const Loop& loop) {
+          if (loop.kind == LoopKind::Thread) {
+            keep();
+          } else if (loop.kind != LoopKind::Bulk) {
+            append_nonempty(stmt, computing_part(*loop.body, loop.pipeline.has_value()), result);
+          }
+        },
+        [&](const If& branch) { append_nonempty(stmt, computing_part(*branch.body), result); },
+        [&](const Allocate& allocate) {
+          result.push_back(with_body(stmt, block(computing_part(*allocate.body))));
+        },
+        [&](const Barrier&) {
+          if (!is_barrier_of_pipeline(in_pipeline, i)) keep();
+        },
+        [&](const Assign&) { keep(); }, [&](const Commit&) { keep(); },
+        [&](const Wait&) { keep(); });
   }
   return result;
 }
@@ -95,7 +106,7 @@ class PipelineChecker {
   static const Loop* find_pipeline(const Block& body) {
     for (const Stmt& stmt : body) {
       const Loop* loop = stmt.as<Loop>();
-      if (loop && loop->kind == LoopKind::Serial && begins_by_waiting(*loop->body)) return loop;
+      if (loop && loop->pipeline) return loop;
     }
     return nullptr;
   }
@@ -125,17 +136,18 @@ class PipelineChecker {
     std::set<std::string> own;
     for (const Buffer& buffer : local_buffers(*phase_.body))
       if (buffer.scope == Scope::Local || buffer.scope == Scope::Register) own.insert(buffer.name);
-    const Block body = computing_part(*pipeline.body);
+    const Block body = computing_part(*pipeline.body, true);
     for (const Stmt& stmt : body)
       if (stmt.as<Barrier>() || !(stmt.as<Wait>() || stmt.as<Commit>() || has_threads(Block{stmt})))
         return wrong("one thread computes in the pipeline, or threads wait for each other");
     Status status;
     for_each(body, [&](const Stmt& stmt) {
-      const Assign* assign = stmt.as<Assign>();
       if (status && stmt.as<Barrier>()) status = wrong("threads wait for each other");
-      if (status && assign && !own.contains(assign->buffer))
-        status = wrong(
-            fmt::format("threads write '{}' in the pipeline, which others see", assign->buffer));
+      for_each_access(stmt, [&](const BufferAccess& access) {
+        if (status && access.is_store && !own.contains(access.buffer))
+          status = wrong(
+              fmt::format("threads write '{}' in the pipeline, which others see", access.buffer));
+      });
     });
     return status;
   }

@@ -28,16 +28,30 @@ constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
 
-bool is_expensive(const Expr& body) {
-  bool found = false;
+/// Functions and divisions of floats, which take many times as long as other operations.
+int64_t count_expensive(const Expr& body) {
+  int64_t count = 0;
   dsl::for_each(body, [&](const Expr& e) {
     const dsl::Unary* u = e.as<dsl::Unary>();
-    found |=
+    count +=
         u && u->op != dsl::UnaryOp::Neg && u->op != dsl::UnaryOp::Not && u->op != dsl::UnaryOp::Abs;
     const dsl::Binary* b = e.as<dsl::Binary>();
-    found |= b && b->op == dsl::BinaryOp::Div && is_float(e.type());
+    count += b && b->op == dsl::BinaryOp::Div && is_float(e.type());
   });
-  return found;
+  return count;
+}
+
+/// The stages that read each tensor, found in one pass.
+using Readers = std::map<std::string, std::vector<const Stage*>>;
+
+Readers readers_of(const Compute& compute) {
+  Readers readers;
+  for (const Stage& stage : compute.stages)
+    for_each_read(stage.body, [&](const dsl::Read& r) {
+      std::vector<const Stage*>& known = readers[r.tensor];
+      if (known.empty() || known.back() != &stage) known.push_back(&stage);
+    });
+  return readers;
 }
 
 bool reads_reduction(const Compute& compute, const Stage& stage) {
@@ -50,12 +64,12 @@ bool reads_reduction(const Compute& compute, const Stage& stage) {
 }
 
 /// Whether recomputing the stage wherever it is read is cheap.
-bool should_inline(const Compute& compute, const Stage& stage) {
+bool should_inline(const Compute& compute, const Stage& stage,
+                   const std::vector<const Stage*>& readers) {
   if (reduces(stage) || compute.is_output(stage.name)) return false;
-  const auto readers = compute.consumers(stage.name);
   const bool into_reduction =
       std::any_of(readers.begin(), readers.end(), [](const Stage* r) { return reduces(*r); });
-  if (is_expensive(stage.body) && (into_reduction || readers.size() > 1)) return false;
+  if ((into_reduction || readers.size() > 1) && count_expensive(stage.body) > 0) return false;
   return !(into_reduction && reads_reduction(compute, stage));
 }
 
@@ -85,15 +99,17 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
 /// Counts the values that one element of a stage needs: reads, and operations outside of indices.
 /// Equal values count once, as compilers compute them once.
 int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
-  if (expr.as<dsl::Const>() || expr.as<dsl::Var>() || !known.insert(expr.hash()).second) return 0;
-  if (const dsl::Unary* u = expr.as<dsl::Unary>()) return 1 + count_values(u->a, known);
-  if (const dsl::Cast* c = expr.as<dsl::Cast>()) return 1 + count_values(c->a, known);
-  if (const dsl::Binary* b = expr.as<dsl::Binary>())
-    return 1 + count_values(b->a, known) + count_values(b->b, known);
-  if (const dsl::Select* s = expr.as<dsl::Select>())
-    return 1 + count_values(s->condition, known) + count_values(s->a, known) +
-           count_values(s->b, known);
-  return 1;
+  const auto counted = [&](const auto&... operands) {
+    const bool is_new = known.insert(expr.hash()).second;
+    return is_new ? 1 + (int64_t{0} + ... + count_values(operands, known)) : 0;
+  };
+  return dsl::visit(
+      expr, [&](const dsl::Read&) { return counted(); },
+      [&](const dsl::Unary& u) { return counted(u.a); },
+      [&](const dsl::Cast& c) { return counted(c.a); },
+      [&](const dsl::Binary& b) { return counted(b.a, b.b); },
+      [&](const dsl::Select& s) { return counted(s.condition, s.a, s.b); },
+      always<dsl::Const, dsl::Var>(int64_t{0}));
 }
 
 /// Size of the readers of a stage before and after it is inlined into them.
@@ -101,6 +117,8 @@ struct Growth {
   int64_t reads = 0;         ///< reads of the stage
   int64_t largest_body = 0;  ///< nodes of the largest reader afterwards
   int64_t values_before = 0, values_after = 0;
+  /// Expensive operations. Each copy counts: compilers do not find that calls are equal.
+  int64_t expensive_before = 0, expensive_after = 0;
 };
 
 Growth growth_of(const Schedule& before, const Schedule& after, const std::string& inlined) {
@@ -111,11 +129,14 @@ Growth growth_of(const Schedule& before, const Schedule& after, const std::strin
   const Compute &old = before.nest().compute, &now = after.nest().compute;
   Growth growth;
   growth.values_before = values(*old.find_stage(inlined));
+  growth.expensive_before = count_expensive(old.find_stage(inlined)->body);
   for (const Stage* reader : old.consumers(inlined)) {
     for_each_read(reader->body, [&](const dsl::Read& r) { growth.reads += r.tensor == inlined; });
     const Stage& grown = *now.find_stage(reader->name);
     growth.values_before += values(*reader);
     growth.values_after += values(grown);
+    growth.expensive_before += count_expensive(reader->body);
+    growth.expensive_after += count_expensive(grown.body);
     growth.largest_body = std::max<int64_t>(growth.largest_body, grown.body.node().size);
   }
   return growth;
@@ -126,20 +147,34 @@ Growth growth_of(const Schedule& before, const Schedule& after, const std::strin
 /// repeated for each read, which grows exponentially along a chain of such stages.
 bool multiplies_work(const Growth& growth) {
   return growth.reads > 1 && (growth.largest_body > largest_inlined_body ||
-                              growth.values_after > most_inlined_work * growth.values_before);
+                              growth.values_after > most_inlined_work * growth.values_before ||
+                              growth.expensive_after > growth.expensive_before);
 }
 
-std::vector<Step> plan_prologue(const Compute& compute) {
+/// Whether the step is legal and repeats little. It is tried on the stage and its readers alone: a
+/// copy of the whole nest for each stage would make planning quadratic.
+bool can_inline(const Compute& compute, const Stage& stage,
+                const std::vector<const Stage*>& readers) {
+  Compute part;
+  part.stages.push_back(*compute.find_stage(stage.name));
+  for (const Stage* reader : readers) part.stages.push_back(*compute.find_stage(reader->name));
+  const Schedule before(std::move(part));
+  const Schedule after = before.inlined(stage.name);
+  return !after.error() && !multiplies_work(growth_of(before, after, stage.name));
+}
+
+Schedule plan_prologue(const Compute& compute) {
   Schedule schedule(compute);
+  Readers readers = readers_of(compute);
   for (const Stage& stage : compute.stages) {
-    if (!should_inline(compute, stage)) continue;
-    Schedule inlined = schedule.inlined(stage.name);
-    if (inlined.error()) continue;
-    if (multiplies_work(growth_of(schedule, inlined, stage.name))) continue;
-    schedule = std::move(inlined);
+    // Inlining a stage adds readers to earlier stages only: those of this one are as declared.
+    const std::vector<const Stage*>& stage_readers = readers[stage.name];
+    if (should_inline(compute, stage, stage_readers) &&
+        can_inline(schedule.nest().compute, stage, stage_readers))
+      schedule.add(Inline{stage.name});
   }
-  while (const auto epilogue = next_epilogue(schedule)) schedule = schedule.then(*epilogue);
-  return schedule.steps();
+  while (const auto epilogue = next_epilogue(schedule)) schedule.add(*epilogue);
+  return schedule;
 }
 
 /// A stage that is no output may be computed inside a loop of the stage that contains all its
@@ -341,7 +376,9 @@ Result<dsl::Layout> parse_layout(const Compute& compute, const std::string& tens
     return fail(ErrorCode::Invalid,
                 fmt::format("[layouts] '{}' is given the layout {}; expected an input or an output",
                             tensor, text));
-  return dsl::Layout::parse(text, compute.letters_of(tensor));
+  auto layout = dsl::Layout::parse(text, compute.letters_of(tensor));
+  if (!layout) return fail(ErrorCode::Invalid, layout.error().message);
+  return layout;
 }
 
 }  // namespace
@@ -352,7 +389,7 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
 
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
   const Compute& compute = problem.compute;
-  Schedule prologue = Schedule(compute).then(plan_prologue(compute));
+  Schedule prologue = plan_prologue(compute);
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
     TW_TRY(dsl::Layout layout, parse_layout(compute, tensor, text));

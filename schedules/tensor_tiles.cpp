@@ -90,13 +90,14 @@ class TileChecker {
 
  private:
   Status check(const Stmt& stmt) {
-    if (const Loop* loop = stmt.as<Loop>()) return check_loop(*loop, stmt);
-    if (const Allocate* allocate = stmt.as<Allocate>()) {
-      buffers_[allocate->buffer.name] = &allocate->buffer;
-      return check(*allocate->body);
-    }
-    const If* branch = stmt.as<If>();
-    return branch ? inside({branch->condition}, *branch->body) : Status{};
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return check_loop(loop, stmt); },
+        [&](const If& branch) { return inside({branch.condition}, *branch.body); },
+        [&](const Allocate& allocate) {
+          buffers_[allocate.buffer.name] = &allocate.buffer;
+          return check(*allocate.body);
+        },
+        always<Assign, Barrier, Commit, Wait>(Status{}));
   }
 
   Status check_loop(const Loop& loop, const Stmt& stmt) {
@@ -315,7 +316,9 @@ class TileChecker {
   static std::set<std::string> written_in(const Block& body) {
     std::set<std::string> names;
     for_each(body, [&](const Stmt& stmt) {
-      if (const Assign* assign = stmt.as<Assign>()) names.insert(assign->buffer);
+      for_each_access(stmt, [&](const BufferAccess& access) {
+        if (access.is_store) names.insert(access.buffer);
+      });
     });
     return names;
   }

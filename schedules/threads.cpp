@@ -28,28 +28,9 @@ const Loop* as_reduce_loop(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Reduce ? loop : nullptr;
 }
 
-const Block* body_of(const Stmt& stmt) {
-  if (const Loop* loop = stmt.as<Loop>()) return loop->body.get();
-  if (const If* branch = stmt.as<If>()) return branch->body.get();
-  if (const Allocate* allocate = stmt.as<Allocate>()) return allocate->body.get();
-  return nullptr;
-}
-
 bool has_threads(const Stmt& stmt) {
   const Block* body = body_of(stmt);
   return as_thread_loop(stmt) || (body && schedules::has_threads(*body));
-}
-
-void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)>& visit) {
-  if (const Loop* loop = stmt.as<Loop>()) {
-    visit(loop->begin);
-    visit(loop->end);
-  } else if (const If* branch = stmt.as<If>()) {
-    visit(branch->condition);
-  } else if (const Assign* assign = stmt.as<Assign>()) {
-    for (const Expr& index : assign->indices) visit(index);
-    visit(assign->value);
-  }
 }
 
 // ---- barriers -------------------------------------------------------------------------------
@@ -192,34 +173,46 @@ class BarrierPlacer {
 
   /// A statement around nests: all threads go through it.
   Stmt inside(const Stmt& stmt) {
-    if (const Allocate* allocate = stmt.as<Allocate>()) {
-      if (is_own(allocate->buffer.scope)) own_.insert(allocate->buffer.name);
-      if (!allocate->buffer.extents.empty())
-        slots_[allocate->buffer.name] = allocate->buffer.extents[0];
-      return {Allocate{allocate->buffer, block(run(*allocate->body))}};
-    }
-    const Touched entered = since_;
-    const bool passed = passed_;
-    Stmt result = stmt.as<If>() ? inside(*stmt.as<If>()) : inside(*stmt.as<Loop>(), entered);
-    since_.add(entered);
-    passed_ = passed;
-    return result;
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return inside(loop, stmt); },
+        [&](const If& branch) {
+          const Touched entered = since_;
+          const bool passed = passed_;
+          Stmt result = with_body(stmt, block(run(*branch.body)));
+          leave(entered, passed);
+          return result;
+        },
+        [&](const Allocate& allocate) { return inside(allocate, stmt); },
+        always<Assign, Barrier, Commit, Wait>(stmt));
   }
 
-  Stmt inside(const If& branch) { return {If{branch.condition, block(run(*branch.body))}}; }
+  Stmt inside(const Allocate& allocate, const Stmt& stmt) {
+    const Buffer& buffer = allocate.buffer;
+    if (is_own(buffer.scope)) own_.insert(buffer.name);
+    if (!buffer.extents.empty()) slots_[buffer.name] = buffer.extents[0];
+    return with_body(stmt, block(run(*allocate.body)));
+  }
 
   /// What an iteration touched last meets what the next touches first.
-  Stmt inside(const Loop& loop, const Touched& entered) {
+  Stmt inside(const Loop& loop, const Stmt& stmt) {
+    const Touched entered = since_;
+    const bool passed = passed_;
     around_.insert(loop.variable);
     passed_ = false;
     (void)run(*loop.body);
     since_ = before_next(loop);
     since_.add(entered);
-    Stmt result{
-        Loop{loop.variable, loop.begin, loop.end, loop.kind, block(run(*loop.body)), loop.tile}};
+    Stmt result = with_body(stmt, block(run(*loop.body)));
     around_.erase(loop.variable);
     since_.leave(loop.variable);
+    leave(entered, passed);
     return result;
+  }
+
+  /// A loop or condition, whose body may not have run.
+  void leave(const Touched& entered, bool passed) {
+    since_.add(entered);
+    passed_ = passed;
   }
 
   /// From the view of the loop's next iteration. Without a barrier in each, what is left may be of
@@ -245,7 +238,7 @@ class BarrierPlacer {
 
   Touched touched_by_head(const Stmt& stmt) const {
     Touched touched;
-    for_each_expression(stmt, [&](const Expr& expr) { gather(expr, touched); });
+    for_each_access(stmt, [&](const BufferAccess& access) { gather(access, touched); });
     return touched;
   }
 
@@ -253,21 +246,16 @@ class BarrierPlacer {
     Touched all;
     std::vector<std::string> inner;
     for_each(Block{stmt}, [&](const Stmt& s) {
-      for_each_expression(s, [&](const Expr& expr) { gather(expr, all); });
-      if (const Assign* assign = s.as<Assign>(); assign && !own_.contains(assign->buffer))
-        all.touch(assign->buffer, slot_of(assign->buffer, assign->indices), true);
+      for_each_access(s, [&](const BufferAccess& access) { gather(access, all); });
       if (const Allocate* allocate = s.as<Allocate>()) inner.push_back(allocate->buffer.name);
     });
     for (const std::string& name : inner) all.forget(name);
     touched.add(all);
   }
 
-  void gather(const Expr& expr, Touched& touched) const {
-    dsl::for_each(expr, [&](const Expr& e) {
-      const dsl::Read* r = e.as<dsl::Read>();
-      if (r && !own_.contains(r->tensor))
-        touched.touch(r->tensor, slot_of(r->tensor, r->indices), false);
-    });
+  void gather(const BufferAccess& access, Touched& touched) const {
+    if (own_.contains(access.buffer)) return;
+    touched.touch(access.buffer, slot_of(access.buffer, access.indices), access.is_store);
   }
 
   std::optional<Slot> slot_of(const std::string& buffer, const std::vector<Expr>& indices) const {
@@ -297,18 +285,77 @@ int64_t count_barriers(const Block& body) {
   return count;
 }
 
-// ---- buffers of a thread's own --------------------------------------------------------------
+// ---- conditions -----------------------------------------------------------------------------
 
-using Visit = std::function<void(const std::string& buffer, const std::vector<Expr>& indices)>;
+/// Marks conditions, and knows the first of the given marks that is not proved.
+class UniformMarker {
+ public:
+  Block run(const Block& body) {
+    Block result;
+    result.reserve(body.size());
+    for (const Stmt& stmt : body) result.push_back(marked(stmt));
+    return result;
+  }
+  const Stmt* unproved() const { return unproved_; }
 
-void for_each_access(const Stmt& stmt, const Visit& visit) {
-  if (const Assign* assign = stmt.as<Assign>()) visit(assign->buffer, assign->indices);
-  for_each_expression(stmt, [&](const Expr& expr) {
+ private:
+  Stmt marked(const Stmt& stmt) {
+    return schedules::visit(
+        stmt, [&](const Loop& loop) { return marked(loop, stmt); },
+        [&](const If& branch) {
+          If result = branch;
+          result.uniform = is_uniform(branch.condition, branch.uniform, stmt);
+          result.body = block(run(*branch.body));
+          return Stmt{std::move(result)};
+        },
+        [&](const Assign& assign) {
+          Assign result = assign;
+          if (Guard* guard = result.guard ? &*result.guard : nullptr)
+            guard->uniform = is_uniform(guard->condition, guard->uniform, stmt);
+          return Stmt{std::move(result)};
+        },
+        [&](const Allocate& allocate) {
+          if (is_own(allocate.buffer.scope)) own_.insert(allocate.buffer.name);
+          return with_body(stmt, block(run(*allocate.body)));
+        },
+        always<Barrier, Commit, Wait>(stmt));
+  }
+
+  /// Threads have different values of the variable where they number its iterations, share them, or
+  /// make different ones.
+  Stmt marked(const Loop& loop, const Stmt& stmt) {
+    const bool differs = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Reduce ||
+                         loop.kind == LoopKind::Bulk || !is_uniform(loop.begin) ||
+                         !is_uniform(loop.end);
+    const bool is_new = differs && differing_.insert(loop.variable).second;
+    Stmt result = with_body(stmt, block(run(*loop.body)));
+    if (is_new) differing_.erase(loop.variable);
+    return result;
+  }
+
+  bool is_uniform(const Expr& condition, bool is_marked, const Stmt& stmt) {
+    const bool proved = is_uniform(condition);
+    if (is_marked && !proved && !unproved_) unproved_ = &stmt;
+    return proved;
+  }
+  /// Nobody writes between two barriers what another thread reads: all read the same of what they
+  /// share.
+  bool is_uniform(const Expr& expr) const {
+    bool uniform = true;
     dsl::for_each(expr, [&](const Expr& e) {
-      if (const dsl::Read* r = e.as<dsl::Read>()) visit(r->tensor, r->indices);
+      const dsl::Var* v = e.as<dsl::Var>();
+      const dsl::Read* r = e.as<dsl::Read>();
+      uniform = uniform && !(v && differing_.contains(v->name)) && !(r && own_.contains(r->tensor));
     });
-  });
-}
+    return uniform;
+  }
+
+  std::set<std::string> differing_;  ///< variables in scope
+  std::set<std::string> own_;        ///< buffers of a thread
+  const Stmt* unproved_ = nullptr;
+};
+
+// ---- buffers of a thread's own --------------------------------------------------------------
 
 /// The dimension that the loop's variable alone indexes.
 std::optional<size_t> dimension_of(const Loop& loop, const std::vector<Expr>& indices) {
@@ -322,11 +369,11 @@ void find_numbered(const Block& body, NumberedDimensions& found) {
     if (const Loop* loop = as_thread_loop(stmt)) {
       const ThreadNest nest = thread_nest(*loop);
       for_each(Block{stmt}, [&](const Stmt& s) {
-        for_each_access(s, [&](const std::string& buffer, const std::vector<Expr>& indices) {
-          const auto own = found.find(buffer);
+        for_each_access(s, [&](const BufferAccess& access) {
+          const auto own = found.find(access.buffer);
           if (own == found.end() || !own->second.empty()) return;
           for (const Loop* l : nest.loops)
-            if (const auto d = dimension_of(*l, indices)) own->second.push_back(*d);
+            if (const auto d = dimension_of(*l, access.indices)) own->second.push_back(*d);
         });
       });
       continue;
@@ -362,14 +409,24 @@ class ThreadChecker {
 
  private:
   Status check(const Stmt& stmt) {
-    if (const Loop* loop = as_thread_loop(stmt)) return check_nest(*loop, stmt);
-    if (const Loop* loop = as_reduce_loop(stmt)) TW_RETURN_IF_ERROR(check_reduce(*loop, stmt));
-    if (const Allocate* allocate = stmt.as<Allocate>()) {
-      if (is_own(allocate->buffer.scope)) owned_[allocate->buffer.name] = std::nullopt;
-    }
-    TW_RETURN_IF_ERROR(check_accesses(stmt));
-    const Block* body = body_of(stmt);
-    return body ? check(*body) : Status{};
+    const auto check_inside = [&](const Block& body) -> Status {
+      TW_RETURN_IF_ERROR(check_accesses(stmt));
+      return check(body);
+    };
+    return schedules::visit(
+        stmt,
+        [&](const Loop& loop) -> Status {
+          if (loop.kind == LoopKind::Thread) return check_nest(loop, stmt);
+          if (loop.kind == LoopKind::Reduce) TW_RETURN_IF_ERROR(check_reduce(loop, stmt));
+          return check_inside(*loop.body);
+        },
+        [&](const If& branch) { return check_inside(*branch.body); },
+        [&](const Assign&) { return check_accesses(stmt); },
+        [&](const Allocate& allocate) {
+          if (is_own(allocate.buffer.scope)) owned_[allocate.buffer.name] = std::nullopt;
+          return check_inside(*allocate.body);
+        },
+        always<Barrier, Commit, Wait>(Status{}));
   }
 
   Status check_nest(const Loop& loop, const Stmt& stmt) {
@@ -384,19 +441,7 @@ class ThreadChecker {
           fmt::format("{} threads, a task has at most {}", nest.threads(), limits_.threads), stmt);
     Status status;
     for_each(*nest.loops.back()->body, [&](const Stmt& s) {
-      if (!status) return;
-      const Allocate* allocate = s.as<Allocate>();
-      if (s.as<Barrier>()) status = illegal_threads("a barrier that only some threads reach", stmt);
-      if (as_reduce_loop(s))
-        status =
-            illegal_threads("what a warp reduces together stands outside of thread loops", stmt);
-      if (s.as<Commit>() || s.as<Wait>())
-        status =
-            illegal_threads("copies are committed and waited for outside of thread loops", stmt);
-      if (allocate && !is_own(allocate->buffer.scope))
-        status = illegal_threads(
-            fmt::format("'{}' is shared, but each thread would have one", allocate->buffer.name),
-            stmt);
+      if (status) status = check_in_nest(s, stmt);
     });
     TW_RETURN_IF_ERROR(status);
     nest_ = &nest;
@@ -405,6 +450,33 @@ class ThreadChecker {
     });
     nest_ = nullptr;
     return status;
+  }
+
+  /// What a thread does by itself.
+  static Status check_in_nest(const Stmt& inner, const Stmt& nest) {
+    const auto orders_copies = [&]() -> Status {
+      return illegal_threads("copies are committed and waited for outside of thread loops", nest);
+    };
+    return schedules::visit(
+        inner,
+        [&](const Loop& loop) -> Status {
+          if (loop.pipeline)
+            return illegal_threads("a pipeline stands outside of thread loops", nest);
+          if (loop.kind != LoopKind::Reduce) return {};
+          return illegal_threads("what a warp reduces together stands outside of thread loops",
+                                 nest);
+        },
+        [&](const Allocate& allocate) -> Status {
+          if (is_own(allocate.buffer.scope)) return {};
+          return illegal_threads(
+              fmt::format("'{}' is shared, but each thread would have one", allocate.buffer.name),
+              nest);
+        },
+        [&](const Barrier&) -> Status {
+          return illegal_threads("a barrier that only some threads reach", nest);
+        },
+        [&](const Commit&) { return orders_copies(); },
+        [&](const Wait&) { return orders_copies(); }, always<If, Assign>(Status{}));
   }
 
   /// Other threads than the one that has the result read what is combined.
@@ -431,8 +503,8 @@ class ThreadChecker {
 
   Status check_accesses(const Stmt& stmt) {
     Status status;
-    for_each_access(stmt, [&](const std::string& buffer, const std::vector<Expr>& indices) {
-      if (status) status = check_access(buffer, indices, stmt);
+    for_each_access(stmt, [&](const BufferAccess& access) {
+      if (status) status = check_access(access.buffer, access.indices, stmt);
     });
     return status;
   }
@@ -536,8 +608,14 @@ int64_t thread_bytes(const Block& body) {
 
 Block place_barriers(const Block& body) { return BarrierPlacer().run(body); }
 
+Block mark_uniform(const Block& body) { return UniformMarker().run(body); }
+
 Status check_threads(const Phase& phase, const Limits& limits) {
   TW_RETURN_IF_ERROR(ThreadChecker(limits).check(*phase.body));
+  UniformMarker marker;
+  (void)marker.run(*phase.body);
+  if (const Stmt* stmt = marker.unproved())
+    return illegal_threads("threads may find a condition different that is marked uniform", *stmt);
   const int64_t shared = shared_bytes(*phase.body), own = thread_bytes(*phase.body);
   if (shared > limits.shared_bytes)
     return fail(ErrorCode::Invalid,

@@ -59,8 +59,14 @@ int64_t thread_bytes(const Block& body);
 /// proved to be in different slots of a pipeline.
 Block place_barriers(const Block& body);
 
+/// With If::uniform and Guard::uniform set wherever that is proved: the condition depends neither
+/// on what numbers the threads, nor on loops whose iterations differ between them, nor on a
+/// thread's own buffers.
+Block mark_uniform(const Block& body);
+
 /// Nests are perfect and within the limits; a thread's own buffers are indexed by its number, and
-/// the same in each nest; no barrier is missing. What cannot be proved is ErrorCode::Invalid.
+/// the same in each nest; conditions that are marked uniform are; no barrier is missing. What
+/// cannot be proved is ErrorCode::Invalid.
 Status check_threads(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

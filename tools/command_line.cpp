@@ -359,7 +359,7 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                   "configuration file. Exit codes: {}.",
                   exit_codes));
   app.config_formatter(std::make_shared<ConfigurationFile>(&verbs));
-  app.set_config("--config", here.configuration, "TOML file of defaults")
+  app.set_config("--config", here.places.configuration, "TOML file of defaults")
       ->envname(environment_name("config"));
   CLI::Option* version = app.add_flag("--version")->description("print the version");
   std::vector<Declared> all;

@@ -24,6 +24,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
   if (!flags.output.empty()) TW_RETURN_IF_ERROR(check_output(flags.output));
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
+    if (!flags.output.empty()) return nothing_to_write("compile", flags.output, s.workload);
     note(fmt::format("{} is empty: it needs no kernel", s.workload.key()));
     if (flags.format == "json")
       TW_RETURN_IF_ERROR(

@@ -14,6 +14,7 @@
 #include "tools/report.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
+#include "tuner/device.h"
 
 namespace tw::tools {
 namespace {
@@ -107,7 +108,9 @@ Result<db::Filter> filter_of(const DbFlags& f) {
   set(filter.workload, f.workload);
   set(filter.op, f.op);
   set(filter.session, f.session);
-  if (!f.status.empty()) filter.status = db::parse_trial_status(f.status);
+  if (!f.status.empty())
+    filter.status =
+        f.status == "pruned" ? db::TrialStatus::Hopeless : db::parse_trial_status(f.status);
   filter.order = f.order == "oldest"   ? db::Order::Oldest
                  : f.order == "newest" ? db::Order::Newest
                                        : db::Order::Fastest;
@@ -141,16 +144,18 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print(as_csv(as_sheet(records))));
     return 0;
   }
-  const std::string host = host_target().to_string();
+  const Target host = host_target();
+  const std::string own_target = host.to_string(), own_device = tuner::device_text(host);
   Table table{{"record", "status", "latency", "GFLOP/s", "% of peak", "target", "threads",
-               "session", "workload"},
+               "session", "device", "workload"},
               {}};
   for (const db::Record& r : records)
-    table.rows.push_back(
-        {r.hash.substr(0, 16), std::string(db::to_string(r.status)), show_time(r.latency_ns),
-         fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
-         fmt::format("{:.1f}", 100 * db::efficiency(r)), r.target == host ? "host" : r.target,
-         std::to_string(r.threads), r.session, r.workload});
+    table.rows.push_back({r.hash.substr(0, 16), show_status(r.status), show_time(r.latency_ns),
+                          fmt::format("{:.1f}", gflops(r.flops, r.latency_ns)),
+                          fmt::format("{:.1f}", 100 * db::efficiency(r)),
+                          r.target == own_target && r.device == own_device ? "host" : r.target,
+                          std::to_string(r.threads), r.session,
+                          r.device == own_device ? "this one" : r.device, r.workload});
   TW_RETURN_IF_ERROR(print(as_text(table, here)));
   return 0;
 }
@@ -193,7 +198,11 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
   }
   note_quarantined(all, store);
   TW_RETURN_IF_ERROR(print_summary(f, "db import", all));
-  return 0;
+  const bool has_facts = all.inserted + all.duplicates + all.calibrations > 0;
+  if (has_facts || all.quarantined == 0) return 0;
+  return fail(ErrorCode::Database,
+              fmt::format("[import] none of {} was believed: {} says why",
+                          show_count(all.quarantined, "line"), quarantine_line(store.path())));
 }
 
 Result<int> export_records(const DbFlags& f, const Surroundings& here) {
@@ -297,7 +306,7 @@ std::vector<std::string> statuses() {
 #define X(enumerator, text, meaning, proves_wrong) text,
       TW_TRIAL_STATUSES(X)
 #undef X
-  };
+          "pruned"};
 }
 
 using Command = Result<int> (*)(const DbFlags&, const Surroundings&);
@@ -332,7 +341,7 @@ Verb db_verb() {
       db,
       {"workload", Text{&f->workload}, "key"},
       {"op", Text{&f->op}, "operator"},
-      {"status", Choice{&f->status, statuses()}, "of the trial"},
+      {"status", Choice{&f->status, statuses()}, "of the trial; pruned and hopeless are the same"},
       {"session", Text{&f->session}, "that measured"},
       {"order", Choice{&f->order, {"oldest", "newest", "fastest"}}, "of the records"},
       limit,

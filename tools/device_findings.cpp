@@ -70,7 +70,7 @@ void add_devices(const std::string& kind, Open open, std::vector<Finding>& findi
 }
 
 Finding compiler(const Surroundings& here) {
-  const auto nvrtc = codegen::Nvrtc::open({.directories = here.cuda_directories});
+  const auto nvrtc = codegen::Nvrtc::open({.directories = here.environment.cuda_directories});
   if (!nvrtc) return absent("nvrtc", nvrtc.error());
   std::vector<std::string> targets;  // NVRTC knows architectures that no kernels are made for
   for (const std::string& architecture : nvrtc->architectures())

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -42,11 +41,11 @@ Finding failed(std::string name, const Error& error) {
 // ---- the machine ----------------------------------------------------------------------------
 
 Finding peak(const Target& host, const Surroundings& here) {
-  const auto one = tuner::measure_f32_peak(1, here.clock);
+  const auto one = tuner::measure_f32_peak(1, here.environment.clock);
   if (!one) return failed("peak", one.error());
   std::string text = fmt::format("{:.1f} GFLOP/s on one thread ({})", one->gflops, one->isa);
   if (host.machine.cores > 1) {
-    const auto all = tuner::measure_f32_peak(host.machine.cores, here.clock);
+    const auto all = tuner::measure_f32_peak(host.machine.cores, here.environment.clock);
     if (!all) return failed("peak", all.error());
     text += fmt::format(", {:.1f} on {}", all->gflops, host.machine.cores);
   }
@@ -66,18 +65,12 @@ Finding limits() {
 // ---- what tuning needs ----------------------------------------------------------------------
 
 Finding plugin(const DoctorFlags& flags) {
-  const std::vector<std::string> directories = flags.place.code_generator.empty()
-                                                   ? codegen::plugin_directories()
-                                                   : std::vector{flags.place.code_generator};
-  std::error_code ignored;
-  for (const std::string& directory : directories) {
-    const std::string path = directory + "/libtw_halide.so";
-    if (std::filesystem::exists(path, ignored)) return {"code generator", path};
-  }
-  return {"code generator",
-          "libtw_halide.so is not in " + join(directories, ", ") +
-              ": install halide==21.0.0 into .venv and build again",
-          ErrorCode::Environment};
+  codegen::CpuCodegenOptions options;
+  if (!flags.place.code_generator.empty())
+    options.plugin_directories = {flags.place.code_generator};
+  const auto toolchain = codegen::cpu_toolchain(options);
+  if (!toolchain) return failed("code generator", toolchain.error());
+  return {"code generator", *toolchain};
 }
 
 /// What a tool prints first about its version.
@@ -98,16 +91,17 @@ Finding sandbox(const Surroundings& here) {
   return {"sandbox", std::string(trim(*output))};
 }
 
-int probe_sandbox() {
+Result<int> probe_sandbox() {
   const auto done = tuner::restrict_self({});
   if (!done) {
-    fmt::print("{}\n", done.error().message);
+    TW_RETURN_IF_ERROR(print(done.error().message + "\n"));
     return static_cast<int>(ErrorCode::Environment);
   }
-  fmt::print("Landlock {}, seccomp {}{}\n",
-             done->landlock_abi > 0 ? fmt::format("version {}", done->landlock_abi) : "absent",
-             done->seccomp ? "on" : "absent",
-             done->missing.empty() ? "" : "; missing: " + join(done->missing, ", "));
+  TW_RETURN_IF_ERROR(print(
+      fmt::format("Landlock {}, seccomp {}{}\n",
+                  done->landlock_abi > 0 ? fmt::format("version {}", done->landlock_abi) : "absent",
+                  done->seccomp ? "on" : "absent",
+                  done->missing.empty() ? "" : "; missing: " + join(done->missing, ", "))));
   return 0;
 }
 
@@ -115,12 +109,13 @@ int probe_sandbox() {
 Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings& here) {
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
-  const int64_t began = here.clock();
+  const int64_t began = here.environment.clock();
   const auto artifact = tuner::build_schedule(*workload, default_schedule(*workload, host), host, 1,
                                               true, tuning_environment(flags.place, here));
   if (!artifact) return failed("a kernel", artifact.error());
-  return {"a kernel", fmt::format("compiled, linked and verified in {}",
-                                  show_time(static_cast<double>(here.clock() - began)))};
+  return {"a kernel",
+          fmt::format("compiled, linked and verified in {}",
+                      show_time(static_cast<double>(here.environment.clock() - began)))};
 }
 
 Finding database(Result<db::Store>& store) {
@@ -132,7 +127,7 @@ Finding database(Result<db::Store>& store) {
 }
 
 Finding cache(const DoctorFlags& flags, const Surroundings& here) {
-  const std::string path = flags.place.cache.empty() ? here.cache : flags.place.cache;
+  const std::string path = flags.place.cache.empty() ? here.places.cache : flags.place.cache;
   if (const Status made = make_private_directory(path); !made) return failed("cache", made.error());
   return {"cache", shell_quoted(path)};
 }
@@ -152,7 +147,8 @@ std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& he
   const Target host = host_target();
   auto store = open_database(flags.place, here, db::OpenMode::ReadWrite);
   std::vector<Finding> findings = {
-      {"program", fmt::format("{}, version {}", shell_quoted(here.program), here.version)},
+      {"program",
+       fmt::format("{}, version {}", shell_quoted(here.program), here.environment.program_version)},
       {"machine", tuner::device_text(host)},
       {"target", host.to_string()},
       {"instruction sets", isa_text()},
@@ -179,7 +175,7 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   const std::vector<Finding> findings = everything(flags, here);
   int code = 0;
   nlohmann::json list = nlohmann::json::array();
-  Table table{{"", "found", ""}, {}};
+  Table table{{"state", "check", "result"}, {}};
   for (const Finding& finding : findings) {
     if (finding.failure && code == 0) code = static_cast<int>(*finding.failure);
     list.push_back({{"name", finding.name},

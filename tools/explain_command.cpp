@@ -188,18 +188,20 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   if (s.record) {
     const db::Record& r = *s.record;
     facts.emplace_back("measured", show_time(r.latency_ns));
+    if (!s.other_device.empty())
+      facts.emplace_back("measured on", show_other_device(s.other_device));
     for (auto& fact : speeds(line)) facts.push_back(std::move(fact));
   }
   facts.emplace_back("draft model",
                      fmt::format("{}{}, limited by {}", show_time(a.predicted_ns),
                                  against_measured(s, a), a.resources.front().resource));
   const double memory = bytes_from_memory(a.facts);
-  facts.emplace_back("intensity",
-                     fmt::format("{}, {:.1f} a byte loaded",
-                                 memory > 0 ? fmt::format("{:.1f} FLOP a byte from memory",
+  facts.emplace_back("arithmetic intensity",
+                     fmt::format("{:.1f} FLOP per byte loaded; {}",
+                                 share(a.facts.useful_flops, a.facts.loaded_bytes),
+                                 memory > 0 ? fmt::format("{:.1f} FLOP per byte of DRAM traffic",
                                                           share(a.facts.useful_flops, memory))
-                                            : "FLOP: nothing comes from memory",
-                                 share(a.facts.useful_flops, a.facts.loaded_bytes)));
+                                            : "no DRAM traffic"));
   facts.emplace_back("work", work_text(a));
   add_what_is_particular(s, a, facts);
   return facts;
@@ -260,7 +262,10 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
   }
   for (const auto& [resource, ns] : a.resources)
     json["resources"].push_back({{"resource", resource}, {"ns", ns}});
-  if (s.record) json["record"] = as_json(*s.record);
+  if (s.record) {
+    json["record"] = as_json(*s.record);
+    json["measured_here"] = s.other_device.empty();
+  }
   json["memory"] = memory_json(line);
   if (rival)
     json["best_other"] = {{"record", as_json(rival->record)},
@@ -279,7 +284,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     TW_TRY(db::Store store, open_database(flags.selection.place, here, db::OpenMode::ReadOnly));
     TW_TRY(rival, find_rival(store, *s.record));
   }
-  const Roofline line = line_of(s, here.clock);
+  const Roofline line = line_of(s, here.environment.clock);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(explain_as_json(s, analysis, line, rival));
     return 0;

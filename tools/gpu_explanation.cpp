@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "codegen/compile.h"
 #include "codegen/gpu_compile.h"
 
 namespace tw::tools {
@@ -117,10 +118,13 @@ GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::
   GpuExplanation explanation{target.machine, "", "", {}};
   const auto compiled = codegen::compile_for_gpu(program, "kernel", target, nvrtc);
   const bool is_told = compiled && compiled->functions.size() == facts.phases.size();
-  if (is_told)
-    explanation.compiler = codegen::gpu_toolchain(target, nvrtc).value_or("");
-  else
+  if (is_told) {
+    codegen::CompileOptions compiling;
+    compiling.nvrtc = nvrtc;
+    explanation.compiler = codegen::toolchain(target, compiling).value_or("");
+  } else {
     explanation.estimated_because = compiled ? "the driver compiles it" : compiled.error().message;
+  }
   for (size_t i = 0; i < facts.phases.size(); ++i) {
     GpuPhase phase{facts.phases[i], std::nullopt, {}};
     if (is_told) phase.compiled = compiled->functions[i];

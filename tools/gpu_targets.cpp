@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "codegen/gpu_compile.h"
+#include "codegen/compile.h"
 #include "runtime/device.h"
 #include "tuner/device.h"
 
@@ -59,7 +59,9 @@ Result<ChosenTarget> chosen_cuda(const std::string& text, const codegen::NvrtcOp
   } else {
     chosen.target = tuner::with_facts(chosen.target, (*device)->facts());
   }
-  if (const auto compiler = codegen::gpu_toolchain(chosen.target, nvrtc); !compiler)
+  codegen::CompileOptions compiling;
+  compiling.nvrtc = nvrtc;
+  if (const auto compiler = codegen::toolchain(chosen.target, compiling); !compiler)
     chosen.missing.push_back(compiler.error().message);
   if (any && !chosen.missing.empty())
     return fail(ErrorCode::Environment,

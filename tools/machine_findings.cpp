@@ -46,9 +46,10 @@ Finding memory(const Machine& machine) {
 }
 
 Status calibrate(const Target& host, db::Store* store, const Surroundings& here) {
-  TW_TRY(const Machine measured, tuner::calibrate_processor(host, here.clock));
+  TW_TRY(const Machine measured, tuner::calibrate_processor(host, here.environment.clock));
   if (!store) return fail(ErrorCode::Database, "[calibration] there is no database that keeps it");
-  return tuner::store_calibration(*store, host, measured, {here.version, here.now_ms()});
+  return tuner::store_calibration(*store, host, measured,
+                                  {here.environment.program_version, here.environment.now_ms()});
 }
 
 /// Where the numbers come from, or could come from.

@@ -12,6 +12,8 @@
 #include "base/isa.h"
 #include "base/text.h"
 #include "tools/command_line.h"
+#include "tools/report.h"
+#include "tools/standard_streams.h"
 #include "tools/surroundings.h"
 #include "tools/verbs.h"
 #include "tuner/tune.h"
@@ -35,12 +37,14 @@ std::vector<Verb> verbs() {
           version_verb()};
 }
 
-/// A message is one line whatever it quotes, and shows no control characters to a terminal.
-std::string on_one_line(const std::string& message) {
+/// A message shows no control characters to a terminal. What it quotes begins no lines; lines of
+/// its own are indented by two spaces.
+std::string printable(const std::string& message) {
+  const std::string text(trim(message));  // those of libraries end in a new line
   std::string line;
-  for (const char c : trim(message))  // those of libraries end in a new line
-    if (c == '\n')
-      line += "\\n";
+  for (size_t i = 0; i < text.size(); ++i)
+    if (const char c = text[i]; c == '\n')
+      line += text.compare(i + 1, 2, "  ") == 0 ? "\n" : "\\n";
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
@@ -49,7 +53,7 @@ std::string on_one_line(const std::string& message) {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "tilewright: {}\n", on_one_line(error.message));
+  note(printable(error.message));
   return static_cast<int>(error.code);
 }
 
@@ -58,7 +62,7 @@ Result<int> run(const std::vector<std::string>& arguments, const Surroundings& h
   TW_TRY(CommandLine line, parse_command_line(all, arguments, here));
   if (line.version) line.verb = &all.back();
   if (line.verb) return line.verb->run(here);
-  fmt::print("{}", line.help);
+  TW_RETURN_IF_ERROR(print(line.help));
   return 0;
 }
 
@@ -69,6 +73,7 @@ bool is_called_tune(std::string_view name) {
 }
 
 int main_of(int argc, char** argv) {
+  prepare_standard_streams();
   if (const Status limit = check_max_isa(); !limit) return report(limit.error());
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (!arguments.empty() && arguments[0] == "worker")
@@ -88,10 +93,11 @@ int main(int argc, char** argv) {
   try {
     return tw::tools::main_of(argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "tilewright: [memory] there is not enough: free some, or raise ulimit -v\n");
+    tw::tools::print_error(
+        "tilewright: [memory] there is not enough: free some, or raise ulimit -v\n");
     return static_cast<int>(tw::ErrorCode::Environment);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tilewright: [internal] {}: please report it\n", error.what());
+    tw::tools::note(fmt::format("[internal] {}: please report it", error.what()));
     return static_cast<int>(tw::ErrorCode::Internal);
   }
 }

@@ -11,7 +11,7 @@ Verb manual_verb(std::function<std::vector<Verb>()> all) {
   return {.name = "manual",
           .summary = "the manual page, as troff",
           .run = [all = std::move(all)](const Surroundings& here) -> Result<int> {
-            TW_RETURN_IF_ERROR(print(manual_page(all(), here.version)));
+            TW_RETURN_IF_ERROR(print(manual_page(all(), here.environment.program_version)));
             return 0;
           },
           .hidden = true};

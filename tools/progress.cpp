@@ -6,20 +6,20 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <system_error>
 #include <vector>
 
 #include "base/text.h"
 #include "tools/report.h"
+#include "tools/standard_streams.h"
 
 namespace tw::tools {
 namespace {
 
-/// Which of a suite's workloads this is about.
-std::string goal_text(const tuner::Progress& p) {
-  if (p.goals == 1 || p.name.empty()) return "";
-  return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.goals);
+/// The task that the line is about, if there are several.
+std::string task_text(const tuner::Progress& p) {
+  if (p.tasks == 1 || p.name.empty()) return "";
+  return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.tasks);
 }
 
 /// Forms of the line, each shorter than the one before.
@@ -64,7 +64,7 @@ std::string trials_text(const tuner::Progress& p, Form form) {
 /// Nothing once no more trials come.
 std::string gain_text(const tuner::Progress& p, double left_s) {
   if (!p.next_gain) return "";
-  return fmt::format("the {} is worth about {}", left_s < 60 ? "rest" : "next minute",
+  return fmt::format("expected gain of the {}: {}", left_s < 60 ? "rest" : "next minute",
                      show_share(*p.next_gain));
 }
 
@@ -79,10 +79,16 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
+/// "12 s left"; after the budget, what is still waited for.
+std::string time_text(const tuner::Progress& p, double left_s) {
+  if (left_s > 0) return fmt::format("{:.0f} s left", left_s);
+  return p.finishing.empty() ? "finishing" : "finishing: " + p.finishing;
+}
+
 std::string text_of(const tuner::Progress& p, Form form) {
-  std::vector<std::string> parts = {goal_text(p) + best_text(p, form)};
+  std::vector<std::string> parts = {task_text(p) + best_text(p, form)};
   const double left_s = std::max(0.0, p.budget_s - p.elapsed_s);
-  parts.push_back(fmt::format("{:.0f} s left", left_s));
+  parts.push_back(time_text(p, left_s));
   const std::string gain = form < Form::WithoutGain ? gain_text(p, left_s) : "";
   if (!gain.empty()) parts.push_back(gain);
   if (form != Form::WithoutTrials && form != Form::Shortest) parts.push_back(trials_text(p, form));
@@ -104,8 +110,8 @@ std::string progress_text(const tuner::Progress& p, int columns) {
 }
 
 ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
-    : here_(&here), title_(std::move(title)), updated_ns_(here.clock()) {
-  fmt::print(stderr, "{}\n", title_);
+    : here_(&here), title_(std::move(title)), updated_ns_(here.environment.clock()) {
+  print_error(title_ + "\n");
   // Signals are the main thread's: they cut its waits short.
   sigset_t all, before;
   sigfillset(&all);
@@ -126,13 +132,13 @@ ProgressDisplay::~ProgressDisplay() {
   stopping_.notify_all();
   if (ticker_.joinable()) ticker_.join();
   if (progress_.best_ns > 0) draw();  // how it ended
-  if (drawn_ && here_->errors_are_terminal) fmt::print(stderr, "\n");
+  if (drawn_ && here_->errors_are_terminal) print_error("\n");
 }
 
 void ProgressDisplay::update(const tuner::Progress& progress) {
   const std::lock_guard lock(mutex_);
   progress_ = progress;
-  updated_ns_ = here_->clock();
+  updated_ns_ = here_->environment.clock();
   if (!ticker_.joinable()) draw();
 }
 
@@ -144,15 +150,14 @@ void ProgressDisplay::tick() {
 
 void ProgressDisplay::draw() {
   tuner::Progress now = progress_;
-  if (!stop_) now.elapsed_s += static_cast<double>(here_->clock() - updated_ns_) * 1e-9;
+  if (!stop_) now.elapsed_s += static_cast<double>(here_->environment.clock() - updated_ns_) * 1e-9;
   if (here_->errors_are_terminal) {
     const int columns = std::max(20, here_->columns - 1);
-    fmt::print(stderr, "\r{}\033[K",
-               cut(progress_text(now, columns), static_cast<size_t>(columns)));
+    print_error(
+        fmt::format("\r{}\033[K", cut(progress_text(now, columns), static_cast<size_t>(columns))));
   } else {
-    fmt::print(stderr, "  {}\n", progress_text(now));
+    print_error(fmt::format("  {}\n", progress_text(now)));
   }
-  std::fflush(stderr);
   drawn_ = true;
 }
 

@@ -36,9 +36,9 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (!s.runs_here)
     return fail(ErrorCode::Unsupported,
-                fmt::format("[replay] the record is of {}, which cannot run here: "
-                            "use `compile` or `show`",
-                            s.target.to_string()));
+                fmt::format("[replay] the record is of {}, which cannot run here, as this machine "
+                            "lacks {}: use `compile` or `show`",
+                            s.target.to_string(), s.missing));
   TW_TRY(const db::Record again,
          tuner::measure_schedule(s.workload, s.record->schedule, s.target, s.threads,
                                  tuning_environment(flags.selection.place, here, s.device)));
@@ -56,13 +56,18 @@ Result<int> replay_command(const ReplayFlags& flags, const Surroundings& here) {
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json("replay", {{"stored", as_json(stored)},
                                              {"now", as_json(again)},
+                                             {"measured_here", s.other_device.empty()},
                                              {"ratio", ratio},
                                              {"verified_error", again.verified_error}}));
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print(as_csv(as_sheet(stored, again))));
   else
-    TW_RETURN_IF_ERROR(
-        print(fmt::format("{}\nnow / stored: {:.3f}\n", as_text(table, here), ratio)));
+    TW_RETURN_IF_ERROR(print(fmt::format(
+        "{}{}\nnow / stored: {:.3f}\n", as_text(table, here),
+        s.other_device.empty()
+            ? ""
+            : fmt::format("stored was measured on: {}\n", show_other_device(s.other_device)),
+        ratio)));
   return 0;
 }
 

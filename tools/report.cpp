@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "tools/standard_streams.h"
 
 namespace tw::tools {
 namespace {
@@ -209,15 +210,22 @@ std::string show_count(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+std::string show_status(db::TrialStatus status) {
+  return status == db::TrialStatus::Hopeless ? "pruned" : std::string(db::to_string(status));
+}
+
 std::string show_counts(const std::map<std::string, int64_t>& counts) {
   std::vector<std::pair<int64_t, std::string>> sorted;
   for (const auto& [name, count] : counts) sorted.emplace_back(-count, name);
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::string> parts;
-  for (const auto& [count, name] : sorted) parts.push_back(fmt::format("{} {}", -count, name));
+  for (const auto& [count, name] : sorted) {
+    const auto status = db::parse_trial_status(name);
+    parts.push_back(fmt::format("{} {}", -count, status ? show_status(*status) : name));
+  }
   return join(parts, ", ");
 }
 
-void note(std::string_view text) { fmt::print(stderr, "tilewright: {}\n", text); }
+void note(std::string_view text) { print_error(fmt::format("tilewright: {}\n", text)); }
 
 }  // namespace tw::tools

@@ -59,7 +59,11 @@ nlohmann::json as_json(const db::Record& record, bool full = false);
 /// "1 thread", "2 threads"
 std::string show_count(int64_t count, std::string_view noun);
 
-/// "45 ok, 3 hopeless"
+/// A status of trials for people. Those that were stopped early because they are clearly slower are
+/// "pruned", which databases, JSON and CSV call "hopeless".
+std::string show_status(db::TrialStatus status);
+
+/// "45 ok, 3 pruned": counts by status as databases call it.
 std::string show_counts(const std::map<std::string, int64_t>& counts);
 
 /// A note on standard error: "tilewright: text".

@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "codegen/abi.h"
+#include "codegen/backend.h"
 #include "dsl/interpret.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
@@ -154,8 +155,8 @@ Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selectio
   constexpr int64_t patience_ns = 60'000'000'000;
   TW_TRY(tuner::DeviceLock lock,
          tuner::DeviceLock::open(tuner::places_of_all,
-                                 tuner::device_lock_name(s.target.architecture, s.device)));
-  TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, clock() + patience_ns));
+                                 tuner::device_lock_name(codegen::backend_of(s.target), s.device)));
+  TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, {clock() + patience_ns}));
   tuner::DeviceInputs kept;
   TW_TRY(const tuner::DeviceBuffers buffers,
          tuner::DeviceBuffers::make(kernel.device(), kernel, s.workload, inputs, kept));
@@ -171,9 +172,7 @@ Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selectio
 Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
                            const tuner::Clock& clock) {
   const runtime::DeviceOptions options{.index = s.device};
-  TW_TRY(const auto device, s.target.architecture == Architecture::Cuda
-                                ? runtime::open_cuda_device(options)
-                                : runtime::open_opencl_device(options));
+  TW_TRY(const auto device, codegen::backend_of(s.target).open(options));
   TW_TRY(const runtime::DeviceKernel kernel,
          runtime::DeviceKernel::load(std::move(artifact), device));
   Callable callable;
@@ -211,6 +210,8 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                      const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
                             {"record", s.record ? s.record->hash : ""},
+                            {"measured_on", s.record ? s.record->device : ""},
+                            {"measured_here", s.record && s.other_device.empty()},
                             {"schedule_from", schedule_source(s)},
                             {"target", s.target.to_string()},
                             {"threads", s.threads},
@@ -241,9 +242,10 @@ Status check_runs_here(const Selection& s) {
   if (s.target.is_gpu())
     return fail(ErrorCode::Environment, fmt::format("[run] kernels for {} cannot run here: {}",
                                                     s.target.to_string(), s.missing));
-  return fail(
-      ErrorCode::Unsupported,
-      fmt::format("[run] kernels for {} cannot run here: use `compile`", s.target.to_string()));
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[run] kernels for {} cannot run here, as this machine lacks {}: use "
+                          "`compile`",
+                          s.target.to_string(), s.missing));
 }
 
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
@@ -257,15 +259,15 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   if (!s.record) note("the schedule is " + show_source(s));
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
   TW_TRY(const Callable kernel, s.target.is_gpu()
-                                    ? on_device(std::move(artifact), s, here.clock)
-                                    : on_processor(std::move(artifact), s, here.clock));
+                                    ? on_device(std::move(artifact), s, here.environment.clock)
+                                    : on_processor(std::move(artifact), s, here.environment.clock));
   Random random(static_cast<uint64_t>(flags.seed));
   TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
   TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const Timed timed, kernel.time(inputs));
   const tuner::Estimate& time = timed.estimate;
-  const Roofline line = line_of(s, time.latency_ns, here.clock);
+  const Roofline line = line_of(s, time.latency_ns, here.environment.clock);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(print_as_json(s, checked, timed, line));
     return 0;
@@ -276,10 +278,10 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
        fmt::format("{}, largest error {:.1e} of the largest element, at most {:.1e} "
                    "allowed",
                    show_count(checked.elements, "element"), checked.error, checked.allowed)},
-      {"schedule", show_source(s)},
-      {"latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns), show_time(time.low_ns),
-                              show_time(time.high_ns))},
-  };
+      {"schedule", show_source(s)}};
+  if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  facts.emplace_back("latency", fmt::format("{} [{}, {}]", show_time(time.latency_ns),
+                                            show_time(time.low_ns), show_time(time.high_ns)));
   const Facts fast = speeds(line);
   facts.insert(facts.end(), fast.begin(), fast.end());
   facts.push_back(kernel.place);

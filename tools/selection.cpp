@@ -32,20 +32,20 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
 }
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
-  return flags.database.empty() ? here.database : flags.database;
+  return flags.database.empty() ? here.places.database : flags.database;
 }
 
 namespace {
 
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
-  return flags.cache.empty() ? here.cache : flags.cache;
+  return flags.cache.empty() ? here.places.cache : flags.cache;
 }
 
 /// The clock by which a locked database is waited for. An interrupt ends a wait, and leaves those
 /// after it a fraction of a second: by this clock it takes all the time that a wait may last, and
 /// every second after it 200.
 std::function<int64_t()> impatient_clock_ms(const Surroundings& here, int64_t limit_ms) {
-  return [clock = here.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
+  return [clock = here.environment.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
     const int64_t now_ms = clock() / 1'000'000;
     if (interrupts_so_far().load() == 0) return now_ms;
     if (!since_ms) since_ms = now_ms;
@@ -64,9 +64,10 @@ db::StoreOptions store_options(const Surroundings& here) {
 
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode) {
-  if (flags.database.empty() && !here.fallback.empty()) {
-    note(here.fallback);
-    TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.database).parent_path()));
+  if (flags.database.empty() && !here.places.fallback.empty()) {
+    note(here.places.fallback);
+    TW_RETURN_IF_ERROR(
+        make_private_directory(std::filesystem::path(here.places.database).parent_path()));
   }
   db::StoreOptions options = store_options(here);
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
@@ -83,16 +84,9 @@ Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Su
 
 tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
                                       int device) {
-  tuner::Environment environment;
+  tuner::Environment environment = here.environment;
   environment.device = device;
-  environment.worker = {here.program, "worker"};
   environment.code_generator = flags.code_generator;
-  environment.cuda_directories = here.cuda_directories;
-  environment.clock = here.clock;
-  environment.now_ms = here.now_ms;
-  environment.host = here.host;
-  environment.session = here.session;
-  environment.program_version = here.version;
   return environment;
 }
 
@@ -132,17 +126,32 @@ namespace {
 void take(const ChosenTarget& chosen, Selection& selection) {
   selection.target = chosen.target;
   selection.runs_here = chosen.missing.empty();
-  selection.missing = join(chosen.missing, "; and ");
+  selection.missing = missing_text(chosen);
   selection.device = chosen.device;
 }
 
 /// A GPU's kernel is judged by the device that it was measured on, which may be elsewhere.
 void take_device_of_record(Selection& selection) {
-  if (selection.record && selection.target.is_gpu())
+  if (!selection.record) return;
+  selection.other_device = other_device_of(*selection.record, selection.target);
+  if (selection.target.is_gpu())
     selection.target = tuner::described_by(selection.target, selection.record->device);
 }
 
 }  // namespace
+
+std::string other_device_of(const db::Record& record, const Target& target) {
+  return record.device == tuner::device_text(target) ? "" : record.device;
+}
+
+std::string show_other_device(const std::string& device) { return device + ", not on this one"; }
+
+std::string elsewhere_lines(const std::set<std::string>& devices) {
+  std::string lines;
+  for (const std::string& device : devices)
+    lines += fmt::format("elsewhere: measured on: {}\n", show_other_device(device));
+  return lines;
+}
 
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
   Selection selection;
@@ -205,11 +214,11 @@ std::string schedule_source(const Selection& selection) {
 
 std::string show_source(const Selection& selection) {
   if (!selection.record)
-    return "the cost model's choice, which `tune --compile-only` compiles: nothing is measured";
+    return "the cost model's choice, as of `tune --compile-only`: no trial of it is stored";
   const db::Record& record = *selection.record;
-  return fmt::format("that of record {}, {}", schedule_source(selection),
-                     record.latency_ns > 0 ? show_time(record.latency_ns)
-                                           : std::string(db::to_string(record.status)));
+  return fmt::format(
+      "that of record {}, {}", schedule_source(selection),
+      record.latency_ns > 0 ? show_time(record.latency_ns) : show_status(record.status));
 }
 
 Status check_output(const std::string& path) {
@@ -230,6 +239,14 @@ Status check_output(const std::string& path) {
   return cannot(folder.string() + ": " + std::strerror(errno));
 }
 
+tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
+                                       const dsl::Workload& workload) {
+  return fail(ErrorCode::Unsupported,
+              fmt::format("[{}] {} has no elements and needs no kernel, so {} would not be "
+                          "written: leave --output out, or choose a shape with elements",
+                          verb, workload.key(), shell_quoted(path)));
+}
+
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
                             const runtime::KernelInfo& info) {
   return (std::filesystem::path(cache_directory(flags, here)) /
@@ -238,8 +255,9 @@ std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
 }
 
 Status check_cache(const PlaceFlags& flags, const Surroundings& here) {
-  if (flags.cache.empty() && !here.fallback.empty())
-    TW_RETURN_IF_ERROR(make_private_directory(std::filesystem::path(here.cache).parent_path()));
+  if (flags.cache.empty() && !here.places.fallback.empty())
+    TW_RETURN_IF_ERROR(
+        make_private_directory(std::filesystem::path(here.places.cache).parent_path()));
   const std::string directory = cache_directory(flags, here);
   TW_RETURN_IF_ERROR(make_private_directory(directory));
   if (::access(directory.c_str(), W_OK) == 0) return {};

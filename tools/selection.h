@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -54,13 +56,24 @@ struct Selection {
   dsl::Workload workload;
   Target target;
   bool runs_here = true;
-  std::string missing;  ///< why not, of a GPU
+  std::string missing;  ///< why not, as missing_text() tells it
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<db::Record> record;  ///< none: nothing is known about the workload
+  /// The device that the record was measured on, where it is another than this machine's.
+  std::string other_device = {};
 };
 /// Usage where the hash is of no record, or of several.
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
+
+/// The device of the record where it is another than the target's at hand; else empty. The target
+/// is as chosen_target() makes it.
+std::string other_device_of(const db::Record& record, const Target& target);
+/// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one".
+std::string show_other_device(const std::string& device);
+
+/// A line for each device, below a table in which "elsewhere" marks what was measured on one.
+std::string elsewhere_lines(const std::set<std::string>& devices);
 
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
@@ -85,6 +98,10 @@ Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 /// Checks before the work that a file can be made at the path of --output. Fails with Usage for a
 /// directory, else with Environment.
 Status check_output(const std::string& path);
+
+/// The error (Unsupported) for --output with a workload without elements, which has no kernel.
+tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
+                                       const dsl::Workload& workload);
 
 /// Where a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

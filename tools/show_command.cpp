@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "codegen/backend.h"
 #include "codegen/c_emitter.h"
 #include "codegen/gpu_emitter.h"
 #include "codegen/inspect.h"
@@ -37,18 +38,18 @@ std::string facts(const Selection& s) {
                          {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
-  return as_text(Facts{
-      {"workload", r.workload},
-      {"record", r.hash},
-      {"status", std::string(db::to_string(r.status)) + (r.reason.empty() ? "" : ": " + r.reason)},
-      {"target", r.target},
-      {"device", r.device},
-      {"threads", std::to_string(r.threads)},
-      {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
-                              show_time(r.latency_high_ns))},
-      {"speed", leading_speed(roofline(r, s.workload, s.target))},
-      {"toolchain", r.toolchain},
-      {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
+  return as_text(
+      Facts{{"workload", r.workload},
+            {"record", r.hash},
+            {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
+            {"target", r.target},
+            {"device", r.device},
+            {"threads", std::to_string(r.threads)},
+            {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns),
+                                    show_time(r.latency_low_ns), show_time(r.latency_high_ns))},
+            {"speed", leading_speed(roofline(r, s.workload, s.target))},
+            {"toolchain", r.toolchain},
+            {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
 }
 
 Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,
@@ -57,8 +58,7 @@ Result<std::string> instructions(const ShowFlags& flags, const Surroundings& her
     return fail(ErrorCode::Usage,
                 fmt::format("[show] --asm shows the instructions of processors; the kernels of {} "
                             "are shown by --{}",
-                            s.target.to_string(),
-                            s.target.architecture == Architecture::Cuda ? "cuda" : "opencl"));
+                            s.target.to_string(), codegen::backend_of(s.target).name));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, schedule, s.target, s.threads, false,
                                tuning_environment(flags.selection.place, here, s.device)));

@@ -4,18 +4,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
-#include "base/hash.h"
 #include "base/text.h"
 #include "tools/quote.h"
 
@@ -27,54 +24,16 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// $NAME/rest, or ~/otherwise/rest; relative values are ignored, as the XDG specification says.
-std::string below(const char* name, const std::string& home, const std::string& otherwise) {
-  const std::string value = variable(name);
-  if (!value.empty() && value[0] == '/') return value;
-  return home.empty() ? "" : home + "/" + otherwise;
-}
-
 std::string program_path(const char* argv0) {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? std::string(argv0 ? argv0 : "tilewright") : path.string();
 }
 
-std::string random_session() {
-  uint64_t bits = 0;
-  if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits)
-    bits = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) ^
-           (static_cast<uint64_t>(getpid()) << 48);
-  return fmt::format("{:016x}", bits);
-}
-
-std::string host_hash() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return short_hash(name);
-}
-
 int terminal_columns(int descriptor) {
   winsize size = {};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;
-}
-
-void choose_directories(Surroundings& here) {
-  std::string home = variable("HOME");
-  if (home.empty() || home[0] != '/') home.clear();
-  const std::string data = below("XDG_DATA_HOME", home, ".local/share");
-  const std::string cache = below("XDG_CACHE_HOME", home, ".cache");
-  const std::string config = below("XDG_CONFIG_HOME", home, ".config");
-  const std::string temporary = fmt::format("/tmp/tilewright-{}", geteuid());
-  here.database = data.empty() ? temporary + "/tilewright.db" : data + "/tilewright/tilewright.db";
-  here.cache = cache.empty() ? temporary + "/cache" : cache + "/tilewright";
-  if (!config.empty()) here.configuration = config + "/tilewright.toml";
-  if (data.empty())
-    here.fallback = fmt::format(
-        "HOME is not set: the database lies in {} and may not outlive a "
-        "restart; name one with --db or set HOME",
-        temporary);
 }
 
 }  // namespace
@@ -96,18 +55,9 @@ Surroundings look_around(const char* argv0) {
   // By its alias, or found on PATH: the full name is on PATH as well.
   const bool has_path = argv0 && std::strchr(argv0, '/');
   here.invoked_as = has_path ? shell_quoted(here.program) : "tilewright";
-  here.version = TW_VERSION;
-  choose_directories(here);
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const std::string toolkit = variable(name); !toolkit.empty())
-      here.cuda_directories.push_back(toolkit + "/lib64");
-  here.host = host_hash();
-  here.session = random_session();
-  here.clock = tuner::monotonic_clock();
-  here.now_ms = [] {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return int64_t{std::chrono::duration_cast<std::chrono::milliseconds>(now).count()};
-  };
+  here.environment = tuner::default_environment();
+  here.environment.worker = {here.program, "worker"};
+  here.places = tuner::default_places();
   here.output_is_terminal = isatty(STDOUT_FILENO) == 1;
   here.errors_are_terminal =
       isatty(STDERR_FILENO) == 1 && variable("TERM") != "dumb" && variable("CI").empty();
@@ -121,10 +71,12 @@ Status make_private_directory(const std::string& path) {
   std::error_code error;
   const auto parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+  if (!error && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    error = std::error_code(errno, std::generic_category());
+  if (error)
     return fail(ErrorCode::Environment,
                 fmt::format("[directory] {} cannot be made ({}): name another", shell_quoted(path),
-                            std::strerror(errno)));
+                            error.message()));
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
     return fail(ErrorCode::Environment,

@@ -4,13 +4,11 @@
 // host's name, a random session name, the terminal. Everything else gets it passed in.
 // A plain value, thread-safe to share.
 
-#include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "tuner/clock.h"
+#include "tuner/environment.h"
 
 namespace tw::tools {
 
@@ -18,16 +16,8 @@ struct Surroundings {
   std::string program;                 ///< absolute path of this executable
   std::string invoked_as;              ///< what a person types to run it again, quoted for a shell
   std::vector<std::string> arguments;  ///< as given, the verb first
-  std::string version;
-  std::string database;       ///< $XDG_DATA_HOME/tilewright/tilewright.db
-  std::string cache;          ///< $XDG_CACHE_HOME/tilewright: compiled kernels
-  std::string configuration;  ///< $XDG_CONFIG_HOME/tilewright.toml; empty where there is no home
-  std::string fallback;       ///< why the defaults lie in a temporary directory; empty: they do not
-  std::vector<std::string> cuda_directories;  ///< lib64 of $CUDA_HOME and of $CUDA_PATH
-  std::string host;                           ///< a short hash of the host's name
-  std::string session;                        ///< names this run in records
-  tuner::Clock clock;
-  std::function<int64_t()> now_ms;
+  tuner::Environment environment;      ///< of tune() and its like, whose worker is this program
+  tuner::Places places;                ///< default places of files
   bool output_is_terminal = false;
   bool errors_are_terminal = false;
   bool color = false;      ///< a terminal, and NO_COLOR is not set

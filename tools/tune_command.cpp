@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -16,6 +17,8 @@
 #include "tools/suites.h"
 #include "tools/tuning.h"
 #include "tools/verbs.h"
+#include "tuner/device.h"
+#include "tuner/experience.h"
 #include "tuner/search.h"
 
 namespace tw::tools {
@@ -73,15 +76,14 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   for (const Job& job : jobs) {
     if (!store) break;
-    db::Filter filter = trials_of(job.workload, target, flags.target.threads);
-    filter.limit = 1;
-    TW_TRY(const std::vector<db::Record> known, store->query(filter));
-    if (!known.empty()) return {};
+    TW_TRY(const int64_t known, tuner::count_known(*store, job.workload, target,
+                                                   static_cast<int>(flags.target.threads)));
+    if (known > 0) return {};
   }
   return fail(
       ErrorCode::Usage,
-      fmt::format("[tune] --resume: {} has no trials of {} for this target and {}; leave the "
-                  "flag out to begin",
+      fmt::format("[tune] --resume: {} has no trials of {} for this target, device and {}; leave "
+                  "the flag out to begin",
                   shell_quoted(database_path(flags.place, here)), jobs.front().workload.key(),
                   show_count(flags.target.threads, "thread")));
 }
@@ -106,29 +108,78 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(const TuneFlags& flags,
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
   const tuner::TuneOptions options = options_of(flags);
-  std::vector<tuner::Goal> goals;
-  for (const Job& job : jobs) goals.push_back({job.workload, job.weight, job.name});
+  std::vector<tuner::TaskSpec> tasks;
+  for (const Job& job : jobs) tasks.push_back({job.workload, job.weight, job.name});
   ProgressDisplay display(here, title_of(flags, jobs));
   tuner::Progress start;
-  start.goals = goals.size();
+  start.tasks = tasks.size();
   start.budget_s = options.budget_s;
   display.update(start);
-  return tuner::tune_all(goals, target.target, options, store, environment,
+  return tuner::tune_all(tasks, target.target, options, store, environment,
                          [&](const tuner::Progress& p) { display.update(p); });
 }
 
-/// Sorts results into those with a kernel, which is kept, and the others.
+/// The trials of this run, by status, and the number of schedules that were tried before it.
+Status count_trials(const dsl::Workload& workload, const Target& target, const TuneFlags& flags,
+                    const Surroundings& here, db::Store& store, tuner::Progress& progress) {
+  std::set<std::string> before;
+  db::Filter filter;
+  filter.workload = workload.key();
+  filter.target = target.to_string();
+  filter.device = tuner::device_text(target);
+  filter.threads = flags.target.threads;
+  TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
+    if (record.session == here.environment.session)
+      ++progress.trials[std::string(db::to_string(record.status))];
+    else
+      before.insert(record.schedule);
+    return true;
+  }));
+  progress.known_trials = std::ssize(before);
+  return {};
+}
+
+/// What is known of a workload whose kernel an interrupt left no time to compile: the best record
+/// of the database, without an artifact. None where there is no record.
+Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const Surroundings& here,
+                                                   const Job& job, const Target& target,
+                                                   db::Store& store, const Error& why) {
+  TW_TRY(const std::optional<db::Record> best,
+         tuner::best_known(store, job.workload, target, static_cast<int>(flags.target.threads)));
+  if (!best) return std::optional<Outcome>();
+  Outcome outcome;
+  outcome.job = &job;
+  outcome.tuned.best = *best;
+  outcome.tuned.ended = tuner::Ended::Interrupted;
+  TW_RETURN_IF_ERROR(
+      count_trials(job.workload, target, flags, here, store, outcome.tuned.progress));
+  outcome.unkept = why;
+  outcome.roofline = roofline(*best, job.workload, target);
+  outcome.other_device = other_device_of(*best, target);
+  return std::optional(std::move(outcome));
+}
+
+/// Sorts results into those with a kernel, which is kept, and the others. Of those that were
+/// interrupted, what the database knows is the result.
 std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
-                          const std::vector<Job>& jobs, const Target& target,
+                          const std::vector<Job>& jobs, const Target& target, db::Store& store,
                           std::vector<Result<tuner::Tuned>> results, WithoutResult& others) {
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!results[i] && results[i].error().code == ErrorCode::Interrupted) {
+      auto known = interrupted_outcome(flags, here, jobs[i], target, store, results[i].error());
+      if (known && *known) {
+        outcomes.push_back(std::move(**known));
+        continue;
+      }
+    }
     if (!results[i]) {
       others.failed.push_back({jobs[i].name, jobs[i].workload.key(), results[i].error()});
       continue;
     }
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
-    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line};
+    const std::string other_device = other_device_of(results[i]->best, target);
+    Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
       outcome.artifact = *path;
@@ -198,17 +249,16 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   if (flags.output.empty()) TW_RETURN_IF_ERROR(check_cache(flags.place, here));
   const std::atomic<int>& interrupts = watch_interrupts();
   auto results = tune_watched(flags, here, jobs, target, store, interrupts);
-  if (!results && results.error().code == ErrorCode::Interrupted) {
-    note(results.error().message);
-    return interrupted(here);
-  }
+  if (!results && results.error().code == ErrorCode::Interrupted)
+    results = std::vector<Result<tuner::Tuned>>(jobs.size(), tl::unexpected(results.error()));
   TW_RETURN_IF_ERROR(results);
   std::vector<Outcome> outcomes =
-      kept(flags, here, jobs, target.target, std::move(*results), others);
+      kept(flags, here, jobs, target.target, store, std::move(*results), others);
   // An interrupt is answered at once: nothing more is measured.
   for (Outcome& o : outcomes)
     if (interrupts.load() == 0)
-      o.roofline = with_bandwidth(o.roofline, target.target, flags.target.threads, here.clock);
+      o.roofline =
+          with_bandwidth(o.roofline, target.target, flags.target.threads, here.environment.clock);
   if (jobs.size() > 1) note_failures(others);
   if (!outcomes.empty() || jobs.size() > 1)
     TW_RETURN_IF_ERROR(print_outcomes(flags, here, outcomes, others));
@@ -239,6 +289,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
       continue;
     }
     others.empty.push_back(job.workload.key());
+    if (!flags.output.empty()) return nothing_to_write("tune", flags.output, job.workload);
     note(fmt::format("{} is empty: there is nothing to tune", job.workload.key()));
   }
   if (jobs.empty()) {
@@ -257,7 +308,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
         target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
                     "--compile-only, or tune on such a machine",
-                    target.target.to_string(), join(target.missing, ", ")));
+                    target.target.to_string(), missing_text(target)));
   if (!target.target.is_gpu() && flags.effort != "none" &&
       flags.target.threads > target.target.machine.cores)
     return fail(ErrorCode::Usage,
@@ -284,11 +335,10 @@ Verb tune_verb() {
        {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
-       "at most so many new ones of each workload, one measured twice; 0: as time allows"},
+       "at most so many new ones of each workload, one measured twice; 0: no limit"},
       {"effort", Choice{&f->effort, {"none", "quick", "normal", "full"}},
-       "none: only what the database knows; quick, normal: until the next minute is worth less "
-       "than "
-       "1 %, 0.1 %; full: until the budget is used"},
+       "none: only what the database knows; quick, normal: until the expected gain of the next "
+       "minute is below 1 %, 0.1 %; full: until the budget is used"},
       {"search", Choice{&f->search, search_names()}, "how candidates are chosen"},
       {"seed", Whole{&f->seed, 0, INT64_MAX}, "of random choices and data"},
       {"timeout", Seconds{&f->timeout_s}, "for one candidate to be verified and measured"},
@@ -299,7 +349,7 @@ Verb tune_verb() {
        {"compile-only"}},
       {"compile-only",
        Switch{&f->compile_only},
-       "compile what is known best, or the default; measure nothing",
+       "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
       {"output", Path{&f->output}, "write the compiled kernel there"},
       format_flag(f->format),

@@ -41,10 +41,8 @@ struct Outcome {
   std::string artifact;         ///< path; empty: it could not be written
   std::optional<Error> unkept;  ///< why not
   Roofline roofline;            ///< of the best
+  std::string other_device;     ///< that the best was measured on, where it is another than this
 };
-
-/// The records that a run of `tune` goes on from.
-db::Filter trials_of(const dsl::Workload& workload, const Target& target, int64_t threads);
 
 /// Writes a compiled kernel to --output, else where a session of the runtime looks for it.
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,

@@ -24,10 +24,14 @@ double speed_up(const Outcome& o) {
   return untuned > 0 && best > 0 ? untuned / best : 0;
 }
 
+/// An interrupt left no time to compile the kernel.
+bool was_cut_off(const Outcome& o) { return o.unkept && o.unkept->code == ErrorCode::Interrupted; }
+
 std::string result_text(const Outcome& o) {
   const std::string ended(tuner::to_string(o.tuned.ended));
   if (o.tuned.ended == tuner::Ended::FromDatabase) return ended;
-  return fmt::format("{}; a minute more is worth about {}", ended,
+  if (was_cut_off(o)) return ended + "; the best kernel that is stored";
+  return fmt::format("{}; expected gain of the next minute: {}", ended,
                      show_share(o.tuned.next_minute_gain));
 }
 
@@ -42,6 +46,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
                              show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
+  if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
@@ -59,7 +64,9 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("threads", std::to_string(best.threads));
   row("target", best.target);
   row("session", best.session);
-  row("artifact", o.unkept ? "not written: " + o.unkept->message : shell_quoted(o.artifact));
+  row("artifact", was_cut_off(o) ? "none, as the run was interrupted: `compile` makes it"
+                  : o.unkept     ? "not written: " + o.unkept->message
+                                 : shell_quoted(o.artifact));
   row("record", best.hash);
   row("database", shell_quoted(database_path(flags.place, here)));
   row("replay", replay_line(flags.place, here, best.hash));
@@ -78,7 +85,8 @@ Table overview(const std::vector<Outcome>& outcomes) {
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
-    table.rows.push_back({o.job->name, show_time(best.latency_ns),
+    table.rows.push_back({o.job->name,
+                          show_time(best.latency_ns) + (o.other_device.empty() ? "" : " elsewhere"),
                           fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(best)),
                           fmt::format("{:.1f}", o.roofline.gb_per_s()), level_share(o.roofline),
@@ -88,11 +96,19 @@ Table overview(const std::vector<Outcome>& outcomes) {
   return table;
 }
 
+std::set<std::string> other_devices(const std::vector<Outcome>& outcomes) {
+  std::set<std::string> devices;
+  for (const Outcome& o : outcomes)
+    if (!o.other_device.empty()) devices.insert(o.other_device);
+  return devices;
+}
+
 Table as_sheet(const std::vector<Outcome>& outcomes) {
-  Table table{{"name",           "workload",        "target",   "threads",     "latency_ns",
-               "latency_low_ns", "latency_high_ns", "gflops",   "peak_gflops", "speed_up",
-               "trials",         "known_trials",    "ended",    "record",      "artifact",
-               "read_bytes",     "written_bytes",   "gb_per_s", "level",       "level_gb_per_s"},
+  Table table{{"name",           "workload",        "target",        "threads",     "latency_ns",
+               "latency_low_ns", "latency_high_ns", "gflops",        "peak_gflops", "speed_up",
+               "trials",         "known_trials",    "ended",         "record",      "artifact",
+               "device",         "read_bytes",      "written_bytes", "gb_per_s",    "level",
+               "level_gb_per_s"},
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
@@ -111,6 +127,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
                           std::string(tuner::to_string(o.tuned.ended)),
                           best.hash,
                           o.artifact,
+                          best.device,
                           format_double(o.roofline.traffic.read_bytes),
                           format_double(o.roofline.traffic.written_bytes),
                           format_double(o.roofline.gb_per_s()),
@@ -123,6 +140,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
 nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
   nlohmann::json json = as_json(o.tuned.best);
   json["name"] = o.job->name;
+  json["measured_here"] = o.other_device.empty();
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);
@@ -160,7 +178,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                         {"exit_code", static_cast<int>(error.code)},
                         {"error", error.message}});
     return print_json("tune", {{"database", database_path(flags.place, here)},
-                               {"session", here.session},
+                               {"session", here.environment.session},
                                {"seed", flags.seed},
                                {"search", flags.search},
                                {"budget_s", flags.budget_s},
@@ -168,7 +186,8 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                                {"failed", failed},
                                {"results", results}});
   }
-  if (!flags.suite.empty()) return print(as_text(overview(outcomes), here));
+  if (!flags.suite.empty())
+    return print(as_text(overview(outcomes), here) + elsewhere_lines(other_devices(outcomes)));
   std::string text;
   for (const Outcome& o : outcomes)
     text += as_text(details(flags, here, o)) + "\n" + o.tuned.best.schedule;

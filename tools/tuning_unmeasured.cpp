@@ -13,16 +13,9 @@
 #include "tools/report.h"
 #include "tools/tuning.h"
 #include "tuner/experience.h"
+#include "tuner/reference.h"
 
 namespace tw::tools {
-
-db::Filter trials_of(const dsl::Workload& workload, const Target& target, int64_t threads) {
-  db::Filter filter;
-  filter.workload = workload.key();
-  filter.target = target.to_string();
-  filter.threads = threads;
-  return filter;
-}
 
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
                                   const runtime::Artifact& artifact) {
@@ -44,6 +37,7 @@ struct DryRun {
 
 Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& target,
                        std::optional<db::Store>& store) {
+  TW_RETURN_IF_ERROR(tuner::check_tunable(job.workload, target));
   const auto threads = static_cast<int>(flags.target.threads);
   DryRun found;
   found.space_size = schedules::Space::derive(job.workload.compute, target).size();
@@ -61,16 +55,20 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   nlohmann::json results = nlohmann::json::array();
   Table table{{"name", "space", "known trials", "best known", "workload"}, {}};
-  Table sheet{{"name", "space_size", "known_trials", "best_latency_ns", "workload"}, {}};
+  Table sheet{{"name", "space_size", "known_trials", "best_latency_ns", "best_device", "workload"},
+              {}};
   std::string text;
+  std::set<std::string> other_devices;
   for (const Job& job : jobs) {
     TW_TRY(const DryRun found, look_at(flags, job, target, store));
     const std::string best = found.best ? show_time(found.best->latency_ns) : "-";
+    const std::string elsewhere = found.best ? other_device_of(*found.best, target) : "";
     const std::string size = fmt::format("{:.3g}", found.space_size);
-    table.rows.push_back({job.name, size, std::to_string(found.known), best, job.workload.key()});
+    table.rows.push_back({job.name, size, std::to_string(found.known),
+                          best + (elsewhere.empty() ? "" : " elsewhere"), job.workload.key()});
     sheet.rows.push_back({job.name, format_double(found.space_size), std::to_string(found.known),
                           found.best ? format_double(found.best->latency_ns) : "",
-                          job.workload.key()});
+                          found.best ? found.best->device : "", job.workload.key()});
     nlohmann::json result = {{"workload", job.workload.key()},
                              {"workload_hash", job.workload.hash()},
                              {"name", job.name},
@@ -79,16 +77,23 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                              {"space_size", found.space_size},
                              {"default_schedule", found.schedule},
                              {"known_trials", found.known}};
-    if (found.best) result["best"] = as_json(*found.best);
+    if (found.best) {
+      result["best"] = as_json(*found.best);
+      result["best"]["measured_here"] = elsewhere.empty();
+    }
     results.push_back(std::move(result));
-    text = as_text(Facts{{"workload", job.workload.key()},
-                         {"hash", job.workload.hash()},
-                         {"target", target.to_string()},
-                         {"threads", std::to_string(flags.target.threads)},
-                         {"space", size + " points"},
-                         {"known trials", std::to_string(found.known)},
-                         {"best known", best}}) +
-           "\ndefault schedule\n" + found.schedule;
+    Facts facts = {{"workload", job.workload.key()},
+                   {"hash", job.workload.hash()},
+                   {"target", target.to_string()},
+                   {"threads", std::to_string(flags.target.threads)},
+                   {"space", size + " points"},
+                   {"known trials", std::to_string(found.known)},
+                   {"best known", best}};
+    if (!elsewhere.empty()) {
+      facts.emplace_back("measured on", show_other_device(elsewhere));
+      other_devices.insert(elsewhere);
+    }
+    text = as_text(facts) + "\ndefault schedule\n" + found.schedule;
   }
   if (flags.format == "json")
     TW_RETURN_IF_ERROR(print_json(
@@ -97,8 +102,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print(as_csv(sheet)));
   else
-    TW_RETURN_IF_ERROR(print(flags.suite.empty() ? text + (text.ends_with('\n') ? "" : "\n")
-                                                 : as_text(table, here)));
+    TW_RETURN_IF_ERROR(print(flags.suite.empty()
+                                 ? text + (text.ends_with('\n') ? "" : "\n")
+                                 : as_text(table, here) + elsewhere_lines(other_devices)));
   return 0;
 }
 

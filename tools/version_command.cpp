@@ -19,15 +19,16 @@ namespace {
 Result<int> version_command(const std::string& format, const Surroundings& here) {
   const std::string toolchain = codegen::cpu_toolchain().value_or("no compiler for the CPU");
   if (format == "json")
-    TW_RETURN_IF_ERROR(print_json("version", {{"version", here.version},
+    TW_RETURN_IF_ERROR(print_json("version", {{"version", here.environment.program_version},
                                               {"schedule_language", schedules::schedule_version},
                                               {"codegen_abi", codegen::codegen_abi},
                                               {"kernel_abi", runtime::kRuntimeAbi},
                                               {"toolchain", toolchain}}));
   else
-    TW_RETURN_IF_ERROR(print(fmt::format(
-        "tilewright {} (schedules {}, code generation {}, kernels {}, {})\n", here.version,
-        schedules::schedule_version, codegen::codegen_abi, runtime::kRuntimeAbi, toolchain)));
+    TW_RETURN_IF_ERROR(
+        print(fmt::format("tilewright {} (schedules {}, code generation {}, kernels {}, {})\n",
+                          here.environment.program_version, schedules::schedule_version,
+                          codegen::codegen_abi, runtime::kRuntimeAbi, toolchain)));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "base/isa.h"
 #include "base/text.h"
 #include "dsl/parse.h"
 #include "tools/gpu_targets.h"
@@ -108,7 +109,7 @@ std::vector<Flag> flags_of(TargetFlags& flags) {
 }
 
 Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here) {
-  if (names_gpu(text)) return chosen_gpu(text, {.directories = here.cuda_directories});
+  if (names_gpu(text)) return chosen_gpu(text, {.directories = here.environment.cuda_directories});
   TW_TRY(Target target, parse_target(text));
   const Target host = host_target();
   ChosenTarget chosen{std::move(target), {}};
@@ -117,6 +118,12 @@ Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& 
   chosen.target.cpu = host.cpu;
   chosen.target.machine = machine_at_hand(chosen.target);
   return chosen;
+}
+
+std::string missing_text(const ChosenTarget& chosen) {
+  if (chosen.target.is_gpu()) return join(chosen.missing, "; and ");
+  const std::string cause = cause_of_missing(chosen.missing);
+  return join(chosen.missing, ", ") + (cause.empty() ? "" : fmt::format(" ({})", cause));
 }
 
 std::vector<Flag> together(std::vector<std::vector<Flag>> lists) {

@@ -44,6 +44,9 @@ struct ChosenTarget {
 /// Caches and cores are this machine's where its kernels can run here. GPUs: gpu_targets.h.
 Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& here);
 
+/// What is missing, as a clause for people. Where TILEWRIGHT_MAX_ISA is the cause, it says so.
+std::string missing_text(const ChosenTarget& chosen);
+
 /// One list of flags after the other.
 std::vector<Flag> together(std::vector<std::vector<Flag>> lists);
 

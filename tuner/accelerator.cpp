@@ -2,11 +2,12 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/backend.h"
 #include "runtime/artifact.h"
 #include "runtime/device_kernel.h"
 #include "tuner/device_peak.h"
 #include "tuner/device_runs.h"
-#include "tuner/machine.h"
+#include "tuner/executor.h"
 #include "tuner/sandbox.h"
 
 namespace tw::tuner {
@@ -14,26 +15,26 @@ namespace {
 
 using runtime::Device;
 
-class DeviceSubject final : public Subject {
+class LoadedDeviceKernel final : public LoadedKernel {
  public:
-  DeviceSubject(std::shared_ptr<Device> device, runtime::DeviceKernel kernel, const Task& task,
-                DeviceInputs& kept)
-      : device_(std::move(device)), kernel_(std::move(kernel)), task_(task), kept_(kept) {}
+  LoadedDeviceKernel(std::shared_ptr<Device> device, runtime::DeviceKernel kernel,
+                     const ReferencedWorkload& workload, DeviceInputs& kept)
+      : device_(std::move(device)), kernel_(std::move(kernel)), workload_(workload), kept_(kept) {}
 
   Verdict verify() override {
-    return seen(tuner::verify(device_, kernel_, task_.workload, task_.reference, kept_));
+    return seen(tuner::verify(device_, kernel_, workload_.workload, workload_.reference, kept_));
   }
 
   Result<Timer> timer() override {
-    TW_TRY(buffers_, DeviceBuffers::make(device_, kernel_, task_.workload,
-                                         task_.reference.normal.inputs, kept_));
+    TW_TRY(buffers_, DeviceBuffers::make(device_, kernel_, workload_.workload,
+                                         workload_.reference.normal.inputs, kept_));
     TW_RETURN_IF_ERROR(buffers_->poison(Poison::Second));
     return timed_on(device_, buffers_->launches());
   }
 
   Verdict left_behind() override {
     const Outputs outputs = buffers_->outputs();
-    return seen(outputs ? compare(*outputs, task_.reference) : outputs.error());
+    return seen(outputs ? compare(*outputs, workload_.reference) : outputs.error());
   }
 
  private:
@@ -45,29 +46,32 @@ class DeviceSubject final : public Subject {
 
   std::shared_ptr<Device> device_;
   runtime::DeviceKernel kernel_;
-  const Task& task_;
+  const ReferencedWorkload& workload_;
   DeviceInputs& kept_;
   std::optional<DeviceBuffers> buffers_;  ///< of the timed calls
 };
 
-class Accelerator final : public Machine {
+class Accelerator final : public Executor {
  public:
   Accelerator(Target target, int index, const Clock& clock)
       : target_(std::move(target)), index_(index), clock_(clock) {}
 
-  Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
+  Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
+                                             const ReferencedWorkload& workload) override {
     TW_TRY(const auto device, opened());
-    TW_TRY(runtime::DeviceKernel kernel, loaded(path, device));
-    return std::make_unique<DeviceSubject>(device, std::move(kernel), task, kept_);
+    TW_TRY(runtime::DeviceKernel kernel, loaded(std::move(artifact), device));
+    return std::make_unique<LoadedDeviceKernel>(device, std::move(kernel), workload, kept_);
   }
 
-  Result<PlainCall> plain_call(const std::string& path, const dsl::Workload& workload) override {
+  Result<PlainCall> plain_call(runtime::Artifact artifact, const dsl::Workload& workload) override {
     TW_TRY(const auto device, opened());
-    TW_TRY(const runtime::DeviceKernel kernel, loaded(path, device));
+    TW_TRY(const runtime::DeviceKernel kernel, loaded(std::move(artifact), device));
     return [device, kernel, &workload](const dsl::Arrays& inputs) {
       return call_once(device, kernel, workload, inputs);
     };
   }
+
+  Target target() const override { return target_; }
 
   void forget_inputs() override { kept_.clear(); }
 
@@ -90,9 +94,8 @@ class Accelerator final : public Machine {
   }
 
  private:
-  Result<runtime::DeviceKernel> loaded(const std::string& path,
-                                       const std::shared_ptr<Device>& device) const {
-    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path, runtime::Trust::Own, target_));
+  static Result<runtime::DeviceKernel> loaded(runtime::Artifact artifact,
+                                              const std::shared_ptr<Device>& device) {
     auto kernel = runtime::DeviceKernel::load(std::move(artifact), device);
     if (!kernel && device->lost()) exit_with(FaultKind::Crash, kernel.error().message);
     return kernel;
@@ -101,9 +104,7 @@ class Accelerator final : public Machine {
   Result<std::shared_ptr<Device>> opened() {
     if (!device_) {
       const runtime::DeviceOptions options{.index = index_};
-      TW_TRY(device_, target_.architecture == Architecture::Cuda
-                          ? runtime::open_cuda_device(options)
-                          : runtime::open_opencl_device(options));
+      TW_TRY(device_, codegen::backend_of(target_).open(options));
     }
     return device_;
   }
@@ -118,7 +119,7 @@ class Accelerator final : public Machine {
 
 }  // namespace
 
-std::unique_ptr<Machine> accelerator(const Target& target, int index, const Clock& clock) {
+std::unique_ptr<Executor> accelerator(const Target& target, int index, const Clock& clock) {
   return std::make_unique<Accelerator>(target, index, clock);
 }
 

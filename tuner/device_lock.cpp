@@ -39,12 +39,16 @@ Result<std::shared_ptr<const int>> open_file(const std::string& path) {
 }
 
 /// False: not before the deadline.
-Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int64_t deadline_ns) {
+Result<bool> take_file(int fd, const std::string& path, const Clock& clock,
+                       const Deadline& deadline) {
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return fail(ErrorCode::Environment,
                   fmt::format("[device] the lock '{}': {}", path, std::strerror(errno)));
-    if (clock() >= deadline_ns) return false;
+    if (deadline.is_cancelled())
+      return fail(ErrorCode::Interrupted,
+                  "[device] interrupted while another tuner measured on it");
+    if (clock() >= deadline.at_ns) return false;
     std::this_thread::sleep_for(between_looks);
   }
   return true;
@@ -52,9 +56,8 @@ Result<bool> take_file(int fd, const std::string& path, const Clock& clock, int6
 
 }  // namespace
 
-std::string device_lock_name(Architecture architecture, int index) {
-  const std::string driver = architecture == Architecture::Cuda ? "cuda" : "opencl";
-  return index == 0 ? driver : fmt::format("{}-{}", driver, index);
+std::string device_lock_name(const codegen::Backend& backend, int index) {
+  return index == 0 ? std::string(backend.name) : fmt::format("{}-{}", backend.name, index);
 }
 
 Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_view device) {
@@ -65,12 +68,12 @@ Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_vi
   return lock;
 }
 
-Result<DeviceTurn> DeviceLock::take(const Clock& clock, int64_t deadline_ns) {
+Result<DeviceTurn> DeviceLock::take(const Clock& clock, const Deadline& deadline) {
   // The head of the queue holds `queue_` while it waits for the device.
-  TW_TRY(const bool queued, take_file(*queue_, path_ + ".queue", clock, deadline_ns));
+  TW_TRY(const bool queued, take_file(*queue_, path_ + ".queue", clock, deadline));
   Result<bool> taken = false;
   if (queued) {
-    taken = take_file(*device_, path_ + ".lock", clock, deadline_ns);
+    taken = take_file(*device_, path_ + ".lock", clock, deadline);
     ::flock(*queue_, LOCK_UN);
   }
   TW_RETURN_IF_ERROR(taken);

@@ -5,7 +5,7 @@
 // releases what a killed process held.
 //
 //   TW_TRY(DeviceLock lock, DeviceLock::open(places_of_all, "cuda"));
-//   TW_TRY(const DeviceTurn turn, lock.take(clock, clock() + patience_ns));
+//   TW_TRY(const DeviceTurn turn, lock.take(clock, {clock() + patience_ns}));
 //   ... measure; the turn ends with its value
 //
 // Who waits is next: a tuner that gives the device back and wants it again queues behind. Not
@@ -16,8 +16,9 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "base/target.h"
+#include "codegen/backend.h"
 #include "tuner/clock.h"
+#include "tuner/deadline.h"
 
 namespace tw::tuner {
 
@@ -27,8 +28,8 @@ inline constexpr const char* places_of_all = "/tmp";
 /// The device is ours until this value goes.
 using DeviceTurn = std::shared_ptr<const int>;
 
-/// Name of the lock of a driver's device: "cuda", "opencl-1".
-std::string device_lock_name(Architecture architecture, int index);
+/// Name of the lock of a back end's device: "cuda", "opencl-1".
+std::string device_lock_name(const codegen::Backend& backend, int index);
 
 class DeviceLock {
  public:
@@ -36,8 +37,9 @@ class DeviceLock {
   /// something else in their place.
   static Result<DeviceLock> open(const std::string& directory, std::string_view device);
 
-  /// TryLater, saying who to look for, when the deadline passes first.
-  Result<DeviceTurn> take(const Clock& clock, int64_t deadline_ns);
+  /// TryLater, saying who to look for, when the deadline passes first; Interrupted when it is
+  /// cancelled.
+  Result<DeviceTurn> take(const Clock& clock, const Deadline& deadline);
 
  private:
   std::string path_;

@@ -32,8 +32,13 @@ double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
 }
 
-std::optional<schedules::Point> point_of(const Question& q, const std::string& text) {
-  const auto schedule = schedules::parse_schedule(q.workload->compute, text);
+/// By the configuration of the record, where that means the same steps in this space; else by the
+/// steps.
+std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
+  const auto point = q.space->parse(record.configuration);
+  if (point && q.space->allowed(*point) && q.space->schedule(*point).to_string() == record.schedule)
+    return point;
+  const auto schedule = schedules::parse_schedule(q.workload->compute, record.schedule);
   return schedule ? q.space->point_of(*schedule, most_constructions) : std::nullopt;
 }
 
@@ -69,7 +74,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     if (is_late(q)) continue;
     add_sample(*q.workload, record, q, out);
     if (record.status != db::TrialStatus::Ok || out.parents.size() == most_parents) continue;
-    if (const auto point = point_of(q, record.schedule))
+    if (const auto point = point_of(q, record))
       out.parents.push_back({*point, throughput_of(record)});
   }
   std::stable_sort(records.begin(), records.end(), [](const db::Record& x, const db::Record& y) {
@@ -129,7 +134,7 @@ void seed_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   for (size_t i = 0; i < tries && found < seeds_each; ++i) {
     const db::Record& record = neighbour.records[i];
     if (record.status != db::TrialStatus::Ok || is_late(q)) return;
-    const auto point = point_of(q, record.schedule);
+    const auto point = point_of(q, record);
     if (!point || std::find(out.seeds.begin(), out.seeds.end(), *point) != out.seeds.end())
       continue;
     out.seeds.push_back(*point);

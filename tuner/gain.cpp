@@ -12,12 +12,12 @@ namespace {
 constexpr double tail_per_doubling = 0.0008;
 constexpr double left_after_doubling = 0.25;
 
-// Parts in which worth() spends its time.
+// Parts in which expected_improvement() spends its time.
 constexpr int parts = 16;
 
-double saved_ns(const Outlook& o, double seconds) {
-  const double before = o.curve.next(o.committed);
-  return o.total_ns * (o.curve.next(o.committed + seconds * o.trials_per_s) - before);
+double saved_ns(const SharedSearch& s, double seconds) {
+  const double before = s.curve.next(s.committed);
+  return s.total_ns * (s.curve.next(s.committed + seconds * s.trials_per_s) - before);
 }
 
 }  // namespace
@@ -43,11 +43,11 @@ double GainCurve::next(double more) const {
   return 1 - std::exp(-(tail_per_doubling * doublings + falling));
 }
 
-std::optional<size_t> best_use(const std::vector<Outlook>& outlooks, double seconds) {
+std::optional<size_t> most_promising(const std::vector<SharedSearch>& searches, double seconds) {
   std::optional<size_t> best;
   double most_ns = 0;
-  for (size_t i = 0; i < outlooks.size(); ++i) {
-    const double ns = saved_ns(outlooks[i], seconds);
+  for (size_t i = 0; i < searches.size(); ++i) {
+    const double ns = saved_ns(searches[i], seconds);
     if (ns <= most_ns) continue;
     best = i;
     most_ns = ns;
@@ -55,16 +55,16 @@ std::optional<size_t> best_use(const std::vector<Outlook>& outlooks, double seco
   return best;
 }
 
-double worth(std::vector<Outlook> outlooks, double seconds) {
+double expected_improvement(std::vector<SharedSearch> searches, double seconds) {
   double total_ns = 0, saved = 0;
-  for (const Outlook& o : outlooks) total_ns += o.total_ns;
-  const double part_s = outlooks.size() == 1 ? seconds : seconds / parts;
+  for (const SharedSearch& search : searches) total_ns += search.total_ns;
+  const double part_s = searches.size() == 1 ? seconds : seconds / parts;
   for (double left_s = seconds; left_s > part_s / 2; left_s -= part_s) {
-    const auto best = best_use(outlooks, part_s);
+    const auto best = most_promising(searches, part_s);
     if (!best) break;
-    Outlook& o = outlooks[*best];
-    saved += saved_ns(o, part_s);
-    o.committed += part_s * o.trials_per_s;
+    SharedSearch& search = searches[*best];
+    saved += saved_ns(search, part_s);
+    search.committed += part_s * search.trials_per_s;
   }
   return total_ns > 0 ? saved / total_ns : 0;
 }

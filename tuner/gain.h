@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What more trials are worth, told from the trials so far.
+// The improvement to be expected of more trials, told from the trials so far.
 //
 // The best of n trials improves by steps that become rarer and smaller. On recorded searches,
 // guided and random ones, what a doubling of the trials brings falls to a quarter with each
@@ -14,7 +14,7 @@
 //
 //   GainCurve curve;
 //   for (...) curve.add(latency_ns);
-//   curve.next(60 * trials_per_s);   // 0.004: the next minute is worth about 0.4 %
+//   curve.next(60 * trials_per_s);   // 0.004: expected gain of the next minute: 0.4 %
 //
 // A value; not thread-safe.
 
@@ -42,17 +42,19 @@ class GainCurve {
 };
 
 /// One of several searches that share their time.
-struct Outlook {
+struct SharedSearch {
   GainCurve curve;
   double total_ns = 0;      ///< its best latency, times how often that counts
-  double trials_per_s = 0;  ///< that its time buys
+  double trials_per_s = 0;  ///< trials that a second of its time makes
   double committed = 0;     ///< trials under way
 };
 
-/// Where the next `seconds` save most of the sum of total_ns; nothing where all save nothing.
-std::optional<size_t> best_use(const std::vector<Outlook>& outlooks, double seconds);
+/// The search in which the next `seconds` save most of the sum of total_ns; nothing where all save
+/// nothing.
+std::optional<size_t> most_promising(const std::vector<SharedSearch>& searches, double seconds);
 
-/// By what share so many seconds, each spent where it saves most, shorten the sum of total_ns.
-double worth(std::vector<Outlook> outlooks, double seconds);
+/// Expected improvement: the share by which so many seconds, each spent where it saves most,
+/// shorten the sum of total_ns.
+double expected_improvement(std::vector<SharedSearch> searches, double seconds);
 
 }  // namespace tw::tuner

@@ -4,22 +4,36 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+
+/// Statuses are text on the way, as in records.
+template <>
+struct nlohmann::adl_serializer<tw::db::TrialStatus> {
+  static void to_json(json& value, tw::db::TrialStatus status) {
+    value = std::string(tw::db::to_string(status));
+  }
+  static void from_json(const json& value, tw::db::TrialStatus& status) {
+    const auto known = tw::db::parse_trial_status(value.get<std::string>());
+    if (!known) throw std::invalid_argument("unknown status");
+    status = *known;
+  }
+};
 
 namespace tw::tuner {
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, code_generator, directory, schedules,
-                                   first, packs, cuda_directories, otherwise)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, path, status, reason, installation, code,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, workload, target, schedules, packs, otherwise)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, artifact, status, reason, installation, code,
                                    otherwise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes, seconds, toolchain)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, seed, on_device)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, path, incumbent_ns, incumbent, verify_only,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, artifact, incumbent_ns, incumbent, verify_only,
                                    stretches, pause_s, patience_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns,
-                                   high_ns, verified_error, noise, incumbent_pace, peak_gflops)
+                                   high_ns, verified_error, noise, incumbent_pace, incumbent_fault,
+                                   peak_gflops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)
@@ -45,7 +59,7 @@ Status from_bytes(std::string_view bytes, T& value) {
   try {
     value = json::from_cbor(bytes).get<T>();
     return {};
-  } catch (const json::exception& e) {
+  } catch (const std::exception& e) {
     return fail(ErrorCode::Invalid, fmt::format("[worker] a reply that is none: {}", e.what()));
   }
 }
@@ -74,7 +88,7 @@ Result<Job> decode_job(std::string_view bytes) {
   try {
     const json value = json::from_cbor(bytes);
     return decode_as(value.at("kind").get<size_t>(), value.at("body"));
-  } catch (const json::exception& e) {
+  } catch (const std::exception& e) {
     return fail(ErrorCode::Invalid, fmt::format("[worker] a job that is none: {}", e.what()));
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What tune() and its workers say to each other: plain values, encoded as CBOR in one frame each.
-// Artifacts travel as files in a private directory that only the builder may write.
+// What a tuning run and its workers say to each other: plain values, encoded as CBOR in one frame
+// each. Kernels are named by the hash of their bytes (artifact_store.h); no job carries a path.
 
 #include <cstdint>
 #include <string>
@@ -10,37 +10,39 @@
 #include <vector>
 
 #include "base/result.h"
+#include "db/record.h"
 #include "tuner/sampling.h"
 
 namespace tw::tuner {
 
-/// Compile each schedule (text) of the workload (key) into directory/<first + index>.twart.
+/// Compile each schedule (text) of the workload (key) and put the kernels into the store.
 struct BuildJob {
-  std::string workload, target, code_generator, directory;
+  std::string workload, target;
   std::vector<std::string> schedules;
-  int64_t first = 0;
   bool packs = false;  ///< with packing kernels, also where trials go without (keeps_arrays)
-  std::vector<std::string> cuda_directories = {};  ///< codegen::NvrtcOptions::directories
   /// Another target: where the compiler for `target` is not installed, its default schedule is
   /// built in place of the first. Empty: none.
   std::string otherwise = {};
 };
-/// One a schedule, in order: a path, or why there is none.
+/// The outcome of one schedule: a kernel, or the reason why there is none.
 struct BuildOutcome {
-  std::string path = {}, status = {}, reason = {};
+  std::string artifact = {};  ///< name in the store; empty: the build failed
+  db::TrialStatus status = db::TrialStatus::CompileError;
+  std::string reason = {};
   bool installation = false;  ///< the compiler or linker is at fault, as far as can be told
-  std::string code = {};      ///< codegen::code_hash of what lies at `path`
-  bool otherwise = false;     ///< which is for the job's other target
+  std::string code = {};      ///< codegen::code_hash of the kernel
+  bool otherwise = false;     ///< the kernel is for the job's other target
 };
 struct BuildReply {
-  std::vector<BuildOutcome> outcomes;
-  double seconds = 0;          ///< that it took
-  std::string toolchain = {};  ///< that compiled, as records say it; empty: there is none
+  std::vector<BuildOutcome> outcomes;  ///< one a schedule, in order
+  double seconds = 0;                  ///< time that building took
+  std::string toolchain = {};  ///< what compiled, as records name it; empty: there is no compiler
 };
 
-/// From now on measure kernels of this workload against the reference kernel at `reference`.
+/// From now on measure kernels of this workload against this reference kernel.
 struct PrepareJob {
-  std::string workload, reference;
+  std::string workload;
+  std::string reference;  ///< name of the reference kernel in the store
   int64_t threads = 1;
   uint64_t seed = 1;
   bool on_device = false;  ///< the reference is a kernel of the device, not of the processor
@@ -53,39 +55,45 @@ struct PrepareReply {
   double reference_ns = 0;  ///< one call of the reference on one thread
 };
 
-/// Verify and time the kernel at `path`: beside the incumbent if one is given, else alone in
-/// `stretches` stretches with pauses in between.
+/// Verify and time a kernel: beside the incumbent if one is given, else alone in `stretches`
+/// stretches with pauses in between.
 struct MeasureJob {
-  std::string path;
+  std::string artifact;        ///< name in the store
   double incumbent_ns = 0;     ///< 0: no early end
-  std::string incumbent = {};  ///< path of its artifact
+  std::string incumbent = {};  ///< name in the store
   bool verify_only = false;
   int64_t stretches = 1;
   double pause_s = 0;
   double patience_s = 1;  ///< longest time to wait for disturbances to pass
 };
 struct MeasureReply {
-  /// The text of a db::TrialStatus. An "unstable" reply has no latency: the machine was disturbed
-  /// until the patience ran out, and the reason says how.
-  std::string status = {}, reason = {};
+  /// An Unstable reply has no latency: the machine was disturbed until the patience ran out, and
+  /// the reason says how.
+  db::TrialStatus status = db::TrialStatus::Ok;
+  std::string reason = {};
   std::vector<double> samples_ns = {};
   double latency_ns = 0, low_ns = 0, high_ns = 0;
   double verified_error = 0;
   double noise = 0;
   double incumbent_pace = 1;  ///< as Samples
-  double peak_gflops = 0;     ///< highest peak that the machine has shown lately; 0: unknown
+  /// Why the incumbent could not be timed, in which case the kernel was timed alone. Empty: it
+  /// could, or none was given.
+  std::string incumbent_fault = {};
+  double peak_gflops = 0;  ///< highest peak that the machine has shown lately; 0: unknown
 };
 
+/// Time two kernels by turns.
 struct CompareJob {
-  std::string a, b;
+  std::string a, b;  ///< names in the store
   int64_t rounds = 15;
 };
 struct CompareReply {
   std::string error = {};
   double ratio = 1, low = 1, high = 1, noise_floor = 0;  ///< as Comparison: above 1, a is faster
-  int64_t winner = 2;                                    ///< a Winner
+  Winner winner = Winner::Tie;
 };
 
+/// Measure the peak of the machine on so many threads.
 struct PeakJob {
   int64_t threads = 1;
 };
@@ -94,7 +102,7 @@ struct PeakReply {
   double gflops = 0;
 };
 
-/// What device do you measure on?
+/// Describe the device that you measure on.
 struct DescribeJob {};
 struct DescribeReply {
   std::string error = {}, name = {};

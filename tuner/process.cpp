@@ -201,7 +201,7 @@ Status Process::send(std::string_view message) {
   return {};
 }
 
-Outcome Process::receive(int64_t deadline_ns) {
+Outcome Process::receive(const Deadline& deadline) {
   TW_CHECK(running());
   for (;;) {
     flush();
@@ -214,8 +214,12 @@ Outcome Process::receive(int64_t deadline_ns) {
     if (!reply) return garbled(reply.error().message);
     if (reply->has_value()) return Reply{std::move(**reply)};
     if (exited) return reap();
-    if (channel_ < 0) return lost_channel(deadline_ns);
-    const int64_t remaining_ns = deadline_ns - clock_();
+    if (channel_ < 0) return lost_channel(deadline);
+    if (deadline.is_cancelled()) {
+      kill();
+      return Cancelled{tail_};
+    }
+    const int64_t remaining_ns = deadline.at_ns - clock_();
     if (remaining_ns <= 0) {
       kill();
       return TimedOut{tail_};
@@ -317,8 +321,8 @@ Outcome Process::garbled(std::string message) {
   return Garbled{std::move(message), tail_};
 }
 
-Outcome Process::lost_channel(int64_t deadline_ns) {
-  const int64_t remaining_ns = std::max<int64_t>(deadline_ns - clock_(), 0);
+Outcome Process::lost_channel(const Deadline& deadline) {
+  const int64_t remaining_ns = std::max<int64_t>(deadline.at_ns - clock_(), 0);
   if (exited_within(std::min(remaining_ns, dying_ns))) return reap();
   return garbled("[worker] it closed its connection and went on running");
 }

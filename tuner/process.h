@@ -10,7 +10,7 @@
 //
 //   TW_TRY(Process worker, Process::start({.argv = {program, "worker"}}, monotonic_clock()));
 //   TW_RETURN_IF_ERROR(worker.send(request));
-//   Outcome outcome = worker.receive(clock() + timeout_ns);
+//   Outcome outcome = worker.receive({clock() + timeout_ns});
 //   if (!worker.running()) TW_RETURN_IF_ERROR(worker.restart());
 //
 // The worker's main() begins with enter_worker(). A Process belongs to one thread, and that thread
@@ -26,6 +26,7 @@
 
 #include "base/result.h"
 #include "tuner/clock.h"
+#include "tuner/deadline.h"
 #include "tuner/frame.h"
 
 namespace tw::tuner {
@@ -46,6 +47,10 @@ struct Reply {
 struct TimedOut {
   std::string tail;
 };
+/// The deadline was cancelled before it passed; the worker was killed.
+struct Cancelled {
+  std::string tail;
+};
 /// It ended by itself or was killed by somebody else. classify() in sandbox.h reads it.
 struct Died {
   int exit_code = -1;     ///< -1: ended by a signal, or unknown
@@ -57,7 +62,7 @@ struct Garbled {
   std::string message;
   std::string tail;
 };
-using Outcome = std::variant<Reply, TimedOut, Died, Garbled>;
+using Outcome = std::variant<Reply, TimedOut, Cancelled, Died, Garbled>;
 
 class Process {
  public:
@@ -83,7 +88,7 @@ class Process {
   /// Waits until a reply, the worker's end, or the deadline on the clock given to start(), which is
   /// looked at several times a second. After anything but a Reply the worker is gone: restart() it.
   /// Requires running().
-  Outcome receive(int64_t deadline_ns);
+  Outcome receive(const Deadline& deadline);
 
   /// Kills what runs and starts the same program anew.
   Status restart();
@@ -101,7 +106,7 @@ class Process {
   bool exited_within(int64_t timeout_ns) const;
   Died reap();
   Outcome garbled(std::string message);
-  Outcome lost_channel(int64_t deadline_ns);
+  Outcome lost_channel(const Deadline& deadline);
   void forget();
 
   ProcessOptions options_;

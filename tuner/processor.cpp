@@ -6,36 +6,36 @@
 
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
-#include "tuner/machine.h"
+#include "tuner/executor.h"
 #include "tuner/peak.h"
 #include "tuner/verify.h"
 
 namespace tw::tuner {
 namespace {
 
-class CpuSubject final : public Subject {
+class CpuKernel final : public LoadedKernel {
  public:
-  CpuSubject(runtime::Kernel kernel, const Task& task, Threads& threads, PackedInputs& packed,
-             const Clock& clock)
+  CpuKernel(runtime::Kernel kernel, const ReferencedWorkload& workload, Threads& threads,
+            PackedInputs& packed, const Clock& clock)
       : kernel_(std::move(kernel)),
-        task_(task),
+        workload_(workload),
         threads_(threads),
         packed_(packed),
         clock_(clock) {}
 
   Verdict verify() override {
-    return tuner::verify(kernel_, task_.workload, task_.reference, packed_, threads_.pool(),
+    return tuner::verify(kernel_, workload_.workload, workload_.reference, packed_, threads_.pool(),
                          threads_.count);
   }
 
   Result<Timer> timer() override {
-    const dsl::Arrays& inputs = task_.reference.normal.inputs;
+    const dsl::Arrays& inputs = workload_.reference.normal.inputs;
     TW_TRY(buffers_,
-           KernelBuffers::make(kernel_, task_.workload, inputs,
+           KernelBuffers::make(kernel_, workload_.workload, inputs,
                                {.align = Align::Begin, .alignment = 64, .huge_pages = true},
-                               keeps_arrays(task_.workload) ? nullptr : &packed_));
+                               keeps_arrays(workload_.workload) ? nullptr : &packed_));
     pointers_ = buffers_->pointers();
-    TW_TRY(conversions_, Conversions::of(kernel_, task_.workload, inputs, *buffers_));
+    TW_TRY(conversions_, Conversions::of(kernel_, workload_.workload, inputs, *buffers_));
     return timed_by(clock_, [this] {
       (void)conversions_.call(kernel_, pointers_, threads_.pool(), threads_.count);
     });
@@ -44,12 +44,12 @@ class CpuSubject final : public Subject {
   Verdict left_behind() override {
     const auto outputs = buffers_->outputs(kernel_);
     if (!outputs) return {db::TrialStatus::Oob, outputs.error().message, 0};
-    return compare(*outputs, task_.reference);
+    return compare(*outputs, workload_.reference);
   }
 
  private:
   runtime::Kernel kernel_;
-  const Task& task_;
+  const ReferencedWorkload& workload_;
   Threads& threads_;
   PackedInputs& packed_;
   Clock clock_;
@@ -58,21 +58,22 @@ class CpuSubject final : public Subject {
   Conversions conversions_;  ///< that are part of a call
 };
 
-class Processor final : public Machine {
+class Processor final : public Executor {
  public:
   Processor(Threads& threads, Clock clock) : threads_(threads), clock_(std::move(clock)) {}
 
-  Result<std::unique_ptr<Subject>> load(const std::string& path, const Task& task) override {
-    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path));
+  Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
+                                             const ReferencedWorkload& workload) override {
     TW_TRY(runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
-    return std::make_unique<CpuSubject>(std::move(kernel), task, threads_, packed_, clock_);
+    return std::make_unique<CpuKernel>(std::move(kernel), workload, threads_, packed_, clock_);
   }
 
-  Result<PlainCall> plain_call(const std::string& path, const dsl::Workload&) override {
-    TW_TRY(runtime::Artifact artifact, runtime::read_artifact(path));
+  Result<PlainCall> plain_call(runtime::Artifact artifact, const dsl::Workload&) override {
     TW_TRY(runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
     return tuner::plain_call(std::move(kernel), threads_.pool());
   }
+
+  Target target() const override { return host_target(); }
 
   void forget_inputs() override { packed_.clear(); }
 
@@ -113,7 +114,7 @@ class Processor final : public Machine {
 
 }  // namespace
 
-std::unique_ptr<Machine> processor(Threads& threads, const Clock& clock) {
+std::unique_ptr<Executor> processor(Threads& threads, const Clock& clock) {
   return std::make_unique<Processor>(threads, clock);
 }
 

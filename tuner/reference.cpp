@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "dsl/rounding.h"
+#include "schedules/schedule.h"
 #include "tuner/sandbox.h"
 
 namespace tw::tuner {
@@ -112,17 +114,35 @@ double difference(double a, double b) {
                                                      : std::numeric_limits<double>::infinity();
 }
 
+double largest_number(DType type) {
+  if (type == Float16) return 65504;
+  return type == BFloat16 ? 0x1.fep127 : std::numeric_limits<float>::max();
+}
+
 template <typename Got, typename Expected>
-double worst_difference(const Got& got, const Expected& expected, int64_t size) {
+double worst_difference(const Got& got, const Expected& expected, int64_t size,
+                        std::optional<double> overflow_at) {
   double worst = 0;
   for (int64_t i = 0; i < size; ++i) {
-    const double a = got(i), b = expected(i);
+    double a = got(i);
+    const double b = expected(i);
     if (a == b) continue;
+    if (overflow_at) {
+      if (!std::isfinite(b)) continue;
+      if (std::isinf(a)) a = std::copysign(*overflow_at, a);
+    }
     const double error = difference(a, b);
     if (error > std::numeric_limits<double>::max()) return error;
     worst = std::max(worst, error);
   }
   return worst / std::max(largest_of(expected, size), std::numeric_limits<double>::min());
+}
+
+/// Nullopt where all elements are finite.
+std::optional<int64_t> position_of_overflow(const dsl::Array& array) {
+  for (int64_t i = 0; i < array.size(); ++i)
+    if (!std::isfinite(array.get_float(i))) return i;
+  return std::nullopt;
 }
 
 int64_t position_of_largest(const dsl::Array& array) {
@@ -158,6 +178,9 @@ std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, 
   const bool all = array.size() <= most;
   // Errors grow with the element in most outputs, and the largest one sets the scale.
   if (!all) samples.push_back(indices_of(position_of_largest(array), array.shape));
+  // Whether a value that is not finite is meant is known from the definition alone.
+  if (const auto position = position_of_overflow(array); position && !all)
+    samples.push_back(indices_of(*position, array.shape));
   while (static_cast<int64_t>(samples.size()) < std::min<int64_t>(most, array.size()))
     samples.push_back(all ? indices_of(static_cast<int64_t>(samples.size()), array.shape)
                           : random_indices(array.shape, random));
@@ -178,6 +201,14 @@ Status check_fits_memory(const dsl::Workload& workload, const Target& target) {
                   needed / gibibyte, available / gibibyte));
 }
 
+Status check_tunable(const dsl::Workload& workload, const Target& target) {
+  TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
+  const auto declared = schedules::Schedule(workload.compute).program();
+  if (declared) return {};
+  return fail(declared.error().code,
+              "[tune] the loops as declared are illegal: " + declared.error().message);
+}
+
 double tolerance_of(const dsl::Workload& workload) {
   if (!has_floats(workload.compute)) return 0;
   double tolerance = workload.accuracy == dsl::Accuracy::Strict ? 4e-6 : 2e-5;
@@ -189,17 +220,20 @@ double tolerance_of(const dsl::Workload& workload) {
   return tolerance;
 }
 
-double relative_error(const dsl::Array& got, const dsl::Array& expected) {
+double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows) {
   if (got.data == expected.data) return 0;
+  const auto overflow_at = overflows ? std::optional(largest_number(expected.type)) : std::nullopt;
   // Every candidate comes through here: the common type is read without asking for it each time.
   if (expected.type == Float32) {
     const auto* a = reinterpret_cast<const float*>(got.data.data());
     const auto* b = reinterpret_cast<const float*>(expected.data.data());
     return worst_difference([a](int64_t i) -> double { return a[i]; },
-                            [b](int64_t i) -> double { return b[i]; }, expected.size());
+                            [b](int64_t i) -> double { return b[i]; }, expected.size(),
+                            overflow_at);
   }
   return worst_difference([&](int64_t i) { return got.get_float(i); },
-                          [&](int64_t i) { return expected.get_float(i); }, expected.size());
+                          [&](int64_t i) { return expected.get_float(i); }, expected.size(),
+                          overflow_at);
 }
 
 Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& workload,
@@ -216,16 +250,18 @@ Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& wor
     for (const auto& indices : samples_of(output, limits.most, random)) {
       if (compared.elements >= limits.least && definition.evaluations() > limits.evaluations) break;
       TW_TRY(const dsl::Rounded expected, definition.at(name, indices));
+      ++compared.elements;
+      compared.overflows = compared.overflows || expected.overflows;
       const double got = output.get(indices);
-      const double error = difference(got, expected.value) / scale;
-      if (compared.elements++ == 0 || error > compared.error) {
+      const double error = expected.overflows ? 0 : difference(got, expected.value) / scale;
+      if (compared.elements == 1 || error > compared.error) {
         compared.error = error;
         compared.worst = got;
         compared.expected = expected.value;
       }
       rounding = std::max(rounding, expected.rounding);
     }
-    compared.is_rounded = rounding > 0;
+    compared.is_rounded = rounding > 0 || compared.overflows;
     compared.allowed = std::max(tolerance_of(workload), rounding / scale);
   }
   return result;
@@ -264,6 +300,7 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
       reference.error = std::max(reference.error, compared.error);
       const bool same_bits = exact && fill == &reference.integers && !compared.is_rounded;
       fill->allowed[name] = same_bits ? 0 : compared.allowed;
+      if (compared.overflows) fill->overflowing.insert(name);
     }
   }
   return reference;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -30,6 +31,8 @@ struct Fill {
   /// Allowed error of each output: |e| <= allowed * max |reference|. 0 where every operation is
   /// exact.
   std::map<std::string, double> allowed;
+  /// Outputs on whose way values overflow (dsl/rounding.h).
+  std::set<std::string> overflowing;
 };
 
 struct Reference {
@@ -41,6 +44,10 @@ struct Reference {
 /// Fails with Environment where the arrays of the workload alone exceed the memory that a worker
 /// may use. Call it first: later steps fail with messages that do not name the cause.
 Status check_fits_memory(const dsl::Workload& workload, const Target& target);
+
+/// Fails as check_fits_memory() does, and with the error of the loops as declared where they are
+/// illegal: where a read is not proved to stay inside of its tensor.
+Status check_tunable(const dsl::Workload& workload, const Target& target);
 
 /// The error that an accuracy class allows for any length of sums, relative to the largest element:
 /// room for approximated functions and, in the class `fast`, for other algorithms. Where rounding
@@ -57,9 +64,11 @@ struct SampleLimits {
 /// Result of comparing sampled elements of an output with the definition.
 struct Compared {
   int elements = 0;
-  double error = 0;                ///< largest error, relative to the output's largest element
-  double allowed = 0;              ///< largest error allowed on these inputs, likewise relative
-  bool is_rounded = false;         ///< some operation had to round
+  double error = 0;         ///< largest error, relative to the output's largest element
+  double allowed = 0;       ///< largest error allowed on these inputs, likewise relative
+  bool is_rounded = false;  ///< some operation had to round
+  /// Some element overflows on its way: such elements count, and their values are not compared.
+  bool overflows = false;
   double worst = 0, expected = 0;  ///< the element with the largest error, and its definition
   bool agrees() const { return error <= allowed; }
 };
@@ -81,6 +90,8 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
                                  uint64_t seed, const Clock& clock);
 
 /// max |a - b| / max |b| over an output; infinite where one is NaN and the other is not.
-double relative_error(const dsl::Array& got, const dsl::Array& expected);
+/// Where the expected values overflow, those that are not finite are left out, and an infinite
+/// value counts as the largest number of its type.
+double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows = false);
 
 }  // namespace tw::tuner

@@ -87,7 +87,7 @@ double time_batch(const Timer& timer, int64_t calls) {
   return static_cast<double>(timer(calls)) / static_cast<double>(calls);
 }
 
-struct Batch {
+struct TimedBatch {
   int64_t calls = 1;
   int64_t elapsed_ns = 0;  ///< time of those calls in the last trial
   bool too_fast = false;
@@ -95,10 +95,10 @@ struct Batch {
 };
 
 /// Finds how many calls make a batch long enough.
-Batch fit_batch(const Timer& timer, const Sampling& options) {
+TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
   const int64_t readable_ns = resolutions_per_batch * options.timer_resolution_ns;
   const int64_t wanted_ns = std::max(options.min_batch_ns, readable_ns);
-  Batch batch;
+  TimedBatch batch;
   for (;;) {
     batch.elapsed_ns = timer(batch.calls);
     if (batch.elapsed_ns >= wanted_ns) return batch;
@@ -137,7 +137,7 @@ class Sampler {
   /// Chooses how many calls make a batch, and makes the first batch that was long enough the only
   /// sample. False where no batch is long enough to be timed.
   bool fit() {
-    const Batch batch = fit_batch([this](int64_t calls) { return watched(calls); }, options_);
+    const TimedBatch batch = fit_batch([this](int64_t calls) { return watched(calls); }, options_);
     calls_ = batch.calls;
     if (!batch.too_fast) bursts_ = {{batch.probe_ns(), moment_}};
     return !batch.too_fast;
@@ -232,10 +232,10 @@ std::optional<SampleState> judged(const std::vector<double>& samples_ns, double 
   return std::nullopt;
 }
 
-/// Times the incumbent now and returns its time relative to its undisturbed latency, if that is too
-/// slow for timings taken beside it to count; else nullopt. Infinite where no timing of it counts.
-std::optional<double> slower_pace(const Incumbent& incumbent, const Sampling& options,
-                                  Watch& watch) {
+/// Times the incumbent now and returns its time relative to the latency that it is expected to
+/// have; above keeps_pace, timings taken beside it do not count. Infinite where no timing of it
+/// counts; nullopt where there is no incumbent.
+std::optional<double> pace_of(const Incumbent& incumbent, const Sampling& options, Watch& watch) {
   if (!incumbent.timer) return std::nullopt;
   const auto calls = static_cast<int64_t>(
       std::max(1.0, std::ceil(static_cast<double>(options.min_batch_ns) / incumbent.latency_ns)));
@@ -246,7 +246,6 @@ std::optional<double> slower_pace(const Incumbent& incumbent, const Sampling& op
     const double ns = time_batch(incumbent.timer, calls);
     if (!watch.objection(watch.end())) pace = std::min(pace, ns / incumbent.latency_ns);
   }
-  if (pace <= keeps_pace) return std::nullopt;
   return pace;
 }
 
@@ -344,15 +343,19 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
   if (is_far_behind && !sampler.counted().empty())
     return sampler.ended(SampleState::Dropped, sampler.counted());
   if (!sampler.fit()) return sampler.ended(SampleState::TooFast, {});
-  double pace = 1;
+  std::optional<double> pace;
+  const auto ended = [&](SampleState state, std::vector<double> counted) {
+    Samples samples = sampler.ended(state, std::move(counted));
+    if (pace && std::isfinite(*pace)) samples.incumbent_pace = *pace;
+    return samples;
+  };
   while (true) {
     std::vector<double> counted = sampler.counted();
     if (const auto state = judged(counted, incumbent.latency_ns, sampler.calls())) {
-      if (const auto slower = slower_pace(incumbent, options, watch)) {
-        pace = *slower;
-        sampler.discard(say_slower(pace));
-      } else if (!incumbent.timer) {
-        return sampler.ended(*state, std::move(counted));
+      pace = pace_of(incumbent, options, watch);
+      if (!pace) return ended(*state, std::move(counted));
+      if (*pace > keeps_pace) {
+        sampler.discard(say_slower(*pace));
       } else {
         // A disturbance of the candidate may have ended right before the incumbent was timed.
         const double before_ns = least(counted);
@@ -361,20 +364,16 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
         if (least(counted) * keeps_pace < before_ns)
           sampler.discard("the machine was slower a moment before");
         else if (const auto again = judged(counted, incumbent.latency_ns, sampler.calls()))
-          return sampler.ended(*again, std::move(counted));
+          return ended(*again, std::move(counted));
       }
     } else if (counted.size() >= static_cast<size_t>(options.min_samples) &&
                estimate(counted).relative_interval() <= options.target_relative_interval) {
-      return sampler.ended(SampleState::Settled, std::move(counted));
+      return ended(SampleState::Settled, std::move(counted));
     } else if (!counted.empty() && (counted.size() >= static_cast<size_t>(options.max_samples) ||
                                     sampler.out_of_time())) {
-      return sampler.ended(SampleState::Noisy, std::move(counted));
+      return ended(SampleState::Noisy, std::move(counted));
     }
-    if (sampler.out_of_patience()) {
-      Samples samples = sampler.ended(SampleState::Disturbed, {});
-      samples.incumbent_pace = std::isinf(pace) ? 1 : pace;
-      return samples;
-    }
+    if (sampler.out_of_patience()) return ended(SampleState::Disturbed, {});
     sampler.recover();
     sampler.batch();
   }
@@ -409,8 +408,8 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
   Comparison c;
   timer_a(1);
   timer_b(1);
-  const Batch a = fit_batch(timer_a, options);
-  const Batch b = fit_batch(timer_b, options);
+  const TimedBatch a = fit_batch(timer_a, options);
+  const TimedBatch b = fit_batch(timer_b, options);
   if (a.too_fast || b.too_fast) {
     c.state = SampleState::TooFast;
     return c;

@@ -85,14 +85,14 @@ struct Samples {
   std::vector<double> raw_ns;  ///< time of one call in each batch that counts, in the order taken
   int64_t calls_per_batch = 0;
   std::string disturbance = {};  ///< why the latest rejected batch did not count; empty: all count
-  /// For Disturbed samples: time of the incumbent when it was last timed beside them, relative to
-  /// its undisturbed latency. 1 where that is not known.
+  /// Time of the incumbent when it was last timed beside these samples, relative to the latency
+  /// that it was said to have. 1 where it was not timed undisturbed.
   double incumbent_pace = 1;
 };
 
 /// The fastest kernel so far, beside which a candidate is judged.
 struct Incumbent {
-  double latency_ns = std::numeric_limits<double>::infinity();  ///< undisturbed
+  double latency_ns = std::numeric_limits<double>::infinity();  ///< expected now, undisturbed
   Timer timer = {};                                             ///< empty: it is not timed again
 };
 

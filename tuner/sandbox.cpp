@@ -37,14 +37,14 @@ constexpr std::string_view report_prefix = "[candidate] ";
 struct KindRow {
   FaultKind kind;
   int exit_code;
-  std::string_view status;
+  db::TrialStatus status;
 };
 constexpr std::array<KindRow, 5> kinds = {{
-    {FaultKind::Crash, 100, "crash"},
-    {FaultKind::OutOfBounds, 101, "oob"},
-    {FaultKind::StackOverflow, 102, "oob"},
-    {FaultKind::InputWritten, 103, "mutated_input"},
-    {FaultKind::Resource, 104, "resource"},
+    {FaultKind::Crash, 100, db::TrialStatus::Crash},
+    {FaultKind::OutOfBounds, 101, db::TrialStatus::Oob},
+    {FaultKind::StackOverflow, 102, db::TrialStatus::Oob},
+    {FaultKind::InputWritten, 103, db::TrialStatus::MutatesInput},
+    {FaultKind::Resource, 104, db::TrialStatus::Resource},
 }};
 constexpr int signal_exit = 128;
 
@@ -489,7 +489,7 @@ SignalStack::~SignalStack() {
   ::sigaltstack(&none, nullptr);
 }
 
-std::string_view status_name(FaultKind kind) { return row_of(kind).status; }
+db::TrialStatus status_of(FaultKind kind) { return row_of(kind).status; }
 
 Fault classify(const Died& died) {
   if (died.signal != 0) return classify_signal(died.signal);

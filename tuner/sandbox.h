@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "db/record.h"
 #include "tuner/process.h"
 
 namespace tw::tuner {
@@ -83,9 +84,8 @@ struct Fault {
   std::string detail;  ///< one line
 };
 
-/// The measurement status of a fault: "crash", "oob" (stack overflows too), "mutated_input" or
-/// "resource".
-std::string_view status_name(FaultKind kind);
+/// The status of a trial that ends with such a fault; stack overflows are Oob.
+db::TrialStatus status_of(FaultKind kind);
 
 /// What the end of a worker means. A SIGKILL from elsewhere is the system running out of memory.
 Fault classify(const Died& died);

@@ -65,7 +65,8 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
     if (seen.programs.contains(meaning)) return;
     auto features = cost_model::extract_features(*program, target, options.kernel_threads);
     if (features)
-      candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features)};
+      candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features),
+                                space.to_string(points[i])};
   });
   std::unordered_set<size_t> programs;
   for (std::optional<Candidate>& candidate : candidates)

@@ -22,6 +22,7 @@ struct Candidate {
   std::string schedule;  ///< tw1 text
   size_t program = 0;    ///< schedules::hash of what the schedule means
   std::vector<float> features;
+  std::string configuration;  ///< text of the point; empty where the schedule came from elsewhere
 };
 
 /// What need not be scored again.

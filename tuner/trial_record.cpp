@@ -20,7 +20,7 @@ db::Record trial_record(const dsl::Workload& workload, const Target& target, int
   record.codegen_abi = codegen::codegen_abi;
   record.threads = threads;
   record.schedule = schedule;
-  record.status = db::parse_trial_status(reply.status).value_or(db::TrialStatus::Crash);
+  record.status = reply.status;
   record.reason = reply.reason;
   record.samples_ns = reply.samples_ns;
   record.latency_ns = reply.latency_ns;

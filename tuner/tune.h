@@ -12,7 +12,6 @@
 // as soon as its batch is done, so an interrupted run loses at most one batch and a later run goes
 // on from what is known. Not thread-safe; one tune() at a time in a process.
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,7 +26,7 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
-#include "tuner/clock.h"
+#include "tuner/environment.h"
 
 namespace tw::tuner {
 
@@ -36,58 +35,44 @@ namespace tw::tuner {
 enum class Effort { None, Quick, Normal, Full };
 double least_gain(Effort effort);
 
-/// A workload to be tuned, one of several perhaps.
-struct Goal {
+/// A workload to be tuned, perhaps one of several.
+struct TaskSpec {
   dsl::Workload workload;
-  double weight = 1;      ///< how often a network has it
+  double weight = 1;      ///< number of times that a network has it
   std::string name = {};  ///< for progress
 };
 
 struct TuneOptions {
   double budget_s = 60;  ///< for all workloads together
-  int64_t trials = 0;    ///< at most so many new ones of each; 0: as the budget allows
+  int64_t trials = 0;    ///< most new trials of each workload; 0: as the budget allows
   Effort effort = Effort::Normal;
   std::string search = "evolution";  ///< a name of searches() in tuner/search.h
   uint64_t seed = 1;
-  int threads = 1;        ///< that the kernel will run on
+  int threads = 1;        ///< threads that the kernel will run on
   int batch = 8;          ///< candidates of one round, shared among the builders
-  double timeout_s = 10;  ///< for one candidate to be verified and measured
+  double timeout_s = 10;  ///< time for one candidate to be verified and measured
 };
 
-/// What tune() takes from outside, so that a run can be reproduced and tested.
-struct Environment {
-  std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
-  std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
-  /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
-  std::vector<std::string> cuda_directories = {};
-  int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
-  Clock clock;     ///< monotonic, ns
-  std::function<int64_t()> now_ms;  ///< wall clock: provenance only
-  std::string host;                 ///< hash of the host's name: provenance only
-  std::string session;              ///< names this run in its records
-  std::string program_version;
-  const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
-};
-
-/// Of the workload that was worked on last, but for the time and next_gain, which are of the run.
+/// The state of the task that was worked on last; times and next_gain are those of the whole run.
 struct Progress {
-  std::string name;                ///< as its goal's
-  size_t goals = 1, finished = 0;  ///< of the run: all, and those whose finals are over
+  std::string name;                ///< name of the task
+  size_t tasks = 1, finished = 0;  ///< tasks of the run, and those whose finals are over
   double elapsed_s = 0, budget_s = 0;
-  std::map<std::string, int64_t> trials;  ///< of this run, by status
-  int64_t known_trials = 0;               ///< that the database had before
+  std::string finishing;  ///< what is done once no more candidates come; empty before
+  std::map<std::string, int64_t> trials;  ///< number of trials of this run by status
+  int64_t known_trials = 0;               ///< number of trials that the database had before
   double best_ns = 0;                     ///< 0: none yet
-  double untuned_ns = 0;                  ///< of the default schedule; 0: not measured
+  double untuned_ns = 0;                  ///< latency of the default schedule; 0: not measured
   double flops = 0;
   double bytes = 0;        ///< compulsory traffic of every kernel (dsl::compulsory_traffic)
-  double peak_gflops = 0;  ///< of the machine on the kernel's threads
+  double peak_gflops = 0;  ///< peak of the machine on the kernel's threads
   /// That the machine was calibrated for this run, or why not; empty where that was no question.
   std::string machine_note;
   std::string model;       ///< "draft" or "learned, rank correlation 0.81"
   std::string model_note;  ///< why it is the draft; empty: it is not
-  double working_s = 0;    ///< spent building, verifying or measuring
-  /// By what share the next minute, or what is left of the budget, is expected to shorten the
-  /// latency, or the sum of the goals' (gain.h). Absent before the first trial and in the finals.
+  double working_s = 0;    ///< time spent building, verifying or measuring
+  /// Share by which the next minute, or what is left of the budget, is expected to shorten the
+  /// latency, or the sum of the tasks' (gain.h). Absent before the first trial and in the finals.
   std::optional<double> next_gain;
 };
 using OnProgress = std::function<void(const Progress&)>;
@@ -101,8 +86,8 @@ struct Tuned {
   runtime::Artifact artifact;
   Progress progress;
   Ended ended = Ended::Budget;
-  double next_minute_gain = 0;  ///< that one more for it alone is expected to bring (gain.h)
-  double spent_s = 0;           ///< of the budget, the finals not counted
+  double next_minute_gain = 0;  ///< expected gain of one more minute for it alone (gain.h)
+  double spent_s = 0;           ///< time of the budget spent on it, without the finals
   std::map<std::string, int64_t> failures;  ///< reasons of rejected candidates, for the report
 };
 
@@ -112,13 +97,14 @@ struct Tuned {
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment, const OnProgress& on_progress);
 
-/// Tunes several workloads with one budget: each gets a first share, then always the one of which
-/// the most time is expected to be saved a second, counted by its weight; the workers stay. One
-/// result a goal, in order, with errors as tune()'s; where the budget ended before its turn, what
-/// the database knows of it, else NoCandidate. The error of all: workers cannot be started.
-Result<std::vector<Result<Tuned>>> tune_all(const std::vector<Goal>& goals, const Target& target,
-                                            const TuneOptions& options, db::Store& store,
-                                            const Environment& environment,
+/// Tunes several workloads with one budget: each task gets a first share, then always the one of
+/// which the most time is expected to be saved a second, counted by its weight; the workers stay.
+/// One result a task, in order, with errors as tune()'s; where the budget ended before its turn,
+/// what the database knows of it, else NoCandidate. The error of all: workers cannot be started.
+/// tuner/workers.h has the same with workers of the caller's.
+Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
+                                            const Target& target, const TuneOptions& options,
+                                            db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress);
 
 /// What the database holds for the workload on this target, device and number of threads. A GPU's

@@ -20,7 +20,9 @@ bool same_bytes(const dsl::Arrays& a, const dsl::Arrays& b) {
 Verdict compare_with(const Fill& fill, const dsl::Arrays& got, std::string_view data) {
   Verdict verdict;
   for (const auto& [name, array] : fill.outputs) {
-    const double error = relative_error(got.at(name), array), allowed = fill.allowed.at(name);
+    const bool overflows = fill.overflowing.contains(name);
+    const double error = relative_error(got.at(name), array, overflows);
+    const double allowed = fill.allowed.at(name);
     if (!(error <= allowed))
       return {TrialStatus::Wrong,
               fmt::format("differs by {:.3g} of the largest element{}, at most {:.3g} is allowed",

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker program: `worker build <directory>` compiles, `worker run` verifies and times, and
-// `worker run <target> <directory>` does so on a device, whose driver writes to the directory. Each
-// answers one frame with one frame until its parent closes the connection.
+// The worker program:
+//   worker build <store> <code generator> [<CUDA directory> ...]     compiles
+//   worker run <store>                                               verifies and times
+//   worker run <store> <target> <index> <directory>                  the same on a device
+// The store is a directory of kernels (artifact_store.h), which builders may write. The code
+// generator is the directory of the compiler for processors, or empty; the CUDA directories are
+// those of NvrtcOptions; a device's driver writes to its directory. A worker answers one frame with
+// one frame until its parent closes the connection.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,15 +20,17 @@
 #include <thread>
 
 #include "base/text.h"
+#include "codegen/backend.h"
 #include "codegen/compile.h"
-#include "codegen/gpu_compile.h"
 #include "runtime/artifact.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "tuner/artifact_store.h"
 #include "tuner/calibration.h"
-#include "tuner/farm.h"
+#include "tuner/executor.h"
 #include "tuner/frame.h"
-#include "tuner/machine.h"
+#include "tuner/jobs.h"
+#include "tuner/process.h"
 #include "tuner/sampling.h"
 #include "tuner/sandbox.h"
 #include "tuner/tune.h"
@@ -53,8 +60,8 @@ int serve(const Answer& answer) {
 
 // ---- building -------------------------------------------------------------------------------
 
-BuildOutcome rejected(std::string_view status, const Error& error) {
-  return {"", std::string(status), error.message, error.code == ErrorCode::Environment};
+BuildOutcome rejected(db::TrialStatus status, const Error& error) {
+  return {"", status, error.message, error.code == ErrorCode::Environment};
 }
 
 Result<codegen::KernelSpec> spec_of(const BuildJob& job, const dsl::Workload& workload,
@@ -69,15 +76,21 @@ Result<codegen::KernelSpec> spec_of(const BuildJob& job, const dsl::Workload& wo
   return spec;
 }
 
-BuildOutcome written(const Result<runtime::Artifact>& artifact, const std::string& path) {
-  if (!artifact) return rejected("compile_error", artifact.error());
-  if (const Status status = runtime::write_artifact(path, *artifact); !status)
-    return rejected("compile_error", status.error());
-  return {path, "ok", "", false, codegen::code_hash(*artifact)};
+BuildOutcome stored(const Result<runtime::Artifact>& artifact, const ArtifactStore& artifacts) {
+  if (!artifact) return rejected(db::TrialStatus::CompileError, artifact.error());
+  const auto name = artifacts.put(*artifact);
+  if (!name) return rejected(db::TrialStatus::CompileError, name.error());
+  return {*name, db::TrialStatus::Ok, "", false, codegen::code_hash(*artifact)};
 }
 
+/// Where a builder finds compilers and leaves kernels.
+struct Workshop {
+  ArtifactStore artifacts;
+  codegen::CompileOptions options;
+};
+
 /// Builds all schedules of the job in one batch; a schedule that fails has its reason.
-Result<BuildReply> build_all(const BuildJob& job) {
+Result<BuildReply> build_all(const BuildJob& job, const Workshop& workshop) {
   TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
   TW_TRY(const Target target, parse_target(job.target));
   BuildReply reply;
@@ -87,42 +100,36 @@ Result<BuildReply> build_all(const BuildJob& job) {
   for (size_t i = 0; i < job.schedules.size(); ++i) {
     auto spec = spec_of(job, workload, target, job.schedules[i]);
     if (!spec) {
-      reply.outcomes[i] = rejected("illegal", spec.error());
+      reply.outcomes[i] = rejected(db::TrialStatus::Illegal, spec.error());
       continue;
     }
     specs.push_back(std::move(*spec));
     places.push_back(i);
   }
-  codegen::CompileOptions options;
-  if (!job.code_generator.empty()) options.cpu.plugin_directories = {job.code_generator};
-  options.nvrtc.directories = job.cuda_directories;
-  reply.toolchain = target.is_gpu() ? codegen::gpu_toolchain(target, options.nvrtc).value_or("")
-                                    : codegen::cpu_toolchain(options.cpu).value_or("");
-  const auto artifacts = codegen::compile(specs, target, options);
+  reply.toolchain = codegen::toolchain(target, workshop.options).value_or("");
+  const auto artifacts = codegen::compile(specs, target, workshop.options);
   for (size_t k = 0; k < specs.size(); ++k)
-    reply.outcomes[places[k]] =
-        artifacts
-            ? written((*artifacts)[k], fmt::format("{}/{}.twart", job.directory,
-                                                   job.first + static_cast<int64_t>(places[k])))
-            : rejected("compile_error", artifacts.error());
+    reply.outcomes[places[k]] = artifacts
+                                    ? stored((*artifacts)[k], workshop.artifacts)
+                                    : rejected(db::TrialStatus::CompileError, artifacts.error());
   return reply;
 }
 
-Result<BuildReply> build_default(BuildJob job) {
+Result<BuildReply> build_default(BuildJob job, const Workshop& workshop) {
   TW_TRY(const dsl::Workload workload, dsl::parse_workload(job.workload));
   TW_TRY(const Target target, parse_target(job.otherwise));
   const auto space = schedules::Space::derive(workload.compute, target);
   job.target = job.otherwise;
   job.schedules = {space.schedule(space.default_point()).to_string()};
-  return build_all(job);
+  return build_all(job, workshop);
 }
 
 /// Builds the first schedule for the other target if the compiler for the job's is not installed.
-void build_otherwise(const BuildJob& job, BuildReply& reply) {
+void build_otherwise(const BuildJob& job, const Workshop& workshop, BuildReply& reply) {
   BuildOutcome& first = reply.outcomes.front();
   if (job.otherwise.empty() || !first.installation) return;
-  const auto other = build_default(job);
-  if (other && !other->outcomes[0].path.empty()) {
+  const auto other = build_default(job, workshop);
+  if (other && !other->outcomes[0].artifact.empty()) {
     first = other->outcomes[0];
     first.otherwise = true;
   } else {
@@ -131,13 +138,14 @@ void build_otherwise(const BuildJob& job, BuildReply& reply) {
   }
 }
 
-BuildReply build(const BuildJob& job) {
-  auto reply = build_all(job);
+BuildReply build(const BuildJob& job, const Workshop& workshop) {
+  auto reply = build_all(job, workshop);
   if (reply) {
-    build_otherwise(job, *reply);
+    build_otherwise(job, workshop, *reply);
     return std::move(*reply);
   }
-  return {std::vector<BuildOutcome>(job.schedules.size(), rejected("illegal", reply.error()))};
+  return {std::vector<BuildOutcome>(job.schedules.size(),
+                                    rejected(db::TrialStatus::Illegal, reply.error()))};
 }
 
 // ---- running --------------------------------------------------------------------------------
@@ -153,12 +161,15 @@ int64_t bytes_of(const Reference& reference) {
   return bytes;
 }
 
-/// What a runner remembers between jobs.
-class Runner {
+MeasureReply failed(db::TrialStatus status, const std::string& reason) { return {status, reason}; }
+
+/// Answers the jobs of a runner, and remembers between them what was prepared.
+class RunnerWorker {
  public:
   /// Measures on the processor, or on the device of that index of the target.
-  Runner(const std::optional<Target>& target, int index)
-      : machine_(target ? accelerator(*target, index, clock_) : processor(threads_, clock_)) {}
+  RunnerWorker(ArtifactStore artifacts, const std::optional<Target>& target, int index)
+      : artifacts_(std::move(artifacts)),
+        executor_(target ? accelerator(*target, index, clock_) : processor(threads_, clock_)) {}
 
   std::string answer(const Job& job) {
     if (const auto* j = std::get_if<PrepareJob>(&job)) return encode(prepare(*j));
@@ -173,22 +184,23 @@ class Runner {
  private:
   struct Prepared {
     PrepareJob job;
-    Task task;
+    ReferencedWorkload workload;
   };
   /// The reference is a kernel of the processor where there can be one, whatever the others are
   /// for.
   Result<Prepared> prepared(const PrepareJob& job) {
     TW_TRY(dsl::Workload workload, dsl::parse_workload(job.workload));
-    const std::unique_ptr<Machine> host = processor(threads_, clock_);
-    TW_TRY(const PlainCall plain,
-           (job.on_device ? *machine_ : *host).plain_call(job.reference, workload));
+    const std::unique_ptr<Executor> host = processor(threads_, clock_);
+    Executor& executor = job.on_device ? *executor_ : *host;
+    TW_TRY(runtime::Artifact artifact, artifacts_.load(job.reference, executor.target()));
+    TW_TRY(const PlainCall plain, executor.plain_call(std::move(artifact), workload));
     TW_TRY(Reference reference, make_reference(workload, plain, job.seed, clock_));
     return Prepared{job, {std::move(workload), std::move(reference)}};
   }
 
   PrepareReply prepare(const PrepareJob& job) {
     threads_.count = static_cast<int>(job.threads);
-    rival_ = {};  // it borrows the task of the previous job
+    incumbent_ = {};  // it borrows the workload of the previous job
     const auto known = std::find_if(prepared_.begin(), prepared_.end(),
                                     [&](const Prepared& p) { return p.job == job; });
     if (known == prepared_.end()) {
@@ -200,11 +212,11 @@ class Runner {
     }
     int64_t bytes = 0;
     const auto erased = std::erase_if(prepared_, [&](const Prepared& p) {
-      bytes += bytes_of(p.task.reference);
+      bytes += bytes_of(p.workload.reference);
       return &p != &prepared_.front() && bytes > most_prepared_bytes;
     });
-    if (erased > 0) machine_->forget_inputs();
-    const Reference& reference = prepared_.front().task.reference;
+    if (erased > 0) executor_->forget_inputs();
+    const Reference& reference = prepared_.front().workload.reference;
     return {"", reference.error, reference.plain_ns};
   }
 
@@ -216,78 +228,90 @@ class Runner {
     options.min_samples = 7;
     options.max_samples = 24;
     options.max_total_ns = 60'000'000;
-    return machine_->fitted(options);
+    return executor_->fitted(options);
+  }
+
+  Result<std::unique_ptr<LoadedKernel>> loaded(const std::string& artifact) {
+    TW_TRY(runtime::Artifact kernel, artifacts_.load(artifact, executor_->target()));
+    return executor_->load(std::move(kernel), prepared_.front().workload);
   }
 
   MeasureReply measure(const MeasureJob& job) {
-    if (prepared_.empty()) return {"crash", "[worker] measure before prepare"};
-    const auto subject = machine_->load(job.path, prepared_.front().task);
-    if (!subject) {
+    if (prepared_.empty()) return failed(db::TrialStatus::Crash, "[worker] measure before prepare");
+    const auto kernel = loaded(job.artifact);
+    if (!kernel) {
       // A lack of memory says nothing about the schedule.
-      const bool lacks = subject.error().code == ErrorCode::Environment;
-      return {lacks ? "resource" : "compile_error", subject.error().message};
+      const bool lacks = kernel.error().code == ErrorCode::Environment;
+      return failed(lacks ? db::TrialStatus::Resource : db::TrialStatus::CompileError,
+                    kernel.error().message);
     }
-    const Verdict verdict = (*subject)->verify();
-    MeasureReply reply;
-    reply.status = db::to_string(verdict.status);
-    reply.reason = verdict.reason;
+    const Verdict verdict = (*kernel)->verify();
+    MeasureReply reply = failed(verdict.status, verdict.reason);
     reply.verified_error = verdict.error;
     if (verdict.status != db::TrialStatus::Ok || job.verify_only) return reply;
-    const auto timer = (*subject)->timer();
-    if (!timer) return {"resource", timer.error().message};
-    const auto samples = timed(*timer, job);
-    if (!samples) return {"resource", samples.error().message};
-    if (const Verdict after = (*subject)->left_behind(); after.status != db::TrialStatus::Ok)
-      return {std::string(db::to_string(after.status)), "after it was timed: " + after.reason};
-    reply.samples_ns = samples->raw_ns;
-    reply.latency_ns = samples->estimate.latency_ns;
-    reply.low_ns = samples->estimate.low_ns;
-    reply.high_ns = samples->estimate.high_ns;
-    reply.noise = samples->estimate.relative_interval();
-    reply.incumbent_pace = samples->incumbent_pace;
-    reply.peak_gflops = machine_->fastest_gflops();
-    if (samples->state == SampleState::TooFast) reply.status = "too_fast";
-    if (samples->state == SampleState::Dropped) {
-      reply.status = "hopeless";
-      reply.reason = "stopped early, clearly slower than the best so far";
-    }
-    if (samples->state == SampleState::Disturbed) {
-      reply.status = "unstable";
-      reply.reason = "not timed, as the machine was disturbed: " + samples->disturbance;
-    }
+    const auto timer = (*kernel)->timer();
+    if (!timer) return failed(db::TrialStatus::Resource, timer.error().message);
+    // The fault of an incumbent that cannot be loaded is its own: the kernel is timed alone.
+    const Status beside = job.incumbent.empty() ? Status() : load_incumbent(job.incumbent);
+    if (!beside) reply.incumbent_fault = beside.error().message;
+    const Samples samples = timed(*timer, job, !job.incumbent.empty() && beside);
+    if (const Verdict after = (*kernel)->left_behind(); after.status != db::TrialStatus::Ok)
+      return failed(after.status, "after it was timed: " + after.reason);
+    fill_in(samples, reply);
     return reply;
   }
 
-  Result<Samples> timed(const Timer& timer, const MeasureJob& job) {
+  void fill_in(const Samples& samples, MeasureReply& reply) const {
+    reply.samples_ns = samples.raw_ns;
+    reply.latency_ns = samples.estimate.latency_ns;
+    reply.low_ns = samples.estimate.low_ns;
+    reply.high_ns = samples.estimate.high_ns;
+    reply.noise = samples.estimate.relative_interval();
+    reply.incumbent_pace = samples.incumbent_pace;
+    reply.peak_gflops = executor_->fastest_gflops();
+    if (samples.state == SampleState::TooFast) reply.status = db::TrialStatus::TooFast;
+    if (samples.state == SampleState::Dropped) {
+      reply.status = db::TrialStatus::Hopeless;
+      reply.reason = "stopped early, clearly slower than the best so far";
+    }
+    if (samples.state == SampleState::Disturbed) {
+      reply.status = db::TrialStatus::Unstable;
+      reply.reason = "not timed, as the machine was disturbed: " + samples.disturbance;
+    }
+  }
+
+  Samples timed(const Timer& timer, const MeasureJob& job, bool beside_incumbent) {
     Sampling options = sampling();
     options.patience_ns = static_cast<int64_t>(job.patience_s * 1e9);
-    if (job.incumbent.empty()) {
-      const auto pause = [&] {
-        std::this_thread::sleep_for(std::chrono::duration<double>(job.pause_s));
-      };
-      return sample_spread(timer, static_cast<int>(job.stretches), pause, options, clock_,
-                           machine_->watch());
-    }
-    if (rival_.path != job.incumbent) {
-      rival_ = {};
-      TW_TRY(auto subject, machine_->load(job.incumbent, prepared_.front().task));
-      TW_TRY(Timer rival_timer, subject->timer());
-      rival_ = {job.incumbent, std::move(subject), std::move(rival_timer)};
-    }
-    return sample_beside({job.incumbent_ns, rival_.timer}, timer, options, clock_,
-                         machine_->watch());
+    if (beside_incumbent)
+      return sample_beside({job.incumbent_ns, incumbent_.timer}, timer, options, clock_,
+                           executor_->watch());
+    const auto pause = [&] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(job.pause_s));
+    };
+    return sample_spread(timer, static_cast<int>(job.stretches), pause, options, clock_,
+                         executor_->watch());
+  }
+
+  /// Loads the incumbent, unless it is loaded.
+  Status load_incumbent(const std::string& artifact) {
+    if (incumbent_.artifact == artifact) return {};
+    incumbent_ = {};
+    TW_TRY(auto kernel, loaded(artifact));
+    TW_TRY(Timer timer, kernel->timer());
+    incumbent_ = {artifact, std::move(kernel), std::move(timer)};
+    return {};
   }
 
   CompareReply compare(const CompareJob& job) {
     const auto compared = [&]() -> Result<Comparison> {
       if (prepared_.empty()) return fail(ErrorCode::Internal, "[worker] compare before prepare");
-      const Task& task = prepared_.front().task;
-      TW_TRY(const auto a, machine_->load(job.a, task));
-      TW_TRY(const auto b, machine_->load(job.b, task));
+      TW_TRY(const auto a, loaded(job.a));
+      TW_TRY(const auto b, loaded(job.b));
       TW_TRY(const Timer timer_a, a->timer());
       TW_TRY(const Timer timer_b, b->timer());
       return compare_abba(timer_a, timer_b, static_cast<int>(job.rounds),
-                          machine_->fitted(Sampling{}), machine_->watch());
+                          executor_->fitted(Sampling{}), executor_->watch());
     }();
     if (!compared) return {.error = compared.error().message};
     return {"",
@@ -295,24 +319,24 @@ class Runner {
             compared->low,
             compared->high,
             compared->noise_floor,
-            static_cast<int64_t>(compared->winner)};
+            compared->winner};
   }
 
   PeakReply peak(const PeakJob& job) {
     threads_.count = static_cast<int>(job.threads);
-    const auto gflops = machine_->f32_peak_gflops();
+    const auto gflops = executor_->f32_peak_gflops();
     if (!gflops) return {gflops.error().message, 0};
     return {"", *gflops};
   }
 
   DescribeReply describe() {
-    const auto facts = machine_->facts();
+    const auto facts = executor_->facts();
     if (!facts) return {.error = facts.error().message};
     return {"", facts->name, facts->multiprocessors, facts->l2_bytes, facts->memory_bytes};
   }
 
   CalibrateReply calibrate(const CalibrateJob& job) const {
-    const auto measured = [&]() -> Result<tw::Machine> {
+    const auto measured = [&]() -> Result<Machine> {
       TW_TRY(Target target, parse_target(job.target));
       TW_TRY(target.machine, parse_machine(job.machine));
       return calibrate_processor(target, clock_, job.budget_ns);
@@ -321,17 +345,18 @@ class Runner {
     return {.machine = to_string(*measured)};
   }
 
+  ArtifactStore artifacts_;
   Threads threads_;
   Clock clock_ = monotonic_clock();
-  std::unique_ptr<Machine> machine_;
+  std::unique_ptr<Executor> executor_;
   std::list<Prepared> prepared_;  ///< most recently used first; the front is measured
   /// The incumbent of the current workload, which stays loaded beside its candidates.
-  struct Rival {
-    std::string path = {};
-    std::unique_ptr<Subject> subject = {};
+  struct LoadedIncumbent {
+    std::string artifact = {};
+    std::unique_ptr<LoadedKernel> kernel = {};
     Timer timer = {};
   };
-  Rival rival_;
+  LoadedIncumbent incumbent_;
 };
 
 /// Limits under which drivers work. Sets the variables by which drivers learn where their files go,
@@ -341,8 +366,7 @@ Limits driver_limits(const Target& target, const std::string& directory) {
   ::setenv("CUDA_CACHE_PATH", directory.c_str(), 1);
   return {.address_space_bytes = 0,
           .open_files = 1024,
-          // PoCL compiles in the process, but starts a linker.
-          .may_start_programs = target.architecture == Architecture::OpenCl,
+          .may_start_programs = codegen::backend_of(target).driver_starts_programs,
           .runs_drivers = true,
           .scratch_dir = directory};
 }
@@ -352,46 +376,76 @@ int complain(const Error& error) {
   return static_cast<int>(error.code);
 }
 
+/// What a worker was started for, by its arguments.
+struct Role {
+  bool builds = false;
+  bool beside_timing = false;  ///< of a builder: kernels are timed meanwhile
+  std::string store;
+  codegen::CompileOptions options = {};  ///< of a builder
+  std::optional<Target> device = {};     ///< of a runner that measures on a device
+  int device_index = 0;
+  std::string driver_directory = {};
+};
+
+Result<Role> role_of(const std::vector<std::string>& arguments) {
+  const size_t count = arguments.size();
+  const bool alone = count >= 3 && arguments[0] == "build_alone";
+  if (alone || (count >= 3 && arguments[0] == "build")) {
+    Role role{.builds = true, .beside_timing = !alone, .store = arguments[1]};
+    if (!arguments[2].empty()) role.options.cpu.plugin_directories = {arguments[2]};
+    role.options.nvrtc.directories = {arguments.begin() + 3, arguments.end()};
+    return role;
+  }
+  if ((count != 2 && count != 5) || arguments[0] != "run")
+    return fail(ErrorCode::Usage, "[worker] started by `tune`; it is of no use by itself");
+  Role role{.store = arguments[1]};
+  if (count == 5) {
+    TW_TRY(role.device, parse_target(arguments[2]));
+    role.device_index = static_cast<int>(parse_int(arguments[3]).value_or(0));
+    role.driver_directory = arguments[4];
+  }
+  return role;
+}
+
+Limits limits_of_role(const Role& role) {
+  if (role.device) return driver_limits(*role.device, role.driver_directory);
+  Limits limits;
+  if (role.builds) {
+    limits.may_start_programs = true;
+    limits.scratch_dir = role.store;
+  }
+  return limits;
+}
+
+int serve_as_builder(const Role& role) {
+  // With fewer cores than workers, timing has priority over building.
+  if (role.beside_timing) (void)!::nice(builder_niceness);
+  const Workshop workshop{ArtifactStore(role.store), role.options};
+  return serve([&, clock = monotonic_clock()](const Job& job) {
+    const auto* build_job = std::get_if<BuildJob>(&job);
+    if (!build_job) return encode(BuildReply{});
+    const int64_t started_ns = clock();
+    BuildReply reply = build(*build_job, workshop);
+    reply.seconds = static_cast<double>(clock() - started_ns) * 1e-9;
+    return encode(reply);
+  });
+}
+
+int serve_as_runner(const Role& role) {
+  RunnerWorker worker(ArtifactStore(role.store), role.device, role.device_index);
+  return serve([&](const Job& job) { return worker.answer(job); });
+}
+
 }  // namespace
 
 int worker_main(const std::vector<std::string>& arguments) {
-  const auto started_to = [&](std::string_view role, size_t count) {
-    return arguments.size() == count && arguments[0] == role;
-  };
-  const bool builds = started_to("build", 2), on_device = started_to("run", 4);
-  if (!builds && !on_device && !started_to("run", 1))
-    return complain({ErrorCode::Usage, "[worker] started by `tune`; it is of no use by itself"});
-  std::optional<Target> device;
-  int index = 0;
-  if (on_device) {
-    auto target = parse_target(arguments[1]);
-    if (!target) return complain(target.error());
-    device = std::move(*target);
-    index = static_cast<int>(parse_int(arguments[2]).value_or(0));
-  }
+  const auto role = role_of(arguments);
+  if (!role) return complain(role.error());
   if (const Status entered = enter_worker(); !entered) return complain(entered.error());
   if (const Status handlers = report_faults(); !handlers) return complain(handlers.error());
-  Limits limits;
-  if (builds) {
-    limits.may_start_programs = true;
-    limits.scratch_dir = arguments[1];
-  }
-  if (device) limits = driver_limits(*device, arguments[3]);
-  if (const auto restricted = restrict_self(limits); !restricted)
+  if (const auto restricted = restrict_self(limits_of_role(*role)); !restricted)
     return complain(restricted.error());
-  // With fewer cores than workers, timing has priority over building.
-  if (builds) (void)!::nice(builder_niceness);
-  if (builds)
-    return serve([clock = monotonic_clock()](const Job& job) {
-      const auto* build_job = std::get_if<BuildJob>(&job);
-      if (!build_job) return encode(BuildReply{});
-      const int64_t started_ns = clock();
-      BuildReply reply = build(*build_job);
-      reply.seconds = static_cast<double>(clock() - started_ns) * 1e-9;
-      return encode(reply);
-    });
-  Runner runner(device, index);
-  return serve([&](const Job& job) { return runner.answer(job); });
+  return role->builds ? serve_as_builder(*role) : serve_as_runner(*role);
 }
 
 }  // namespace tw::tuner

@@ -14,7 +14,10 @@ namespace {
 
 int64_t count_reads(const Expr& body, const std::string& tensor) {
   int64_t count = 0;
-  for_each_read(body, [&](const dsl::Read& r) { count += r.tensor == tensor; });
+  dsl::for_each(body, [&](const Expr& e) {
+    const dsl::Read* r = e.as<dsl::Read>();
+    count += r && r->tensor == tensor;
+  });
   return count;
 }
 
@@ -53,11 +56,14 @@ Status apply(Nest& nest, const Inline& s) {
                     reader.name, dsl::largest_expression, dsl::tallest_expression,
                     copies == 1 ? "a copy" : fmt::format("{} copies", copies), producer.name));
   };
-  for (StageNest& reader : nest.stages) {
-    TW_RETURN_IF_ERROR(inline_into(reader.stage));
-    if (reader.epilogue) TW_RETURN_IF_ERROR(inline_into(*reader.epilogue));
+  // Readers come after what they read. The stages before may be many and large.
+  for (StageNest* reader = stage; reader != nest.stages.data() + nest.stages.size(); ++reader) {
+    TW_RETURN_IF_ERROR(inline_into(reader->stage));
+    if (reader->epilogue) TW_RETURN_IF_ERROR(inline_into(*reader->epilogue));
   }
-  for (Stage& reader : nest.compute.stages) TW_RETURN_IF_ERROR(inline_into(reader));
+  const Stage* end = nest.compute.stages.data() + nest.compute.stages.size();
+  for (Stage* reader = &definition(nest, producer.name); reader != end; ++reader)
+    TW_RETURN_IF_ERROR(inline_into(*reader));
   erase_stage(nest, producer.name);
   std::erase_if(nest.compute.stages,
                 [&](const Stage& other) { return other.name == producer.name; });

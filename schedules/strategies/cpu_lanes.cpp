@@ -15,7 +15,7 @@ struct CpuLanes {
   int64_t vectors = 1;  ///< of partial results
   int64_t tile = 1;     ///< changes nothing yet: rows are reduced one by one
   int64_t tasks = 1;    ///< outermost loops that are parallel
-  // What follows:
+  // Derived from these:
   int64_t width = 1;    ///< elements of a vector
   int64_t partial = 1;  ///< number of partial results
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the strategies for CPUs have in common: sizes of tiles, the loops of a tile, tasks. Free
+// The common part of the strategies for CPUs: sizes of tiles, the loops of a tile, tasks. Free
 // functions; thread-safe.
 
 #include <cstdint>

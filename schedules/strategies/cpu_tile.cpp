@@ -89,8 +89,8 @@ class TileSteps {
     }
   }
 
-  /// Where the loop over tiles of the vector axis stands among the outer loops: first, or second
-  /// where the first is likely a batch; last; last but one.
+  /// Inserts the loop over tiles of the vector axis into the outer loops: first (second where the
+  /// first is likely a batch), last, or last but one.
   void place_vector_tiles() {
     c_.uses(config_.outer_order);
     Loops& outer = tile_.outer;

@@ -23,7 +23,7 @@ struct CpuTile {
   int64_t tasks = 1;            ///< outermost loops that are parallel
   int64_t layout_in = 0;        ///< of inputs: as declared, blocked, innermost
   int64_t layout_out = 0;       ///< of the result and what is read like it
-  // What follows:
+  // Derived from these:
   const VectorAxis* axis = nullptr;
   int64_t lanes = 1;         ///< elements of a vector register
   int64_t accumulators = 1;  ///< vector registers that hold the tile

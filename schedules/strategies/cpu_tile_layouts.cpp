@@ -66,7 +66,7 @@ class LayoutChoice {
     }
   }
 
-  /// Of the result, or of an argument of its shape.
+  /// Chooses the layout of the result, or of an argument of its shape.
   void choose_result(const std::string& tensor) {
     std::vector<std::string> axes;
     for (const Axis& axis : stage_.axes) axes.push_back(axis.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the strategies for products on GPUs have in common. A reduction of a product whose operands
+// The common part of the strategies for products on GPUs. A reduction of a product whose operands
 // have axes of their own is a matrix product, rows by columns (a convolution: pixels by channels).
 // A block of threads computes a block of it; blocks of the reduction pass through shared memory,
 // where the threads put them together (cache_operand; implicit GEMM), several blocks ahead of what
@@ -49,7 +49,7 @@ struct GpuProduct {
   int64_t fused = 0;       ///< 1: the reduction is fused to one loop before it is blocked
   int64_t raster = 1;      ///< blocks of the outer side that are next to each other
   int64_t split = 1;       ///< parts of the main reduction, each with sums of its own
-  // What follows, partly by the strategy:
+  // Derived from these, partly by the strategy:
   int64_t length = 1;  ///< of the loop over the reduction that is blocked
   std::array<int64_t, product_sides> blocks = {1, 1};  ///< of threads, along each side
   int64_t kblock = 1;        ///< elements of the reduction in a block of it
@@ -58,7 +58,7 @@ struct GpuProduct {
   int64_t shared_bytes = 0;  ///< of a block: all stages, and the barriers of boxes
 };
 
-/// What a product's structure says, the same for every configuration.
+/// Facts about the structure of a product, the same for every configuration.
 struct ProductFacts {
   ProductFacts(const ComputePlan& compute, const StagePlan& plan);
 
@@ -75,7 +75,8 @@ struct ProductFacts {
   int64_t terms;       ///< of a sum
   int64_t most_block;  ///< of rows or columns
   std::vector<Expr> operands;
-  /// What the copy engine can move; None where the target has none, or where no strategy would.
+  /// Operands that the copy engine can move; None where the target has no copy engine, or where no
+  /// strategy would use it.
   std::array<BoxNeighbours, product_sides> boxes = {BoxNeighbours::None, BoxNeighbours::None};
 };
 
@@ -97,7 +98,7 @@ double product_prior(const ProductFacts& facts, const GpuProduct& config);
 /// Minus the distance of a value from the wanted one, in powers of two, times the weight.
 double preference(int64_t value, double wanted, double weight);
 
-/// Whether neighbours in memory are terms of one sum.
+/// Whether elements of the factor that are neighbours in memory are terms of one sum.
 bool reduces_along_memory(const dsl::Stage& stage, const Expr& factor);
 
 /// A product's strategy; Config derives from GpuProduct.
@@ -138,7 +139,7 @@ class ProductStrategy : public Configured<Config> {
     if (boxes == product_sides) this->add_knob("specialise", {0, 1}, &Config::specialise);
   }
   void add_unroll() { this->add_knob("unroll", {1, 2, 4, 8}, &Config::unroll); }
-  /// What is common to all products, and comes last.
+  /// The knobs that every product has after its own ones.
   void add_order() {
     if (facts_.stage.reduction.size() > 1) this->add_knob("fused", {0, 1}, &Config::fused);
     this->add_knob("raster", {1, 2, 4, 8}, &Config::raster);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the strategies for GPUs have in common: stages that are computed inside the block of
+// The common part of the strategies for GPUs: stages that are computed inside the block of
 // threads of their consumer, and rows that the threads of a block reduce together. Free functions;
 // thread-safe.
 
@@ -8,8 +8,8 @@
 
 namespace tw::schedules {
 
-/// Whether strategies for GPUs apply: the target is one, and no layouts are asked for, as what
-/// neighbouring threads read follows the declared order of dimensions.
+/// Whether strategies for GPUs apply: the target is a GPU, and the problem asks for no layouts,
+/// because accesses of neighbouring threads follow the declared order of dimensions.
 bool is_for_gpu(const ComputePlan& plan);
 
 /// Computes the stage in a block of its consumer, by the threads that this has: a row each where it

@@ -24,7 +24,7 @@ struct GpuSimt : GpuProduct {
   std::array<Tile, product_sides> tiles;
 };
 
-/// What one side of a block's tile becomes: a thread has `apart` groups of `together` neighbours,
+/// The loops of one side of a block's tile: a thread has `apart` groups of `together` neighbours,
 /// so that the groups of neighbouring threads are neighbours too.
 struct SimtSide {
   std::string block;      ///< outside of the tile
@@ -177,7 +177,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuSimt::Tile& tile = config.tiles[side];
       if (tile.size > config.sides[side].block || tile.together > tile.size) return false;
-      // What is in shared memory is contiguous across the reduction.
+      // Shared memory holds operands contiguous across the reduction, as boxes of terms are not.
       if (config.sides[side].bulk == 1 && facts_.boxes[side] != BoxNeighbours::Rows) return false;
     }
     return config.threads >= least_threads && config.unroll <= config.kblock &&

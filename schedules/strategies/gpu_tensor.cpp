@@ -16,10 +16,10 @@ namespace {
 constexpr int64_t most_guarded_copies = 32, most_guarded_of_warpgroup = 16;
 // Registers of a block, and those of a thread that hold neither sums nor factors.
 constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
-// Of one copy of a thread.
+// Bytes that a thread copies at once.
 constexpr int64_t vector_bytes = 16;
 
-/// What one side of a block's tile becomes where warps, or warpgroups, compute it by tensor tiles:
+/// The loops of one side of a block's tile where warps, or warpgroups, compute it by tensor tiles:
 /// each has neighbouring tiles, and in each of them a lane two rows eight apart, or two columns
 /// that are neighbours.
 struct TensorSide {
@@ -148,7 +148,7 @@ class TensorSteps : ProductSteps {
     return chosen.copy == copy_across && !reduces_along_memory(facts_.stage, facts_.operands[side]);
   }
 
-  /// What the engine copies keeps its order: rows may be neighbours.
+  /// The copy engine keeps the order of what it copies: rows may stay neighbours.
   bool keeps_rows(size_t side) {
     c_.uses(config_.sides[side].bulk);
     return config_.sides[side].bulk == 1 && facts_.boxes[side] == BoxNeighbours::Rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the strategies have in common that compute products by tensor tiles (tensor_tiles.h), of
+// The common part of the strategies that compute products by tensor tiles (tensor_tiles.h), of
 // warps or of warpgroups. The side of the product that is contiguous in the output is the tile's
 // columns, of which a lane has neighbours; the other side is its rows. Not thread-safe, but for
 // what is const.
@@ -17,7 +17,7 @@ namespace tw::schedules {
 struct GpuTensor : GpuProduct {
   std::array<int64_t, product_sides> warps = {1, 1};  ///< or warpgroups, along each side
   int64_t tiles = 1;  ///< tensor tiles along the reduction in a block of it
-  // What follows:
+  // Derived from these:
   int64_t own_tiles = 1;  ///< tensor tiles of a warp, or warpgroup, that a term adds to
 };
 

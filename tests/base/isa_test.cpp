@@ -92,6 +92,25 @@ TEST(Isa, Fault73_AnUnknownLimitIsAnErrorThatListsThem) {
   EXPECT_FALSE(max_isa());
 }
 
+TEST(Isa, Fault73_NamesInAnyCaseAndThoseOfOneDnn) {
+  for (const auto& [value, name] : {std::pair("AVX2", "avx2"), std::pair("avx512_core", "avx512"),
+                                    std::pair("AVX512_CORE_VNNI", "avx512_vnni"),
+                                    std::pair("avx512_core_amx", "amx"), std::pair("Amx", "amx")}) {
+    const Limited limited(value);
+    EXPECT_TRUE(check_max_isa()) << value;
+    EXPECT_EQ(max_isa(), name);
+  }
+}
+
+TEST(Isa, Fault73_TheLimitIsTheCauseOfWhatItExcludes) {
+  const Limited limited("AVX2");
+  EXPECT_EQ(cause_of_missing({"avx512f"}), "TILEWRIGHT_MAX_ISA=AVX2 allows no more");
+  EXPECT_EQ(cause_of_missing({"avx2"}), "");
+  EXPECT_EQ(cause_of_missing({"arm-64"}), "");
+  const Limited none("");
+  EXPECT_EQ(cause_of_missing({"avx512f"}), "");
+}
+
 TEST(Isa, AnEmptyVariableLimitsNothing) {
   const Limited limited("");
   EXPECT_TRUE(check_max_isa());

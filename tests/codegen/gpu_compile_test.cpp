@@ -34,7 +34,7 @@ class GpuCompile : public testing::Test {
     NvrtcOptions options;
     if (const char* home = getenv("CUDA_HOME"))
       options.directories = {std::string(home) + "/lib64"};
-    if (const auto compiler = gpu_toolchain(target_of("cuda:sm_80"), options); !compiler)
+    if (const auto compiler = toolchain(target_of("cuda:sm_80"), {.nvrtc = options}); !compiler)
       GTEST_SKIP() << "[SKIP] " << compiler.error().message;
   }
 };
@@ -52,7 +52,7 @@ TEST_F(GpuCompile, FactsAreInTheOrderOfThePhases) {
   }
   EXPECT_EQ(compiled->spills, 0);
   EXPECT_THAT(compiled->object, StartsWith("\177ELF"));
-  EXPECT_THAT(gpu_toolchain(target_of("cuda:sm_90a"), {}).value(), StartsWith("nvrtc-1"));
+  EXPECT_THAT(toolchain(target_of("cuda:sm_90a")).value(), StartsWith("nvrtc-1"));
 }
 
 // PTX of an architecture with a letter runs nowhere else than its cubin.
@@ -127,7 +127,7 @@ TEST(GpuCompileForOpenCl, IsTextForTheDriver) {
   EXPECT_THAT(compiled->phases, SizeIs(2));
   EXPECT_THAT(compiled->functions, IsEmpty());
   EXPECT_THAT(compiled->ptx, IsEmpty());
-  EXPECT_EQ(gpu_toolchain(opencl, {}).value(), "opencl");
+  EXPECT_EQ(toolchain(opencl).value(), "opencl");
 }
 
 }  // namespace

@@ -821,18 +821,15 @@ TEST(GpuEmitter, SlotsAreCounted) {
 
 TEST(GpuEmitter, TablesAreReadOnlyWhereTheConditionHolds) {
   const Expr i = var("i");
-  const auto copy = [&](const Expr& value) {
-    return Block{Stmt{schedules::Assign{"s", {i}, value, Combine::None, true}}};
-  };
   const Expr entry = dsl::cast(Int64, dsl::read("table", {i}, Int32));
+  schedules::Assign copy{"s", {i}, f32("in", {dsl::clamp(entry, 0, 7)}), Combine::None, true};
+  copy.guard = schedules::Guard{i < 4, dsl::constant(Float32, 0)};
   const Program program = single_phase(
       {argument("table", Int32, {4}, false), argument("in", Float32, {8}, false),
        argument("out", Float32, {8}, true)},
       {},
       {allocate("s", Float32, {8}, Scope::Shared,
-                {threads("i", 8,
-                         {when(i < 4, copy(f32("in", {dsl::clamp(entry, 0, 7)}))),
-                          when(!(i < 4), copy(dsl::constant(Float32, 0)))}),
+                {threads("i", 8, {{copy}}),
                  {schedules::Commit{}},
                  {schedules::Wait{0}},
                  barrier,

@@ -244,6 +244,36 @@ TEST(GpuFacts, ThreadsThatDoNothingAreLanesAllTheSame) {
   EXPECT_EQ(phase_of(program).useful_lanes, 1);  // one warp of two skips it
 }
 
+TEST(GpuFacts, UniformConditionsSkipWholeBlocks) {
+  Program program = copy(1 << 20);
+  const Expr i = var("b") * 256 + var("t");
+  If branch{var("b") % 4 < 3, block({assign("out", {i}, read("in", {i}, Float32))})};
+  branch.uniform = true;
+  program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {Stmt{branch}}));
+  const GpuPhaseFacts p = phase_of(program);
+  EXPECT_EQ(p.useful_lanes, 1);
+  EXPECT_NEAR(p.instructions.global() / (2.0 * (1 << 20) / 32), 0.75, 0.1);
+  // Without the mark, the lanes of a few warps are looked at.
+  branch.uniform = false;
+  program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {Stmt{branch}}));
+  EXPECT_NE(phase_of(program).instructions.global(), p.instructions.global());
+}
+
+TEST(GpuFacts, AGuardIsTwoBranches) {
+  Program guarded = copy(1 << 20), branches = guarded;
+  const Expr i = var("b") * 256 + var("t");
+  schedules::Assign assign{"out", {i}, read("in", {i}, Float32)};
+  assign.guard = schedules::Guard{var("t") < 100, dsl::constant(Float32, 0)};
+  const Block body = {Stmt{assign}};
+  guarded.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, body));
+  branches.phases[0].body =
+      block(nest({{"t", 256, LoopKind::Thread}}, schedules::with_branches(body)));
+  const GpuPhaseFacts a = phase_of(guarded), b = phase_of(branches);
+  EXPECT_EQ(a.instructions.total(), b.instructions.total());
+  EXPECT_EQ(a.sectors, b.sectors);
+  EXPECT_GT(a.instructions.global_stores, a.instructions.global_loads);
+}
+
 TEST(GpuFacts, ArraysOfAThreadAtRunTimeIndicesAreMemory) {
   const GpuPhaseFacts unrolled = phase_of(own_array_walk(LoopKind::Unrolled));
   EXPECT_EQ(unrolled.instructions.local, 0);

@@ -179,6 +179,16 @@ TEST(ParseCompute, Fault05_ExtentsThatOverflowAreUnsupported) {
   EXPECT_THAT(compute.error().message, HasSubstr("extent overflow"));
 }
 
+TEST(ParseCompute, SumsHaveAsManyTermsAsTheReferenceSays) {
+  const auto sum = [](int terms) {
+    std::string text = "input a: f32[4]; out: f32[i=4] = a[i]";
+    for (int i = 1; i < terms; ++i) text += " + a[i]";
+    return parse_compute(text).has_value();
+  };
+  EXPECT_TRUE(sum(499));
+  EXPECT_FALSE(sum(500));
+}
+
 TEST(ParseCompute, HostileTextIsBounded) {
   const std::string deep =
       "t: i64[i=4] = " + std::string(100000, '(') + "i" + std::string(100000, ')');

@@ -68,6 +68,18 @@ TEST(Rounding, OfWhatNeedsNoneIsZero) {
   EXPECT_GT(at(sum, normal(Float32, 1000)).rounding, 0);
 }
 
+TEST(Rounding, TellsOverflowFromValuesThatAreMeant) {
+  const Array x = array_of(Float32, {1, 0.01, -1});
+  const Compute scaled = compute_of("input x: f32[3]; out: f32[i=3] = x[i] * 1e38 * 10.0");
+  EXPECT_TRUE(at(scaled, x, {0}).overflows);
+  EXPECT_FALSE(at(scaled, x, {1}).overflows);
+  // exp(1e38) is infinite in double too; what is computed from it is of no use either.
+  EXPECT_TRUE(
+      at(compute_of("input x: f32[3]; out: f32[i=3] = 1.0 / exp(x[i] * 1e38)"), x).overflows);
+  EXPECT_FALSE(at(compute_of("input x: f32[3]; out: f32[i=3] = min(x[i], -inf)"), x).overflows);
+  EXPECT_FALSE(at(compute_of("input x: f32[3]; out: f32[i=3] = sqrt(x[i])"), x, {2}).overflows);
+}
+
 TEST(Rounding, BoundsSumsInAnyUsualOrder) {
   for (const int64_t n : {2, 37, 1000, 25088, 300000}) {
     const auto size = std::to_string(n);

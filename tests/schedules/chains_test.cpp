@@ -49,6 +49,18 @@ TEST(Chains, Fault77_WhatIsReadAtSeveralPlacesIsNotComputedForEach) {
   EXPECT_GE(kept, 4u);
 }
 
+TEST(Chains, Fault77_ExpensiveStagesAreNotComputedForEachRead) {
+  std::string text = "input x: f32[64]", before = "x";
+  for (int i = 0; i < 5; ++i) {
+    text += fmt::format("; s{0}: f32[i=64] = tanh({1}[i]) + {1}[i] * 0.9", i, before);
+    before = fmt::format("s{}", i);
+  }
+  int functions = 0;
+  for (const dsl::Stage& stage : plan_of(parsed(text)).compute.stages)
+    dsl::for_each(stage.body, [&](const Expr& e) { functions += e.as<dsl::Unary>() != nullptr; });
+  EXPECT_EQ(functions, 5);
+}
+
 TEST(Chains, WhatIsReadOnceIsInlinedHoweverManyTheyAre) {
   std::string text = "input a: f32[64]", before = "a";
   for (int i = 1; i <= 48; ++i) {

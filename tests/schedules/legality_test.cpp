@@ -36,9 +36,11 @@ TEST(Legality, AccessesAreInside) {
   EXPECT_EQ(verdict(loop("x", "0", "2", store("t * 2 + x"))), "legal");
   EXPECT_EQ(verdict(loop("x", "0", "min(3, 8 - t * 3)", store("t * 3 + x"))), "legal");
   EXPECT_EQ(verdict(loop("x", "0", "9", store("x"))),
-            "[legality] index 0 of 'out', x, is not proved inside 0..8 (it may be 0..9)");
+            "[legality] index 0 of 'out', x, is not proved inside 0..8 (it may be 0..9; "
+            "the end of a range is not in it)");
   EXPECT_EQ(verdict(loop("x", "0", "8", store("x - 1"))),
-            "[legality] index 0 of 'out', x - 1, is not proved inside 0..8 (it may be -1..7)");
+            "[legality] index 0 of 'out', x - 1, is not proved inside 0..8 (it may be -1..7; "
+            "the end of a range is not in it)");
 }
 
 TEST(Legality, GuardsCount) {

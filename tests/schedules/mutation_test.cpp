@@ -55,14 +55,23 @@ std::vector<Mutant> mutants_of(const Block& body);
 std::vector<Mutant> of_loop(const Loop& loop) {
   std::vector<Mutant> result;
   const auto add = [&](const std::string& kind, const Expr& begin, const Expr& end) {
-    result.push_back(
-        {kind, {Stmt{Loop{loop.variable, begin, end, loop.kind, loop.body, loop.tile}}}});
+    Loop changed = loop;
+    changed.begin = begin;
+    changed.end = end;
+    result.push_back({kind, {Stmt{std::move(changed)}}});
   };
   add("trimmed end", loop.begin, loop.end - Expr(1));
   add("trimmed begin", loop.begin + Expr(1), loop.end);
   add("one more iteration", loop.begin, loop.end + Expr(1));
   for (const Expr& begin : variants(loop.begin, swap_bound)) add("swapped bound", begin, loop.end);
   for (const Expr& end : variants(loop.end, swap_bound)) add("swapped bound", loop.begin, end);
+  for (const auto& [ahead, slots] : {std::pair{1, 1}, {-1, 0}, {0, -1}})
+    if (loop.pipeline) {
+      Loop changed = loop;
+      changed.pipeline->ahead += ahead;
+      changed.pipeline->slots += slots;
+      result.push_back({"wrong pipeline", {Stmt{std::move(changed)}}});
+    }
   if (loop.kind == LoopKind::Vector) {
     const Expr reversed = loop.begin + loop.end - Expr(1) - dsl::var(loop.variable);
     Block lanes;
@@ -73,15 +82,10 @@ std::vector<Mutant> of_loop(const Loop& loop) {
       lanes.push_back(assign ? Stmt{wrong} : stmt);
     }
     const bool has_lanes = to_string(lanes, 0) != to_string(*loop.body, 0);
-    if (has_lanes)
-      result.push_back(
-          {"wrong lane",
-           {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind, block(lanes), loop.tile}}}});
+    if (has_lanes) result.push_back({"wrong lane", {with_body({loop}, block(lanes))}});
   }
   for (Mutant& inner : mutants_of(*loop.body))
-    result.push_back({inner.kind,
-                      {Stmt{Loop{loop.variable, loop.begin, loop.end, loop.kind,
-                                 block(std::move(inner.body)), loop.tile}}}});
+    result.push_back({inner.kind, {with_body({loop}, block(std::move(inner.body)))}});
   return result;
 }
 
@@ -99,6 +103,17 @@ std::vector<Mutant> of_assign(const Assign& assign) {
     Assign moved = assign;
     moved.value = value;
     add("read off by one", std::move(moved));
+  }
+  if (assign.guard) {
+    Assign always = assign, never = assign, other = assign, uniform = assign;
+    always.guard.reset();
+    add("lost guard", std::move(always));
+    never.guard->condition = dsl::constant_int(Bool, 0);
+    add("lost value", std::move(never));
+    other.guard->otherwise = dsl::constant(assign.value.type(), 1);
+    add("wrong otherwise", std::move(other));
+    uniform.guard->uniform = true;
+    if (!assign.guard->uniform) add("wrong uniform", std::move(uniform));
   }
   const bool initial = assign.combine == Combine::None && assign.value.as<dsl::Const>();
   if (initial) result.push_back({"missing initialisation", {}});
@@ -122,11 +137,10 @@ std::vector<Mutant> of_statement(const Stmt& stmt) {
   if (const If* branch = stmt.as<If>()) {
     result.push_back({"lost guard", *branch->body});
     for (Mutant& inner : mutants_of(*branch->body))
-      result.push_back({inner.kind, {Stmt{If{branch->condition, block(std::move(inner.body))}}}});
+      result.push_back({inner.kind, {with_body(stmt, block(std::move(inner.body)))}});
   } else if (const Allocate* allocate = stmt.as<Allocate>()) {
     for (Mutant& inner : mutants_of(*allocate->body))
-      result.push_back(
-          {inner.kind, {Stmt{Allocate{allocate->buffer, block(std::move(inner.body))}}}});
+      result.push_back({inner.kind, {with_body(stmt, block(std::move(inner.body)))}});
   }
   return result;
 }
@@ -147,8 +161,8 @@ struct Subject {
   std::string compute, steps;
   /// Mutants that mean the same: what a lost guard writes is written again; a maximum over all
   /// lanes does not ask in which lane; an iteration more of an outer loop whose inner loop is then
-  /// empty, or of threads whose element is padding; a zero that the other operand has too; a block
-  /// of zeros ahead of the end.
+  /// empty, or of threads whose element is padding; a zero that the other operand has too, and
+  /// any literal in its place there or in a row of padding; a block of zeros ahead of the end.
   int64_t equivalent = 0;
 };
 
@@ -177,7 +191,13 @@ const std::vector<Subject>& subjects() {
        "cache_operand c 1 k.0 k.1 m.1; cache_operand c 2 k.0 k.1 n; pipeline a@c 3; "
        "pipeline b@c 3; pad a@c m.1 2; bind c m.1; bind c n; bind a@c k.1; bind a@c m.1; "
        "reorder b@c n k.1; bind b@c n; parallel c m.0",
-       4},
+       6},
+      {"input a: f32[6]\nweight w: f32[3, 4]\n"
+       "out: f32[x=6, k=4] = sum(r=3) select(0 <= x + r - 1 && x + r - 1 < 6, a[x + r - 1], 0.0) * "
+       "w[r, k]",
+       "tw1; split out x 3; reorder out x.0 r x.1 k; cache_write out x.0; "
+       "cache_operand out 1 r x.1; cache_operand out 2 r k; bind out x.1; bind out k; "
+       "bind a@out x.1; bind w@out k; parallel out x.0"},
       {"input a: f32[9]\nout: f32[i=9] = select(0 <= i - 1 && i - 1 < 7, a[i - 1], 5.0)",
        "tw1; set_layout out A4a; split out i 4", 3},
   };
@@ -223,7 +243,8 @@ TEST(Mutation, EveryMutantIsRejected) {
   for (const char* kind :
        {"trimmed end", "trimmed begin", "one more iteration", "swapped bound", "wrong lane",
         "store off by one", "read off by one", "missing initialisation", "wrong combine",
-        "lost guard", "lost barrier", "lost commit", "lost wait"})
+        "lost guard", "lost value", "wrong otherwise", "wrong uniform", "wrong pipeline",
+        "lost barrier", "lost commit", "lost wait"})
     EXPECT_GT(illegal[kind] + wrong[kind], 0) << kind;
   RecordProperty("mutants", static_cast<int>(total));
 }

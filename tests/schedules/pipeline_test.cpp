@@ -115,13 +115,8 @@ std::optional<Program> changed(const Program& program, int n, F&& change) {
       if (const T* t = stmt.as<T>(); t && n-- == 0) {
         found = true;
         for (Stmt& s : change(*t)) result.push_back(std::move(s));
-      } else if (const Loop* loop = stmt.as<Loop>()) {
-        result.push_back(
-            {Loop{loop->variable, loop->begin, loop->end, loop->kind, block(in(*loop->body))}});
-      } else if (const If* branch = stmt.as<If>()) {
-        result.push_back({If{branch->condition, block(in(*branch->body))}});
-      } else if (const Allocate* a = stmt.as<Allocate>()) {
-        result.push_back({Allocate{a->buffer, block(in(*a->body))}});
+      } else if (const Block* inner = body_of(stmt)) {
+        result.push_back(with_body(stmt, block(in(*inner))));
       } else {
         result.push_back(stmt);
       }
@@ -169,7 +164,8 @@ TEST(Pipeline, EachCommitIsNeeded) {
     for (; const auto fewer = without<Commit>(program, commits); ++commits) {
       const auto found = disagreement(schedule.compute(), *fewer);
       ASSERT_TRUE(found) << to_string(*fewer);
-      EXPECT_THAT(*found, HasSubstr("is touched before its copy was waited for"));
+      EXPECT_THAT(*found,
+                  HasSubstr(fmt::format("groups of copies on their way, expected {}", depth - 1)));
     }
     EXPECT_EQ(commits, 2);
   }
@@ -182,9 +178,10 @@ TEST(Pipeline, TheBarrierIsNeeded) {
     const auto found = disagreement(schedule.compute(), racy);
     ASSERT_TRUE(found) << to_string(racy);
     EXPECT_THAT(*found, HasSubstr("by two threads without a barrier between"));
-    const Status legal = check_legal(racy);
-    ASSERT_FALSE(legal);
-    EXPECT_THAT(legal.error().message, HasSubstr("without a barrier between"));
+    EXPECT_FALSE(check_legal(racy));
+    const Status threads = check_threads(racy.phases[0], {});
+    ASSERT_FALSE(threads);
+    EXPECT_THAT(threads.error().message, HasSubstr("without a barrier between"));
   }
 }
 
@@ -212,6 +209,68 @@ TEST(Pipeline, CopiesOneSlotFurtherMeetWhatIsRead) {
   }));
   EXPECT_TRUE(disagreement(schedule.compute(), program));
   EXPECT_FALSE(check_legal(program));
+}
+
+/// The loops of the program that are pipelines.
+std::vector<LoopPipeline> pipelines_of(const Program& program) {
+  std::vector<LoopPipeline> found;
+  for_each(*program.phases[0].body, [&](const Stmt& stmt) {
+    const Loop* loop = stmt.as<Loop>();
+    if (loop && loop->pipeline) found.push_back(*loop->pipeline);
+  });
+  return found;
+}
+
+TEST(Pipeline, TheLoopSaysSo) {
+  using Found = std::vector<LoopPipeline>;
+  EXPECT_EQ(pipelines_of(product(20).program().value()), Found());
+  EXPECT_EQ(pipelines_of(pipelined(20, 2).program().value()), (Found{{1, 2}}));
+  EXPECT_EQ(pipelines_of(pipelined(20, 4).program().value()), (Found{{3, 4}}));
+  EXPECT_EQ(pipelines_of(pipelined(6, 4).program().value()), (Found{{2, 2}}));  // of two iterations
+  EXPECT_EQ(pipelines_of(pipelined(3, 4).program().value()), Found());          // of one
+  EXPECT_THAT(text_of(pipelined(20, 3)), HasSubstr("for k.0 in 0..7 pipeline 2 ahead, 3 slots\n"));
+}
+
+TEST(Pipeline, ItsBodyIsWhatTheLoopSays) {
+  const Program program = pipelined(20, 3).program().value();
+  const auto verdict = [&](const std::function<void(Loop&)>& change) -> std::string {
+    bool is_pipeline = false;
+    const auto with = [&](int n) {
+      return changed<Loop>(program, n, [&](const Loop& loop) {
+        is_pipeline = loop.pipeline.has_value();
+        Loop other = loop;
+        if (is_pipeline) change(other);
+        return single({std::move(other)});
+      });
+    };
+    int n = 0;
+    auto result = with(n);
+    while (!is_pipeline) result = with(++n);
+    const Status status = check_legal(*result);
+    return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
+  };
+  const std::string ahead =
+      "[legality] an iteration of a pipeline that is {} ahead begins by `wait "
+      "{}` and a barrier";
+  EXPECT_EQ(verdict([](Loop&) {}), "legal");
+  EXPECT_EQ(verdict([](Loop& l) { l.pipeline.reset(); }), "legal");
+  EXPECT_EQ(verdict([](Loop& l) { l.pipeline->ahead = 1; }),
+            fmt::format(fmt::runtime(ahead), 1, 0));
+  EXPECT_EQ(verdict([](Loop& l) { l.pipeline->ahead = 3; }),
+            fmt::format(fmt::runtime(ahead), 3, 2));
+  EXPECT_EQ(verdict([](Loop& l) { l.pipeline->slots = 2; }),
+            "[legality] a pipeline that is 2 ahead needs a slot more, not 2");
+  EXPECT_EQ(verdict([](Loop& l) { l.begin = Expr(1); }),
+            "[legality] a pipeline is a serial loop with literal bounds, from 0");
+}
+
+TEST(Pipeline, StandsOutsideOfThreadLoops) {
+  Loop loop{"k", Expr(0), Expr(4), LoopKind::Serial, block({})};
+  loop.pipeline = LoopPipeline{};
+  const Block body = {{Loop{"t", Expr(0), Expr(4), LoopKind::Thread, block({{loop}})}}};
+  const Status status = check_threads({"p", {}, block(body)}, {});
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("a pipeline stands outside of thread loops"));
 }
 
 TEST(Pipeline, CopiesAreOrderedOutsideOfThreadLoops) {

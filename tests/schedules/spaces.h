@@ -96,7 +96,7 @@ inline std::optional<Point> changed(const Space& space, const Point& point,
   return space.parse(join(parts, " "));
 }
 
-/// Of so many sampled points: those whose schedule leads back to an allowed point with its text.
+/// The number of sampled points whose schedule leads back to an allowed point with its text.
 inline int found_back(const Space& space, int samples, uint64_t seed) {
   Random random(seed);
   int found = 0;

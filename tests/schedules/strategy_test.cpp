@@ -15,7 +15,7 @@ namespace {
 struct RowBlocks {
   int64_t rows = 1;
   int64_t unroll = 0;
-  // What follows:
+  // Derived from these:
   int64_t blocks = 1;
 };
 
@@ -152,7 +152,7 @@ size_t common_steps(const std::vector<Step>& a, const std::vector<Step>& b) {
   return n;
 }
 
-// What Space::point_of relies on: uses() names a choice before the first step that it can change.
+// Space::point_of relies on this: uses() names a choice before the first step that it can change.
 TEST(Strategy, StepsBeforeTheUseOfAChoiceDoNotDependOnIt) {
   Random random(5);
   for (const char* target : {"x86-64-v4", "cuda:sm_80", "cuda:sm_90a", "opencl"})

@@ -60,11 +60,8 @@ std::string thread_verdict(Block body, const Limits& limits = {}) {
 Block without(const Block& body, int& n) {
   Block result;
   for (const Stmt& stmt : body) {
-    if (const Loop* loop = stmt.as<Loop>()) {
-      result.push_back({Loop{loop->variable, loop->begin, loop->end, loop->kind,
-                             block(without(*loop->body, n)), loop->tile}});
-    } else if (const Allocate* a = stmt.as<Allocate>()) {
-      result.push_back({Allocate{a->buffer, block(without(*a->body, n))}});
+    if (const Block* inner = body_of(stmt)) {
+      result.push_back(with_body(stmt, block(without(*inner, n))));
     } else if (!stmt.as<Barrier>() || n-- != 0) {
       result.push_back(stmt);
     }

@@ -20,7 +20,40 @@ def mandelbrot(iterations):
     return "\n".join(lines) + "\n"
 
 
+def chain(stages, term, extent=4096):
+    """Stages that are each a function of the one before, which `term` calls {0}."""
+    lines, before = [f"input x: f32[{extent}]"], "x"
+    for i in range(stages):
+        lines.append(f"s{i}: f32[i={extent}] = " + term.format(f"{before}[i]"))
+        before = f"s{i}"
+    return "\n".join(lines) + "\n"
+
+
 class Chains(program.ProgramTest):
+    def written(self, text):
+        path = self.home / "chain.tw"
+        path.write_text(text)
+        return str(path)
+
+    def test_Fault77_expensive_stages_are_computed_once(self):
+        for stages in (5, 40):
+            file = self.written(chain(stages, "tanh({0}) + {0} * 0.9"))
+            text = self.succeed("show", "--expr", file, "--db", self.db, "--c").out
+            self.assertEqual(text.count("tanhf("), stages)
+        self.succeed("tune", "--expr", file, "--db", self.db, "--trials", "2", *program.AMPLE)
+        self.succeed("run", "--expr", file, "--db", self.db)
+
+    def test_Fault77_thousands_of_stages_are_planned(self):
+        self.succeed("tune", "--expr", self.written(chain(5000, "{0} + 1.0")), "--db", self.db,
+                     "--dry-run")
+
+    def test_values_that_leave_their_type_are_no_error(self):
+        for text in ("input a: f32[4096]\nout: f32[i=4096] = a[i] * 1e38 * 10.0\n",
+                     chain(8, "exp({0}) * {0}")):
+            file = self.written(text)
+            self.succeed("tune", "--expr", file, "--db", self.db, "--trials", "2", *program.AMPLE)
+            self.succeed("run", "--expr", file, "--db", self.db)
+
     def file_of(self, iterations):
         path = self.home / f"mandelbrot{iterations}.tw"
         path.write_text(mandelbrot(iterations))

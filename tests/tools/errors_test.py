@@ -2,8 +2,10 @@
 """What the program says to wrong command lines: one line that names the thing and the fix, and the
 exit code of docs/cli.md. No database is touched by any of them."""
 
+import contextlib
 import os
 import pathlib
+import sqlite3
 
 import program
 
@@ -53,8 +55,6 @@ TABLE = [
                                           "m=33554432,n=33554432,k=33554432"], ["extent overflow"]),
     ("Fault07_stride_zero", 2, [*CONV, "--attr", "stride=0"], ["stride=0"]),
     ("Fault07_dilation_zero", 2, [*CONV, "--attr", "dilation=0"], ["dilation=0"]),
-    ("Fault07_pad_beyond_the_window", 2, ["tune", "--op", "max_pool2d", "--attr", "pad=4"],
-     ["padding of 4", "reach of 3"]),
     ("Fault07_groups", 2, [*CONV, "--attr", "groups=7"], ["groups=7"]),
     ("threads_that_the_machine_lacks", 2, [*CONV, "--threads", "1000"], ["1000", "core"]),
     ("threads_of_a_gpu", 2, [*CONV, "--target", "cuda:sm_90a", "--threads", "2", "--compile-only"],
@@ -66,6 +66,10 @@ TABLE = [
     ("instructions_of_a_gpu", 2, ["show", "--op", "dense", "--target", "cuda:sm_90a", "--asm"],
      ["--asm", "--cuda"]),
     ("output_is_a_directory", 2, [*CONV, "--output", "."], ["is a directory", "kernel.twart"]),
+    ("Fault03_output_of_an_empty_workload", 3, [*CONV, "--attr", "n=0", "--output", "x.twart"],
+     ["no elements", "x.twart", "--output"]),
+    ("Fault03_compiled_output_of_an_empty_workload", 3,
+     ["compile", "--op", "conv2d", "--attr", "n=0", "--output", "x.twart"], ["no elements", "x.twart"]),
     ("output_in_no_directory", 7, [*CONV, "--output", "absent/x.twart"], ["no directory", "absent"]),
     ("compiled_into_a_directory", 2, [*CONV, "--compile-only", "--output", "."], ["is a directory"]),
     ("database_in_no_directory", 4, [*CONV, "--db", "absent/x.db"], ["no directory", "absent"]),
@@ -120,6 +124,14 @@ class Errors(program.ProgramTest):
             self.assertFalse((self.home / "new.db").exists())
             self.assertEqual(path.read_bytes(), content)
 
+    def test_Fault15_a_database_of_another_program(self):
+        path = self.home / "other.db"
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE notes(text)")
+            connection.commit()
+        done = self.fail_with(4, "db", "info", str(path), saying=["of another program", "--db"])
+        self.assertNotIn("recover", done.err)
+
     def test_errors_of_an_expression_name_its_file(self):
         file = self.home / "bad.tw"
         for text, words in (("input a: f32[4]\nout: f32[i=4] = a[i] + + a[i]\n", ["line 2, column 24", "'+'"]),
@@ -138,6 +150,34 @@ class Errors(program.ProgramTest):
             document = self.json(*arguments, stdin=file)
         self.assertIn("a[i] * 2.0", document["results"][0]["workload"])
         self.fail_with(5, *arguments, saying=["- cannot be read or is empty", "standard input"])
+
+    def test_what_tune_refuses_a_dry_run_refuses(self):
+        table = [
+            ("input a: f32[10]\nout: f32[x=10] = a[x + 1]",
+             5, ["index 0 of 'a', x + 1, is not proved inside 0..10 (it may be 1..11; the end", "\n  out[x] ="]),
+            ("input a: f32[10]\ninput i: i64[10]\nout: f32[x=10] = a[i[x]]",
+             5, ["index 0 of 'a', i[x]", "data cannot be an index", "\n  out[x] ="]),
+            ("input a: f32[100]\nout: f32[x=10, y=10] = a[x * y]", 5, ["index 0 of 'a', x * y"]),
+            ("input a: f32[1000000000000]\nout: f32[x=1000000000000] = a[x] + 1.0",
+             7, ["GiB of memory"]),
+        ]
+        for text, code, saying in table:
+            messages = set()
+            for form in ("--dry-run", "--budget=1s"):
+                file = self.home / "refused.tw"
+                file.write_text(text)
+                process = self.run_program("tune", "--expr", str(file), "--db", self.db, form)
+                self.assertEqual(process.returncode, code, process.err)
+                messages.add(process.err[process.err.index("tilewright: ["):])
+                for words in saying:
+                    self.assertIn(words, process.err)
+            self.assertEqual(len(messages), 1, messages)
+
+    def test_an_input_is_no_output(self):
+        file = self.home / "output.tw"
+        file.write_text("input a: f32[4]\noutput a\n")
+        self.fail_with(5, "tune", "--expr", str(file), "--dry-run",
+                       saying=["'a' is an input, and outputs are stages"])
 
     def test_a_message_is_one_line_whatever_it_quotes(self):
         self.fail_with(2, "tune", "--op", "a\nb\x1b[31m", saying=["a\\nb\\x1b[31m"])

@@ -30,19 +30,39 @@ class Surroundings(program.ProgramTest):
         self.assertEqual(process.returncode, 0, err)
 
     def test_Fault19_read_only_folder_is_named_at_the_start(self):
+        options = self.as_nobody()
         folder = self.home / "ro"
         folder.mkdir(mode=0o555)
-        options = {"cwd": "/"}
-        if os.geteuid() == 0:  # permissions do not bind root
-            options["user"] = NOBODY
-            self.home.chmod(0o755)
-            try:
-                subprocess.run([program.PROGRAM, "version"], user=NOBODY, capture_output=True, check=True)
-            except (PermissionError, subprocess.CalledProcessError):
-                self.skipTest("[SKIP] another user cannot run the program here")
         done = self.fail_with(4, "tune", *program.SMALL, "--db", str(folder / "x.db"),
                               saying=["cannot be written", "--db"], **options)
         self.assertNotIn("tuning", done.err)
+
+    def as_nobody(self):
+        """Options that start the program as a user whom permissions bind; skips where that fails."""
+        if os.geteuid() != 0:
+            return {"cwd": "/"}
+        self.home.chmod(0o755)
+        try:
+            subprocess.run([program.PROGRAM, "version"], user=NOBODY, capture_output=True, check=True)
+        except (PermissionError, subprocess.CalledProcessError):
+            self.skipTest("[SKIP] another user cannot run the program here")
+        return {"cwd": "/", "user": NOBODY}
+
+    def test_Fault56_a_home_that_cannot_be_entered(self):
+        options = self.as_nobody()
+        home = self.home / "closed"
+        home.mkdir(mode=0)
+        self.addCleanup(home.chmod, 0o700)
+        self.fail_with(4, "tune", *program.SMALL, saying=["cannot be reached (Permission denied)", "--db"],
+                       environment={"HOME": str(home)}, **options)
+
+    def test_Fault56_a_home_that_cannot_be_written(self):
+        options = self.as_nobody()
+        home = self.home / "ro"
+        home.mkdir(mode=0o555)
+        self.addCleanup(home.chmod, 0o755)
+        done = self.run_program("doctor", environment={"HOME": str(home)}, **options)
+        self.assertRegex(done.out, r"cache .*cannot be made \(Permission denied\)")
 
     def test_Fault13_a_workload_of_a_tebibyte(self):
         huge = ["--op", "dense", "--shape", "m=262144,n=1048576,k=1"]
@@ -73,10 +93,22 @@ class Surroundings(program.ProgramTest):
             self.skipTest("[SKIP] this machine has no instruction set above sse41")
         self.fail_with(6, "show", *program.SMALL, "--db", self.db, environment={"TILEWRIGHT_MAX_ISA": "sse41"})
 
+    def test_Fault73_the_limit_is_named_where_it_is_the_cause(self):
+        own = self.tune()["results"][0]
+        if "avx" not in own["target"]:
+            self.skipTest("[SKIP] this machine has no instruction set above sse41")
+        limit = {"TILEWRIGHT_MAX_ISA": "SSE41"}
+        cause = "TILEWRIGHT_MAX_ISA=SSE41 allows no more"
+        self.fail_with(3, "replay", own["record"][:12], "--db", self.db, saying=[cause], environment=limit)
+        self.fail_with(3, "run", own["record"][:12], "--db", self.db, saying=[cause], environment=limit)
+        self.fail_with(3, "tune", *program.SMALL, "--target", "x86-64-v3", "--db", self.db, saying=[cause],
+                       environment=limit)
+
     def test_Fault73_an_unknown_instruction_set(self):
         for value, words in (("avx3", ["did you mean 'avx'?"]), ("neon", ["sse41, avx, avx2, avx512"])):
             self.fail_with(2, "list", saying=["TILEWRIGHT_MAX_ISA", f"'{value}'", *words],
                            environment={"TILEWRIGHT_MAX_ISA": value})
+        self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": "AVX512_CORE"})
         self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": "amx"})  # more than most machines have
         self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": ""})
 
@@ -100,6 +132,13 @@ class Surroundings(program.ProgramTest):
         environment = self.with_linker("echo planted >&2; exit 1")
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, saying=["planted"],
                        environment=environment)
+
+    def test_builders_have_the_usual_priority_where_nothing_is_timed(self):
+        environment = self.with_linker("echo niceness $(nice) >&2; exit 1")
+        own = os.nice(0)
+        for verb, niceness in ((["run", *program.SMALL], own), (["tune", *program.SMALL, "--compile-only"], own),
+                               (["tune", *program.SMALL, *program.AMPLE], min(own + 10, 19))):
+            self.fail_with(7, *verb, "--db", self.db, saying=[f"niceness {niceness}"], environment=environment)
 
     def test_Fault42_code_generator_that_is_missing(self):
         self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE, "--code-generator",

@@ -51,6 +51,19 @@ class Interrupted(program.ProgramTest):
         more = self.tune("--resume")
         self.assertGreater(more["results"][0]["known_trials"], 0)
 
+    def test_Fault31_at_once_with_kernels_known(self):
+        known = self.tune()["results"][0]
+        process = self.begin()
+        self.assertIn("tuning ", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertRegex(out, r"(?m)^result +interrupted")
+        self.assertNotIn("turn", err)
+        self.assertRegex(out, r"(?m)^latency +[0-9.]+ ")
+        self.assertIn("tw1\n", out)
+        self.assertRegex(out, rf"(?m)^record +{known['record']}$" if self.count() == sum(known["trials"].values()) else "record")
+
     def test_Fault31_33_a_suite_goes_on_where_it_was(self):
         suite = ["tune", "--suite", "other", "--db", self.db, "--format", "json"]
         process = self.start(*suite, *program.AMPLE)

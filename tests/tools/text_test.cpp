@@ -96,7 +96,8 @@ TEST(Numbers, Shares) {
 }
 
 TEST(Numbers, Counts) {
-  EXPECT_EQ(show_counts({{"hopeless", 3}, {"ok", 45}}), "45 ok, 3 hopeless");
+  EXPECT_EQ(show_counts({{"hopeless", 3}, {"ok", 45}}), "45 ok, 3 pruned");
+  EXPECT_EQ(show_status(db::TrialStatus::Hopeless), "pruned");
   EXPECT_EQ(show_count(1, "thread"), "1 thread");
   EXPECT_EQ(show_count(2, "thread"), "2 threads");
 }
@@ -120,7 +121,7 @@ TEST(Progress, TheBestAgainstPeakAndUntuned) {
   p.model = "draft";
   EXPECT_EQ(progress_text(p),
             "best 1.00 ms, 100.0 GFLOP/s, 80 % of peak, 38.0x untuned | 12 s left | "
-            "48 trials (45 ok, 3 hopeless), 12 known | model draft");
+            "48 trials (45 ok, 3 pruned), 12 known | model draft");
 }
 
 TEST(Progress, ANarrowTerminalKeepsTheBestAndTheTime) {
@@ -128,7 +129,7 @@ TEST(Progress, ANarrowTerminalKeepsTheBestAndTheTime) {
   p.budget_s = 7200;
   p.elapsed_s = 48;
   p.name = "resnet_layer_12";
-  p.goals = 23;
+  p.tasks = 23;
   p.finished = 4;
   p.trials = {{"ok", 4500}, {"hopeless", 300}, {"compile_error", 12}};
   p.known_trials = 12'000;
@@ -153,11 +154,11 @@ TEST(Progress, WhatTheNextMinuteIsWorth) {
   tuner::Progress p;
   p.budget_s = 300;
   p.next_gain = 0.0042;
-  EXPECT_NE(progress_text(p).find("| 300 s left | the next minute is worth about 0.4 % |"),
+  EXPECT_NE(progress_text(p).find("| 300 s left | expected gain of the next minute: 0.4 % |"),
             std::string::npos);
   p.elapsed_s = 270;
   p.next_gain = 0.00042;
-  EXPECT_NE(progress_text(p).find("| 30 s left | the rest is worth about 0.04 % |"),
+  EXPECT_NE(progress_text(p).find("| 30 s left | expected gain of the rest: 0.04 % |"),
             std::string::npos);
 }
 
@@ -165,16 +166,18 @@ TEST(Progress, OfASuiteNamesTheWorkload) {
   tuner::Progress p;
   p.budget_s = 60;
   p.name = "r05";
-  p.goals = 23;
+  p.tasks = 23;
   p.finished = 4;
   EXPECT_EQ(progress_text(p), "r05 (4/23 done): getting ready | 60 s left | 0 trials");
 }
 
-TEST(Progress, AnOverdrawnBudgetLeavesNothing) {
+TEST(Progress, AfterTheBudgetItSaysWhatIsWaitedFor) {
   tuner::Progress p;
   p.budget_s = 1;
   p.elapsed_s = 2;
-  EXPECT_NE(progress_text(p).find("| 0 s left |"), std::string::npos);
+  EXPECT_NE(progress_text(p).find("| finishing |"), std::string::npos);
+  p.finishing = "building the winner";
+  EXPECT_NE(progress_text(p).find("| finishing: building the winner |"), std::string::npos);
 }
 
 TEST(EnvironmentNames, FollowTheFlags) {

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import program
@@ -51,8 +52,9 @@ class Tuning(program.ProgramTest):
                          result["schedule"])
         self.assertIn("phase 0", self.succeed("show", short, "--program", "--db", self.db).out)
         self.assertIn("_p0(", self.succeed("show", short, "--c", "--db", self.db).out)
-        self.assertIn("vfmadd" if "fma" in result["target"] else "ret",
-                      self.succeed("show", short, "--asm", "--db", self.db).out)
+        assembly = self.succeed("show", short, "--asm", "--db", self.db).out
+        self.assertIn("vfmadd" if "fma" in result["target"] else "ret", assembly)
+        self.assertTrue(assembly.startswith("Disassembly of section"))
         explained = self.json("explain", short, "--db", self.db, "--format", "json")
         times = [resource["ns"] for resource in explained["resources"]]
         self.assertEqual(times, sorted(times, reverse=True))
@@ -219,6 +221,53 @@ class Tuning(program.ProgramTest):
         self.assertIn("nonsense", self.succeed("db", "quarantine", fresh).out)
         self.assertEqual(self.json("db", "quarantine", fresh, "--drop", "--format", "json")["dropped"], 1)
         self.assertEqual(self.json("db", "quarantine", fresh, "--format", "json")["quarantined"], 0)
+
+    def test_Fault20_an_import_of_which_nothing_is_believed(self):
+        self.tune()
+        lines = self.home / "all.jsonl"
+        self.succeed("db", "export", str(lines), "--db", self.db)
+        lines.write_text(lines.read_text().replace('"op":"dense"', '"op":"dance"'))
+        fresh = str(self.home / "fresh.db")
+        done = self.run_program("db", "import", str(lines), "--db", fresh)
+        self.assertEqual(done.returncode, 4, done.err)
+        self.assertIn("0 new", done.out)
+        self.assertRegex(done.err, r"\[import\] none of \d lines was believed")
+        reasons = self.json("db", "quarantine", fresh, "--format", "json")["lines"]
+        self.assertIn("its hash is not that of its content", reasons[0]["reason"])
+
+    def test_a_record_of_another_device_is_told_from_one_of_this(self):
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            self.skipTest("[SKIP] with one core there is no other device")
+        elsewhere = {"preexec_fn": lambda: os.sched_setaffinity(0, cores[:1])}
+        device = self.tune(**elsewhere)["results"][0]["device"]
+        what = [*program.SMALL, "--db", self.db]
+        line = rf"(?m)^measured on +{re.escape(device)}, not on this one$"
+        dry = self.succeed("tune", *what, "--dry-run").out
+        self.assertRegex(dry, r"(?m)^known trials +0$")
+        self.assertRegex(dry, line)
+        self.assertRegex(self.succeed("tune", *what, "--effort", "none").out, line)
+        self.assertRegex(self.succeed("run", *what).out, line)
+        self.assertRegex(self.succeed("explain", *what).out, line)
+        best = self.json("tune", *what, "--dry-run", "--format", "json")["results"][0]["best"]
+        self.assertEqual((best["device"], best["measured_here"]), (device, False))
+        known = self.json("tune", *what, "--effort", "none", "--format", "json")["results"][0]
+        self.assertEqual((known["device"], known["measured_here"]), (device, False))
+        ran = self.json("run", *what, "--format", "json")
+        self.assertEqual((ran["measured_on"], ran["measured_here"]), (device, False))
+        self.assertIn(f"stored was measured on: {device}, not on this one",
+                      self.succeed("replay", best["record"][:12], "--db", self.db).out)
+        self.fail_with(2, "tune", *what, "--resume", saying=["has no trials"])
+        table = self.succeed("db", "query", "--db", self.db).out
+        self.assertIn(device, table)
+        self.assertIn(known["target"], table)
+        self.assertNotIn("host", table)
+        table = self.succeed("db", "query", "--db", self.db, **elsewhere).out
+        self.assertIn("host", table)
+        self.assertIn("this one", table)
+        self.assertTrue(self.json("tune", *what, "--effort", "none", "--format", "json",
+                                  **elsewhere)["results"][0]["measured_here"])
+        self.assertNotIn("measured on", self.succeed("run", *what, **elsewhere).out)
 
     def test_databases_of_two_tuners_become_one(self):
         first = len(self.tune() and self.records())

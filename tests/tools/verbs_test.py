@@ -150,6 +150,17 @@ class Verbs(program.ProgramTest):
         names = {finding["name"] for finding in document["findings"]}
         self.assertLessEqual({"machine", "target", "microarchitecture", "core", "caches", "memory", "calibration", "peak", "sqlite", "database", "sandbox", "a kernel"}, names)
 
+    def test_doctor_as_a_table(self):
+        done = self.run_program("doctor", "--db", self.db)
+        self.assertRegex(done.out, r"\Astate +check +result\n")
+        self.assertRegex(done.out, r"(?m)^(ok|!!) +code generator ")
+
+    def test_Fault42_doctor_opens_the_code_generator(self):
+        (self.home / "libtw_halide.so").write_bytes(b"no library")
+        done = self.run_program("doctor", "--db", self.db, "--code-generator", str(self.home))
+        self.assertEqual(done.returncode, 7)
+        self.assertRegex(done.out, r"(?m)^!! +code generator .*cannot be opened")
+
     def test_doctor_calibrates_or_says_why_not(self):
         def calibration(*arguments):
             findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db, *arguments).out)["findings"]

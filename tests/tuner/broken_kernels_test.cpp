@@ -21,7 +21,7 @@
 #include "tests/sanitizers.h"
 #include "tests/tuner/mutants.h"
 #include "tests/tuner/tuning.h"
-#include "tuner/farm.h"
+#include "tuner/worker_pool.h"
 
 namespace tw::tuner {
 namespace {
@@ -73,15 +73,16 @@ bool suits(const Mutant& mutant, const dsl::Workload& workload, const Program& p
   return false;
 }
 
-/// One workload: its correct kernel as C, its farm, and kernels made from it.
+/// One workload: its correct kernel as C, its workers, and kernels made from it.
 class Planted {
  public:
   explicit Planted(std::string_view key)
       : workload_(workload_of(key)), program_(parallel_program(workload_)) {
-    farm_.emplace(value(Farm::start(host_target(), 2, 1, test_environment(), timeout_s)));
+    workers_.emplace(value(start_workers(host_target(), 2, 1, test_environment(), timeout_s)));
     const std::string plain = schedules::Schedule(workload_.compute).to_string();
-    (void)value(farm_->prepare(workload_.key(),
-                               value(farm_->build(workload_.key(), plain, {.packs = true}))));
+    const BuildOutcome reference = value(build_one(
+        *workers_->builder, {.workload = workload_.key(), .schedules = {plain}, .packs = true}));
+    (void)value(workers_->runner->prepare(workload_.key(), {reference.artifact}, Needed::No));
     source_ = value(codegen::emit_c(program_, "good")) + frame();
   }
 
@@ -154,11 +155,12 @@ class Planted {
     for (const Kernel& kernel : kernels) {
       SCOPED_TRACE(workload_.key() + ": " + kernel.name);
       const MeasureReply reply = measure(kernel);
-      EXPECT_THAT(split(kernel.statuses, ' '), testing::Contains(reply.status)) << reply.reason;
+      EXPECT_THAT(split(kernel.statuses, ' '), testing::Contains(db::to_string(reply.status)))
+          << reply.reason;
       EXPECT_TRUE(reply.samples_ns.empty()) << "it was timed";
       EXPECT_EQ(reply.latency_ns, 0);
       EXPECT_FALSE(reply.reason.empty());
-      rejected += reply.status != "ok";
+      rejected += reply.status != db::TrialStatus::Ok;
       if (++since_check % rejected_between_checks == 0) expect_correct_passes();
     }
     expect_correct_passes();
@@ -287,23 +289,22 @@ __attribute__((noinline)) static T left_on_stack(void) {{
       artifact.info.arguments.push_back(
           {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
     artifact.object = object_;
-    const std::string path = folder_ / "kernel.twart";
-    const Status written = runtime::write_artifact(path, artifact);
-    if (!written) throw std::runtime_error(written.error().message);
-    return value(farm_->measure({.path = path}));
+    const std::string name = value(workers_->artifacts->put(artifact));
+    return value(workers_->runner->measure({.artifact = name}));
   }
 
   void expect_correct_passes() {
     const MeasureReply reply = measure(correct());
     // On a busy machine what is correct may find no moment to be timed in.
-    EXPECT_TRUE(reply.status == "ok" || reply.status == "too_fast" || reply.status == "unstable")
-        << reply.status << ": " << reply.reason;
+    EXPECT_TRUE(reply.status == db::TrialStatus::Ok || reply.status == db::TrialStatus::TooFast ||
+                reply.status == db::TrialStatus::Unstable)
+        << db::to_string(reply.status) << ": " << reply.reason;
   }
 
   Folder folder_;
   dsl::Workload workload_;
   Program program_;
-  std::optional<Farm> farm_;
+  std::optional<Workers> workers_;
   std::string source_, object_;
 };
 

@@ -15,11 +15,12 @@
 #include "tests/runtime/fake_cuda.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
-#include "tuner/farm.h"
+#include "tuner/worker_pool.h"
 
 namespace tw::tuner {
 namespace {
 
+using db::TrialStatus;
 using testing::HasSubstr;
 
 template <typename T>
@@ -28,23 +29,30 @@ T value(Result<T> result) {
   return std::move(*result);
 }
 
-/// A farm that measures kernels of one workload for a GPU target.
+/// The plain schedule of a workload, built as its reference.
+ReferenceKernel reference_of(Workers& workers, const dsl::Workload& workload) {
+  const BuildOutcome built = value(
+      build_one(*workers.builder, {.workload = workload.key(),
+                                   .schedules = {schedules::Schedule(workload.compute).to_string()},
+                                   .packs = true,
+                                   .is_reference = true}));
+  return {built.artifact, built.otherwise};
+}
+
+/// Workers that measure kernels of one workload for a GPU target.
 class Bench {
  public:
   Bench(std::string_view target, std::string_view workload, double timeout_s)
       : target_(value(parse_target(target))),
         workload_(workload_of(workload)),
         program_(value(schedules::Schedule(workload_.compute).program())),
-        farm_(value(Farm::start(target_, 1, 1, test_environment(), timeout_s))) {
-    const std::string plain = schedules::Schedule(workload_.compute).to_string();
-    (void)value(farm_.prepare(
-        workload_.key(),
-        value(farm_.build(workload_.key(), plain, {.packs = true, .reference = true}))));
+        workers_(value(start_workers(target_, 1, 1, test_environment(), timeout_s))) {
+    (void)value(runner().prepare(workload_.key(), reference_of(workers_, workload_), Needed::No));
   }
 
-  Farm& farm() { return farm_; }
+  Runner& runner() { return *workers_.runner; }
 
-  /// An artifact of that object, with one phase.
+  /// The name of an artifact of that object, with one phase.
   std::string artifact(const std::string& object, const runtime::PhaseInfo& phase,
                        int64_t scratch_bytes = 0) {
     runtime::Artifact artifact;
@@ -59,21 +67,18 @@ class Bench {
       artifact.info.arguments.push_back(
           {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
     artifact.object = object;
-    const std::string path = folder_ / fmt::format("{}.twart", artifacts_++);
-    const Status written = runtime::write_artifact(path, artifact);
-    if (!written) throw std::runtime_error(written.error().message);
-    return path;
+    return value(workers_.artifacts->put(artifact));
   }
 
-  MeasureReply measure(const std::string& path) { return value(farm_.measure({.path = path})); }
+  MeasureReply measure(const std::string& artifact) {
+    return value(runner().measure({.artifact = artifact}));
+  }
 
  private:
-  Folder folder_;
   Target target_;
   dsl::Workload workload_;
   schedules::Program program_;
-  Farm farm_;
-  int artifacts_ = 0;
+  Workers workers_;
 };
 
 // c = a b, an element a thread. What bodies use: the sum `p` of element `i`.
@@ -110,7 +115,7 @@ class OnOpenCl : public testing::Test {
   }
   void expect_right_one_passes() {
     const MeasureReply right = measure("c[i] = p;");
-    EXPECT_EQ(right.status, "ok") << right.reason;
+    EXPECT_EQ(right.status, TrialStatus::Ok) << right.reason;
   }
 
   std::optional<Bench> bench_;
@@ -127,7 +132,7 @@ class OnOpenCl : public testing::Test {
 
 TEST_F(OnOpenCl, ARightKernelIsMeasured) {
   const MeasureReply reply = measure("c[i] = p;");
-  EXPECT_EQ(reply.status, "ok") << reply.reason;
+  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
   EXPECT_FALSE(reply.samples_ns.empty());
   EXPECT_GT(reply.latency_ns, 0);
   EXPECT_LE(reply.low_ns, reply.latency_ns);
@@ -136,7 +141,7 @@ TEST_F(OnOpenCl, ARightKernelIsMeasured) {
 
 TEST_F(OnOpenCl, ScratchMemoryIsTheKernels) {
   const MeasureReply reply = measure("scratch[i] = p; c[i] = scratch[i];", 24 * 20 * 4);
-  EXPECT_EQ(reply.status, "ok") << reply.reason;
+  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
 }
 
 struct Broken {
@@ -164,7 +169,7 @@ TEST_F(OnOpenCl, Fault37_BrokenKernelsAreRejected) {
   for (const Broken& kernel : kernels) {
     SCOPED_TRACE(kernel.name);
     const MeasureReply reply = measure(kernel.body, 64);
-    EXPECT_EQ(reply.status, kernel.status) << reply.reason;
+    EXPECT_EQ(db::to_string(reply.status), kernel.status) << reply.reason;
     EXPECT_THAT(reply.reason, HasSubstr(kernel.reason));
     EXPECT_TRUE(reply.samples_ns.empty()) << "it was timed";
     expect_right_one_passes();
@@ -178,20 +183,20 @@ TEST_F(OnOpenCl, Fault38_WhatIsWrongInLateCallsIsFound) {
       "scratch[i] = as_float(0x12340000 | (calls + 1));"
       "c[i] = calls < 3 ? p : 0;",
       24 * 20 * 4);
-  EXPECT_EQ(reply.status, "wrong");
+  EXPECT_EQ(reply.status, TrialStatus::Wrong);
   EXPECT_THAT(reply.reason, HasSubstr("after it was timed"));
 }
 
 TEST_F(OnOpenCl, Fault54_AnArtifactWithoutItsKernelIsRefused) {
-  const std::string path = bench().artifact(dense_source("c[i] = p;"), {"another_p0", 24, 20});
-  const MeasureReply reply = bench().measure(path);
-  EXPECT_EQ(reply.status, "compile_error");
+  const std::string name = bench().artifact(dense_source("c[i] = p;"), {"another_p0", 24, 20});
+  const MeasureReply reply = bench().measure(name);
+  EXPECT_EQ(reply.status, TrialStatus::CompileError);
   EXPECT_THAT(reply.reason, HasSubstr("another_p0"));
 }
 
 TEST_F(OnOpenCl, Fault34_ACrashIsSurvived) {
   const MeasureReply reply = measure("c[i] = p; *(__global volatile int*)16 = 1;");
-  EXPECT_EQ(reply.status, "crash") << reply.reason;
+  EXPECT_EQ(reply.status, TrialStatus::Crash) << reply.reason;
   expect_right_one_passes();
 }
 
@@ -199,7 +204,7 @@ TEST_F(OnOpenCl, Fault35_AnEndlessKernelMeetsItsDeadline) {
   bench(10);
   expect_right_one_passes();
   const MeasureReply reply = measure("c[i] = p; for (volatile int go = 1; go;) {}");
-  EXPECT_EQ(reply.status, "timeout") << reply.reason;
+  EXPECT_EQ(reply.status, TrialStatus::Timeout) << reply.reason;
   expect_right_one_passes();
 }
 
@@ -213,25 +218,25 @@ TEST_F(OnOpenCl, TheFasterKernelWinsTheFinals) {
                     times));
   };
   const std::string fast = repeated(50), slow = repeated(100);
-  const CompareReply reply = value(bench().farm().compare(fast, slow, 11));
+  const CompareReply reply = value(bench().runner().compare({fast, slow, 11}));
   ASSERT_EQ(reply.error, "");
-  EXPECT_NE(reply.winner, static_cast<int64_t>(Winner::B));
+  EXPECT_NE(reply.winner, Winner::B);
 }
 
 TEST_F(OnOpenCl, TheDeviceIsDescribedAndItsPeakMeasured) {
-  const Target machine = value(bench().farm().machine());
+  const Target machine = value(bench().runner().machine());
   EXPECT_EQ(machine.to_string(), "opencl");
   EXPECT_THAT(device_text(machine),
               testing::AllOf(HasSubstr(machine.cpu + "; "), HasSubstr("multiprocessors; ")));
   EXPECT_FALSE(machine.cpu.empty());
   EXPECT_GT(machine.machine.gpu->memory_bytes, 0);
-  EXPECT_GT(value(bench().farm().peak_gflops()), 0.01);
+  EXPECT_GT(value(bench().runner().peak_gflops()), 0.01);
 }
 
 TEST_F(OnOpenCl, AWorkloadIsTuned) {
   Folder folder;
   auto store = open_store(folder / "t.db");
-  const Target target = value(bench().farm().machine());
+  const Target target = value(bench().runner().machine());
   const TuneOptions options{.trials = 6, .batch = 3, .timeout_s = 60};
   const auto tuned =
       tune(workload_of(dense), target, options, store, test_environment(), [](const Progress&) {});
@@ -265,12 +270,13 @@ TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->toolchain, "opencl");
   // What is wrong is wrong by that reference too.
-  Farm farm = value(Farm::start(target, 1, 1, environment, 60));
-  const auto plain = schedules::Schedule(workload_of(dense).compute).to_string();
-  const ReferenceKernel reference = value(farm.build_reference(workload_of(dense).key(), plain));
+  Workers workers = value(start_workers(target, 1, 1, environment, 60));
+  const ReferenceKernel reference = reference_of(workers, workload_of(dense));
   EXPECT_TRUE(reference.on_device);
-  (void)value(farm.prepare(workload_of(dense).key(), reference));
-  EXPECT_EQ(value(farm.measure({.path = reference.path, .verify_only = true})).status, "ok");
+  (void)value(workers.runner->prepare(workload_of(dense).key(), reference, Needed::No));
+  const MeasureReply checked =
+      value(workers.runner->measure({.artifact = reference.artifact, .verify_only = true}));
+  EXPECT_EQ(checked.status, TrialStatus::Ok);
 }
 
 /// A compiler of ours in place of NVRTC's, which says that it is of CUDA 13.9.
@@ -279,14 +285,15 @@ TEST(OnNoDevice, TheToolchainIsThatOfTheBuildersCompiler) {
   std::filesystem::create_symlink(TW_FAKE_NVRTC, folder / "libnvrtc.so.13");
   Environment environment = test_environment();
   environment.cuda_directories = {folder.path()};
-  Farm farm = value(Farm::start(value(parse_target("cuda:sm_90a")), 1, 1, environment, 60));
-  EXPECT_EQ(farm.toolchain(), "");
+  const Target target = value(parse_target("cuda:sm_90a"));
+  Workers workers = value(start_workers(target, 1, 1, environment, 60));
+  EXPECT_EQ(workers.builder->toolchain(), "");
   const dsl::Workload workload = workload_of(dense);
-  const std::string path =
-      value(farm.build(workload.key(), schedules::Schedule(workload.compute).to_string(), {}));
-  EXPECT_EQ(farm.toolchain(), "nvrtc-13.9");
-  const auto artifact =
-      value(runtime::read_artifact(path, runtime::Trust::Own, value(parse_target("cuda:sm_90a"))));
+  const BuildOutcome built = value(build_one(
+      *workers.builder, {.workload = workload.key(),
+                         .schedules = {schedules::Schedule(workload.compute).to_string()}}));
+  EXPECT_EQ(workers.builder->toolchain(), "nvrtc-13.9");
+  const auto artifact = value(workers.artifacts->load(built.artifact, target));
   EXPECT_EQ(artifact.info.toolchain, "nvrtc-13.9");
 }
 
@@ -305,24 +312,24 @@ class OnFakeCuda : public testing::Test {
 
 TEST_F(OnFakeCuda, Fault67_ALostDeviceIsACrashAndTheNextWorkerOpensItAfresh) {
   Bench bench("cuda:sm_90", "transpose rows=8 cols=8 f32 fast", 60);
-  EXPECT_FALSE(value(bench.farm().machine()).cpu.empty());
+  EXPECT_FALSE(value(bench.runner().machine()).cpu.empty());
   // The first writes to what poison left in its output, the second strays and loses the device.
   const std::string wrong = bench.artifact(runtime::cubin(90), {"saxpy_p0", 1, 64}),
                     stray = bench.artifact(runtime::cubin(90), {"saxpy_p0", 1000, 256});
-  EXPECT_EQ(bench.measure(wrong).status, "wrong");
+  EXPECT_EQ(bench.measure(wrong).status, TrialStatus::Wrong);
   const MeasureReply lost = bench.measure(stray);
-  EXPECT_EQ(lost.status, "crash");
+  EXPECT_EQ(lost.status, TrialStatus::Crash);
   EXPECT_THAT(lost.reason, HasSubstr("illegal memory access"));
-  EXPECT_EQ(bench.measure(wrong).status, "wrong");
+  EXPECT_EQ(bench.measure(wrong).status, TrialStatus::Wrong);
 }
 
 TEST(OnNoDevice, Fault50_AMachineWithoutADriverIsTold) {
   Folder empty;
   std::ofstream(empty / "libcuda.so.1") << "no library";
   ::setenv("LD_LIBRARY_PATH", empty.path().c_str(), 1);
-  auto farm = Farm::start(value(parse_target("cuda:sm_90")), 1, 1, test_environment(), 60);
-  ASSERT_TRUE(farm);
-  const auto machine = farm->machine();
+  auto workers = start_workers(value(parse_target("cuda:sm_90")), 1, 1, test_environment(), 60);
+  ASSERT_TRUE(workers);
+  const auto machine = workers->runner->machine();
   ::unsetenv("LD_LIBRARY_PATH");
   ASSERT_FALSE(machine);
   EXPECT_EQ(machine.error().code, ErrorCode::Environment);

@@ -132,31 +132,31 @@ GainCurve after(int trials) {
 }
 
 TEST(Gain, TimeGoesWhereItSavesMost) {
-  const Outlook usual{after(50), 1000, 10};
-  Outlook slower = usual, larger = usual, longer = usual, busy = usual;
+  const SharedSearch usual{after(50), 1000, 10};
+  SharedSearch slower = usual, larger = usual, longer = usual, busy = usual;
   slower.trials_per_s = 5;
   larger.total_ns = 3000;
   longer.curve = after(500);
   busy.committed = 50;
-  EXPECT_EQ(best_use({slower, usual, longer, busy}, 1), 1u);
-  EXPECT_EQ(best_use({usual, larger}, 1), 1u);
-  EXPECT_EQ(best_use({}, 1), std::nullopt);
-  Outlook nothing = usual;
+  EXPECT_EQ(most_promising({slower, usual, longer, busy}, 1), 1u);
+  EXPECT_EQ(most_promising({usual, larger}, 1), 1u);
+  EXPECT_EQ(most_promising({}, 1), std::nullopt);
+  SharedSearch nothing = usual;
   nothing.total_ns = 0;
-  EXPECT_EQ(best_use({nothing}, 1), std::nullopt);
+  EXPECT_EQ(most_promising({nothing}, 1), std::nullopt);
 }
 
 TEST(Gain, OneSearchAloneIsWorthWhatItsCurveSays) {
-  const Outlook one{after(50), 1000, 10};
-  EXPECT_DOUBLE_EQ(worth({one}, 60), one.curve.next(600));
+  const SharedSearch one{after(50), 1000, 10};
+  EXPECT_DOUBLE_EQ(expected_improvement({one}, 60), one.curve.next(600));
 }
 
 // Two alike have the minute in halves; what a third has gained for long changes little.
 TEST(Gain, ManySearchesShareTheTime) {
-  const Outlook young{after(50), 1000, 10}, old{after(50'000), 1000, 10};
-  EXPECT_NEAR(worth({young, young}, 60), young.curve.next(300), 1e-6);
-  EXPECT_NEAR(worth({young, old}, 60), young.curve.next(600) / 2, 1e-4);
-  EXPECT_EQ(worth({}, 60), 0);
+  const SharedSearch young{after(50), 1000, 10}, old{after(50'000), 1000, 10};
+  EXPECT_NEAR(expected_improvement({young, young}, 60), young.curve.next(300), 1e-6);
+  EXPECT_NEAR(expected_improvement({young, old}, 60), young.curve.next(600) / 2, 1e-4);
+  EXPECT_EQ(expected_improvement({}, 60), 0);
 }
 
 }  // namespace

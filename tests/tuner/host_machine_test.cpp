@@ -109,7 +109,7 @@ TEST_F(HostMachineTest, Fault48_WhatCannotBeMeasuredIsAssumedAndSaidSoInOneLine)
 }
 
 TEST_F(HostMachineTest, Fault19_WhatCannotBeStoredHoldsForTheRun) {
-  store_ = open_store(folder_ / "a.db", db::OpenMode::ReadOnly);
+  store_ = std::move(*db::Store::open(folder_ / "a.db", db::OpenMode::ReadOnly));
   const HostMachine host = choose(unknown_target());
   EXPECT_EQ(host.target.machine, measured_machine());
   EXPECT_TRUE(host.note.starts_with("Unheard-of 9000 was calibrated, for this run only: "))

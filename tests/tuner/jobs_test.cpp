@@ -18,27 +18,17 @@ T round_trip(const T& job) {
 }
 
 TEST(Jobs, SurviveTheWay) {
-  const BuildJob build = round_trip(BuildJob{"dense m=1",
-                                             "x86-64",
-                                             "/plugins",
-                                             "/tmp/x",
-                                             {"tw1", "tw1\nsplit c m 4", ""},
-                                             17,
-                                             true,
-                                             {"/cuda/lib64"},
-                                             "opencl"});
+  const BuildJob build =
+      round_trip(BuildJob{"dense m=1", "x86-64", {"tw1", "tw1\nsplit c m 4", ""}, true, "opencl"});
   EXPECT_EQ(build.schedules, (std::vector<std::string>{"tw1", "tw1\nsplit c m 4", ""}));
-  EXPECT_EQ(build.first, 17);
   EXPECT_TRUE(build.packs);
   EXPECT_EQ(build.otherwise, "opencl");
-  EXPECT_EQ(build.cuda_directories, (std::vector<std::string>{"/cuda/lib64"}));
-  EXPECT_EQ(round_trip(PrepareJob{"w", "/r", 3, 18446744073709551615u}).seed,
-            18446744073709551615u);
+  EXPECT_EQ(round_trip(PrepareJob{"w", "r", 3, 18446744073709551615u}).seed, 18446744073709551615u);
   const MeasureJob measure = round_trip(
-      MeasureJob{.path = "/p q", .incumbent_ns = 1.5, .incumbent = "/q", .verify_only = true});
-  EXPECT_EQ(measure.path, "/p q");
+      MeasureJob{.artifact = "a b", .incumbent_ns = 1.5, .incumbent = "q", .verify_only = true});
+  EXPECT_EQ(measure.artifact, "a b");
   EXPECT_EQ(measure.incumbent_ns, 1.5);
-  EXPECT_EQ(measure.incumbent, "/q");
+  EXPECT_EQ(measure.incumbent, "q");
   EXPECT_TRUE(measure.verify_only);
   EXPECT_EQ(round_trip(CompareJob{"a", "b", 5}).rounds, 5);
   EXPECT_EQ(round_trip(PeakJob{2}).threads, 2);
@@ -51,13 +41,16 @@ TEST(Jobs, SurviveTheWay) {
 
 TEST(Jobs, RepliesSurviveTheWay) {
   MeasureReply reply;
-  const MeasureReply sent{"ok", "", {1.25, 3}, 2, 1, 3, 1e-7, 0.01};
+  const MeasureReply sent{db::TrialStatus::Ok, "", {1.25, 3}, 2, 1, 3, 1e-7, 0.01};
   ASSERT_TRUE(decode(encode(sent), reply));
   EXPECT_EQ(reply.samples_ns, sent.samples_ns);
   EXPECT_EQ(reply.verified_error, 1e-7);
   MeasureReply infinite{.verified_error = std::numeric_limits<double>::infinity()};
   ASSERT_TRUE(decode(encode(infinite), reply));
   EXPECT_EQ(reply.verified_error, infinite.verified_error);
+  CompareReply compared;
+  ASSERT_TRUE(decode(encode(CompareReply{.winner = Winner::B}), compared));
+  EXPECT_EQ(compared.winner, Winner::B);
   DescribeReply described;
   ASSERT_TRUE(decode(encode(DescribeReply{"", "GPU", 132, 1 << 20, int64_t{1} << 40}), described));
   EXPECT_EQ(described.name, "GPU");
@@ -68,9 +61,13 @@ TEST(Jobs, RepliesSurviveTheWay) {
   EXPECT_FALSE(decode(encode(CalibrateReply{}), described));
   BuildReply built;
   ASSERT_TRUE(decode(
-      encode(BuildReply{{{"/x", "ok"}, {"", "compile_error", "why", true}}, 1, "nvrtc-13.0"}),
+      encode(BuildReply{{{"x", db::TrialStatus::Ok}, {"", db::TrialStatus::Illegal, "why", true}},
+                        1,
+                        "nvrtc-13.0"}),
       built));
   EXPECT_EQ(built.outcomes.size(), 2u);
+  EXPECT_EQ(built.outcomes[0].status, db::TrialStatus::Ok);
+  EXPECT_EQ(built.outcomes[1].status, db::TrialStatus::Illegal);
   EXPECT_TRUE(built.outcomes[1].installation);
   EXPECT_EQ(built.toolchain, "nvrtc-13.0");
 }
@@ -86,9 +83,27 @@ TEST(Jobs, WordsOfAWorkerThatAreNoneAreRefused) {
   EXPECT_FALSE(decode_job(""));
 }
 
+TEST(Jobs, EveryStatusSurvivesTheWayAndNoOtherTextIsOne) {
+  for (int i = 0;
+       const auto status = db::parse_trial_status(db::to_string(static_cast<db::TrialStatus>(i)));
+       ++i) {
+    MeasureReply reply;
+    ASSERT_TRUE(decode(encode(MeasureReply{*status, "why"}), reply));
+    EXPECT_EQ(reply.status, *status);
+    if (*status == db::TrialStatus::Duplicate) break;
+  }
+  std::string bytes = encode(MeasureReply{db::TrialStatus::Hopeless, "why"});
+  const size_t at = bytes.find("hopeless");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 'H';
+  MeasureReply reply;
+  EXPECT_FALSE(decode(bytes, reply));
+}
+
 TEST(Jobs, NoBytesBreakTheReader) {
   Random random(1);
-  const std::string whole = encode(MeasureReply{"ok", "because", {1, 2, 3}, 2, 1, 3, 0, 0});
+  const std::string whole =
+      encode(MeasureReply{db::TrialStatus::Ok, "because", {1, 2, 3}, 2, 1, 3, 0, 0});
   for (int i = 0; i < 20000; ++i) {
     std::string bytes =
         whole.substr(0, static_cast<size_t>(random.below(static_cast<int64_t>(whole.size()) + 1)));

@@ -27,13 +27,14 @@ inline Process planted(std::vector<std::string> arguments, Clock clock = monoton
 inline Outcome ask(Process& worker, std::string_view deed, int64_t timeout_ns = patience_ns) {
   const Status sent = worker.send(deed);
   if (!sent) ADD_FAILURE() << sent.error().message;
-  return worker.receive(monotonic_clock()() + timeout_ns);
+  return worker.receive({monotonic_clock()() + timeout_ns});
 }
 
 /// What happened, for messages and comparisons.
 inline std::string text(const Outcome& outcome) {
   if (const auto* reply = std::get_if<Reply>(&outcome)) return "reply: " + reply->bytes;
   if (std::holds_alternative<TimedOut>(outcome)) return "timed out";
+  if (std::holds_alternative<Cancelled>(outcome)) return "cancelled";
   if (const auto* garbled = std::get_if<Garbled>(&outcome)) return "garbled: " + garbled->message;
   const auto& died = std::get<Died>(outcome);
   return "died: exit " + std::to_string(died.exit_code) + " signal " + std::to_string(died.signal) +

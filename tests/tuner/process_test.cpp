@@ -61,7 +61,7 @@ TEST(Process, MessagesQueueUpAndAreAnsweredInOrder) {
   Process worker = planted({"free"});
   for (const char* message : {"echo 1", "echo 2", "echo 3"}) ASSERT_TRUE(worker.send(message));
   for (const char* reply : {"reply: 1", "reply: 2", "reply: 3"})
-    EXPECT_EQ(text(worker.receive(monotonic_clock()() + patience_ns)), reply);
+    EXPECT_EQ(text(worker.receive({monotonic_clock()() + patience_ns})), reply);
 }
 
 TEST(Process, HasAGroupOfItsOwnAndNoForeignDescriptors) {
@@ -98,7 +98,7 @@ TEST(Process, UnknownProgramIsNamed) {
 TEST(Process, ProgramThatIsNoWorkerDies) {
   auto started = Process::start({.argv = {"/bin/false"}}, monotonic_clock());
   ASSERT_TRUE(started);
-  const Outcome outcome = started->receive(monotonic_clock()() + patience_ns);
+  const Outcome outcome = started->receive({monotonic_clock()() + patience_ns});
   ASSERT_TRUE(std::holds_alternative<Died>(outcome)) << text(outcome);
   EXPECT_EQ(std::get<Died>(outcome).exit_code, 1);
 }
@@ -120,7 +120,7 @@ TEST(Process, WorkerStartedByHandSaysSo) {
   auto started = Process::start(
       {.argv = {"/bin/sh", "-c", "exec 3>&- \"$0\" free", TW_PLANTED_WORKER}}, monotonic_clock());
   ASSERT_TRUE(started);
-  const Outcome outcome = started->receive(monotonic_clock()() + patience_ns);
+  const Outcome outcome = started->receive({monotonic_clock()() + patience_ns});
   EXPECT_NE(text(outcome).find("exit 1"), std::string::npos) << text(outcome);
   EXPECT_NE(text(outcome).find("started by the tuner only"), std::string::npos) << text(outcome);
 }
@@ -145,7 +145,7 @@ TEST(Process, Fault32_WorkersDieWithTheirParent) {
 TEST(Process, Fault32_WhatAWorkerLeavesBehindDiesWithIt) {
   Process worker = planted({"free"});
   expect_ends(ask(worker, "leave_child"), [&] {
-    const Outcome outcome = worker.receive(monotonic_clock()() + patience_ns);
+    const Outcome outcome = worker.receive({monotonic_clock()() + patience_ns});
     ASSERT_TRUE(std::holds_alternative<Died>(outcome)) << text(outcome);
     EXPECT_EQ(std::get<Died>(outcome).exit_code, 0);
   });
@@ -227,10 +227,22 @@ TEST(Process, DeadlinesAreOnTheClockThatWasPassedIn) {
   int64_t now = 0;
   Process worker = planted({"free"}, [&now] { return now; });
   ASSERT_TRUE(worker.send("echo x"));
-  EXPECT_EQ(text(worker.receive(patience_ns)), "reply: x");
+  EXPECT_EQ(text(worker.receive({patience_ns})), "reply: x");
   now = 2 * patience_ns;  // past any deadline, though no time has passed
   ASSERT_TRUE(worker.send("loop"));
-  EXPECT_EQ(text(worker.receive(patience_ns)), "timed out");
+  EXPECT_EQ(text(worker.receive({patience_ns})), "timed out");
+}
+
+TEST(Process, AWaitMayBeCancelledBeforeItsDeadline) {
+  int64_t now = 0;
+  Process worker = planted({"free"}, [&now] { return now; });
+  ASSERT_TRUE(worker.send("loop"));
+  int looks = 0;
+  EXPECT_EQ(text(worker.receive({patience_ns, [&looks] { return ++looks == 3; }})), "cancelled");
+  EXPECT_FALSE(worker.running());
+  ASSERT_TRUE(worker.restart());
+  ASSERT_TRUE(worker.send("echo x"));
+  EXPECT_EQ(text(worker.receive({patience_ns, [] { return false; }})), "reply: x");
 }
 
 TEST(Process, Fault71_NoDescriptorLeftIsAnErrorThatSaysSo) {

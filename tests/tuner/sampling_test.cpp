@@ -354,6 +354,23 @@ TEST_F(Episodes, Fault74_AnIncumbentThatStaysSlowerIsTold) {
   EXPECT_NEAR(s.incumbent_pace, 1.2, 0.05);
 }
 
+// It was measured while the machine was slower.
+TEST_F(Episodes, Fault74_AnIncumbentThatIsFasterThanExpectedIsTold) {
+  NoisyMachine machine(4, 0.02, 0);
+  const Samples slow =
+      sample_beside({1.4 * call_ns, machine.timer(call_ns)}, machine.timer(3 * call_ns), options,
+                    machine.clock(), no_watch);
+  EXPECT_EQ(slow.state, SampleState::Dropped);
+  EXPECT_NEAR(slow.incumbent_pace, 1 / 1.4, 0.05);
+  const Samples as_expected =
+      sample_beside({call_ns, machine.timer(call_ns)}, machine.timer(3 * call_ns), options,
+                    machine.clock(), no_watch);
+  EXPECT_NEAR(as_expected.incumbent_pace, 1, 0.06);
+  const Samples as_fast = sample_beside({1.4 * call_ns, machine.timer(call_ns)},
+                                        machine.timer(call_ns), options, machine.clock(), no_watch);
+  EXPECT_EQ(as_fast.incumbent_pace, 1) << "it was not timed";
+}
+
 TEST_F(Episodes, Fault74_ComparisonsTakeRoundsAgain) {
   int right = 0;
   for (int phase = 0; phase < phases; ++phase) {

@@ -46,7 +46,7 @@ class Planted : public testing::TestWithParam<Misdeed> {
   /// The candidate is marked, the worker replaced, and work goes on.
   void expect_fault(Process& worker) {
     const Fault fault = fault_of(ask(worker, GetParam().deed));
-    EXPECT_EQ(status_name(fault.kind), status_name(GetParam().kind)) << fault.detail;
+    EXPECT_EQ(status_of(fault.kind), status_of(GetParam().kind)) << fault.detail;
     EXPECT_EQ(fault.kind, GetParam().kind) << fault.detail;
     EXPECT_NE(fault.detail.find(GetParam().detail), std::string::npos) << fault.detail;
     expect_replaceable(worker);
@@ -63,7 +63,7 @@ TEST_P(Fault34_Crash, IsReportedAndSurvived) {
 TEST_P(Fault34_Crash, IsKnownEvenWithoutHandlers) {
   Process worker = planted({"free"});
   const Fault fault = fault_of(ask(worker, GetParam().deed));
-  EXPECT_EQ(status_name(fault.kind), "crash") << fault.detail;
+  EXPECT_EQ(status_of(fault.kind), db::TrialStatus::Crash) << fault.detail;
   expect_replaceable(worker);
 }
 INSTANTIATE_TEST_SUITE_P(Signals, Fault34_Crash,
@@ -170,7 +170,7 @@ TEST(Fault39, WritingAnInputFaults) {
   Process worker = planted({"confined"});
   const Fault fault = fault_of(ask(worker, "write_input"));
   EXPECT_EQ(fault.kind, FaultKind::InputWritten) << fault.detail;
-  EXPECT_EQ(status_name(fault.kind), "mutated_input");
+  EXPECT_EQ(status_of(fault.kind), db::TrialStatus::MutatesInput);
   expect_replaceable(worker);
 }
 

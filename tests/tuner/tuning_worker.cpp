@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker program as tests start it, and a whole tuning run that can be killed:
 //
-//   tuning_worker build <directory> | run
-//   tuning_worker disturbed <times> build <directory> | run
+//   tuning_worker build <store> ... | run <store>
+//   tuning_worker disturbed <times> build <store> ... | run <store>
 //       A runner that runs nothing. It reports each kernel as disturbed <times> times, and after
-//       that with a latency: 1 ms for the first kernel, and 1 us less for each further one.
+//       that with a latency: 1 ms for the first kernel, and 1 us less for each further one. It
+//       cannot calibrate.
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <cstdio>
 #include <cstdlib>
@@ -25,13 +26,13 @@ struct DisturbedRunner {
   std::map<std::string, double> latencies_ns = {};
 
   std::string answer(const MeasureJob& job) {
-    MeasureReply reply{.status = "ok"};
+    MeasureReply reply;
     if (job.verify_only) return encode(reply);
-    if (++asked[job.path] <= times)
-      return encode(MeasureReply{.status = "unstable", .reason = "as told"});
+    if (++asked[job.artifact] <= times)
+      return encode(MeasureReply{.status = tw::db::TrialStatus::Unstable, .reason = "as told"});
     const double next_ns = 1e6 - 1e3 * static_cast<double>(latencies_ns.size());
     reply.latency_ns = reply.low_ns = reply.high_ns =
-        latencies_ns.try_emplace(job.path, next_ns).first->second;
+        latencies_ns.try_emplace(job.artifact, next_ns).first->second;
     reply.samples_ns = {reply.latency_ns};
     return encode(reply);
   }
@@ -39,6 +40,7 @@ struct DisturbedRunner {
   std::string answer(const CompareJob&) { return encode(CompareReply{}); }
   std::string answer(const PeakJob&) { return encode(PeakReply{"", 1e3}); }
   std::string answer(const DescribeJob&) { return encode(DescribeReply{}); }
+  std::string answer(const CalibrateJob&) { return encode(CalibrateReply{.error = "as told"}); }
   std::string answer(const BuildJob&) { return encode(BuildReply{}); }
 
   int serve() {
@@ -75,9 +77,9 @@ int tune_and_tell(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 4 && arguments[0] == "tune") return tune_and_tell(arguments);
-  if (arguments.size() == 3 && arguments[0] == "disturbed")
-    return DisturbedRunner{std::atoi(arguments[1].c_str())}.serve();
-  if (arguments.size() == 4 && arguments[0] == "disturbed")
-    return worker_main({arguments[2], arguments[3]});
+  if (arguments.size() > 2 && arguments[0] == "disturbed") {
+    if (arguments[2] == "run") return DisturbedRunner{std::atoi(arguments[1].c_str())}.serve();
+    return worker_main({arguments.begin() + 2, arguments.end()});
+  }
   return worker_main(arguments);
 }

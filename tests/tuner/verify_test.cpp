@@ -38,6 +38,15 @@ TEST(RelativeError, Fault08_WhatIsNotANumberEqualsOnlyItself) {
   EXPECT_EQ(relative_error(array_of(Float32, {nan, inf, nan}), special), inf);
 }
 
+TEST(RelativeError, LeavesOutWhatOverflows) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const dsl::Array expected = array_of(Float32, {inf, 3.4028e38, 1});
+  EXPECT_LT(relative_error(array_of(Float32, {nan, inf, 1}), expected, true), 1e-4);
+  EXPECT_GT(relative_error(array_of(Float32, {inf, 3.4028e38, inf}), expected, true), 0.9);
+  EXPECT_EQ(relative_error(array_of(Float32, {inf, nan, 1}), expected, true), inf);
+}
+
 TEST(RelativeError, WhereAllIsZeroNothingElseIsAllowed) {
   const dsl::Array zeros = array_of(Float32, {0, 0});
   EXPECT_EQ(relative_error(array_of(Float32, {0, -0.0}), zeros), 0);

@@ -73,7 +73,7 @@ TEST(GpuWgmma, MatchesLargeProductsOnTheOneArchitecture) {
   EXPECT_FALSE(offers(space_of_workload(half_product, "cuda:sm_120"), "gpu_wgmma"));
   EXPECT_FALSE(
       offers(space_of_workload("dense m=32 n=128 k=128 bf16 fast", "cuda:sm_90a"), "gpu_wgmma"));
-  // Of an f32 its instruction drops bits.
+  // The instruction drops bits of f32 factors.
   EXPECT_FALSE(
       offers(space_of_workload("dense m=256 n=256 k=256 f32 fast", "cuda:sm_90a"), "gpu_wgmma"));
 }

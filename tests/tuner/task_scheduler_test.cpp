@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several workloads tuned with one budget.
-#include "tuner/suite.h"
+#include "tuner/task_scheduler.h"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "runtime/kernel.h"
-#include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
 
 namespace tw::tuner {
@@ -19,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class SuiteRun : public testing::Test {
+class TaskScheduling : public testing::Test {
  protected:
   void SetUp() override {
     if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
@@ -29,7 +28,7 @@ class SuiteRun : public testing::Test {
   Results run(const TuneOptions& options, const OnProgress& on_progress = {},
               const Environment& environment = test_environment()) {
     auto store = open_store(folder_ / "t.db");
-    auto results = tune_all(goals_, host_target(), options, store, environment, on_progress);
+    auto results = tune_all(tasks_, host_target(), options, store, environment, on_progress);
     if (!results) throw std::runtime_error(results.error().message);
     return std::move(*results);
   }
@@ -39,68 +38,43 @@ class SuiteRun : public testing::Test {
   }
 
   Folder folder_;
-  std::vector<Goal> goals_ = {{workload_of("dense m=16 n=32 k=24 f32 fast"), 1, "first"},
-                              {workload_of("dense m=32 n=32 k=24 f32 fast"), 1, "second"},
-                              {workload_of("dense m=16 n=64 k=24 f32 fast"), 1, "third"}};
+  std::vector<TaskSpec> tasks_ = {{workload_of("dense m=16 n=32 k=24 f32 fast"), 1, "first"},
+                                  {workload_of("dense m=32 n=32 k=24 f32 fast"), 1, "second"},
+                                  {workload_of("dense m=16 n=64 k=24 f32 fast"), 1, "third"}};
 };
 
-TEST_F(SuiteRun, ARunnerRemembersReferences) {
-  auto farm = Farm::start(host_target(), 1, 1, test_environment(), 10);
-  ASSERT_TRUE(farm) << farm.error().message;
-  std::vector<std::string> references;
-  for (const Goal& goal : goals_) {
-    const std::string plain = schedules::Schedule(goal.workload.compute).to_string();
-    references.push_back(farm->build(goal.workload.key(), plain, {.packs = true}).value());
-  }
-  const auto ready_for = [&](size_t i) {
-    return farm->prepare(goals_[i].workload.key(), references[i]).has_value();
-  };
-  const auto is_correct = [&](size_t i) {
-    return farm->measure({.path = references[i], .verify_only = true}).value().status == "ok";
-  };
-  ASSERT_TRUE(ready_for(0) && ready_for(1));
-  EXPECT_TRUE(is_correct(1));
-  EXPECT_FALSE(is_correct(0)) << "of another workload";
-  const std::string kept = references[0] + ".kept";
-  std::filesystem::rename(references[0], kept);
-  EXPECT_TRUE(ready_for(0));  // without its file
-  std::filesystem::rename(kept, references[0]);
-  EXPECT_TRUE(is_correct(0));
-  EXPECT_TRUE(ready_for(1) && is_correct(1));
-}
-
-TEST_F(SuiteRun, GivesOneResultAGoalInOrder) {
-  size_t goals = 0;
+TEST_F(TaskScheduling, GivesOneResultATaskInOrder) {
+  size_t tasks = 0;
   const Results results =
-      run({.trials = 8, .batch = 4}, [&](const Progress& progress) { goals = progress.goals; });
-  ASSERT_EQ(results.size(), goals_.size());
-  for (size_t i = 0; i < goals_.size(); ++i) {
+      run({.trials = 8, .batch = 4}, [&](const Progress& progress) { tasks = progress.tasks; });
+  ASSERT_EQ(results.size(), tasks_.size());
+  for (size_t i = 0; i < tasks_.size(); ++i) {
     ASSERT_TRUE(results[i]) << results[i].error().message;
-    EXPECT_EQ(results[i]->best.workload, goals_[i].workload.key());
-    EXPECT_EQ(results[i]->progress.name, goals_[i].name);
+    EXPECT_EQ(results[i]->best.workload, tasks_[i].workload.key());
+    EXPECT_EQ(results[i]->progress.name, tasks_[i].name);
     EXPECT_EQ(results[i]->progress.finished, i);
     EXPECT_EQ(results[i]->ended, Ended::Trials);
     EXPECT_EQ(total(results[i]->progress), 8 + 1);  // the winner is confirmed
     EXPECT_GT(results[i]->spent_s, 0);
     EXPECT_TRUE(runtime::Kernel::load(results[i]->artifact));
   }
-  EXPECT_EQ(goals, 3u);
+  EXPECT_EQ(tasks, 3u);
   EXPECT_EQ(records().size(), 3u * (8 + 1));
 }
 
 // All have two batches before any has three, in turn.
-TEST_F(SuiteRun, EveryGoalGetsAFirstShare) {
+TEST_F(TaskScheduling, EveryTaskGetsAFirstShare) {
   std::map<std::string, int64_t> most;
   run({.trials = 12, .batch = 4}, [&](const Progress& p) {
     if (p.finished > 0) return;
     most[p.name] = std::max(most[p.name], total(p));
     if (total(p) <= 8) return;
-    for (const Goal& goal : goals_) EXPECT_GE(most[goal.name], 4) << goal.name;
+    for (const TaskSpec& task : tasks_) EXPECT_GE(most[task.name], 4) << task.name;
   });
 }
 
-TEST_F(SuiteRun, TheGoalThatCountsMostGetsMost) {
-  goals_[1].weight = 1000;
+TEST_F(TaskScheduling, TheTaskThatCountsMostGetsMost) {
+  tasks_[1].weight = 1000;
   std::atomic<int> interrupts = 0;
   Environment environment = test_environment();
   environment.interrupts = &interrupts;
@@ -117,8 +91,8 @@ TEST_F(SuiteRun, TheGoalThatCountsMostGetsMost) {
   EXPECT_LE(trials["third"], 16);
 }
 
-TEST_F(SuiteRun, OneThatCannotBeTunedLeavesTheOthersAlone) {
-  goals_[1].workload = workload_of("dense m=262144 n=1048576 k=1 f32 fast");  // a tebibyte
+TEST_F(TaskScheduling, OneThatCannotBeTunedLeavesTheOthersAlone) {
+  tasks_[1].workload = workload_of("dense m=262144 n=1048576 k=1 f32 fast");  // a tebibyte
   const Results results = run({.trials = 4, .batch = 4});
   EXPECT_TRUE(results[0]) << results[0].error().message;
   ASSERT_FALSE(results[1]);
@@ -127,8 +101,8 @@ TEST_F(SuiteRun, OneThatCannotBeTunedLeavesTheOthersAlone) {
   EXPECT_TRUE(results[2]) << results[2].error().message;
 }
 
-// The clock stands a year ahead once the first goal has trials.
-TEST_F(SuiteRun, ABudgetThatEndsBeforeAGoalsTurnIsSaid) {
+// The clock stands a year ahead once the first task has trials.
+TEST_F(TaskScheduling, ABudgetThatEndsBeforeATasksTurnIsSaid) {
   Environment environment = test_environment();
   bool late = false;
   environment.clock = [&late, clock = environment.clock] {
@@ -141,10 +115,10 @@ TEST_F(SuiteRun, ABudgetThatEndsBeforeAGoalsTurnIsSaid) {
   EXPECT_THAT(results[2].error().message, HasSubstr("the budget ended before its turn"));
 }
 
-TEST_F(SuiteRun, AGoalWhoseTurnDidNotComeHasWhatIsKnown) {
-  const std::vector<Goal> all = std::exchange(goals_, {goals_[2]});
+TEST_F(TaskScheduling, ATaskWhoseTurnDidNotComeHasWhatIsKnown) {
+  const std::vector<TaskSpec> all = std::exchange(tasks_, {tasks_[2]});
   run({.trials = 4, .batch = 4});
-  goals_ = all;
+  tasks_ = all;
   Environment environment = test_environment();
   bool late = false;
   environment.clock = [&late, clock = environment.clock] {
@@ -157,10 +131,10 @@ TEST_F(SuiteRun, AGoalWhoseTurnDidNotComeHasWhatIsKnown) {
   EXPECT_EQ(total(results[2]->progress), 0);
 }
 
-TEST_F(SuiteRun, GoalsWithoutAKernelComeFirst) {
-  const std::vector<Goal> all = std::exchange(goals_, {goals_[0]});
+TEST_F(TaskScheduling, TasksWithoutAKernelComeFirst) {
+  const std::vector<TaskSpec> all = std::exchange(tasks_, {tasks_[0]});
   run({.trials = 4, .batch = 4});
-  goals_ = all;
+  tasks_ = all;
   std::vector<std::string> order;
   const Results results = run({.trials = 4, .seed = 2, .batch = 4}, [&](const Progress& p) {
     if (p.finished == 0 && std::find(order.begin(), order.end(), p.name) == order.end())
@@ -170,7 +144,7 @@ TEST_F(SuiteRun, GoalsWithoutAKernelComeFirst) {
   for (const auto& result : results) EXPECT_TRUE(result) << result.error().message;
 }
 
-TEST_F(SuiteRun, Fault31_AnInterruptKeepsWhatThereIs) {
+TEST_F(TaskScheduling, Fault31_AnInterruptKeepsWhatThereIs) {
   std::atomic<int> interrupts = 0;
   Environment environment = test_environment();
   environment.interrupts = &interrupts;
@@ -190,7 +164,7 @@ TEST_F(SuiteRun, Fault31_AnInterruptKeepsWhatThereIs) {
             total(results[0]->progress) + total(results[1]->progress));
 }
 
-TEST_F(SuiteRun, Fault33_ARunGoesOnFromTheOneBefore) {
+TEST_F(TaskScheduling, Fault33_ARunGoesOnFromTheOneBefore) {
   run({.trials = 4, .batch = 4});
   const Results again = run({.trials = 4, .seed = 2, .batch = 4});
   std::set<std::pair<std::string, std::string>> schedules;
@@ -202,11 +176,11 @@ TEST_F(SuiteRun, Fault33_ARunGoesOnFromTheOneBefore) {
   }
 }
 
-TEST_F(SuiteRun, WithoutEffortTheDatabaseAnswersWhatItCan) {
+TEST_F(TaskScheduling, WithoutEffortTheDatabaseAnswersWhatItCan) {
   {
-    const std::vector<Goal> all = std::exchange(goals_, {goals_[0]});
+    const std::vector<TaskSpec> all = std::exchange(tasks_, {tasks_[0]});
     run({.trials = 4, .batch = 4});
-    goals_ = all;
+    tasks_ = all;
   }
   const Results known = run({.effort = Effort::None});
   EXPECT_TRUE(known[0]);

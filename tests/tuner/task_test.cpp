@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tuner/session.h"
+#include "tuner/task.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
 #include "tuner/experience.h"
+#include "tuner/worker_pool.h"
 
 namespace tw::tuner {
 namespace {
@@ -61,15 +62,31 @@ bool descends(const Point& child, const std::vector<Point>& parents) {
   return changed <= 2;
 }
 
+/// A run with processes as workers.
+std::unique_ptr<TuningRun> started_run(db::Store& store, const TuneOptions& options) {
+  auto workers = start_workers(host_target(), options.threads, options.seed, test_environment(),
+                               options.timeout_s);
+  if (!workers) throw std::runtime_error(workers.error().message);
+  auto run = TuningRun::start(options, store, test_environment(), {}, std::move(*workers));
+  if (!run) throw std::runtime_error(run.error().message);
+  return std::move(*run);
+}
+
+std::unique_ptr<Task> opened_task(const TaskSpec& spec, TuningRun& run) {
+  auto task = Task::open(spec, run);
+  if (!task) throw std::runtime_error(task.error().message);
+  return std::move(*task);
+}
+
+Batch proposed_batch(Task& task) {
+  return task.choose(task.propose([&](const auto& points) { return task.predict(points); }));
+}
+
 std::vector<Candidate> first_batch(db::Store& store, const dsl::Workload& workload, int size,
                                    const std::string& search = "evolution") {
-  auto shared = Shared::start(host_target(), {.search = search, .batch = size}, store,
-                              test_environment(), {});
-  if (!shared) throw std::runtime_error(shared.error().message);
-  const Goal goal{workload};
-  auto session = Session::open(goal, **shared);
-  if (!session) throw std::runtime_error(session.error().message);
-  return (*session)->propose();
+  const auto run = started_run(store, {.search = search, .batch = size});
+  const TaskSpec spec{workload};
+  return proposed_batch(*opened_task(spec, *run)).candidates;
 }
 
 /// Number of points in the first batch of a run on this database that descend from these parents.
@@ -82,7 +99,7 @@ int64_t descendants(db::Store& store, const dsl::Workload& workload,
                        [&](const Candidate& c) { return descends(c.point, parents); });
 }
 
-TEST(Session, FirstProposalsDescendFromStoredTrials) {
+TEST(Task, FirstProposalsDescendFromStoredTrials) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -101,7 +118,7 @@ TEST(Session, FirstProposalsDescendFromStoredTrials) {
 }
 
 // A point of both spaces that no search would come upon by chance in its first batch.
-TEST(Session, TheFirstBatchTriesWhatWasFastForANeighbour) {
+TEST(Task, TheFirstBatchTriesWhatWasFastForANeighbour) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
   const dsl::Workload workload = workload_of(product),
@@ -124,24 +141,32 @@ TEST(Session, TheFirstBatchTriesWhatWasFastForANeighbour) {
   EXPECT_EQ(tried(store), 1);
 }
 
-TEST(Session, MachineCodeThatIsKnownIsNotMeasuredAgain) {
+TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
-  const Goal goal{workload_of("dense m=16 n=32 k=24 f32 fast")};
+  const TaskSpec spec{workload_of("dense m=16 n=32 k=24 f32 fast")};
   db::Store store = open_store(folder / "t.db");
-  auto shared = Shared::start(host_target(), {}, store, test_environment(), {});
-  ASSERT_TRUE(shared) << shared.error().message;
-  auto session = Session::open(goal, **shared);
-  ASSERT_TRUE(session);
-  ASSERT_TRUE((*session)->begin_reference());
-  ASSERT_TRUE((*session)->finish_reference((*shared)->farm.finish_build()));
-  std::vector<Candidate> batch(3);
+  const auto run = started_run(store, {});
+  const auto task = opened_task(spec, *run);
+  Builder& builder = *run->workers.builder;
+  Batch reference = task->reference_batch();
+  ASSERT_TRUE(task->begin_build(reference));
+  reference.built = builder.finish();
+  ASSERT_TRUE(task->prepare(reference));
+  Batch tried{.task = task.get(), .candidates = std::vector<Candidate>(3)};
+  std::vector<Candidate>& batch = tried.candidates;
   batch[0].schedule = "tw1\n";
   batch[1].schedule = "tw1\nreorder out m n k\n";  // as it is
   batch[2].schedule = "tw1\nreorder out n m k\n";
-  ASSERT_TRUE((*session)->begin_build(batch));
-  ASSERT_TRUE((*session)->measure(batch, (*shared)->farm.finish_build()));
-  ASSERT_TRUE((*shared)->recorder.flush());
+  ASSERT_TRUE(task->begin_build(tried));
+  tried.built = builder.finish();
+  ASSERT_TRUE(task->begin_measuring(tried));
+  while (const Trial* trial = task->next_trial()) {
+    const auto reply = task->measure(*trial);
+    ASSERT_TRUE(reply) << reply.error().message;
+    ASSERT_TRUE(task->record(*reply));
+  }
+  ASSERT_TRUE(run->recorder.flush());
   const auto records = store.query({});
   ASSERT_TRUE(records);
   std::map<std::string, db::Record> trials;
@@ -155,14 +180,14 @@ TEST(Session, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   EXPECT_TRUE(twin.samples_ns.empty());
   EXPECT_NE(trials[batch[2].schedule].status, db::TrialStatus::Duplicate);
   // It teaches what its twin does, is not tried again, and is no failure.
-  const Space space = Space::derive(goal.workload.compute, host_target());
+  const Space space = Space::derive(spec.workload.compute, host_target());
   const Experience known =
-      recall(store, {&goal.workload, &space, host_target(), 1, nullptr, [] { return false; }});
+      recall(store, {&spec.workload, &space, host_target(), 1, nullptr, [] { return false; }});
   EXPECT_TRUE(known.tried.contains(batch[1].schedule));
   EXPECT_EQ(std::count_if(known.samples.begin(), known.samples.end(),
                           [](const cost_model::Sample& s) { return s.valid; }),
             3);
-  const auto tuned = (*session)->finish(Ended::Trials, 5);
+  const auto tuned = task->finish(Ended::Trials, 5);
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_TRUE(tuned->failures.empty());
   EXPECT_NE(tuned->best.schedule, batch[1].schedule);
@@ -217,6 +242,57 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   EXPECT_EQ(known.samples.size(), 1u);
 }
 
+// Several points mean the same steps; the configuration says which of them it was.
+TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
+  Folder folder;
+  const dsl::Workload workload = workload_of(product);
+  const Space space = Space::derive(workload.compute, host_target());
+  Random random(3);
+  std::vector<Point> points;
+  while (points.size() < 2) {
+    const Point point = space.sample(random);
+    const schedules::Schedule schedule = space.schedule(point);
+    if (!schedule.program()) continue;
+    const auto found = space.point_of(schedule);
+    if (found && *found != point) points.push_back(point);
+  }
+  const auto trial = [&](const Point& point, const std::string& configuration, double latency_ns) {
+    db::Record record = stored_trial(workload, space.schedule(point).to_string(), latency_ns);
+    record.configuration = configuration;
+    return db::seal(std::move(record));
+  };
+  db::Store store = open_store(folder / "t.db");
+  // The second record's configuration is another's: its steps count.
+  ASSERT_TRUE(store.append(std::vector{trial(points[0], space.to_string(points[0]), 1e5),
+                                       trial(points[1], space.to_string(points[0]), 2e5)}));
+  const Experience known =
+      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+  ASSERT_EQ(known.parents.size(), 2u);
+  EXPECT_EQ(known.parents[0].point, points[0]);
+  EXPECT_EQ(known.parents[1].point, space.point_of(space.schedule(points[1])));
+}
+
+TEST(Session, TrialsKeepTheConfigurationsOfTheirSchedules) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  Folder folder;
+  const dsl::Workload workload = workload_of("dense m=16 n=32 k=24 f32 fast");
+  const Space space = Space::derive(workload.compute, host_target());
+  db::Store store = open_store(folder / "t.db");
+  ASSERT_TRUE(tune(workload, host_target(), {.budget_s = 60, .trials = 4, .batch = 2}, store,
+                   test_environment(), {}));
+  int records = 0;
+  ASSERT_TRUE(store.for_each({.workload = workload.key()}, [&](const db::Record& record) {
+    ++records;
+    const auto point = space.parse(record.configuration);
+    EXPECT_TRUE(point) << record.configuration;
+    if (point) {
+      EXPECT_EQ(space.schedule(*point).to_string(), record.schedule);
+    }
+    return true;
+  }));
+  EXPECT_GE(records, 4);
+}
+
 TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -251,7 +327,7 @@ TEST(Experience, Fault75_AnExpressionsTrialsOfAnotherDeviceAreSeedsToo) {
 }
 
 // The trial of the other device claims ten times what this one can do.
-TEST(Session, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
+TEST(Task, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -281,16 +357,13 @@ TEST(Session, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
                           [&](const db::Record& r) { return r.schedule == theirs; }));
 }
 
-TEST(Session, Fault77_ABudgetThatEndsBeforeTheFirstTrialSaysSo) {
+TEST(Task, Fault77_ABudgetThatEndsBeforeTheFirstTrialSaysSo) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
-  const Goal goal{workload_of(product)};
+  const TaskSpec spec{workload_of(product)};
   db::Store store = open_store(folder / "t.db");
-  auto shared = Shared::start(host_target(), {.budget_s = 5}, store, test_environment(), {});
-  ASSERT_TRUE(shared) << shared.error().message;
-  auto session = Session::open(goal, **shared);
-  ASSERT_TRUE(session);
-  const auto tuned = (*session)->finish(Ended::Budget, 0);
+  const auto run = started_run(store, {.budget_s = 5});
+  const auto tuned = opened_task(spec, *run)->finish(Ended::Budget, 0);
   ASSERT_FALSE(tuned);
   EXPECT_EQ(tuned.error().code, ErrorCode::NoCandidate);
   EXPECT_NE(tuned.error().message.find("no candidate was built within the budget of 5 s; give more "

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Kernels of fixed text that reach the f32 peak of a device: independent chains of multiply-adds.
+// Free functions; thread-safe.
+
+#include "runtime/device.h"
+
+namespace tw::codegen {
+
+/// Code with a kernel `peak(float* seed)`, where *seed is 1.
+struct PeakKernel {
+  runtime::DeviceCode code;
+  int threads = 0;  ///< of a block
+  int blocks_per_multiprocessor = 0;
+  double flops_per_thread = 0;  ///< a multiply-add counts as two
+};
+
+PeakKernel cuda_peak_kernel();
+PeakKernel opencl_peak_kernel();
+
+}  // namespace tw::codegen

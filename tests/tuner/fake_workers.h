@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Workers that are tables: a builder whose kernels are no code, and a runner that measures what a
+// test says. With them, tests of the loop start no process.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/abi.h"
+#include "schedules/schedule.h"
+#include "tests/tuner/tuning.h"
+#include "tuner/workers.h"
+
+namespace tw::tuner {
+
+/// What fake workers are to do, and what they were asked for.
+struct FakeWork {
+  Target target = host_target();
+  /// Answers jobs that time a kernel. By default each new kernel is 1 us faster than the one
+  /// before, beginning at 1 ms.
+  std::function<Result<MeasureReply>(const MeasureJob& job)> measure = {};
+  /// "begin 4" and "finish" of the builder, "prepare", "measure" and "verify" of the runner.
+  std::vector<std::string> events = {};
+  std::vector<MeasureJob> timed = {};                 ///< jobs that time a kernel
+  std::map<std::string, std::string> schedules = {};  ///< by the name of their kernel
+  std::map<std::string, double> latencies_ns = {};    ///< the same, by default
+};
+
+inline MeasureReply timed_reply(double latency_ns, db::TrialStatus status = db::TrialStatus::Ok) {
+  MeasureReply reply{.status = status};
+  reply.latency_ns = reply.low_ns = reply.high_ns = latency_ns;
+  reply.samples_ns = {latency_ns};
+  return reply;
+}
+
+class FakeBuilder : public Builder {
+ public:
+  FakeBuilder(std::shared_ptr<const ArtifactStore> artifacts, FakeWork& work)
+      : artifacts_(std::move(artifacts)), work_(work) {}
+
+  Status begin(const BuildRequest& request) override {
+    work_.events.push_back("begin " + std::to_string(request.schedules.size()));
+    request_ = request;
+    return {};
+  }
+  std::vector<BuildOutcome> finish() override {
+    work_.events.emplace_back("finish");
+    std::vector<BuildOutcome> outcomes;
+    for (const std::string& schedule : request_.schedules) {
+      const std::string name = artifacts_->put(kernel(schedule)).value();
+      work_.schedules[name] = schedule;
+      outcomes.push_back({name, db::TrialStatus::Ok});
+    }
+    return outcomes;
+  }
+  std::string toolchain() const override { return "fake-1.0"; }
+
+ private:
+  /// A kernel that can be read and not be run.
+  runtime::Artifact kernel(const std::string& schedule) const {
+    const dsl::Workload workload = workload_of(request_.workload);
+    runtime::Artifact artifact;
+    artifact.info.workload = request_.workload;
+    artifact.info.schedule = schedule;
+    artifact.info.target = work_.target.to_string();
+    artifact.info.toolchain = toolchain();
+    artifact.info.codegen_abi = codegen::codegen_abi;
+    artifact.info.phases = {{"kernel_p0", 1}};
+    const auto program = schedules::Schedule(workload.compute).program();
+    for (const schedules::Argument& a : program->arguments)
+      artifact.info.arguments.push_back(
+          {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
+    artifact.object = request_.packs ? "whole" : "trial";
+    return artifact;
+  }
+
+  std::shared_ptr<const ArtifactStore> artifacts_;
+  FakeWork& work_;
+  BuildRequest request_;
+};
+
+class FakeRunner : public Runner {
+ public:
+  explicit FakeRunner(FakeWork& work) : work_(work) {}
+
+  Result<double> prepare(const std::string&, const ReferenceKernel&, Needed) override {
+    work_.events.emplace_back("prepare");
+    return 2e6;
+  }
+  Result<MeasureReply> measure(const MeasureJob& job) override {
+    work_.events.emplace_back(job.verify_only ? "verify" : "measure");
+    if (job.verify_only) return MeasureReply{};
+    work_.timed.push_back(job);
+    if (work_.measure) return work_.measure(job);
+    const double next_ns = 1e6 - 1e3 * static_cast<double>(work_.latencies_ns.size());
+    return timed_reply(work_.latencies_ns.try_emplace(job.artifact, next_ns).first->second);
+  }
+  Result<CompareReply> compare(const CompareJob&) override { return CompareReply{}; }
+  Result<Target> machine() override { return work_.target; }
+  Result<Machine> calibrate(double) override {
+    return fail(ErrorCode::TryLater, "[calibration] this machine is a table");
+  }
+  Result<double> peak_gflops() override { return 1e3; }
+
+ private:
+  FakeWork& work_;
+};
+
+/// Both must outlive the workers.
+inline Workers fake_workers(const Folder& folder, FakeWork& work) {
+  const auto artifacts = std::make_shared<const ArtifactStore>(folder.path());
+  return {artifacts, std::make_unique<FakeBuilder>(artifacts, work),
+          std::make_unique<FakeRunner>(work), std::make_shared<const BusyTime>()};
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop of tuner/tune.cpp over workers that are tables: no process is started, and time passes
+// when a test says so.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "tests/tuner/fake_workers.h"
+#include "tuner/tune.h"
+
+namespace tw::tuner {
+namespace {
+
+using db::TrialStatus;
+using testing::HasSubstr;
+
+constexpr int64_t second = 1'000'000'000;
+
+class TuningLoop : public testing::Test {
+ protected:
+  TuningLoop() {
+    environment_.clock = [this] { return now_ns_; };
+    environment_.interrupts = &interrupts_;
+    work_.target.machine.cores = 4;
+  }
+
+  Result<Tuned> run(const TuneOptions& options) {
+    db::Store store = open_store(folder_ / "t.db");
+    TW_TRY(std::vector<Result<Tuned>> results,
+           tune_all({{workload_}}, work_.target, options, store, environment_, {},
+                    fake_workers(folder_, work_)));
+    return std::move(results[0]);
+  }
+
+  std::vector<db::Record> records(TrialStatus status) {
+    db::Store store = open_store(folder_ / "t.db");
+    return store.query({.status = status}).value();
+  }
+
+  /// Number of batches that were begun before the first candidate was timed.
+  int64_t begun_before_the_first_measurement() const {
+    const auto first = std::find(work_.events.begin(), work_.events.end(), "measure");
+    return std::count_if(work_.events.begin(), first,
+                         [](const std::string& event) { return event.starts_with("begin"); });
+  }
+
+  Folder folder_;
+  dsl::Workload workload_ = workload_of(small);
+  FakeWork work_;
+  Environment environment_ = test_environment();
+  int64_t now_ns_ = second;
+  std::atomic<int> interrupts_ = 0;
+};
+
+TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
+  const auto tuned = run({.trials = 8, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Trials);
+  EXPECT_EQ(total(tuned->progress), 8 + 1);  // the winner is confirmed
+  EXPECT_EQ(records(TrialStatus::Ok).size(), 8u + 1);
+  EXPECT_EQ(tuned->best.latency_ns, 1e6 - 7e3);
+  EXPECT_EQ(tuned->best.toolchain, "fake-1.0");
+  EXPECT_EQ(tuned->artifact.object, "whole");
+  EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
+}
+
+TEST_F(TuningLoop, EachCandidateIsMeasuredBesideTheFastestBefore) {
+  ASSERT_TRUE(run({.trials = 8, .batch = 4}));
+  ASSERT_GE(work_.timed.size(), 8u);
+  EXPECT_EQ(work_.timed[0].incumbent, "");
+  for (size_t i = 1; i < 8; ++i) {
+    EXPECT_EQ(work_.timed[i].incumbent, work_.timed[i - 1].artifact);
+    EXPECT_EQ(work_.timed[i].incumbent_ns, work_.latencies_ns[work_.timed[i - 1].artifact]);
+  }
+}
+
+TEST_F(TuningLoop, BuildsBesideMeasuringWhereACoreIsFree) {
+  ASSERT_TRUE(run({.trials = 12, .threads = 3, .batch = 4}));
+  EXPECT_EQ(begun_before_the_first_measurement(), 3);  // the reference, and two batches
+}
+
+TEST_F(TuningLoop, BuildsNothingWhileAKernelThatUsesEveryCoreIsMeasured) {
+  ASSERT_TRUE(run({.trials = 12, .threads = 4, .batch = 4}));
+  EXPECT_EQ(begun_before_the_first_measurement(), 2);
+  int building = 0;
+  for (const std::string& event : work_.events) {
+    if (event.starts_with("begin")) ++building;
+    if (event == "finish") --building;
+    if (event == "measure") {
+      EXPECT_EQ(building, 0);
+    }
+  }
+}
+
+// One kernel is measured; the others are disturbed, and then the budget is over.
+TEST_F(TuningLoop, Fault74_WhatIsPostponedWhenTheBudgetEndsIsStoredAsDisturbed) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    if (work_.timed.size() == 1) return timed_reply(1e6);
+    if (work_.timed.size() == 4) now_ns_ += 1000 * second;
+    return MeasureReply{.status = TrialStatus::Unstable, .reason = "as told"};
+  };
+  const auto tuned = run({.budget_s = 100, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Budget);
+  EXPECT_EQ(records(TrialStatus::Ok).size(), 1u);
+  const std::vector<db::Record> disturbed = records(TrialStatus::Unstable);
+  ASSERT_EQ(disturbed.size(), 3u);
+  for (const db::Record& record : disturbed) {
+    EXPECT_EQ(record.reason, "as told");
+    EXPECT_EQ(record.latency_ns, 0);
+  }
+  EXPECT_EQ(work_.timed.size(), 4u) << "no time was left";
+  EXPECT_EQ(tuned->progress.trials.at("unstable"), 3);
+}
+
+TEST_F(TuningLoop, Fault74_WhatIsPostponedAtAnInterruptIsStoredAsDisturbed) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    if (work_.timed.size() == 1) return timed_reply(1e6);
+    if (work_.timed.size() == 3) interrupts_ = 1;
+    return MeasureReply{.status = TrialStatus::Unstable, .reason = "as told"};
+  };
+  const auto tuned = run({.budget_s = 100, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Interrupted);
+  EXPECT_EQ(records(TrialStatus::Unstable).size(), 2u);
+}
+
+TEST_F(TuningLoop, Fault31_AMeasurementThatIsInterruptedIsNoTrial) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    if (work_.timed.size() == 1) return timed_reply(1e6);
+    interrupts_ = 1;
+    return fail(ErrorCode::Interrupted, "[tune] interrupted while a kernel was measured");
+  };
+  const auto tuned = run({.budget_s = 100, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Interrupted);
+  EXPECT_EQ(total(tuned->progress), 1);
+}
+
+TEST_F(TuningLoop, AnErrorOfTheRunnerEndsTheTask) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    return fail(ErrorCode::TryLater, "[device] another tuner measures on it");
+  };
+  const auto tuned = run({.budget_s = 100, .batch = 4});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::TryLater);
+}
+
+// The second kernel is the fastest and cannot be loaded any more when the third is measured.
+TEST_F(TuningLoop, AnIncumbentThatCannotBeLoadedIsAtFaultItself) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    MeasureReply reply =
+        timed_reply(work_.timed.size() == 2 ? 0.5e6 : 1e6 + 1e3 * work_.timed.size());
+    if (work_.timed.size() == 3) reply.incumbent_fault = "out of memory";
+    return reply;
+  };
+  const auto tuned = run({.trials = 4, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const std::vector<MeasureJob>& timed = work_.timed;
+  ASSERT_GE(timed.size(), 4u);
+  EXPECT_EQ(timed[2].incumbent, timed[1].artifact);
+  EXPECT_EQ(timed[3].incumbent, timed[0].artifact) << "it went on with the one that is lost";
+  EXPECT_TRUE(records(TrialStatus::Resource).empty()) << "the candidate is not at fault";
+  EXPECT_EQ(tuned->failures.count("the fastest kernel so far: out of memory"), 1u);
+}
+
+// The machine is slower from the second trial on, for longer than an episode, and fast again after
+// the fifth.
+TEST_F(TuningLoop, CandidatesAreJudgedByThePresentSpeedOfTheMachine) {
+  work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
+    const size_t number = work_.timed.size();
+    MeasureReply reply = timed_reply(1e6 + 1e3 * static_cast<double>(number));
+    if (number > 1 && number <= 5) {
+      now_ns_ += 16 * second;
+      reply = MeasureReply{.status = TrialStatus::Unstable, .reason = "as told"};
+    }
+    const double present_ns = number <= 5 && number > 1 ? 1.4e6 : 1e6;
+    if (job.incumbent_ns > 0) reply.incumbent_pace = present_ns / job.incumbent_ns;
+    return reply;
+  };
+  const auto tuned = run({.budget_s = 3600, .trials = 16, .batch = 8});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_GE(work_.timed.size(), 8u);
+  EXPECT_NEAR(work_.timed[1].incumbent_ns, 1e6, 1e4);
+  EXPECT_NEAR(work_.timed[3].incumbent_ns, 1e6, 1e4);
+  EXPECT_NEAR(work_.timed[5].incumbent_ns, 1.4e6, 1e4);  // slower for more than 30 s
+  EXPECT_NEAR(work_.timed[6].incumbent_ns, 1e6, 1e4);    // as fast as before
+}
+
+}  // namespace
+}  // namespace tw::tuner

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/worker_pool.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/hash.h"
+#include "codegen/command.h"
+#include "codegen/cpu_codegen.h"
+#include "schedules/schedule.h"
+#include "tests/tuner/tuning.h"
+
+namespace tw::tuner {
+namespace {
+
+using db::TrialStatus;
+using testing::HasSubstr;
+
+class WorkerPool : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  }
+
+  static std::string plain(const dsl::Workload& workload) {
+    return schedules::Schedule(workload.compute).to_string();
+  }
+  /// The name of a kernel in the store.
+  static std::string built(Workers& workers, const dsl::Workload& workload,
+                           const std::string& schedule) {
+    const auto outcome = build_one(
+        *workers.builder, {.workload = workload.key(), .schedules = {schedule}, .packs = true});
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    return outcome ? outcome->artifact : "";
+  }
+
+  Folder folder_;
+  dsl::Workload workload_ = workload_of(small);
+};
+
+TEST_F(WorkerPool, ARunnerRemembersReferences) {
+  auto workers = start_workers(host_target(), 1, 1, test_environment(), 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const std::vector<dsl::Workload> workloads = {workload_of("dense m=16 n=32 k=24 f32 fast"),
+                                                workload_of("dense m=32 n=32 k=24 f32 fast")};
+  std::vector<std::string> references;
+  for (const dsl::Workload& workload : workloads)
+    references.push_back(built(*workers, workload, plain(workload)));
+  const auto is_ready_for = [&](size_t i) {
+    return workers->runner->prepare(workloads[i].key(), {references[i]}, Needed::No).has_value();
+  };
+  const auto status_of = [&](size_t i) {
+    return workers->runner->measure({.artifact = references[i], .verify_only = true})
+        .value()
+        .status;
+  };
+  ASSERT_TRUE(is_ready_for(0) && is_ready_for(1));
+  EXPECT_EQ(status_of(1), TrialStatus::Ok);
+  EXPECT_NE(status_of(0), TrialStatus::Ok) << "of another workload";
+  const std::string file = workers->artifacts->directory() + "/" + references[0] + ".twart";
+  std::filesystem::rename(file, file + ".kept");
+  EXPECT_TRUE(is_ready_for(0)) << "it needs the file of a known reference";
+  std::filesystem::rename(file + ".kept", file);
+  EXPECT_EQ(status_of(0), TrialStatus::Ok);
+  EXPECT_TRUE(is_ready_for(1));
+  EXPECT_EQ(status_of(1), TrialStatus::Ok);
+}
+
+TEST_F(WorkerPool, TheFaultOfAnIncumbentIsNotTheCandidates) {
+  auto workers = start_workers(host_target(), 1, 1, test_environment(), 60);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const std::string kernel = built(*workers, workload_, plain(workload_));
+  ASSERT_TRUE(workers->runner->prepare(workload_.key(), {kernel}, Needed::No));
+  const std::string absent(64, '0');
+  const auto reply = workers->runner->measure(
+      {.artifact = kernel, .incumbent_ns = 1e9, .incumbent = absent, .patience_s = 10});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_NE(reply->status, TrialStatus::Resource) << reply->reason;
+  EXPECT_THAT(reply->incumbent_fault, HasSubstr(absent));
+  const auto without = workers->runner->measure({.artifact = kernel, .verify_only = true});
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->incumbent_fault, "");
+}
+
+TEST_F(WorkerPool, AKernelIsNamedByItsBytes) {
+  auto workers = start_workers(host_target(), 1, 1, test_environment(), 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const std::string first = built(*workers, workload_, plain(workload_)),
+                    again = built(*workers, workload_, plain(workload_));
+  EXPECT_EQ(first, again);
+  const auto bytes = workers->artifacts->get(first);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  EXPECT_EQ(sha256_hex(*bytes), first);
+  const auto artifact = workers->artifacts->load(first, host_target());
+  ASSERT_TRUE(artifact) << artifact.error().message;
+  EXPECT_EQ(artifact->info.workload, workload_.key());
+}
+
+TEST_F(WorkerPool, Fault31_AnInterruptEndsAMeasurementAsNobodysFault) {
+  const std::atomic<int> interrupts = 2;
+  Environment environment = test_environment();
+  environment.interrupts = &interrupts;
+  auto workers = start_workers(host_target(), 1, 1, environment, 60);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const auto reply = workers->runner->measure({.artifact = std::string(64, '0')});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, ErrorCode::Interrupted) << reply.error().message;
+}
+
+/// Makes the folder's code generator: the real one, but for an abort where the C condition holds.
+void plant_code_generator(const Folder& folder, const std::string& aborts_if) {
+  std::string real;
+  for (const std::string& directory : codegen::plugin_directories())
+    if (real.empty() && std::filesystem::exists(directory + "/libtw_halide.so"))
+      real = directory + "/libtw_halide.so";
+  std::ofstream(folder / "plugin.c") << R"(
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int tw_halide_version(void) { return 2; }
+const char* tw_halide_toolchain(void) { return "planted"; }
+void tw_halide_compile(const void* programs, size_t count, const void* target, void* result) {
+  if ()" << aborts_if << R"() abort();
+  void (*real)(const void*, size_t, const void*, void*) =
+      (void (*)(const void*, size_t, const void*, void*))dlsym(dlopen(")"
+                                     << real << R"(", RTLD_NOW), "tw_halide_compile");
+  real(programs, count, target, result);
+}
+)";
+  const auto compiled = codegen::run_command(
+      {"cc", "-shared", "-fPIC", folder / "plugin.c", "-o", folder / "libtw_halide.so", "-ldl"},
+      60'000'000'000);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+}
+
+TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
+  // Of five schedules one builder gets three, which are too many for it.
+  plant_code_generator(folder_,
+                       "count == 3 && access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
+  Environment environment = test_environment();
+  environment.code_generator = folder_.path();
+  Target target = host_target();
+  target.machine.cores = 3;
+  auto workers = start_workers(target, 1, 1, environment, 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const schedules::Schedule plain(workload_.compute);
+  std::vector<std::string> different;
+  for (int64_t factor = 2; factor <= 6; ++factor)
+    different.push_back(plain.split(workload_.compute.stages[0].name, "m", factor).to_string());
+  const auto statuses = [&] {
+    EXPECT_TRUE(workers->builder->begin({.workload = workload_.key(), .schedules = different}));
+    std::vector<TrialStatus> found;
+    for (const BuildOutcome& outcome : workers->builder->finish()) found.push_back(outcome.status);
+    return found;
+  };
+  EXPECT_THAT(statuses(), testing::Each(TrialStatus::Ok));
+  std::ofstream(folder_ / "broken") << "now";
+  EXPECT_THAT(statuses(), testing::Each(TrialStatus::Ok));
+}
+
+TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
+  const schedules::Schedule plain(workload_.compute);
+  std::vector<std::string> different;
+  for (int64_t factor = 2; factor <= 4; ++factor)
+    different.push_back(plain.split(workload_.compute.stages[0].name, "m", factor).to_string());
+  // A program's prefix, the first member of its entry, names workload and schedule.
+  plant_code_generator(
+      folder_, fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
+                           "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
+                           sizeof(codegen::NamedProgram),
+                           short_hash(workload_.key() + "\n" + different[1])));
+  Environment environment = test_environment();
+  environment.code_generator = folder_.path();
+  auto workers = start_workers(host_target(), 1, 1, environment, 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  ASSERT_TRUE(workers->builder->begin({.workload = workload_.key(), .schedules = different}));
+  const std::vector<BuildOutcome> built = workers->builder->finish();
+  ASSERT_EQ(built.size(), 3u);
+  EXPECT_EQ(built[0].status, TrialStatus::Ok) << built[0].reason;
+  EXPECT_EQ(built[1].status, TrialStatus::CompileError);
+  EXPECT_THAT(built[1].reason, HasSubstr("SIGABRT"));
+  EXPECT_EQ(built[2].status, TrialStatus::Ok) << built[2].reason;
+}
+
+TEST_F(WorkerPool, Fault43_AnAbortInTheCodeGeneratorLosesItsBatchOnly) {
+  plant_code_generator(folder_, "access(\"" + (folder_ / "broken") + "\", F_OK) == 0");
+  Environment environment = test_environment();
+  environment.code_generator = folder_.path();
+  auto workers = start_workers(host_target(), 1, 1, environment, 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const std::string plain = schedules::Schedule(workload_.compute).to_string();
+  const auto build = [&] {
+    EXPECT_TRUE(
+        workers->builder->begin({.workload = workload_.key(), .schedules = {plain, plain}}));
+    return workers->builder->finish();
+  };
+  EXPECT_EQ(build()[1].status, TrialStatus::Ok);
+  std::ofstream(folder_ / "broken") << "now";
+  for (const BuildOutcome& outcome : build()) {
+    EXPECT_EQ(outcome.status, TrialStatus::CompileError);
+    EXPECT_THAT(outcome.reason, HasSubstr("SIGABRT"));
+  }
+  std::filesystem::remove(folder_ / "broken");
+  EXPECT_EQ(build()[0].status, TrialStatus::Ok);
+}
+
+}  // namespace
+}  // namespace tw::tuner

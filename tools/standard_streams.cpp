@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/standard_streams.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+
+namespace tw::tools {
+namespace {
+
+// A handler, and not SIG_IGN, which programs that are started would inherit.
+void on_broken_pipe(int) {}
+
+}  // namespace
+
+void prepare_standard_streams() {
+  // open() takes the lowest free number. Output that is opened for reading fails to be written.
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
+      (void)::open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  struct sigaction action = {};
+  action.sa_handler = on_broken_pipe;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+void print_error(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fflush(stderr);
+}
+
+}  // namespace tw::tools

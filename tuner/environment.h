@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What tune() takes from the world around it, as a value that is passed in, so that a run can be
+// reproduced and tested. default_environment() and default_places() read it of this process; they
+// are the only code of the library that looks at the environment, the wall clock, the host's name
+// or a random source, and nothing calls them but programs.
+//
+//   int main(int argc, char** argv) {
+//     if (argc > 1 && std::string_view(argv[1]) == "worker") return worker_main({argv + 2, argv +
+//     argc}); const Environment environment = default_environment(); TW_TRY(db::Store store,
+//     db::Store::open(default_places().database, ...)); TW_TRY(Tuned tuned, tune(workload,
+//     host_target(), {}, store, environment, nullptr));
+//
+// A plain value.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tuner/clock.h"
+
+namespace tw::tuner {
+
+struct Environment {
+  std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
+  std::string code_generator;       ///< directory of libtw_halide.so; empty: looked for
+  /// Where NVRTC is looked for first, by the builders too (codegen::NvrtcOptions::directories).
+  std::vector<std::string> cuda_directories = {};
+  int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
+  Clock clock;     ///< monotonic, ns
+  std::function<int64_t()> now_ms;  ///< wall clock: provenance only
+  std::string host;                 ///< hash of the host's name: provenance only
+  std::string session;              ///< names this run in its records
+  std::string program_version;
+  const std::atomic<int>* interrupts = nullptr;  ///< 1: stop and keep what there is; 2: at once
+};
+
+/// The environment of this process: this program is the worker program (see above), NVRTC is looked
+/// for in $CUDA_HOME/lib64 and $CUDA_PATH/lib64, the session has a random name, nobody interrupts.
+Environment default_environment();
+
+/// Where files lie unless somebody says otherwise.
+struct Places {
+  std::string database;  ///< $XDG_DATA_HOME/tilewright/tilewright.db
+  std::string cache;     ///< $XDG_CACHE_HOME/tilewright: compiled kernels
+  /// $XDG_CONFIG_HOME/tilewright.toml, the program's settings; empty where there is no home.
+  std::string configuration;
+  std::string fallback;  ///< why these lie in a temporary directory; empty: they do not
+};
+Places default_places();
+
+}  // namespace tw::tuner

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a runner loads and times kernels on: this processor, or a device. Values of a worker, which
+// is single-threaded.
+
+#include <functional>
+#include <memory>
+
+#include "base/target.h"
+#include "dsl/workload.h"
+#include "runtime/artifact.h"
+#include "runtime/device.h"
+#include "runtime/thread_pool.h"
+#include "tuner/reference.h"
+#include "tuner/sampling.h"
+#include "tuner/verdict.h"
+#include "tuner/watch.h"
+
+namespace tw::tuner {
+
+/// A workload with what its kernels are verified against.
+struct ReferencedWorkload {
+  dsl::Workload workload;
+  Reference reference;
+};
+
+/// A kernel of such a workload, loaded.
+class LoadedKernel {
+ public:
+  virtual ~LoadedKernel() = default;
+  virtual Verdict verify() = 0;
+  /// Times calls on the normal fill, with warm buffers; serves as long as the kernel lives.
+  virtual Result<Timer> timer() = 0;
+  /// Whether the timed calls left the right outputs: a fault that is rare, or late, shows here.
+  virtual Verdict left_behind() = 0;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// The workload must outlive the kernel. Invalid for an artifact of another machine.
+  virtual Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
+                                                     const ReferencedWorkload& workload) = 0;
+  /// Calls of an artifact for this machine, on logical arrays.
+  virtual Result<PlainCall> plain_call(runtime::Artifact artifact,
+                                       const dsl::Workload& workload) = 0;
+  /// The target whose artifacts it runs.
+  virtual Target target() const = 0;
+  /// To be called before a workload goes.
+  virtual void forget_inputs() = 0;
+  virtual Sampling fitted(Sampling options) const = 0;
+  /// Decides which timings count. The result is valid while the number of threads stays.
+  virtual Watch& watch() = 0;
+  virtual Result<double> f32_peak_gflops() = 0;
+  /// The highest speed that the watch has read lately, in GFLOP/s; 0 where it reads none.
+  virtual double fastest_gflops() const { return 0; }
+  virtual Result<runtime::DeviceFacts> facts() = 0;
+};
+
+/// The threads that kernels of the processor run on, started when they are first asked for.
+struct Threads {
+  int count = 1;
+  std::unique_ptr<runtime::ThreadPool> started = nullptr;
+
+  runtime::ThreadPool& pool() {
+    if (!started) {
+      runtime::PoolOptions options;
+      options.threads = count;
+      started = std::make_unique<runtime::ThreadPool>(options);
+    }
+    return *started;
+  }
+};
+
+/// Borrows the threads.
+std::unique_ptr<Executor> processor(Threads& threads, const Clock& clock);
+
+/// The device of that index among those that the target's back end lists, opened when it is first
+/// needed and kept.
+std::unique_ptr<Executor> accelerator(const Target& target, int index, const Clock& clock);
+
+}  // namespace tw::tuner

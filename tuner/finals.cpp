@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a task: the fastest few are compared by turns, and the winner is confirmed, built
+// whole and verified.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "tuner/device.h"
+#include "tuner/task.h"
+
+namespace tw::tuner {
+namespace {
+
+// Time reserved to measure the winner again and to build and verify it whole.
+constexpr double confirm_s = 0.4;
+// The winner is measured in several stretches, which reach beyond a time slice or two.
+constexpr int64_t confirming_stretches = 3;
+constexpr double confirming_pause_s = 0.05;
+
+/// Rounds of each comparison when `comparisons` have to fit into the time. A round is four batches
+/// of a millisecond or one call; loading both kernels and filling their buffers takes as long as a
+/// few rounds.
+int rounds_within(double seconds, size_t comparisons, double latency_ns) {
+  const double round_s = 4 * std::max(1e-3, latency_ns * 1e-9);
+  const double rounds = seconds / (static_cast<double>(comparisons) * round_s) - 3;
+  return static_cast<int>(
+      std::clamp(rounds, static_cast<double>(least_rounds), static_cast<double>(most_rounds)));
+}
+
+}  // namespace
+
+Result<Tuned> Task::finish(Ended ended, double seconds) {
+  auto tuned = result(ended, seconds);
+  // What could not be done in the time that an interrupt leaves is nobody's fault.
+  if (!tuned && run_.interrupted())
+    return finalists_.empty()
+               ? interrupted_at_start()
+               : fail(ErrorCode::Interrupted,
+                      "[tune] interrupted before the winner was compiled; its trials are stored");
+  return tuned;
+}
+
+Result<Tuned> Task::result(Ended ended, double seconds) {
+  Tuned tuned;
+  tuned.next_minute_gain = counts_.total() > 0 ? next_minute_gain() : 0;
+  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  if (!reference_.artifact.empty())
+    TW_RETURN_IF_ERROR(run_.workers.runner->prepare(key_, reference_, Needed::ForResult));
+  progress_.finishing = "comparing the fastest";
+  report();
+  TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
+  TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
+  if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
+  TW_TRY(tuned.best, confirm_winner());
+  progress_.finishing = "building the winner";
+  report();
+  TW_TRY(tuned.artifact, built_whole(tuned.best));
+  tuned.ended = ended;
+  tuned.failures = counts_.failures();
+  tuned.spent_s = spent_s_;
+  progress_.best_ns = tuned.best.latency_ns;
+  report();
+  tuned.progress = progress_;
+  return tuned;
+}
+
+/// Measures what is still postponed, as no later batch will: up to most_attempts each, and once
+/// when the time is up. What no time is left for is stored as it is, disturbed.
+Status Task::measure_postponed(double seconds) {
+  const double until_s = run_.budget.elapsed_s() + seconds;
+  due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
+  bool is_time = true;
+  while (is_time && !run_.interrupted() && !(postponed_.empty() && due_.empty())) {
+    TW_RETURN_IF_ERROR(begin_measuring({.task = this}));
+    if (run_.budget.elapsed_s() >= until_s)
+      for (Trial& last : due_) last.attempts = most_attempts;
+    while (const Trial* next = next_trial()) {
+      const auto reply = measure(*next);
+      if (!reply && run_.interrupted()) break;
+      TW_RETURN_IF_ERROR(reply);
+      TW_RETURN_IF_ERROR(record(*reply));
+    }
+    is_time = due_.empty();
+  }
+  return store_postponed();
+}
+
+Status Task::store_postponed() {
+  due_.splice(due_.end(), postponed_);
+  for (const Trial& trial : std::exchange(due_, {}))
+    if (trial.attempts > 0)
+      TW_RETURN_IF_ERROR(add_trial(trial.candidate, trial.latest, trial.built.artifact));
+  return {};
+}
+
+/// Measures the best schedule of another device here, as a trial like any other, unless it was one
+/// already: its latency there says nothing about this device.
+Status Task::try_from_elsewhere() {
+  if (!elsewhere_ || proposer_.has_seen(elsewhere_->schedule)) return {};
+  const auto built =
+      build_one(*run_.workers.builder, {.workload = key_, .schedules = {elsewhere_->schedule}});
+  if (!built) return {};
+  const auto reply = run_.workers.runner->measure({.artifact = built->artifact});
+  if (!reply && run_.interrupted()) return {};
+  TW_RETURN_IF_ERROR(reply);
+  TW_RETURN_IF_ERROR(
+      add_trial(Candidate{{}, elsewhere_->schedule, 0, {}, elsewhere_->configuration}, *reply,
+                built->artifact));
+  return {};
+}
+
+/// Makes the best kernel of earlier runs on this device the first finalist, if it can still be
+/// built and is correct; returns whether it did.
+Result<bool> Task::defend_known() {
+  TW_TRY(const auto known, run_.best_known(workload()));
+  const bool is_new = known && known->device == device_text(run_.target) &&
+                      std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
+                        return f.record.schedule == known->schedule;
+                      });
+  if (!is_new) return false;
+  const auto built =
+      build_one(*run_.workers.builder, {.workload = key_, .schedules = {known->schedule}});
+  if (!built) return false;
+  TW_TRY(const MeasureReply checked,
+         run_.workers.runner->measure({.artifact = built->artifact, .verify_only = true}));
+  if (checked.status != db::TrialStatus::Ok) return false;
+  finalists_.insert(finalists_.begin(), {built->artifact, *known});
+  return true;
+}
+
+/// Puts the winner first. A tie is decided in favour of the incumbent of earlier runs.
+Status Task::choose_finalist(double seconds) {
+  if (run_.interrupted()) return {};
+  const double until_s = run_.budget.elapsed_s() + seconds;
+  bool defends = false;
+  if (finalists_.empty() || !run_.budget.is_over()) {
+    TW_RETURN_IF_ERROR(try_from_elsewhere());
+    TW_TRY(defends, defend_known());
+  }
+  for (size_t i = 1; i < finalists_.size() && !run_.interrupted(); ++i) {
+    // The first comparison is made within what is kept back for the finals; later ones, of less
+    // promise, as time allows.
+    const double now_s = run_.budget.elapsed_s();
+    if (now_s >= (i > 1 ? until_s : run_.budget.total_s())) break;
+    TW_TRY(const CompareReply c,
+           run_.workers.runner->compare({finalists_[0].artifact, finalists_[i].artifact,
+                                         rounds_within(until_s - now_s, finalists_.size() - i,
+                                                       finalists_[0].record.latency_ns)}));
+    if (!c.error.empty()) continue;
+    // Within one run a tie may go either way; the best of earlier runs must be beaten
+    // significantly.
+    const bool is_beaten = defends ? c.winner == Winner::B : c.ratio < 1;
+    if (is_beaten) std::swap(finalists_[0], finalists_[i]);
+  }
+  return {};
+}
+
+/// The winner of the finals is measured once more, alone, and stored, where the budget is not used
+/// up. What the database then calls the best of this device is the result, so that every later
+/// question has the same answer.
+Result<db::Record> Task::confirm_winner() {
+  const Finalist winner = finalists_[0];
+  if (!run_.budget.is_over() && !run_.interrupted()) {
+    const auto again = run_.workers.runner->measure({.artifact = winner.artifact,
+                                                     .stretches = confirming_stretches,
+                                                     .pause_s = confirming_pause_s});
+    if (again || !run_.interrupted()) {
+      TW_TRY(const MeasureReply reply, again);
+      TW_RETURN_IF_ERROR(
+          add_trial(Candidate{{}, winner.record.schedule, 0, {}, winner.record.configuration},
+                    reply, winner.artifact));
+    }
+  }
+  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  TW_TRY(const auto known, run_.best_known(workload()));
+  return known && known->device == device_text(run_.target) ? *known : winner.record;
+}
+
+/// Trials carry no packing kernels: the winner is built once more, whole, and verified as it is.
+Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
+  const auto built = build_one(*run_.workers.builder, {.workload = key_,
+                                                       .schedules = {winner.schedule},
+                                                       .packs = true,
+                                                       .needed = Needed::ForResult});
+  if (!built)
+    return fail(ErrorCode::Internal,
+                "[tune] the winner cannot be rebuilt: " + built.error().message);
+  TW_TRY(const MeasureReply checked,
+         run_.workers.runner->measure({.artifact = built->artifact, .verify_only = true}));
+  if (checked.status != db::TrialStatus::Ok)
+    return fail(ErrorCode::Internal, fmt::format("[tune] the winner, rebuilt, is {}: {}",
+                                                 db::to_string(checked.status), checked.reason));
+  return run_.workers.artifacts->load(built->artifact, run_.target);
+}
+
+Error Task::nothing_found(Ended ended) const {
+  const int64_t trials = counts_.total();
+  const std::string why =
+      trials > 0 ? fmt::format("none of {} candidates is valid: {}", trials,
+                               counts_.most_frequent_failures())
+      : ended == Ended::Budget
+          ? fmt::format(
+                "no candidate was built within the budget of {} s; give more time "
+                "(--budget)",
+                format_double(run_.options.budget_s))
+          : "nothing could be proposed";
+  if (counts_.are_all_unstable())
+    return {ErrorCode::TryLater, fmt::format("[tune] {}; try again when less else runs", why)};
+  return {ErrorCode::NoCandidate, fmt::format("[tune] {}; the default schedule still runs", why)};
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// One schedule built, and measured, without a search.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "schedules/schedule.h"
+#include "tuner/reference.h"
+#include "tuner/trial_record.h"
+#include "tuner/worker_pool.h"
+
+namespace tw::tuner {
+namespace {
+
+// A kernel measured alone has time for stretches that span more than a busy neighbour's episode of
+// half a second.
+constexpr int64_t replay_stretches = 5;
+constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
+
+/// Workers with the schedule built, and prepared to run it when it is to be verified.
+struct BuiltSchedule {
+  Workers workers;
+  std::string artifact;  ///< name in the store
+};
+
+Result<BuiltSchedule> build_by_workers(const dsl::Workload& workload, std::string_view schedule,
+                                       const Target& target, int threads, bool verify,
+                                       const Environment& environment) {
+  if (verify) TW_RETURN_IF_ERROR(check_fits_memory(workload, target));
+  TW_TRY(Workers workers, start_workers(target, threads, 1, environment, 60, Building::Alone));
+  const auto built =
+      build_one(*workers.builder,
+                {.workload = workload.key(), .schedules = {std::string(schedule)}, .packs = true});
+  if (!built) return fail(built.error().code, "[compile] " + built.error().message);
+  if (!verify) return BuiltSchedule{std::move(workers), built->artifact};
+  const auto reference =
+      build_one(*workers.builder, {.workload = workload.key(),
+                                   .schedules = {schedules::Schedule(workload.compute).to_string()},
+                                   .packs = true,
+                                   .is_reference = true});
+  if (!reference)
+    return fail(ErrorCode::Environment,
+                "[tune] the reference kernel cannot be built: " + reference.error().message);
+  TW_RETURN_IF_ERROR(workers.runner->prepare(
+      workload.key(), {reference->artifact, reference->otherwise}, Needed::No));
+  return BuiltSchedule{std::move(workers), built->artifact};
+}
+
+}  // namespace
+
+Result<runtime::Artifact> build_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                         const Target& target, int threads, bool verify,
+                                         const Environment& environment) {
+  TW_TRY(const BuiltSchedule built,
+         build_by_workers(workload, schedule, target, threads, verify, environment));
+  if (verify) {
+    TW_TRY(const MeasureReply reply,
+           built.workers.runner->measure({.artifact = built.artifact, .verify_only = true}));
+    if (reply.status != db::TrialStatus::Ok)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[verify] {}: {}", db::to_string(reply.status), reply.reason));
+  }
+  return built.workers.artifacts->load(built.artifact, target);
+}
+
+Result<db::Record> measure_schedule(const dsl::Workload& workload, std::string_view schedule,
+                                    const Target& target, int threads,
+                                    const Environment& environment) {
+  TW_TRY(const BuiltSchedule built,
+         build_by_workers(workload, schedule, target, threads, true, environment));
+  Runner& runner = *built.workers.runner;
+  TW_TRY(const double peak, runner.peak_gflops());
+  TW_TRY(const MeasureReply reply, runner.measure({.artifact = built.artifact,
+                                                   .stretches = replay_stretches,
+                                                   .pause_s = replay_pause_s,
+                                                   .patience_s = replay_patience_s}));
+  if (reply.status != db::TrialStatus::Ok)
+    return fail(ErrorCode::Invalid,
+                fmt::format("[replay] {}: {}", db::to_string(reply.status), reply.reason));
+  TW_TRY(const Target machine, runner.machine());
+  db::Record record = trial_record(workload, machine, threads, built.workers.builder->toolchain(),
+                                   schedule, reply, std::max(peak, reply.peak_gflops));
+  record.created_ms = environment.now_ms();
+  return db::seal(std::move(record));
+}
+
+}  // namespace tw::tuner

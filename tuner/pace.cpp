@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/pace.h"
+
+#include <algorithm>
+
+namespace tw::tuner {
+namespace {
+
+// A slowdown that lasts longer is taken to be the machine's own speed. As long as Gauge::memory_ns.
+constexpr double lasting_s = 30;
+// Timings of one kernel in other buffers differ by 2-4 %; an incumbent that is faster by more than
+// this shows a faster machine.
+constexpr double clearly_faster = 1 / 1.08;
+
+}  // namespace
+
+void Pace::note(const MeasureReply& reply, double now_s) {
+  is_disturbed_ = reply.status == db::TrialStatus::Unstable;
+  // Duplicates and candidates that failed were not timed and say nothing about the machine.
+  const bool is_timed =
+      reply.status == db::TrialStatus::Ok || reply.status == db::TrialStatus::Hopeless;
+  if (is_timed) slower_since_s_.reset();
+  if (reply.incumbent_pace < clearly_faster) {
+    factor_ = std::max(1.0, factor_ * reply.incumbent_pace);
+    slower_since_s_.reset();
+  }
+  if (!is_disturbed_ || reply.incumbent_pace <= 1) return;
+  if (!slower_since_s_) slower_since_s_ = now_s;
+  if (now_s - *slower_since_s_ <= lasting_s) return;
+  factor_ *= reply.incumbent_pace;
+  slower_since_s_.reset();
+}
+
+}  // namespace tw::tuner

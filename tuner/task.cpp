@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/text.h"
+#include "codegen/abi.h"
+#include "codegen/compile.h"
+#include "tuner/device.h"
+#include "tuner/experience.h"
+#include "tuner/reference.h"
+#include "tuner/trial_record.h"
+
+namespace tw::tuner {
+namespace {
+
+using db::TrialStatus;
+using schedules::Point;
+
+// Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
+constexpr size_t most_finalists = 4;
+// Share of the time left that one proposal may take, and its lower bound. Proposals take
+// milliseconds, except for the largest kernels of GPUs.
+constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
+// Rate assumed before the first batch: one core builds eight candidates in a third of a second.
+constexpr double usual_trials_per_s = 20;
+// A plain nest runs at about 1 GFLOP/s: beyond this the reference is the default schedule instead.
+constexpr double most_plain_flops = 1e9;
+// After this many trials without a valid one, the next would fail too.
+constexpr int64_t most_invalid_trials = 96;
+// A neighbour's episode of half a second passes while the first candidate that it disturbs waits;
+// where it lasts, the following ones wait less, and come again with later batches.
+constexpr double patience_s = 0.6, short_patience_s = 0.1;
+// After this many builds in a row that fail for no fault of the candidates, the compiler or linker
+// is broken.
+constexpr int64_t most_broken_builds = 24;
+
+double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
+
+/// The reply for a candidate whose machine code was measured for another schedule: what was found
+/// for that one holds.
+MeasureReply duplicate_of(const db::Record& twin) {
+  MeasureReply reply{TrialStatus::Duplicate, "the machine code of record " + twin.hash};
+  if (!db::is_timed(twin)) {
+    reply.reason += fmt::format(", which is {}", db::to_string(twin.status));
+    return reply;
+  }
+  reply.latency_ns = twin.latency_ns;
+  reply.low_ns = twin.latency_low_ns;
+  reply.high_ns = twin.latency_high_ns;
+  reply.verified_error = twin.verified_error;
+  reply.noise = twin.noise;
+  return reply;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
+  TW_TRY(std::unique_ptr<Search> search, make_search(run.options.search));
+  return std::unique_ptr<Task>(new Task(spec, run, std::move(search)));
+}
+
+Task::Task(const TaskSpec& spec, TuningRun& run, std::unique_ptr<Search> search)
+    : spec_(spec),
+      key_(spec.workload.key()),
+      run_(run),
+      proposer_(schedules::Space::derive(spec.workload.compute, run.target), std::move(search),
+                run.options.threads, run.options.seed) {
+  progress_.name = spec.name;
+  progress_.machine_note = run.machine_note;
+  progress_.flops = dsl::count_flops(spec.workload.compute);
+  progress_.bytes = dsl::compulsory_traffic(spec.workload.compute).bytes();
+}
+
+void Task::report() {
+  progress_.tasks = run_.tasks;
+  progress_.finished = run_.finished;
+  progress_.budget_s = run_.options.budget_s;
+  progress_.elapsed_s = run_.budget.elapsed_s();
+  progress_.working_s = run_.workers.busy->seconds();
+  progress_.trials = counts_.by_status();
+  const double left_s = progress_.budget_s - progress_.elapsed_s;
+  progress_.next_gain.reset();
+  if (counts_.total() > 0 && left_s > 0 && !ended())
+    progress_.next_gain = run_.expected_gain(std::min(left_s, minute_s));
+  const cost_model::CostModel& model = run_.learner.model();
+  progress_.model = to_string(model.source());
+  progress_.model_note = model.quality().note;
+  if (model.source() == cost_model::Source::Learned)
+    progress_.model += fmt::format(", rank correlation {:.2f}", model.quality().learned.spearman);
+  if (run_.on_progress) run_.on_progress(progress_);
+}
+
+// ---- the reference --------------------------------------------------------------------------
+
+Batch Task::reference_batch() {
+  reference_proposed_ = true;
+  return {.task = this};
+}
+
+std::string Task::reference_schedule() const {
+  const schedules::Schedule plain(workload().compute);
+  if (progress_.flops <= most_plain_flops) return plain.to_string();
+  const auto space = schedules::Space::derive(workload().compute, host_target());
+  const auto stops = [this] { return run_.interrupted() || run_.budget.left_s() <= 0; };
+  const schedules::Schedule tiled = space.schedule(space.default_point(stops));
+  const auto program = tiled.program();
+  return (program && codegen::check_limits(*program) ? tiled : plain).to_string();
+}
+
+Status Task::prepare(const Batch& reference) {
+  const BuildOutcome& built = reference.built[0];
+  reference_ = {built.artifact, built.otherwise};
+  if (reference_.artifact.empty())
+    return run_.interrupted()
+               ? interrupted_at_start()
+               : fail(built.status == TrialStatus::Illegal ? ErrorCode::Invalid
+                                                           : ErrorCode::Environment,
+                      fmt::format("[tune] the reference kernel cannot be built: {}", built.reason));
+  TW_TRY(reference_ns_, run_.workers.runner->prepare(key_, reference_, Needed::No));
+  reference_s_ += run_.budget.elapsed_s();
+  // On a device the default schedule is another one, which nobody measures.
+  if (!run_.target.is_gpu()) progress_.untuned_ns = reference_ns_;
+  TW_RETURN_IF_ERROR(prepare_runner(Needed::No));
+  report();
+  return {};
+}
+
+/// Readies the runner for this workload, and looks at the peak of the machine.
+Status Task::prepare_runner(Needed needed) {
+  TW_RETURN_IF_ERROR(run_.workers.runner->prepare(key_, reference_, needed));
+  const auto peak = run_.workers.runner->peak_gflops();
+  if (peak)
+    progress_.peak_gflops = *peak;
+  else if (!run_.interrupted())
+    return tl::unexpected<Error>(peak.error());
+  return {};
+}
+
+// ---- propose, predict, choose, build --------------------------------------------------------
+
+void Task::learn_from_database(const std::function<bool()>& stops) {
+  if (std::exchange(recalled_, true)) return;
+  Experience known =
+      recall(*run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
+                           &run_.learner.records(), [this] { return run_.interrupted(); }, stops});
+  const auto best = run_.best_known(workload());
+  if (best && *best && (*best)->device != device_text(run_.target)) elsewhere_ = **best;
+  progress_.known_trials = static_cast<int64_t>(known.tried.size());
+  for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
+  run_.learner.learn(std::exchange(known.samples, {}), true);
+  proposer_.learn(std::move(known));
+}
+
+std::vector<Point> Task::propose(const Score& predict) {
+  const double ends_s =
+      run_.budget.elapsed_s() + std::max(least_proposing_s, proposing_share * run_.budget.left_s());
+  const auto stops = [this, ends_s] {
+    return run_.interrupted() || run_.budget.elapsed_s() > ends_s;
+  };
+  proposer_.begin(stops);
+  learn_from_database(stops);
+  if (run_.interrupted()) return {};
+  int64_t count = run_.options.batch;
+  if (run_.options.trials > 0)
+    count = std::clamp<int64_t>(run_.options.trials - proposed_, 0, count);
+  if (count == 0) return {};
+  // Where a candidate takes as long as the reference, more than fit into the time would be built in
+  // vain, and nothing measured before all are.
+  if (counts_.total() == 0 && reference_s_ > 0)
+    count = static_cast<int64_t>(
+        std::clamp(run_.budget.left_s() / reference_s_, 1.0, static_cast<double>(count)));
+  return proposer_.propose(predict, static_cast<size_t>(count));
+}
+
+std::vector<Guess> Task::predict(const std::vector<Point>& points) {
+  return proposer_.predict(points, run_.learner.model(), progress_.known_trials + counts_.total());
+}
+
+Batch Task::choose(const std::vector<Point>& points) {
+  Batch batch{.task = this, .candidates = proposer_.choose(points)};
+  const auto count = static_cast<int64_t>(batch.candidates.size());
+  ++batches_;
+  proposed_ += count;
+  under_way_ += count;
+  return batch;
+}
+
+Status Task::begin_build(const Batch& batch) {
+  if (batch.is_reference()) {
+    report();
+    TW_RETURN_IF_ERROR(check_tunable(workload(), run_.target));
+    reference_s_ = -run_.budget.elapsed_s();
+    return run_.workers.builder->begin({.workload = key_,
+                                        .schedules = {reference_schedule()},
+                                        .packs = true,
+                                        .is_reference = true});
+  }
+  BuildRequest request{.workload = key_};
+  for (const Candidate& candidate : batch.candidates)
+    request.schedules.push_back(candidate.schedule);
+  return run_.workers.builder->begin(request);
+}
+
+// ---- verify, measure, record, learn ---------------------------------------------------------
+
+Status Task::begin_measuring(const Batch& batch) {
+  under_way_ -= static_cast<int64_t>(batch.candidates.size());
+  // Kernels that no time was left for are dropped, those that were postponed are not.
+  due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
+  due_.splice(due_.end(), postponed_);
+  for (size_t i = 0; i < batch.candidates.size(); ++i)
+    due_.push_back({batch.candidates[i], batch.built[i]});
+  return run_.interrupted() ? Status() : prepare_runner(Needed::No);
+}
+
+Trial* Task::next_trial() {
+  if (due_.empty() || run_.interrupted()) return nullptr;
+  // A slow kernel is measured for longer than most budgets: one has to be, the others do not.
+  if (run_.budget.is_overdue() && !finalists_.empty()) return nullptr;
+  return &due_.front();
+}
+
+Result<MeasureReply> Task::measure(const Trial& trial) {
+  const BuildOutcome& built = trial.built;
+  if (built.artifact.empty()) return MeasureReply{built.status, built.reason};
+  if (const auto twin = by_code_.find(built.code); twin != by_code_.end())
+    return duplicate_of(twin->second);
+  MeasureJob job{.artifact = built.artifact,
+                 .patience_s = pace_.is_disturbed() ? short_patience_s : patience_s};
+  if (!finalists_.empty()) {
+    const Finalist& incumbent = finalists_.front();
+    job.incumbent = incumbent.artifact;
+    job.incumbent_ns = pace_.factor() / incumbent.pace * incumbent.record.latency_ns;
+  }
+  return run_.workers.runner->measure(job);
+}
+
+Status Task::record(const MeasureReply& reply) {
+  TW_CHECK(!due_.empty());
+  Trial& trial = due_.front();
+  pace_.note(reply, run_.budget.elapsed_s());
+  if (!reply.incumbent_fault.empty()) drop_incumbent(reply.incumbent_fault);
+  if (pace_.is_disturbed() && ++trial.attempts < most_attempts) {
+    trial.latest = reply;
+    postponed_.splice(postponed_.end(), due_, due_.begin());
+  } else {
+    const Trial measured = std::move(trial);
+    due_.pop_front();
+    const BuildOutcome& built = measured.built;
+    TW_TRY(const db::Record record, add_trial(measured.candidate, reply, built.artifact));
+    // The equal machine code of another schedule is timed anew where this one could not be.
+    if (!built.code.empty() && record.status != TrialStatus::Unstable)
+      by_code_.try_emplace(built.code, record);
+    TW_RETURN_IF_ERROR(check_installation(built));
+    std::stable_sort(finalists_.begin(), finalists_.end(),
+                     [](const Finalist& a, const Finalist& b) {
+                       return a.record.latency_ns < b.record.latency_ns;
+                     });
+    if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
+  }
+  report();
+  return {};
+}
+
+/// A kernel that was measured and now cannot be loaded, as when memory is short, is no measure for
+/// others.
+void Task::drop_incumbent(const std::string& fault) {
+  if (finalists_.empty()) return;
+  counts_.add_failure("the fastest kernel so far: " + fault);
+  finalists_.erase(finalists_.begin());
+}
+
+Status Task::check_installation(const BuildOutcome& built) {
+  if (!built.artifact.empty()) broken_builds_ = 0;
+  if (!built.installation || ++broken_builds_ < most_broken_builds) return {};
+  TW_RETURN_IF_ERROR(run_.recorder.flush());
+  return fail(
+      ErrorCode::Environment,
+      fmt::format("[tune] {} candidates in a row could not be built, the last one because of: {}",
+                  broken_builds_, built.reason));
+}
+
+/// Stores the outcome of a candidate as a record, and learns from it.
+Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureReply& reply,
+                                   const std::string& artifact) {
+  db::Record record =
+      trial_record(workload(), run_.target, run_.options.threads, run_.workers.builder->toolchain(),
+                   candidate.schedule, reply, std::max(progress_.peak_gflops, reply.peak_gflops));
+  record.configuration = candidate.configuration;
+  record.program_version = run_.environment.program_version;
+  record.host = run_.environment.host;
+  record.session = run_.environment.session;
+  record.seed = static_cast<int64_t>(run_.options.seed);
+  record.trial = counts_.total();
+  record.created_ms = run_.environment.now_ms();
+  record = db::seal(std::move(record));
+
+  digest(candidate, record);
+  if (record.status == TrialStatus::Ok) finalists_.push_back({artifact, record, pace_.factor()});
+  run_.learner.records().insert(record.hash);
+  TW_RETURN_IF_ERROR(run_.recorder.add(record));
+  return record;
+}
+
+/// Updates counts, search history and model samples with a trial.
+void Task::digest(const Candidate& candidate, const db::Record& trial) {
+  const bool is_valid = trial.status == TrialStatus::Ok;
+  const bool is_timed = db::is_timed(trial);
+  counts_.add(trial);
+  // A disturbed measurement says nothing about the schedule.
+  if (trial.status == TrialStatus::Unstable) return;
+  proposer_.learn(candidate.point, is_timed ? throughput_of(trial.latency_ns) : 0);
+  cost_model::Sample sample;
+  sample.features = candidate.features;
+  sample.throughput = throughput_of(trial.latency_ns);
+  sample.group = ranking_group(trial);
+  sample.valid = is_timed;
+  if (!candidate.features.empty()) fresh_samples_.push_back(std::move(sample));
+  if (is_valid && (progress_.best_ns == 0 || trial.latency_ns < progress_.best_ns))
+    progress_.best_ns = trial.latency_ns;
+  gain_.add(is_valid ? trial.latency_ns : 0);
+}
+
+void Task::learn() {
+  if (!run_.interrupted()) run_.learner.learn(std::exchange(fresh_samples_, {}), false);
+}
+
+// ---- stop? ----------------------------------------------------------------------------------
+
+std::optional<Ended> Task::ended() const {
+  const int64_t trials = counts_.total();
+  if (run_.interrupted()) return Ended::Interrupted;
+  if (run_.budget.left_s() <= 0) return Ended::Budget;
+  if (run_.options.trials > 0 && trials >= run_.options.trials) return Ended::Trials;
+  if (trials >= most_invalid_trials && progress_.best_ns == 0) return Ended::Plateau;
+  if (trials > 0 && next_minute_gain() < least_gain(run_.options.effort)) return Ended::Plateau;
+  return std::nullopt;
+}
+
+SharedSearch Task::state(int64_t committed) const {
+  const double latency_ns = progress_.best_ns > 0 ? progress_.best_ns : reference_ns_;
+  const auto trials = static_cast<double>(counts_.total());
+  return {gain_, spec_.weight * latency_ns, spent_s_ > 0 ? trials / spent_s_ : usual_trials_per_s,
+          static_cast<double>(committed)};
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One workload that is being tuned, as the loop in tune.cpp uses it: the stages in their order, and
+// what is known between them. Private to the run. Not thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/build_queue.h"
+#include "tuner/gain.h"
+#include "tuner/pace.h"
+#include "tuner/proposer.h"
+#include "tuner/trial_counts.h"
+#include "tuner/tuning_run.h"
+
+namespace tw::tuner {
+
+/// Measurements of a candidate, after which it is stored as disturbed.
+inline constexpr int most_attempts = 4;
+inline constexpr double minute_s = 60;
+
+/// A kernel that was measured and is correct.
+struct Finalist {
+  std::string artifact;  ///< its name in the store
+  db::Record record;
+  double pace = 1;  ///< Pace::factor() when it was measured
+};
+
+/// A built candidate that is to be measured. While the machine is disturbed it is postponed, and
+/// measured again with the next batch.
+struct Trial {
+  Candidate candidate;
+  BuildOutcome built;
+  int attempts = 0;          ///< measurements that were disturbed
+  MeasureReply latest = {};  ///< of these
+};
+
+class Task {
+ public:
+  /// The spec and the run must outlive the task. Usage for a search that is not known.
+  static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
+
+  const dsl::Workload& workload() const { return spec_.workload; }
+
+  // ---- The stages. Before anything else, the reference kernel is built once.
+  /// True until reference_batch() was called.
+  bool needs_reference() const { return !reference_proposed_; }
+  Batch reference_batch();
+  /// Checks the reference kernel and measures the machine's peak.
+  Status prepare(const Batch& reference);
+
+  /// Points that the search thinks worth a trial, the first ones with what the database knows; none
+  /// when the space is exhausted or enough trials are made.
+  std::vector<schedules::Point> propose(const Score& predict);
+  std::vector<Guess> predict(const std::vector<schedules::Point>& points);
+  Batch choose(const std::vector<schedules::Point>& points);
+
+  /// Hands a batch to the builder.
+  Status begin_build(const Batch& batch);
+
+  /// Readies the runner for a batch that was built and for what was postponed.
+  Status begin_measuring(const Batch& batch);
+  /// The trial to be measured next, until record() is called. Null when all are done, or when time
+  /// or the user end it: the kernels that were not measured are dropped then.
+  Trial* next_trial();
+  /// Verifies a kernel and measures it, unless equal machine code was measured already.
+  Result<MeasureReply> measure(const Trial& trial);
+  /// Stores the outcome of next_trial(), or postpones the trial if it was disturbed.
+  Status record(const MeasureReply& reply);
+
+  /// Hands the samples of the latest trials to the cost model.
+  void learn();
+
+  /// Why there are to be no more proposals; nullopt: there are.
+  std::optional<Ended> ended() const;
+
+  // ---- For the scheduler of tasks.
+  int64_t batches() const { return batches_; }  ///< number of batches proposed
+  /// Notes that this much of the run's time was spent on this task.
+  void charge(double seconds) { spent_s_ += seconds; }
+  int64_t under_way() const { return under_way_; }  ///< candidates that are being built
+  /// What is to be expected of more trials, after so many that are under way.
+  SharedSearch state(int64_t committed = 0) const;
+
+  /// Measures what is postponed, compares the fastest few by turns while the builder is idle, as
+  /// many as fit into the time, and confirms the winner, which is the result.
+  Result<Tuned> finish(Ended ended, double seconds);
+
+ private:
+  Task(const TaskSpec& spec, TuningRun& run, std::unique_ptr<Search> search);
+
+  void report();
+  std::string reference_schedule() const;
+  /// Asks the database once; `stops` as Question::late.
+  void learn_from_database(const std::function<bool()>& stops);
+  Status prepare_runner(Needed needed);
+  Result<db::Record> add_trial(const Candidate& candidate, const MeasureReply& reply,
+                               const std::string& artifact);
+  void digest(const Candidate& candidate, const db::Record& trial);
+  void drop_incumbent(const std::string& fault);
+  Status check_installation(const BuildOutcome& built);
+  double next_minute_gain() const { return expected_improvement({state()}, minute_s); }
+
+  // The finals, in finals.cpp.
+  Result<Tuned> result(Ended ended, double seconds);
+  Status measure_postponed(double seconds);
+  Status store_postponed();
+  Status try_from_elsewhere();
+  Result<bool> defend_known();
+  Status choose_finalist(double seconds);
+  Result<db::Record> confirm_winner();
+  Result<runtime::Artifact> built_whole(const db::Record& winner);
+  Error nothing_found(Ended ended) const;
+
+  const TaskSpec& spec_;
+  const std::string key_;  ///< of the workload
+  TuningRun& run_;
+  Proposer proposer_;
+
+  bool reference_proposed_ = false;
+  ReferenceKernel reference_;
+  double reference_ns_ = 0;  ///< latency of one call of it
+  double reference_s_ = 0;   ///< time to build and check it
+
+  bool recalled_ = false;                ///< the database has been asked
+  std::optional<db::Record> elsewhere_;  ///< best of another device where this one has none
+  int64_t batches_ = 0, proposed_ = 0;   ///< batches and candidates proposed
+  int64_t under_way_ = 0;                ///< candidates proposed and not yet back from the builder
+
+  std::list<Trial> due_, postponed_;
+  Pace pace_;
+  std::vector<Finalist> finalists_;                ///< fastest first, a few
+  std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
+  std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
+  GainCurve gain_;
+  TrialCounts counts_;
+  Progress progress_;
+  double spent_s_ = 0;
+  int64_t broken_builds_ = 0;  ///< builds in a row that failed for no fault of the candidates
+};
+
+}  // namespace tw::tuner

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/task_scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace tw::tuner {
+namespace {
+
+// Every task gets two batches before any gets more: one batch says where it stands, a second what
+// it gains.
+constexpr int64_t first_batches = 2;
+// Time over which the gains of tasks are compared: about what one batch takes.
+constexpr double slice_s = 0.5;
+// Time reserved for the finals of each task: they take 2.5 s of slow kernels, half a second of fast
+// ones at the least, and are to have no more than a fourth of the time.
+constexpr double most_finals_s = 2.5, least_finals_s = 0.6;
+// Time reserved for the batches under way when the search ends.
+constexpr double most_drain_s = 0.5;
+
+double finals_of_each(double share_s) {
+  return std::min(std::max(0.1 * share_s, std::min(least_finals_s, 0.25 * share_s)), most_finals_s);
+}
+
+}  // namespace
+
+TaskScheduler::TaskScheduler(TuningRun& run)
+    : run_(&run), charged_until_s_(run.budget.elapsed_s()) {}
+
+Result<TaskScheduler> TaskScheduler::open(const std::vector<TaskSpec>& specs, TuningRun& run) {
+  TaskScheduler scheduler(run);
+  for (const TaskSpec& spec : specs) {
+    TW_TRY(const auto known, run.best_known(spec.workload));
+    scheduler.entries_.push_back({&spec, known.has_value()});
+  }
+  const auto count = static_cast<double>(specs.size());
+  const double budget_s = run.options.budget_s;
+  const double drain_s = std::min(most_drain_s, 0.05 * budget_s);
+  run.budget.reserve(count * finals_of_each(budget_s / count) + drain_s, drain_s);
+  run.tasks = specs.size();
+  return scheduler;
+}
+
+TaskScheduler::Entry& TaskScheduler::entry_of(const Task& task) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.task.get() == &task; });
+  TW_CHECK(found != entries_.end());
+  return *found;
+}
+
+bool TaskScheduler::none_began() const {
+  return std::none_of(entries_.begin(), entries_.end(),
+                      [](const Entry& entry) { return entry.task || entry.failure; });
+}
+
+/// Whether more of the task may be proposed. A task that has begun gets its first batch, though
+/// preparing took the whole budget.
+bool TaskScheduler::is_open(Entry& entry) {
+  if (entry.failure || entry.ended) return false;
+  if (!entry.task) return !run_->interrupted() && (none_began() || run_->budget.left_s() > 0);
+  entry.ended = entry.task->ended();
+  if (entry.ended == Ended::Budget && entry.task->batches() == 0) entry.ended.reset();
+  return !entry.ended;
+}
+
+std::optional<size_t> TaskScheduler::choose() {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (is_open(entries_[i])) open.push_back(i);
+  const auto batches = [&](size_t i) { return entries_[i].task ? entries_[i].task->batches() : 0; };
+  const auto fewest = std::min_element(open.begin(), open.end(), [&](size_t a, size_t b) {
+    return std::pair(batches(a), entries_[a].is_known) <
+           std::pair(batches(b), entries_[b].is_known);
+  });
+  if (fewest == open.end()) return std::nullopt;
+  if (batches(*fewest) < first_batches) return *fewest;
+  std::vector<SharedSearch> searches;
+  for (const size_t i : open)
+    searches.push_back(entries_[i].task->state(entries_[i].task->under_way()));
+  const auto best = most_promising(searches, slice_s);
+  return best ? open[*best] : *fewest;
+}
+
+Task* TaskScheduler::next() {
+  while (const auto chosen = choose()) {
+    Entry& entry = entries_[*chosen];
+    if (!entry.task) {
+      auto task = Task::open(*entry.spec, *run_);
+      if (!task) {
+        entry.failure = task.error();
+        continue;
+      }
+      entry.task = std::move(*task);
+      run_->begun.push_back(entry.task.get());
+    }
+    return entry.task.get();
+  }
+  return nullptr;
+}
+
+void TaskScheduler::exhaust(const Task& task) {
+  entry_of(task).ended = run_->interrupted() ? Ended::Interrupted : Ended::Trials;
+}
+
+bool TaskScheduler::is_wanted(const Entry& entry) const {
+  if (entry.failure || run_->interrupted()) return false;
+  return entry.task->batches() <= 1 || run_->budget.left_s() > 0;
+}
+
+bool TaskScheduler::begin_build(const Batch& batch) {
+  Entry& entry = entry_of(*batch.task);
+  if (!is_wanted(entry)) return false;
+  bool has_begun = false;
+  attempt(*batch.task, [&]() -> Status {
+    TW_RETURN_IF_ERROR(batch.task->begin_build(batch));
+    has_begun = true;
+    return {};
+  });
+  return has_begun;
+}
+
+void TaskScheduler::attempt(const Task& task, const std::function<Status()>& work) {
+  Entry& entry = entry_of(task);
+  if (entry.failure) return;
+  const Status status = work();
+  // A failure while an interrupt ends all waits is none: the finals say what there is.
+  if (!status && !run_->interrupted()) entry.failure = status.error();
+}
+
+void TaskScheduler::charge(const Batch& batch) {
+  const double now_s = run_->budget.elapsed_s();
+  const double taken_s = now_s - std::exchange(charged_until_s_, now_s);
+  if (!batch.is_reference()) batch.task->charge(taken_s);
+}
+
+Result<Tuned> TaskScheduler::finish(Entry& entry, double seconds) {
+  if (entry.failure) return tl::unexpected<Error>(*entry.failure);
+  if (entry.task) {
+    const auto ended = entry.ended ? entry.ended : entry.task->ended();
+    return entry.task->finish(ended.value_or(Ended::Budget), seconds);
+  }
+  return run_->interrupted()
+             ? interrupted_at_start()
+             : fail(ErrorCode::NoCandidate,
+                    fmt::format("[tune] the budget ended before its turn: give more than "
+                                "{} s (--budget)",
+                                format_double(run_->options.budget_s)));
+}
+
+bool TaskScheduler::never_began(size_t spec) const {
+  const Entry& entry = entries_[spec];
+  return !entry.task && !entry.failure && !run_->interrupted();
+}
+
+std::vector<Result<Tuned>> TaskScheduler::finish() {
+  std::vector<Result<Tuned>> results;
+  for (Entry& entry : entries_) {
+    const double left_s = run_->options.budget_s - run_->budget.elapsed_s();
+    results.push_back(
+        finish(entry, left_s / static_cast<double>(entries_.size() - run_->finished)));
+    ++run_->finished;
+  }
+  return results;
+}
+
+}  // namespace tw::tuner

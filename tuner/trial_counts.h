@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How the trials of a task ended, for people: their number by status, and the reasons why some
+// failed. Not thread-safe.
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "db/record.h"
+
+namespace tw::tuner {
+
+class TrialCounts {
+ public:
+  void add(const db::Record& trial);
+  /// Reasons that differ in numbers only count as the first of them.
+  void add_failure(const std::string& reason);
+
+  int64_t total() const { return total_; }
+  /// Whether there were trials, each of which was disturbed.
+  bool are_all_unstable() const;
+  /// Number of trials by the text of their status.
+  const std::map<std::string, int64_t>& by_status() const { return by_status_; }
+  /// Number of failures by reason.
+  const std::map<std::string, int64_t>& failures() const { return failures_; }
+  /// The three most frequent reasons: "21 x wrong: it differs; 1 x timeout: ...".
+  std::string most_frequent_failures() const;
+
+ private:
+  int64_t total_ = 0;
+  std::map<std::string, int64_t> by_status_, failures_;
+  std::map<std::string, std::string> first_reasons_;  ///< by their text without numbers
+};
+
+}  // namespace tw::tuner

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/tuned.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "codegen/abi.h"
+#include "tuner/device.h"
+#include "tuner/experience.h"
+
+namespace tw::tuner {
+
+Result<Tuned> from_database(const dsl::Workload& workload, const Target& target, int threads,
+                            db::Store& store, const Environment& environment) {
+  TW_TRY(const auto known, best_known(store, workload, target, threads));
+  if (!known)
+    return fail(ErrorCode::NoCandidate,
+                fmt::format("[tune] the database has no kernel of '{}' for this "
+                            "target and {} thread{}: tune without --effort none",
+                            workload.key(), threads, threads == 1 ? "" : "s"));
+  Tuned tuned;
+  TW_TRY(tuned.artifact,
+         build_schedule(workload, known->schedule, target, threads, false, environment));
+  tuned.best = *known;
+  tuned.ended = Ended::FromDatabase;
+  TW_TRY(tuned.progress.known_trials, count_known(store, workload, target, threads));
+  tuned.progress.best_ns = known->latency_ns;
+  tuned.progress.flops = known->flops;
+  tuned.progress.bytes = dsl::compulsory_traffic(workload.compute).bytes();
+  tuned.progress.peak_gflops = known->peak_gflops;
+  return tuned;
+}
+
+double least_gain(Effort effort) {
+  switch (effort) {
+    case Effort::Quick:
+      return 0.01;
+    case Effort::Normal:
+      return 0.001;
+    case Effort::None:
+    case Effort::Full:
+      return 0;
+  }
+  return 0;
+}
+
+std::string_view to_string(Ended ended) {
+  constexpr std::array<std::string_view, 5> texts = {"from the database", "budget used",
+                                                     "trials done", "plateau", "interrupted"};
+  return texts[static_cast<size_t>(ended)];
+}
+
+Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
+                                             const Target& target, int threads) {
+  db::Key key;
+  key.workload = workload.key();
+  key.target = target.to_string();
+  key.device = device_text(target);
+  key.threads = threads;
+  key.codegen_abi = codegen::codegen_abi;
+  return store.best(key);
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/tuning_run.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "tuner/calibration.h"
+#include "tuner/host_machine.h"
+#include "tuner/task.h"
+
+namespace tw::tuner {
+
+Budget::Budget(double total_s, Clock clock)
+    : total_s_(total_s), clock_(std::move(clock)), started_ns_(clock_()) {}
+
+void Budget::reserve(double finals_s, double drain_s) {
+  finals_s_ = finals_s;
+  drain_s_ = drain_s;
+}
+
+double Budget::elapsed_s() const { return static_cast<double>(clock_() - started_ns_) * 1e-9; }
+
+void Learner::learn(std::vector<cost_model::Sample> samples, bool at_once) {
+  samples_ += samples.size();
+  std::move(samples.begin(), samples.end(), std::back_inserter(fresh_));
+  // Refits cost tenths of a second: at every doubling, then every 128 samples, then every quarter.
+  const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_,
+                              learned_at_ + std::max<size_t>(128, learned_at_ / 4));
+  if (fresh_.empty() || (samples_ < due && !at_once)) return;
+  learned_at_ = samples_;
+  // If the model cannot be fitted, the draft model stays in charge.
+  (void)model_.update(fresh_);
+  fresh_.clear();
+}
+
+Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, db::Store& store,
+                                                    const Environment& environment,
+                                                    const OnProgress& on_progress,
+                                                    Workers workers) {
+  Budget budget(options.budget_s, environment.clock);
+  TW_TRY(const Target target, workers.runner->machine());
+  const double calibration_s =
+      std::min(static_cast<double>(calibration_budget_ns) * 1e-9, options.budget_s / 2);
+  HostMachine host =
+      choose_machine(store, target, [&] { return workers.runner->calibrate(calibration_s); },
+                     {environment.program_version, environment.now_ms()});
+  db::Recorder recorder(store, db::Spool(db::Spool::spool_path(store.path())),
+                        {.batch = static_cast<size_t>(options.batch)});
+  return std::unique_ptr<TuningRun>(new TuningRun{.target = std::move(host.target),
+                                                  .options = options,
+                                                  .store = &store,
+                                                  .environment = environment,
+                                                  .on_progress = on_progress,
+                                                  .workers = std::move(workers),
+                                                  .recorder = std::move(recorder),
+                                                  .budget = std::move(budget),
+                                                  .machine_note = std::move(host.note)});
+}
+
+bool TuningRun::interrupted() const {
+  return environment.interrupts && environment.interrupts->load() > 0;
+}
+
+double TuningRun::expected_gain(double seconds) const {
+  std::vector<SharedSearch> searches;
+  for (const Task* task : begun) searches.push_back(task->state());
+  return expected_improvement(std::move(searches), seconds);
+}
+
+Result<std::optional<db::Record>> TuningRun::best_known(const dsl::Workload& workload) const {
+  return tuner::best_known(*store, workload, target, options.threads);
+}
+
+}  // namespace tw::tuner

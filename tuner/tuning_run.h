@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the tasks of a run share: workers, the budget, the database, and one cost model, which
+// learns from the trials of all. Private to the run (tune.cpp).
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "db/recorder.h"
+#include "tuner/tune.h"
+#include "tuner/workers.h"
+
+namespace tw::tuner {
+
+class Task;
+
+/// The time of a run. A part of it is reserved for the finals of all tasks, and a part of that for
+/// the batches that are under way when the search ends.
+class Budget {
+ public:
+  Budget(double total_s, Clock clock);
+  void reserve(double finals_s, double drain_s);
+
+  double total_s() const { return total_s_; }
+  double elapsed_s() const;
+  /// Seconds of the search budget left, excluding the time reserved for the finals.
+  double left_s() const { return total_s_ - finals_s_ - elapsed_s(); }
+  /// Whether even the time reserved for batches under way at the end has passed.
+  bool is_overdue() const { return left_s() + drain_s_ <= 0; }
+  /// Whether the time reserved for the finals has passed too.
+  bool is_over() const { return elapsed_s() >= total_s_; }
+
+ private:
+  double total_s_;
+  Clock clock_;
+  int64_t started_ns_;
+  double finals_s_ = 0, drain_s_ = 0;
+};
+
+/// The cost model of a run and the samples that it has not learned from yet.
+class Learner {
+ public:
+  const cost_model::CostModel& model() const { return model_; }
+  /// Adds samples, and learns from them when it is time, or at once.
+  void learn(std::vector<cost_model::Sample> samples, bool at_once);
+  /// Hashes of the records that the model has learned from.
+  std::set<std::string>& records() { return records_; }
+
+ private:
+  cost_model::CostModel model_ = cost_model::CostModel();
+  std::vector<cost_model::Sample> fresh_;
+  size_t samples_ = 0, learned_at_ = 0;  ///< samples in all, and at the last refit
+  std::set<std::string> records_;
+};
+
+struct TuningRun {
+  /// The store must outlive the run. Environment where the device does not answer.
+  static Result<std::unique_ptr<TuningRun>> start(const TuneOptions& options, db::Store& store,
+                                                  const Environment& environment,
+                                                  const OnProgress& on_progress, Workers workers);
+
+  bool interrupted() const;
+  /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
+  /// tasks that have begun.
+  double expected_gain(double seconds) const;
+  Result<std::optional<db::Record>> best_known(const dsl::Workload& workload) const;
+
+  Target target;  ///< as the measuring machine is one, tuned for what is known of it
+  TuneOptions options;
+  db::Store* store;
+  Environment environment;
+  OnProgress on_progress;
+  Workers workers;
+  db::Recorder recorder;
+  Budget budget;
+  Learner learner = {};
+  std::vector<const Task*> begun = {};  ///< tasks that have begun
+  std::string machine_note = {};        ///< HostMachine::note
+  size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
+};
+
+}  // namespace tw::tuner

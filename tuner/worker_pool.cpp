@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/worker_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "codegen/backend.h"
+#include "tuner/device.h"
+#include "tuner/sandbox.h"
+
+namespace tw::tuner {
+namespace {
+
+// A batch takes a quarter of a second; one that takes as long as six candidates may take to be
+// measured has gone astray.
+constexpr double timeouts_per_build = 6;
+
+// More builders would have less than two candidates of a batch each.
+constexpr int most_builders = 4;
+
+// Another tuner's turn at the device is one job of its own.
+constexpr double device_patience_s = 60;
+
+constexpr int64_t trials_per_peak = 32;
+constexpr int peak_windows = 5;
+
+/// A device is fed by one thread of the runner's.
+size_t builders_for(const Target& target, int threads) {
+  const int all = (target.is_gpu() ? host_target() : target).machine.cores;
+  const int busy = target.is_gpu() ? 1 : threads;
+  const int cores = all > busy ? all - busy : all;
+  return static_cast<size_t>(std::clamp(cores, 1, most_builders));
+}
+
+int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+/// What the end of a worker without a reply says about the candidate. Requires: no Reply.
+MeasureReply fault_of(const Outcome& outcome) {
+  if (std::holds_alternative<TimedOut>(outcome))
+    return {db::TrialStatus::Timeout, "no answer before the deadline"};
+  if (std::holds_alternative<Cancelled>(outcome))
+    return {db::TrialStatus::Timeout, "interrupted before it answered"};
+  if (const auto* garbled = std::get_if<Garbled>(&outcome))
+    return {db::TrialStatus::Crash, garbled->message};
+  const Fault fault = classify(std::get<Died>(outcome));
+  return {status_of(fault.kind), fault.detail};
+}
+
+/// A private directory and the store in it.
+struct OwnedStore {
+  Scratch scratch;
+  ArtifactStore store;
+};
+
+Result<std::shared_ptr<const ArtifactStore>> make_store() {
+  TW_TRY(Scratch scratch, Scratch::make(temporary_places()));
+  ArtifactStore store(scratch.path());
+  const auto owned =
+      std::make_shared<const OwnedStore>(OwnedStore{std::move(scratch), std::move(store)});
+  return std::shared_ptr<const ArtifactStore>(owned, &owned->store);
+}
+
+ProcessOptions worker_program(const Environment& environment,
+                              const std::vector<std::string>& arguments) {
+  ProcessOptions options;
+  options.argv = environment.worker;
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  return options;
+}
+
+Result<std::unique_ptr<RunnerProcess>> start_runner(const PoolContext& context,
+                                                    const Environment& environment) {
+  std::vector<std::string> arguments = {"run", context.artifacts->directory()};
+  if (!context.target.is_gpu())
+    return RunnerProcess::start(context, worker_program(environment, arguments), {}, {});
+  // The driver writes to a directory apart from the kernels, which only builders may write.
+  TW_TRY(Scratch driver_scratch, Scratch::make(temporary_places()));
+  for (const std::string& argument :
+       {context.target.to_string(), std::to_string(environment.device), driver_scratch.path()})
+    arguments.push_back(argument);
+  TW_TRY(DeviceLock lock,
+         DeviceLock::open(places_of_all, device_lock_name(codegen::backend_of(context.target),
+                                                          environment.device)));
+  return RunnerProcess::start(context, worker_program(environment, arguments), std::move(lock),
+                              std::move(driver_scratch));
+}
+
+}  // namespace
+
+Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
+                              const Environment& environment, double timeout_s, Building building) {
+  TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
+  const auto busy = std::make_shared<BusyTime>();
+  const PoolContext context{
+      target,    threads,           seed,
+      timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
+      busy,      artifacts};
+  std::vector<std::string> builds = {building == Building::Alone ? "build_alone" : "build",
+                                     artifacts->directory(), environment.code_generator};
+  builds.insert(builds.end(), environment.cuda_directories.begin(),
+                environment.cuda_directories.end());
+  TW_TRY(std::unique_ptr<Runner> runner, start_runner(context, environment));
+  return Workers{artifacts,
+                 std::make_unique<BuilderPool>(context, worker_program(environment, builds)),
+                 std::move(runner), busy};
+}
+
+// ---- builders -------------------------------------------------------------------------------
+
+BuilderPool::BuilderPool(PoolContext context, ProcessOptions program)
+    : context_(std::move(context)),
+      program_(std::move(program)),
+      members_(builders_for(context_.target, context_.threads)) {}
+
+Status BuilderPool::begin(const BuildRequest& request) {
+  needed_ = request.needed;
+  started_ns_ = context_.clock();
+  const std::string target = context_.target.to_string();
+  size_t next = 0;
+  for (size_t i = 0; i < members_.size() && next < request.schedules.size(); ++i) {
+    TW_CHECK(members_[i].building == 0, "one request at a time");
+    const size_t left = request.schedules.size() - next, idle = members_.size() - i;
+    const size_t count = (left + idle - 1) / idle;
+    const auto first = request.schedules.begin() + static_cast<ptrdiff_t>(next);
+    const BuildJob job{.workload = request.workload,
+                       .target = request.is_reference ? host_target().to_string() : target,
+                       .schedules = {first, first + static_cast<ptrdiff_t>(count)},
+                       .packs = request.packs,
+                       .otherwise = request.is_reference && context_.target.is_gpu() ? target : ""};
+    if (const Status status = hand_over(members_[i], job); !status) {
+      give_up();
+      return status;
+    }
+    next += count;
+  }
+  return {};
+}
+
+Status BuilderPool::hand_over(Member& member, const BuildJob& job) {
+  if (!member.process) {
+    TW_TRY(member.process, Process::start(program_, context_.clock));
+  }
+  if (!member.process->running()) TW_RETURN_IF_ERROR(member.process->restart());
+  TW_RETURN_IF_ERROR(member.process->send(encode(Job(job))));
+  member.building = job.schedules.size();
+  member.job = job;
+  return {};
+}
+
+void BuilderPool::give_up() {
+  for (Member& member : members_)
+    if (std::exchange(member.building, 0) > 0) member.process->kill();
+}
+
+Deadline BuilderPool::build_deadline() const {
+  return context_.cancellation.deadline(timeouts_per_build * context_.timeout_s, needed_);
+}
+
+std::vector<BuildOutcome> BuilderPool::finish() {
+  const Deadline deadline = build_deadline();
+  std::vector<BuildOutcome> outcomes;
+  for (Member& member : members_) {
+    if (member.building == 0) continue;
+    std::vector<BuildOutcome> built = finish(member, deadline);
+    std::move(built.begin(), built.end(), std::back_inserter(outcomes));
+  }
+  return outcomes;
+}
+
+std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Deadline& deadline) {
+  const size_t count = std::exchange(member.building, 0);
+  // The schedules that a builder had are lost with it.
+  const auto lost = [&](const std::string& why) {
+    context_.busy->add(started_ns_, context_.clock());
+    return std::vector<BuildOutcome>(
+        count, {"", db::TrialStatus::CompileError, "the builder: " + why, true});
+  };
+  const Outcome outcome = member.process->receive(deadline);
+  const Reply* reply = std::get_if<Reply>(&outcome);
+  if (std::holds_alternative<Died>(outcome) && count > 1) return build_alone(member);
+  if (!reply) return lost(fault_of(outcome).reason);
+  BuildReply built;
+  if (!decode(reply->bytes, built) || built.outcomes.size() != count) {
+    member.process->kill();
+    return lost("an answer to something else");
+  }
+  if (member.job.target == context_.target.to_string() && !built.toolchain.empty())
+    toolchain_ = built.toolchain;
+  context_.busy->add(started_ns_, std::min(context_.clock(), started_ns_ + to_ns(built.seconds)));
+  return std::move(built.outcomes);
+}
+
+/// Builds the schedules that a builder died of, as when memory runs out, one by one, so that the
+/// culprit alone carries the blame.
+std::vector<BuildOutcome> BuilderPool::build_alone(Member& member) {
+  const BuildJob all = member.job;
+  std::vector<BuildOutcome> outcomes;
+  for (const std::string& schedule : all.schedules) {
+    BuildJob one = all;
+    one.schedules = {schedule};
+    if (const Status status = hand_over(member, one); !status)
+      outcomes.push_back(
+          {"", db::TrialStatus::CompileError, "the builder: " + status.error().message, true});
+    else
+      outcomes.push_back(finish(member, build_deadline())[0]);
+  }
+  return outcomes;
+}
+
+// ---- the runner -----------------------------------------------------------------------------
+
+RunnerProcess::RunnerProcess(PoolContext context, Process process,
+                             std::optional<DeviceLock> device_lock,
+                             std::optional<Scratch> driver_scratch)
+    : context_(std::move(context)),
+      process_(std::move(process)),
+      device_lock_(std::move(device_lock)),
+      driver_scratch_(std::move(driver_scratch)) {}
+
+Result<std::unique_ptr<RunnerProcess>> RunnerProcess::start(PoolContext context,
+                                                            ProcessOptions program,
+                                                            std::optional<DeviceLock> device_lock,
+                                                            std::optional<Scratch> driver_scratch) {
+  TW_TRY(Process process, Process::start(std::move(program), context.clock));
+  return std::unique_ptr<RunnerProcess>(new RunnerProcess(
+      std::move(context), std::move(process), std::move(device_lock), std::move(driver_scratch)));
+}
+
+Result<double> RunnerProcess::prepare(const std::string& workload, const ReferenceKernel& reference,
+                                      Needed needed) {
+  if (workload == workload_ && reference == reference_) return reference_ns_;
+  workload_ = workload;
+  reference_ = reference;
+  Status status = process_.running() ? Status() : process_.restart();
+  if (status) status = load_reference(needed);
+  if (status) return reference_ns_;
+  workload_.clear();
+  if (context_.cancellation.is_requested()) return interrupted_at_start();
+  return tl::unexpected<Error>(status.error());
+}
+
+Status RunnerProcess::load_reference(Needed needed) {
+  if (workload_.empty()) return {};
+  const PrepareJob job{workload_, reference_.artifact, context_.threads, context_.seed,
+                       reference_.on_device};
+  // The reference runs untuned, on several fills: give it room.
+  TW_TRY(const Answer answer, ask(Job(job), 30 + 10 * context_.timeout_s, needed));
+  if (!answer) {
+    const MeasureReply& fault = answer.error();
+    // A workload that is too large or too slow for this machine is no mistake of ours.
+    const bool is_too_much =
+        fault.status == db::TrialStatus::Resource || fault.status == db::TrialStatus::Timeout;
+    return is_too_much
+               ? fail(ErrorCode::Environment,
+                      fmt::format("[tune] the workload is too much for this machine, its untuned "
+                                  "kernel gave {}: {}; choose a smaller one, or raise --timeout or "
+                                  "memory",
+                                  db::to_string(fault.status), fault.reason))
+               : fail(ErrorCode::Internal,
+                      fmt::format("[tune] the reference kernel fails: {}", fault.reason));
+  }
+  PrepareReply reply;
+  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
+  reference_ns_ = reply.reference_ns;
+  return {};
+}
+
+Result<DeviceTurn> RunnerProcess::wait_for_device(Needed needed) {
+  if (!device_lock_) return DeviceTurn();
+  auto turn = device_lock_->take(
+      context_.clock,
+      context_.cancellation.deadline(device_patience_s + 2 * context_.timeout_s, needed));
+  if (!turn && turn.error().code == ErrorCode::Interrupted) return interrupted_at_start();
+  return turn;
+}
+
+Result<RunnerProcess::Answer> RunnerProcess::ask(const Job& job, double timeout_s, Needed needed) {
+  // Most references are prepared on the processor.
+  DeviceTurn turn;
+  if (const auto* prepares = std::get_if<PrepareJob>(&job); !prepares || prepares->on_device) {
+    TW_TRY(turn, wait_for_device(needed));
+  }
+  const int64_t started_ns = context_.clock();
+  TW_RETURN_IF_ERROR(process_.send(encode(job)));
+  const Outcome outcome = process_.receive(context_.cancellation.deadline(timeout_s, needed));
+  context_.busy->add(started_ns, context_.clock());
+  if (std::holds_alternative<Cancelled>(outcome))
+    return fail(ErrorCode::Interrupted, "[tune] interrupted while a kernel was measured");
+  if (const Reply* reply = std::get_if<Reply>(&outcome)) return Answer(reply->bytes);
+  return Answer(tl::unexpect, fault_of(outcome));
+}
+
+Status RunnerProcess::ensure_running() {
+  if (process_.running()) return {};
+  TW_RETURN_IF_ERROR(process_.restart());
+  return load_reference(Needed::ForResult);
+}
+
+Result<MeasureReply> RunnerProcess::measure(const MeasureJob& job) {
+  TW_RETURN_IF_ERROR(ensure_running());
+  ++measured_;
+  TW_TRY(const Answer answer, ask(Job(job), context_.timeout_s, Needed::ForResult));
+  if (!answer) return answer.error();
+  MeasureReply reply;
+  if (const Status status = decode(*answer, reply); !status)
+    return MeasureReply{db::TrialStatus::Crash, status.error().message};
+  peak_gflops_ = std::max(peak_gflops_, reply.peak_gflops);
+  return reply;
+}
+
+Result<CompareReply> RunnerProcess::compare(const CompareJob& job) {
+  TW_RETURN_IF_ERROR(ensure_running());
+  TW_TRY(const Answer answer, ask(Job(job), 2 * context_.timeout_s, Needed::ForResult));
+  if (!answer) return CompareReply{.error = answer.error().reason};
+  CompareReply reply;
+  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  return reply;
+}
+
+Result<Target> RunnerProcess::machine() {
+  if (!context_.target.is_gpu()) return context_.target;
+  TW_RETURN_IF_ERROR(ensure_running());
+  TW_TRY(const Answer answer, ask(Job(DescribeJob{}), 30 + context_.timeout_s, Needed::ForResult));
+  if (!answer)
+    return fail(ErrorCode::Environment,
+                fmt::format("[device] the driver fails: {}: {}",
+                            db::to_string(answer.error().status), answer.error().reason));
+  DescribeReply reply;
+  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::Environment, reply.error);
+  runtime::DeviceFacts facts;
+  facts.name = reply.name;
+  facts.multiprocessors = static_cast<int>(reply.multiprocessors);
+  facts.l2_bytes = reply.l2_bytes;
+  facts.memory_bytes = reply.memory_bytes;
+  return with_facts(context_.target, facts);
+}
+
+Result<Machine> RunnerProcess::calibrate(double budget_s) {
+  TW_RETURN_IF_ERROR(ensure_running());
+  const CalibrateJob job{context_.target.to_string(), to_string(context_.target.machine),
+                         to_ns(budget_s)};
+  TW_TRY(const Answer answer, ask(Job(job), budget_s + context_.timeout_s, Needed::ForResult));
+  if (!answer)
+    return fail(ErrorCode::Environment,
+                fmt::format("[calibration] the machine was not measured: {}: {}",
+                            db::to_string(answer.error().status), answer.error().reason));
+  CalibrateReply reply;
+  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::TryLater, reply.error);
+  return parse_machine(reply.machine);
+}
+
+Result<double> RunnerProcess::peak_gflops() {
+  if (measured_ < peak_due_) return peak_gflops_;
+  // The fastest of several windows of 10 ms: on a busy machine one of them alone may lose its core,
+  // and against so low a peak every trial would look impossible.
+  double fastest = 0;
+  for (int window = 0; window < peak_windows; ++window) {
+    TW_TRY(const double gflops, measure_peak());
+    fastest = std::max(fastest, gflops);
+  }
+  peak_due_ = measured_ + trials_per_peak;
+  return peak_gflops_ = fastest;
+}
+
+Result<double> RunnerProcess::measure_peak() {
+  TW_RETURN_IF_ERROR(ensure_running());
+  TW_TRY(const Answer answer,
+         ask(Job(PeakJob{context_.threads}), context_.timeout_s, Needed::ForResult));
+  if (!answer)
+    return fail(ErrorCode::Internal, "[tune] the machine's peak: " + answer.error().reason);
+  PeakReply reply;
+  TW_RETURN_IF_ERROR(decode(*answer, reply));
+  if (!reply.error.empty()) return fail(ErrorCode::Internal, reply.error);
+  return reply.gflops;
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The workers of a run as processes of this machine: some build, one measures, all sandboxed. Each
+// job has a deadline; a worker that dies, hangs or talks nonsense is replaced and its job answered
+// with a status. On a device they measure while no other tuner does (device_lock.h). Kernels are
+// files in a private directory that only builders may write.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/deadline.h"
+#include "tuner/device_lock.h"
+#include "tuner/process.h"
+#include "tuner/scratch.h"
+#include "tuner/workers.h"
+
+namespace tw::tuner {
+
+/// Whether kernels are timed while builders work. These then have a tenth of the usual scheduling
+/// weight; alone they have all of it.
+enum class Building { BesideTiming, Alone };
+
+/// Starts the runner, for the processor or for a device. Builders, at most four, start with their
+/// first jobs, on the cores that the kernel leaves free or else on all of them. A candidate may
+/// take `timeout_s` to be verified and measured. Environment when the runner cannot be started.
+Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
+                              const Environment& environment, double timeout_s,
+                              Building building = Building::BesideTiming);
+
+/// What the processes of a run share.
+struct PoolContext {
+  Target target;
+  int threads = 1;
+  uint64_t seed = 1;
+  double timeout_s = 10;
+  Clock clock;
+  Cancellation cancellation;
+  std::shared_ptr<BusyTime> busy;
+  std::shared_ptr<const ArtifactStore> artifacts;  ///< its directory goes with the last owner
+};
+
+/// Compiles in up to four processes, each of which gets a share of a request.
+class BuilderPool : public Builder {
+ public:
+  /// `program` is the command line of a builder; it is started when there is work.
+  BuilderPool(PoolContext context, ProcessOptions program);
+
+  Status begin(const BuildRequest& request) override;
+  std::vector<BuildOutcome> finish() override;
+  std::string toolchain() const override { return toolchain_; }
+
+ private:
+  struct Member {
+    std::optional<Process> process = {};
+    size_t building = 0;  ///< number of schedules that it has at present
+    BuildJob job = {};    ///< the latest
+  };
+  Status hand_over(Member& member, const BuildJob& job);
+  std::vector<BuildOutcome> finish(Member& member, const Deadline& deadline);
+  std::vector<BuildOutcome> build_alone(Member& member);
+  Deadline build_deadline() const;
+  void give_up();
+
+  PoolContext context_;
+  ProcessOptions program_;
+  std::vector<Member> members_;
+  Needed needed_ = Needed::No;  ///< of the latest request
+  int64_t started_ns_ = 0;      ///< when it began
+  std::string toolchain_;
+};
+
+/// Verifies and measures in one process.
+class RunnerProcess : public Runner {
+ public:
+  /// The device's lock and the directory for its driver are absent for the processor.
+  static Result<std::unique_ptr<RunnerProcess>> start(PoolContext context, ProcessOptions program,
+                                                      std::optional<DeviceLock> device_lock,
+                                                      std::optional<Scratch> driver_scratch);
+
+  Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
+                         Needed needed) override;
+  Result<MeasureReply> measure(const MeasureJob& job) override;
+  Result<CompareReply> compare(const CompareJob& job) override;
+  Result<Target> machine() override;
+  Result<Machine> calibrate(double budget_s) override;
+  Result<double> peak_gflops() override;
+
+ private:
+  /// The bytes of the worker's reply, or the fault with which it ended.
+  using Answer = tl::expected<std::string, MeasureReply>;
+
+  RunnerProcess(PoolContext context, Process process, std::optional<DeviceLock> device_lock,
+                std::optional<Scratch> driver_scratch);
+  Result<Answer> ask(const Job& job, double timeout_s, Needed needed);
+  Result<DeviceTurn> wait_for_device(Needed needed);
+  /// Starts the process anew where it has ended, and readies it for the present workload.
+  Status ensure_running();
+  Status load_reference(Needed needed);
+  Result<double> measure_peak();
+
+  PoolContext context_;
+  Process process_;
+  std::optional<DeviceLock> device_lock_;
+  std::optional<Scratch> driver_scratch_;
+  std::string workload_;       ///< the workload that the runner is ready for; empty: none
+  ReferenceKernel reference_;  ///< its reference
+  double reference_ns_ = 0;
+  double peak_gflops_ = 0;
+  int64_t measured_ = 0, peak_due_ = 0;  ///< kernels so far, and at which the peak is due
+};
+
+}  // namespace tw::tuner

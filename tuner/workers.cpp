@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/workers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tw::tuner {
+
+Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request) {
+  TW_CHECK(request.schedules.size() == 1);
+  TW_RETURN_IF_ERROR(builder.begin(request));
+  const BuildOutcome built = builder.finish()[0];
+  if (!built.artifact.empty()) return built;
+  const bool is_illegal = built.status == db::TrialStatus::Illegal;
+  return fail(is_illegal ? ErrorCode::Invalid : ErrorCode::Environment,
+              fmt::format("{}: {}", db::to_string(built.status), built.reason));
+}
+
+void BusyTime::add(int64_t from_ns, int64_t to_ns) {
+  from_ns = std::max(from_ns, until_ns_);
+  if (to_ns <= from_ns) return;
+  seconds_ += static_cast<double>(to_ns - from_ns) * 1e-9;
+  until_ns_ = to_ns;
+}
+
+tl::unexpected<Error> interrupted_at_start() {
+  return fail(ErrorCode::Interrupted, "[tune] interrupted before any candidate was measured");
+}
+
+}  // namespace tw::tuner

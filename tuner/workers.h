@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a tuning run needs of others: a Builder that compiles schedules and a Runner that verifies
+// and measures the kernels. Both name kernels by the hash of their bytes in one ArtifactStore, so
+// that they may work on other machines than the run: an implementation moves bytes between the
+// store and wherever it works. start_workers() (worker_pool.h) implements both by processes of this
+// machine, and tests by tables.
+//
+//   TW_RETURN_IF_ERROR(workers.builder->begin({.workload = key, .schedules = {schedule}}));
+//   const BuildOutcome built = workers.builder->finish()[0];
+//   TW_RETURN_IF_ERROR(workers.runner->prepare(key, reference, Needed::No));
+//   TW_TRY(const MeasureReply reply, workers.runner->measure({.artifact = built.artifact}));
+//
+// Not thread-safe.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "tuner/artifact_store.h"
+#include "tuner/deadline.h"
+#include "tuner/jobs.h"
+#include "tuner/tune.h"
+
+namespace tw::tuner {
+
+/// Schedules of one workload to be compiled.
+struct BuildRequest {
+  std::string workload;  ///< key
+  std::vector<std::string> schedules = {};
+  bool packs = false;          ///< with packing kernels, where trials go without
+  Needed needed = Needed::No;  ///< what is not needed is given up at the first interrupt
+  /// The kernel that others are compared with: it runs on the processor, whatever they run on, or,
+  /// where the compiler for that is not installed, is the default schedule on the device.
+  bool is_reference = false;
+};
+
+class Builder {
+ public:
+  virtual ~Builder() = default;
+  /// Hands the schedules over and returns at once. Requires: the request before was finished.
+  virtual Status begin(const BuildRequest& request) = 0;
+  /// Waits for what was begun: one outcome a schedule, in order.
+  virtual std::vector<BuildOutcome> finish() = 0;
+  /// What compiles kernels for the target, as records name it: "nvrtc-13.0". Empty before the first
+  /// outcome, and where there is no compiler.
+  virtual std::string toolchain() const = 0;
+};
+
+/// Builds one schedule. Fails where there is no kernel: Invalid for a schedule that does not apply,
+/// Environment for any other reason.
+Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request);
+
+/// The kernel that others are compared with.
+struct ReferenceKernel {
+  std::string artifact = {};  ///< name in the store; empty: none was built
+  bool on_device = false;     ///< it is a kernel of the device, not of the processor
+  friend bool operator==(const ReferenceKernel&, const ReferenceKernel&) = default;
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  /// Readies the runner for kernels of a workload and returns how long one call of the reference
+  /// takes, in ns. Costs nothing where the runner is ready for it, and little where it has been. A
+  /// large reference takes its time: Interrupted when the user stops that, at once unless it is
+  /// needed for a result.
+  virtual Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
+                                 Needed needed) = 0;
+  /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error.
+  /// Interrupted when the user stops it.
+  virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;
+  virtual Result<CompareReply> compare(const CompareJob& job) = 0;
+  /// The target as the measuring machine is one: of a device, with what its driver says.
+  /// Environment where there is none.
+  virtual Result<Target> machine() = 0;
+  /// Measures the processor for the target (calibration.h). TryLater or Environment where that
+  /// fails.
+  virtual Result<Machine> calibrate(double budget_s) = 0;
+  /// Peak of the machine on the kernel's threads, measured anew now and then, as clocks move by
+  /// 30 % within minutes on some machines.
+  virtual Result<double> peak_gflops() = 0;
+};
+
+/// Time in which workers were busy; overlap counts once.
+class BusyTime {
+ public:
+  void add(int64_t from_ns, int64_t to_ns);
+  double seconds() const { return seconds_; }
+
+ private:
+  int64_t until_ns_ = 0;
+  double seconds_ = 0;
+};
+
+/// Everything that a run hands work to.
+struct Workers {
+  std::shared_ptr<const ArtifactStore> artifacts;
+  std::unique_ptr<Builder> builder;
+  std::unique_ptr<Runner> runner;
+  std::shared_ptr<const BusyTime> busy;
+};
+
+/// tune_all() with workers of the caller's; they end with the call.
+Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
+                                            const Target& target, const TuneOptions& options,
+                                            db::Store& store, const Environment& environment,
+                                            const OnProgress& on_progress, Workers workers);
+
+/// The error of a run that was stopped before there was anything to keep.
+tl::unexpected<Error> interrupted_at_start();
+
+}  // namespace tw::tuner
