@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sanitizers report of libraries that are not ours, with the reason. Part of every test that is
-// built with sanitizers, which ask for these lists by name.
+// What sanitizers report of libraries that are not ours, with the reason. Part of every test that
+// is built with sanitizers, which ask for these lists by name.
 
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/runtime/tiny_kernels.h"
+#include "tests/sanitizers.h"
 
 namespace tw::runtime {
 namespace {
@@ -195,9 +196,7 @@ TEST_F(MatvecTest, Fault10_StridesThatLeaveTheAddressSpace) {
 }
 
 TEST_F(MatvecTest, Fault63_ACallInAChildOfFork) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
-#endif
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
   ASSERT_TRUE(kernel_.call(buffers(), pool_));
   const pid_t child = fork();
   if (child == 0) {

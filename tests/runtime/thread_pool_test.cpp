@@ -17,11 +17,7 @@
 #include <thread>
 #include <vector>
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kThreadSanitizer = true;
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
+#include "tests/sanitizers.h"
 
 namespace {
 std::atomic<bool> pinning_fails{false};
@@ -273,7 +269,7 @@ int in_child(const Body& body) {
 }
 
 TEST(ThreadPool, Fault63_WorksInAChildOfFork) {
-  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
   ThreadPool pool({.threads = 4});
   const auto works_on_four_threads = [&] {
     Counts counts(40);
@@ -287,7 +283,7 @@ TEST(ThreadPool, Fault63_WorksInAChildOfFork) {
 }
 
 TEST(ThreadPool, Fault63_WorksInAChildWhileTheParentIsInACall) {
-  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
   ThreadPool pool({.threads = 3});
   std::atomic<bool> stop{false};
   std::thread busy([&] {
@@ -309,7 +305,7 @@ TEST(ThreadPool, Fault63_WorksInAChildWhileTheParentIsInACall) {
 }
 
 TEST(ThreadPool, Fault63_APoolOfTheParentMayBeDestroyedInTheChild) {
-  if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
   auto pool = std::make_unique<ThreadPool>(PoolOptions{.threads = 3});
   Counts counts(30);
   pool->parallel_for(30, &Counts::run, &counts);

@@ -18,6 +18,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/nightly.h"
+#include "tests/sanitizers.h"
 #include "tests/tuner/mutants.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/worker_pool.h"
@@ -55,6 +56,8 @@ std::string c_name(DType type) {
 
 bool suits(const Mutant& mutant, const dsl::Workload& workload, const Program& program) {
   const DType out = program.arguments.back().buffer.type;
+  // Nothing but an address space limit ends them soon.
+  if (has_shadow_memory && mutant.name.starts_with("eats_memory")) return false;
   switch (mutant.suits) {
     case Suits::Any:
       return true;

@@ -17,14 +17,6 @@ inline constexpr int64_t second_ns = 1000 * millisecond_ns;
 /// Far above what any deed needs that is expected to end.
 inline constexpr int64_t patience_ns = 60 * second_ns;
 
-/// Built with a sanitizer, whose shadow memory leaves no room for an address space limit.
-inline constexpr bool sanitized =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#else
-    false;
-#endif
-
 inline Process planted(std::vector<std::string> arguments, Clock clock = monotonic_clock()) {
   arguments.insert(arguments.begin(), TW_PLANTED_WORKER);
   auto process = Process::start({.argv = std::move(arguments)}, std::move(clock));

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <string>
 
+#include "tests/sanitizers.h"
 #include "tests/tuner/planted.h"
 
 namespace tw::tuner {
@@ -90,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Forbidden, Fault36_Resource,
                          name_of);
 
 TEST(Fault36, EatenMemoryIsAResourceFault) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer leaves no room for an address space limit";
+  if (has_shadow_memory) GTEST_SKIP() << "a sanitizer leaves no room for an address space limit";
   Process worker = planted({"confined"});
   const Fault fault = fault_of(ask(worker, "eat_memory"));
   EXPECT_EQ(fault.kind, FaultKind::Resource) << fault.detail;
@@ -121,7 +122,7 @@ TEST(Sandbox, LetsHonestWorkThrough) {
   Process worker = planted({"confined"});
   EXPECT_EQ(text(ask(worker, "start_threads")), "reply: done");
   EXPECT_EQ(text(ask(worker, "limits")), "reply: core 0 files 64");
-  if (!sanitized) {
+  if (!has_shadow_memory) {
     EXPECT_EQ(worker.tail(), "");  // nothing was missing
   }
 }
@@ -136,7 +137,7 @@ TEST(Sandbox, Fault42_CompilersRunWithinTheSameWalls) {
 }
 
 TEST(Sandbox, Fault42_ACompilerThatEatsMemoryFailsAlone) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer leaves no room for an address space limit";
+  if (has_shadow_memory) GTEST_SKIP() << "a sanitizer leaves no room for an address space limit";
   const TemporaryDirectory directory;
   Process worker = planted({"building", directory.scratch.string()});
   EXPECT_EQ(text(ask(worker, "build_without_end")), "reply: done");
