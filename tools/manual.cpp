@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "tools/command_line.h"
 
 namespace tw::tools {
@@ -28,8 +29,11 @@ std::string item(const std::string& title, std::string_view text) {
   return fmt::format(".TP\n{}\n{}\n", title, escaped(text));
 }
 
+/// "a | b": a long list of choices is broken at the spaces.
+std::string spaced(std::string_view choices) { return join(split(choices, '|'), " | "); }
+
 std::string flag_item(const Flag& flag) {
-  const std::string value = value_hint(flag.value);
+  const std::string value = spaced(value_hint(flag.value));
   const std::string title = fmt::format("\\fB{}\\fR", escaped("--" + flag.name));
   return item(value.empty() ? title : fmt::format("{} \\fI{}\\fR", title, escaped(value)),
               flag.help);

@@ -131,7 +131,7 @@ ProgressDisplay::~ProgressDisplay() {
   }
   stopping_.notify_all();
   if (ticker_.joinable()) ticker_.join();
-  if (progress_.best_ns > 0) draw();  // how it ended
+  if (progress_.best_ns > 0 || !progress_.name.empty()) draw();  // how it ended
   if (drawn_ && here_->errors_are_terminal) print_error("\n");
 }
 

@@ -122,7 +122,8 @@ void plant_code_generator(const Folder& folder, const std::string& aborts_if) {
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-int tw_halide_version(void) { return 2; }
+int tw_halide_version(void) { return )"
+                                     << codegen::plugin_version << R"(; }
 const char* tw_halide_toolchain(void) { return "planted"; }
 void tw_halide_compile(const void* programs, size_t count, const void* target, void* result) {
   if ()" << aborts_if << R"() abort();
