@@ -58,6 +58,9 @@ bool suits(const Mutant& mutant, const dsl::Workload& workload, const Program& p
   const DType out = program.arguments.back().buffer.type;
   // Nothing but an address space limit ends them soon.
   if (has_shadow_memory && mutant.name.starts_with("eats_memory")) return false;
+  // Its address may be shadow memory, and a forked child of ThreadSanitizer's hangs before its
+  // loop.
+  if (has_thread_sanitizer && (mutant.name == "wild" || mutant.name == "forks")) return false;
   switch (mutant.suits) {
     case Suits::Any:
       return true;

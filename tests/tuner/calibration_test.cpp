@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "tests/sanitizers.h"
+
 namespace tw::tuner {
 namespace {
 
@@ -264,6 +266,7 @@ Result<tw::Machine> host_measured(const tw::Machine& described) {
 }
 
 TEST(Calibration, Fault73_OfThisProcessorIsPlausible) {
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer makes each access a call";
   tw::Machine described;  // small caches: a test need not touch hundreds of MiB
   described.caches[2].bytes = 0;
   const auto machine = host_measured(described);
