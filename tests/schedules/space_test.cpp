@@ -192,10 +192,11 @@ void expect_random_problems(const char* target, int problems) {
           << target << ", seed " << seed << "\n"
           << dsl::to_text(compute) << "\n"
           << schedule.to_string() << to_string(*program);
-      for (const Argument& argument : program->arguments)
-        if (const auto asked = problem.layouts.find(argument.buffer.name);
-            asked != problem.layouts.end())
-          EXPECT_EQ(argument.layout.to_string(argument.letters), asked->second);
+      for (const Argument& argument : program->arguments) {
+        const auto asked = problem.layouts.find(argument.buffer.name);
+        if (asked == problem.layouts.end()) continue;
+        EXPECT_EQ(argument.layout.to_string(argument.letters), asked->second);
+      }
     }
   }
   EXPECT_GE(legal * 10, all * 7) << target << ": " << legal << " of " << all;
@@ -228,8 +229,9 @@ TEST(Space, LayoutsOfTheOutputDecideWhichThreadsAreNeighbours) {
   const auto last_bound = [&](const std::string& layout) {
     const auto space =
         Space::derive({conv->compute, {{"out", layout}}}, *parse_target("opencl")).value();
+    const Schedule schedule = space.schedule(space.default_point());
     std::string loop;
-    for (const Step& step : space.schedule(space.default_point()).steps())
+    for (const Step& step : schedule.steps())
       if (const auto* bind = std::get_if<Bind>(&step); bind && bind->stage == "out")
         loop = bind->loop;
     return loop;
