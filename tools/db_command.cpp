@@ -120,13 +120,14 @@ Result<db::Filter> filter_of(const DbFlags& f) {
 
 Table as_sheet(const std::vector<db::Record>& records) {
   Table table{{"record", "status", "latency_ns", "latency_low_ns", "latency_high_ns", "flops",
-               "peak_gflops", "threads", "session", "target", "device", "workload"},
+               "peak_gflops", "threads", "session", "target", "device", "workload", "layouts"},
               {}};
   for (const db::Record& r : records)
     table.rows.push_back({r.hash, std::string(db::to_string(r.status)), format_double(r.latency_ns),
                           format_double(r.latency_low_ns), format_double(r.latency_high_ns),
                           format_double(r.flops), format_double(r.peak_gflops),
-                          std::to_string(r.threads), r.session, r.target, r.device, r.workload});
+                          std::to_string(r.threads), r.session, r.target, r.device, r.workload,
+                          r.layouts});
   return table;
 }
 
@@ -155,7 +156,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
                           fmt::format("{:.1f}", 100 * db::efficiency(r)),
                           r.target == own_target && r.device == own_device ? "host" : r.target,
                           std::to_string(r.threads), r.session,
-                          r.device == own_device ? "this one" : r.device, r.workload});
+                          r.device == own_device ? "this one" : r.device, show_workload(r)});
   TW_RETURN_IF_ERROR(print(as_text(table, here)));
   return 0;
 }

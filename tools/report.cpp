@@ -180,6 +180,7 @@ nlohmann::json as_json(const db::Record& record, bool full) {
   nlohmann::json json = {
       {"record", record.hash},
       {"workload", record.workload},
+      {"layouts", record.layouts},
       {"op", record.op},
       {"target", record.target},
       {"device", record.device},
@@ -204,6 +205,11 @@ nlohmann::json as_json(const db::Record& record, bool full) {
       json[name] = member;
   });
   return json;
+}
+
+std::string show_workload(const db::Record& record) {
+  return record.layouts.empty() ? record.workload
+                                : fmt::format("{} {{{}}}", record.workload, record.layouts);
 }
 
 std::string show_count(int64_t count, std::string_view noun) {
