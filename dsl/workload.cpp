@@ -156,8 +156,9 @@ Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
         fmt::format("'{}' is no input or output; expected one of {}", tensor, join(known, ", ")));
   const std::vector<int64_t> shape = compute.shape_of(tensor);
   if (shape.empty()) return bad("a single number has no layout");
-  TW_TRY(Layout layout, Layout::parse(text, compute.letters_of(tensor)));
-  if (!checked_product(layout.storage_shape(shape)))
+  Result<Layout> layout = Layout::parse(text, compute.letters_of(tensor));
+  if (!layout) return bad(layout.error().message.substr(layout.error().message.find(' ') + 1));
+  if (!checked_product(layout->storage_shape(shape)))
     return bad("the layout pads the tensor to more than 2^63 elements");
   return layout;
 }
