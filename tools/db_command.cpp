@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "db/store.h"
+#include "db/workload_text.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/selection.h"
@@ -105,7 +106,9 @@ Result<db::Filter> filter_of(const DbFlags& f) {
   const auto set = [](std::optional<std::string>& member, const std::string& text) {
     if (!text.empty()) member = text;
   };
-  set(filter.workload, f.workload);
+  const db::WorkloadName workload = db::parse_workload_text(f.workload);
+  set(filter.workload, workload.key);
+  set(filter.layouts, workload.layouts);
   set(filter.op, f.op);
   set(filter.session, f.session);
   if (!f.status.empty())
@@ -156,7 +159,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
                           fmt::format("{:.1f}", 100 * db::efficiency(r)),
                           r.target == own_target && r.device == own_device ? "host" : r.target,
                           std::to_string(r.threads), r.session,
-                          r.device == own_device ? "this one" : r.device, show_workload(r)});
+                          r.device == own_device ? "this one" : r.device, db::workload_text(r)});
   TW_RETURN_IF_ERROR(print(as_text(table, here)));
   return 0;
 }
@@ -340,7 +343,7 @@ Verb db_verb() {
   const Flag limit = {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"};
   const std::vector<Flag> filters = {
       db,
-      {"workload", Text{&f->workload}, "key"},
+      {"workload", Text{&f->workload}, "key; layouts may follow in braces"},
       {"op", Text{&f->op}, "operator"},
       {"status", Choice{&f->status, statuses()}, "of the trial; pruned and hopeless are the same"},
       {"session", Text{&f->session}, "that measured"},

@@ -207,11 +207,6 @@ nlohmann::json as_json(const db::Record& record, bool full) {
   return json;
 }
 
-std::string show_workload(const db::Record& record) {
-  return record.layouts.empty() ? record.workload
-                                : fmt::format("{} {{{}}}", record.workload, record.layouts);
-}
-
 std::string show_count(int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

@@ -56,9 +56,6 @@ double gflops(double flops, double ns);
 /// Numbers of a record that people want, and everything that it holds with `full`.
 nlohmann::json as_json(const db::Record& record, bool full = false);
 
-/// The record's workload as --workload takes it: the key, and the layouts that were asked for.
-std::string show_workload(const db::Record& record);
-
 /// "1 thread", "2 threads"
 std::string show_count(int64_t count, std::string_view noun);
 

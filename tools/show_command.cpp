@@ -10,6 +10,7 @@
 #include "codegen/c_emitter.h"
 #include "codegen/gpu_emitter.h"
 #include "codegen/inspect.h"
+#include "db/workload_text.h"
 #include "schedules/schedule.h"
 #include "tools/report.h"
 #include "tools/roofline.h"
@@ -39,7 +40,7 @@ std::string facts(const Selection& s) {
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
   return as_text(
-      Facts{{"workload", show_workload(r)},
+      Facts{{"workload", db::workload_text(r)},
             {"record", r.hash},
             {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
             {"target", r.target},

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "db/workload_text.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
@@ -42,7 +43,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   const auto row = [&](const char* name, std::string text) {
     facts.emplace_back(name, std::move(text));
   };
-  row("workload", show_workload(best));
+  row("workload", db::workload_text(best));
   row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
                              show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));

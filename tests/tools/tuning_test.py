@@ -129,6 +129,10 @@ class Tuning(program.ProgramTest):
         self.assertEqual(explained["best_other"]["record"]["layouts"], "a=MK16k out=NM")
         self.assertIn(text, self.succeed("show", short, "--db", self.db).out)
         self.assertIn("{a=MK16k out=NM}", self.succeed("db", "query", "--db", self.db).out)
+        for workload, under in ((text, {"a=MK16k out=NM"}), (asked["workload"], {"", "a=MK16k out=NM"})):
+            found = self.json("db", "query", "--workload", workload, "--limit", "0", "--db", self.db,
+                              "--format", "json")["records"]
+            self.assertEqual({record["layouts"] for record in found}, under)
         compiled = self.json("compile", *program.SMALL, *layouts, "--db", self.db, "--format", "json")
         self.assertTrue(compiled["verified"])
 
