@@ -61,7 +61,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   std::set<std::string> other_devices;
   for (const Job& job : jobs) {
     TW_TRY(const DryRun found, look_at(flags, job, target, store));
-    const std::string best = found.best ? show_time(found.best->latency_ns) : "-";
+    const std::string best = found.best ? show_latency(*found.best) : "-";
     const std::string elsewhere = found.best ? other_device_of(*found.best, target) : "";
     const std::string size = fmt::format("{:.3g}", found.space_size);
     table.rows.push_back({job.name, size, std::to_string(found.known),

@@ -59,6 +59,13 @@ MeasureReply duplicate_of(const db::Record& twin) {
 
 }  // namespace
 
+void keep_fastest(std::vector<Finalist>& finalists) {
+  std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.latency_ns < b.record.latency_ns;
+  });
+  if (finalists.size() > most_finalists) finalists.resize(most_finalists);
+}
+
 Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
   TW_TRY(std::unique_ptr<Search> search, make_search(run.options.search));
   return std::unique_ptr<Task>(new Task(spec, run, std::move(search)));
@@ -257,11 +264,7 @@ Status Task::record(const MeasureReply& reply) {
     if (!built.code.empty() && record.status != TrialStatus::Unstable)
       by_code_.try_emplace(built.code, record);
     TW_RETURN_IF_ERROR(check_installation(built));
-    std::stable_sort(finalists_.begin(), finalists_.end(),
-                     [](const Finalist& a, const Finalist& b) {
-                       return a.record.latency_ns < b.record.latency_ns;
-                     });
-    if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
+    keep_fastest(finalists_);
   }
   report();
   return {};
@@ -302,6 +305,8 @@ Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureRepl
 
   digest(candidate, record);
   if (record.status == TrialStatus::Ok) finalists_.push_back({artifact, record, pace_.factor()});
+  if (record.status == TrialStatus::Unstable && record.latency_ns > 0)
+    disturbed_.push_back({artifact, record, pace_.factor()});
   run_.learner.records().insert(record.hash);
   TW_RETURN_IF_ERROR(run_.recorder.add(record));
   return record;
