@@ -130,6 +130,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
   Table table{{"artifact", "schedule_from", "workload"}, {}};
   for (const Job& job : jobs) {
     if (interrupts.load() > 0) return interrupted_after(table.rows.size(), jobs.size());
+    TW_RETURN_IF_ERROR(tuner::check_tunable(job.workload, target.target));
     std::optional<db::Record> best;
     if (store) {
       TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));
