@@ -6,6 +6,7 @@
 // any choice. Plain values; thread-safe.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -64,8 +65,10 @@ struct ComputePlan {
 };
 
 /// Invalid where the problem asks for the layout of a tensor that is neither an input nor an
-/// output, or for what is no layout of it.
-Result<ComputePlan> plan_stages(const Problem& problem, const Target& target);
+/// output, or for what is no layout of it. It takes longer the more stages there are: from when
+/// `stops` says so, no more of them are merged into others.
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
+                                const std::function<bool()>& stops = nullptr);
 
 /// Elements of the stage's type in a vector register.
 int64_t lanes(const Target& target, const dsl::Stage& stage);

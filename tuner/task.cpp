@@ -75,8 +75,9 @@ Task::Task(const TaskSpec& spec, TuningRun& run, std::unique_ptr<Search> search)
     : spec_(spec),
       key_(spec.workload.key()),
       run_(run),
-      proposer_(schedules::Space::derive(spec.workload.compute, run.target), std::move(search),
-                run.options.threads, run.options.seed) {
+      proposer_(schedules::Space::derive(spec.workload.compute, run.target,
+                                         [&run] { return run.stops(); }),
+                std::move(search), run.options.threads, run.options.seed) {
   progress_.name = spec.name;
   progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);
@@ -112,8 +113,8 @@ Batch Task::reference_batch() {
 std::string Task::reference_schedule() const {
   const schedules::Schedule plain(workload().compute);
   if (progress_.flops <= most_plain_flops) return plain.to_string();
-  const auto space = schedules::Space::derive(workload().compute, host_target());
-  const auto stops = [this] { return run_.interrupted() || run_.budget.left_s() <= 0; };
+  const auto stops = [this] { return run_.stops(); };
+  const auto space = schedules::Space::derive(workload().compute, host_target(), stops);
   const schedules::Schedule tiled = space.schedule(space.default_point(stops));
   const auto program = tiled.program();
   return (program && codegen::check_limits(*program) ? tiled : plain).to_string();
