@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
-// inputs and outputs, and how exact the result must be. Together with a Target it decides a search
-// space (space.h). A plain value; thread-safe to share.
+// A Problem is what a schedule is asked for: a compute, and the layouts in which its caller keeps
+// inputs and outputs. Together with a Target it decides a search space (space.h). How exact the
+// result must be is no part of it: no order of a sum is known to be too inexact for an accuracy
+// class before it is tried, and a candidate that is has the status `wrong`. A plain value;
+// thread-safe to share.
 
 #include <map>
 #include <string>
 
 #include "dsl/compute.h"
-#include "dsl/workload.h"
 
 namespace tw::schedules {
 
@@ -17,7 +18,6 @@ struct Problem {
   /// Layouts of inputs and outputs by tensor, as set_layout spells them ("NCHW16c"). The schedule
   /// is free to choose the layout of a tensor that is not named here.
   std::map<std::string, std::string> layouts = {};
-  dsl::Accuracy accuracy = dsl::Accuracy::Fast;
 };
 
 }  // namespace tw::schedules
