@@ -188,20 +188,23 @@ bool is_fallback(const HStmt& body) {
 
 enum class Fallbacks { Plain, Marked };
 
-// ---- literals of products ---------------------------------------------------------------------
+// ---- literals of products and sums ------------------------------------------------------------
 
-// Halide and LLVM gather the literals of a product: x * 1e38 * 10 becomes x * (1e38 * 10). Where
-// that is no normal number of f32, the operation is kept as it is declared.
+// Halide and LLVM gather the literals of a product, x * 1e38 * 10 becomes x * (1e38 * 10), and
+// those of a sum, x - 3e38 - 3e38 becomes x - (3e38 + 3e38). Where that is no normal number of f32,
+// or, of a sum, may be none in some order, the operation is kept as it is declared.
 
 bool is_normal_f32(double value) { return value == 0 || std::isnormal(static_cast<float>(value)); }
 
 double gathered(const Expr& expr);
 
-/// Whether the literals of a product or a quotient are a normal number together.
-bool may_gather_literals(const dsl::Binary& b) {
-  if (b.op == BinaryOp::Mul) return is_normal_f32(gathered(b.a) * gathered(b.b));
-  const double divisor = gathered(b.b);
-  return is_normal_f32(1 / divisor) && is_normal_f32(gathered(b.a) / divisor);
+/// The literals of a product or a quotient together; nullopt where they are no normal number.
+std::optional<double> gathered_by(const dsl::Binary& b) {
+  const double x = gathered(b.a), y = gathered(b.b);
+  const double together = b.op == BinaryOp::Mul ? x * y : x / y;
+  const bool may_invert = b.op == BinaryOp::Mul || is_normal_f32(1 / y);
+  if (!may_invert || !is_normal_f32(together)) return std::nullopt;
+  return together;
 }
 
 /// The product of the literals that may be gathered from an expression.
@@ -209,10 +212,41 @@ double gathered(const Expr& expr) {
   if (const auto* c = expr.as<dsl::Const>()) return c->float_value;
   if (const auto* u = expr.as<dsl::Unary>()) return u->op == UnaryOp::Neg ? gathered(u->a) : 1;
   const auto* b = expr.as<dsl::Binary>();
-  if (!b || (b->op != BinaryOp::Mul && b->op != BinaryOp::Div) || !may_gather_literals(*b))
-    return 1;
-  const double x = gathered(b->a), y = gathered(b->b);
-  return b->op == BinaryOp::Mul ? x * y : x / y;
+  if (!b || (b->op != BinaryOp::Mul && b->op != BinaryOp::Div)) return 1;
+  return gathered_by(*b).value_or(1);
+}
+
+/// The sum of the magnitudes of what is added in an expression, literals and literal factors of the
+/// terms: no order of them exceeds it.
+double magnitude(const Expr& expr) {
+  if (const auto* u = expr.as<dsl::Unary>(); u && u->op == UnaryOp::Neg) return magnitude(u->a);
+  const auto* b = expr.as<dsl::Binary>();
+  if (b && (b->op == BinaryOp::Add || b->op == BinaryOp::Sub))
+    return magnitude(b->a) + magnitude(b->b);
+  return std::fabs(gathered(expr));
+}
+
+/// LLVM gathers literals from operands that are kept apart too, so all sums above are as well.
+bool may_gather_terms(const dsl::Binary& b) {
+  return std::isfinite(static_cast<float>(magnitude(b.a) + magnitude(b.b)));
+}
+
+/// The operation that keeps what it is declared to be where its literals must not be gathered;
+/// nullopt where they may.
+std::optional<hi::Call::IntrinsicOp> kept_apart(const dsl::Binary& b) {
+  if (!is_float(b.a.type())) return std::nullopt;
+  switch (b.op) {
+    case BinaryOp::Mul:
+      return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_mul);
+    case BinaryOp::Div:
+      return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_div);
+    case BinaryOp::Add:
+      return may_gather_terms(b) ? std::nullopt : std::optional(hi::Call::strict_add);
+    case BinaryOp::Sub:
+      return may_gather_terms(b) ? std::nullopt : std::optional(hi::Call::strict_sub);
+    default:
+      return std::nullopt;
+  }
 }
 
 class FindStrict : public hi::IRVisitor {
@@ -881,11 +915,8 @@ class PhaseTranslator {
     if (b.op == BinaryOp::And) return a && guarded(a, b.b);
     if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
     const HExpr c = value(b.b);
-    if (is_float(b.a.type()) && (b.op == BinaryOp::Mul || b.op == BinaryOp::Div) &&
-        !may_gather_literals(b))
-      return hi::Call::make(a.type(),
-                            b.op == BinaryOp::Mul ? hi::Call::strict_mul : hi::Call::strict_div,
-                            {a, c}, hi::Call::PureIntrinsic);
+    if (const auto strict = kept_apart(b))
+      return hi::Call::make(a.type(), *strict, {a, c}, hi::Call::PureIntrinsic);
     const bool wraps = !is_float(b.a.type()) && ranges_.may_overflow(b.op, b.a, b.b);
     return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
   }

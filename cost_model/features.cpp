@@ -13,6 +13,8 @@
 namespace tw::cost_model {
 namespace {
 
+#define TW_FEATURE_VERSION(version)  // is in the header
+
 constexpr FeatureInfo table[] = {
 #define TW_FEATURE(name, unit, formula, expression) {#name, unit, formula},
 #include "cost_model/features.def"
@@ -84,6 +86,8 @@ std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFac
 #undef TW_FEATURE
   };
 }
+
+#undef TW_FEATURE_VERSION
 
 }  // namespace
 

@@ -17,7 +17,11 @@ namespace tw::cost_model {
 
 /// Changes when a row of features.def changes its meaning or place: models of another version are
 /// not loaded.
-inline constexpr int feature_version = 6;
+#define TW_FEATURE_VERSION(version) inline constexpr int feature_version = version;
+#define TW_FEATURE(name, unit, formula, expression)
+#include "cost_model/features.def"
+#undef TW_FEATURE
+#undef TW_FEATURE_VERSION
 
 struct FeatureInfo {
   std::string_view name, unit, formula;

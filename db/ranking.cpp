@@ -36,11 +36,10 @@ Estimate upper_median(const std::vector<Estimate>& estimates) {
   return nth(estimates, estimates.size() / 2);
 }
 
-double median_peak(std::span<const Candidate> group) {
+double median_peak(std::span<const Candidate> group, TrialStatus status) {
   std::vector<double> peaks;
   for (const Candidate& trial : group)
-    if (trial.status == TrialStatus::Ok && trial.peak_gflops > 0)
-      peaks.push_back(trial.peak_gflops);
+    if (trial.status == status && trial.peak_gflops > 0) peaks.push_back(trial.peak_gflops);
   // The lower one of the middle two: one foreign trial with a high peak does not outvote the only
   // other.
   return peaks.empty() ? 0 : nth(peaks, (peaks.size() - 1) / 2);
@@ -53,17 +52,16 @@ bool plausible(const Candidate& trial, double group_peak) {
          trial.flops <= plausible_efficiency * trial.peak_gflops * trial.latency_ns;
 }
 
-}  // namespace
-
-std::optional<Ranked> best_of(std::span<const Candidate> group) {
-  const double group_peak = median_peak(group);
+/// The best of the trials with that status.
+std::optional<Ranked> best_of(std::span<const Candidate> group, TrialStatus status) {
+  const double group_peak = median_peak(group, status);
   std::set<std::string_view> refuted;
   for (const Candidate& trial : group)
     if (proves_wrong(trial.status)) refuted.insert(trial.schedule_hash);
 
   std::map<std::string_view, std::vector<Estimate>> by_schedule;
   for (const Candidate& trial : group) {
-    if (trial.status != TrialStatus::Ok || refuted.contains(trial.schedule_hash)) continue;
+    if (trial.status != status || refuted.contains(trial.schedule_hash)) continue;
     if (!plausible(trial, group_peak)) continue;
     const double scale = group_peak > 0 ? trial.peak_gflops / group_peak : 1;
     by_schedule[trial.schedule_hash].push_back({trial.latency_ns * scale, &trial});
@@ -78,6 +76,13 @@ std::optional<Ranked> best_of(std::span<const Candidate> group) {
   const double efficiency =
       group_peak > 0 ? best->candidate->flops / best->latency_ns / group_peak : 0;
   return Ranked{static_cast<size_t>(best->candidate - group.data()), best->latency_ns, efficiency};
+}
+
+}  // namespace
+
+std::optional<Ranked> best_of(std::span<const Candidate> group) {
+  auto best = best_of(group, TrialStatus::Ok);
+  return best ? best : best_of(group, TrialStatus::Unstable);
 }
 
 }  // namespace tw::db

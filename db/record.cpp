@@ -79,7 +79,9 @@ struct FieldCheck {
 };
 
 std::string problem_of_measurement(const Record& record) {
-  if (record.status != TrialStatus::Ok) return {};
+  const bool may_be_best = record.status == TrialStatus::Ok ||
+                           (record.status == TrialStatus::Unstable && record.latency_ns > 0);
+  if (!may_be_best) return {};
   if (record.latency_ns <= 0) return fmt::format("latency_ns is {}", record.latency_ns);
   for (const double sample : record.samples_ns)
     if (sample <= 0) return fmt::format("samples_ns holds {}", sample);

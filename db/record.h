@@ -20,20 +20,20 @@
 namespace tw::db {
 
 // enumerator, text, meaning, proves the schedule wrong
-#define TW_TRIAL_STATUSES(X)                                                               \
-  X(Ok, "ok", "measured, and its result is correct", false)                                \
-  X(Wrong, "wrong", "result differs from the reference", true)                             \
-  X(Nondeterministic, "nondeterministic", "two runs differ", true)                         \
-  X(MutatesInput, "mutates_input", "wrote to an input", true)                              \
-  X(Oob, "oob", "read or wrote outside its buffers", true)                                 \
-  X(Crash, "crash", "died by a signal", true)                                              \
-  X(Timeout, "timeout", "did not end before its deadline", false)                          \
-  X(Resource, "resource", "exceeded memory, process, file or network limits", false)       \
-  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false)    \
-  X(Illegal, "illegal", "the schedule does not apply to the workload", false)              \
-  X(Unstable, "unstable", "not timed: something else disturbed it again and again", false) \
-  X(TooFast, "too_fast", "below what the timer resolves", false)                           \
-  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)       \
+#define TW_TRIAL_STATUSES(X)                                                                \
+  X(Ok, "ok", "measured, and its result is correct", false)                                 \
+  X(Wrong, "wrong", "result differs from the reference", true)                              \
+  X(Nondeterministic, "nondeterministic", "two runs differ", true)                          \
+  X(MutatesInput, "mutates_input", "wrote to an input", true)                               \
+  X(Oob, "oob", "read or wrote outside its buffers", true)                                  \
+  X(Crash, "crash", "died by a signal", true)                                               \
+  X(Timeout, "timeout", "did not end before its deadline", false)                           \
+  X(Resource, "resource", "exceeded memory, process, file or network limits", false)        \
+  X(CompileError, "compile_error", "the compiler refused it, died or timed out", false)     \
+  X(Illegal, "illegal", "the schedule does not apply to the workload", false)               \
+  X(Unstable, "unstable", "timed only while something else disturbed it, if at all", false) \
+  X(TooFast, "too_fast", "below what the timer resolves", false)                            \
+  X(Hopeless, "hopeless", "stopped early, clearly slower than the incumbent", false)        \
   X(Duplicate, "duplicate", "the machine code of an earlier trial, whose latency it has", false)
 
 enum class TrialStatus : uint8_t {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
-// inputs and outputs, and how exact the result must be. Together with a Target it decides a search
-// space (space.h). A plain value; thread-safe to share.
+// A Problem is what a schedule is asked for: a compute, and the layouts in which its caller keeps
+// inputs and outputs. Together with a Target it decides a search space (space.h). How exact the
+// result must be is no part of it: no order of a sum is known to be too inexact for an accuracy
+// class before it is tried, and a candidate that is has the status `wrong`. A plain value;
+// thread-safe to share.
 
 #include "dsl/compute.h"
 #include "dsl/layout.h"
@@ -15,11 +17,10 @@ struct Problem {
   /// Layouts of inputs and outputs, as set_layout spells them ("NCHW16c"). The schedule is free to
   /// choose the layout of a tensor that is not named here.
   dsl::Layouts layouts = {};
-  dsl::Accuracy accuracy = dsl::Accuracy::Fast;
 };
 
 inline Problem problem_of(const dsl::Workload& workload) {
-  return {workload.compute, workload.layouts, workload.accuracy};
+  return {workload.compute, workload.layouts};
 }
 
 }  // namespace tw::schedules

@@ -120,8 +120,9 @@ size_t hash(const Point& point) {
 }
 
 Result<Space> Space::derive(const Problem& problem, const Target& target,
+                            const std::function<bool()>& stops,
                             std::span<const Strategy> strategies) {
-  TW_TRY(ComputePlan plan, plan_stages(problem, target));
+  TW_TRY(ComputePlan plan, plan_stages(problem, target, stops));
   auto state = std::make_shared<State>(std::move(plan));
   for (const StagePlan& stage : state->plan.stages) {
     state->stages.emplace_back(state->plan, stage, strategies, state->decisions);
@@ -130,8 +131,9 @@ Result<Space> Space::derive(const Problem& problem, const Target& target,
   return Space(std::move(state));
 }
 
-Space Space::derive(const dsl::Compute& compute, const Target& target) {
-  return derive(Problem{compute}, target).value();
+Space Space::derive(const dsl::Compute& compute, const Target& target,
+                    const std::function<bool()>& stops) {
+  return derive(Problem{compute}, target, stops).value();
 }
 
 const Target& Space::target() const { return state_->plan.target; }

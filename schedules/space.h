@@ -39,12 +39,15 @@ size_t hash(const Point& point);
 
 class Space {
  public:
-  /// Usage where the problem asks for what is no layout; Unsupported where no strategy schedules a
-  /// stage with the layouts that it asks for.
+  /// Usage where the problem asks for what is no layout; Unsupported where no strategy schedules
+  /// a stage with the layouts that it asks for. `stops` as of plan_stages(): the space of a plan
+  /// that was cut short is another one.
   static Result<Space> derive(const Problem& problem, const Target& target,
+                              const std::function<bool()>& stops = nullptr,
                               std::span<const Strategy> strategies = schedules::strategies());
   /// With layouts that schedules are free to choose.
-  static Space derive(const dsl::Compute& compute, const Target& target);
+  static Space derive(const dsl::Compute& compute, const Target& target,
+                      const std::function<bool()>& stops = nullptr);
 
   const Target& target() const;
   /// Named "stage.place", "stage.strategy" or "stage.knob", in the order of a point's choices.

@@ -2,6 +2,8 @@
 #include "schedules/stage_plan.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 #include <unordered_set>
 
@@ -23,6 +25,8 @@ constexpr size_t most_vector_axes = 3;
 // some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
 // and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
+// Looking at a stage takes up to a millisecond where there are thousands.
+constexpr size_t stages_between_questions = 64;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
 
@@ -77,10 +81,26 @@ bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || !reduction.axes.empty();
 }
 
+/// Knows whether it is late, and asks now and then: a few stages are planned whole in any case.
+class Lateness {
+ public:
+  explicit Lateness(const std::function<bool()>& stops) : stops_(stops) {}
+  bool operator()() {
+    if (!is_late_ && ++looks_ % stages_between_questions == 0) is_late_ = stops_ && stops_();
+    return is_late_;
+  }
+
+ private:
+  const std::function<bool()>& stops_;
+  size_t looks_ = 0;
+  bool is_late_ = false;
+};
+
 /// An elementwise consumer of a reduction, of the reduction's shape, is written where that is.
-std::optional<Epilogue> next_epilogue(const Schedule& schedule) {
+std::optional<Epilogue> next_epilogue(const Schedule& schedule, Lateness& is_late) {
   for (const StageNest& nest : schedule.nest().stages) {
     if (reduces(nest.stage)) continue;
+    if (is_late()) return std::nullopt;
     std::vector<std::string> producers;
     for_each_read(nest.stage.body, [&](const dsl::Read& r) { producers.push_back(r.tensor); });
     for (const std::string& producer : producers) {
@@ -161,27 +181,44 @@ bool can_inline(const Compute& compute, const Stage& stage,
   return !after.error() && !multiplies_work(growth_of(before, after, stage.name));
 }
 
-Schedule plan_prologue(const Compute& compute) {
+/// Stages that are looked at when it is late stay as they are.
+Schedule plan_prologue(const Compute& compute, Lateness& is_late) {
   Schedule schedule(compute);
   Readers readers = readers_of(compute);
   for (const Stage& stage : compute.stages) {
+    if (is_late()) return schedule;
     // Inlining a stage adds readers to earlier stages only: those of this one are as declared.
     const std::vector<const Stage*>& stage_readers = readers[stage.name];
     if (should_inline(compute, stage, stage_readers) &&
         can_inline(schedule.nest().compute, stage, stage_readers))
       schedule.add(Inline{stage.name});
   }
-  while (const auto epilogue = next_epilogue(schedule)) schedule.add(*epilogue);
+  while (const auto epilogue = next_epilogue(schedule, is_late)) schedule.add(*epilogue);
   return schedule;
 }
 
+/// For each tensor the stages that read it, counted from the last one: consumers first.
+std::map<std::string, std::vector<size_t>> reading_nests(const Nest& nests) {
+  std::map<std::string, std::vector<size_t>> readers;
+  const size_t count = nests.stages.size();
+  for (size_t i = 0; i < count; ++i) {
+    const auto note = [&](const dsl::Read& r) {
+      std::vector<size_t>& known = readers[r.tensor];
+      if (known.empty() || known.back() != i) known.push_back(i);
+    };
+    const StageNest& nest = nests.stages[count - 1 - i];
+    for_each_read(nest.stage.body, note);
+    if (nest.epilogue) for_each_read(nest.epilogue->body, note);
+  }
+  return readers;
+}
+
 /// A stage that is no output may be computed inside a loop of the stage that contains all its
-/// readers.
-void plan_place(const Nest& nests, const StageNest& nest, const std::vector<StagePlan>& consumers,
+/// readers, which are some of the stages that are planned already.
+void plan_place(const std::vector<size_t>& readers, const std::vector<StagePlan>& planned,
                 StagePlan& plan) {
-  if (nests.compute.is_output(nest.result())) return;
-  for (const StagePlan& later : consumers) {
-    if (!reads(*nests.find(later.name), nest.result())) continue;
+  for (const size_t reader : readers) {
+    const StagePlan& later = planned[reader];
     plan.readers.push_back(later.name);
     plan.placeable = plan.owner.empty() || plan.owner == later.name || plan.owner == later.owner;
     if (plan.owner.empty()) plan.owner = later.owner.empty() ? later.name : later.owner;
@@ -385,9 +422,11 @@ const Stage& ComputePlan::stage(const StagePlan& plan) const {
   return *compute.find_stage(plan.name);
 }
 
-Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
+                                const std::function<bool()>& stops) {
   const Compute& compute = problem.compute;
-  Schedule prologue = plan_prologue(compute);
+  Lateness is_late(stops);
+  Schedule prologue = plan_prologue(compute, is_late);
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
     TW_TRY(dsl::Layout layout, dsl::parse_layout(compute, tensor, text));
@@ -399,12 +438,14 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
   const Fixed fixed{scratch_tensors(nests), plan.layouts};
+  auto readers = reading_nests(nests);
   for (size_t i = nests.stages.size(); i > 0; --i) {
     const StageNest& nest = nests.stages[i - 1];
     StagePlan stage;
     stage.name = nest.stage.name;
     stage.contiguous = contiguous_axis(nest, fixed);
-    plan_place(nests, nest, plan.stages, stage);
+    if (!nests.compute.is_output(nest.result()))
+      plan_place(readers[nest.result()], plan.stages, stage);
     if (reduces(nest.stage)) plan_reduction(nest, target, fixed, stage);
     stage.product = product_axes(nest.stage, stage.contiguous);
     plan.stages.push_back(std::move(stage));

@@ -6,6 +6,7 @@
 // any choice. Plain values; thread-safe.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -66,9 +67,11 @@ struct ComputePlan {
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
 
-/// Usage where the problem asks for the layout of a tensor that is neither an input nor an output,
-/// or for what is no layout of it.
-Result<ComputePlan> plan_stages(const Problem& problem, const Target& target);
+/// Usage where the problem asks for the layout of a tensor that is neither an input nor an
+/// output, or for what is no layout of it. It takes longer the more stages there are: from when
+/// `stops` says so, no more of them are merged into others.
+Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
+                                const std::function<bool()>& stops = nullptr);
 
 /// The index of the read's dimension along which its tensor is contiguous. Requires: it has
 /// indices.

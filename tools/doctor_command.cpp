@@ -145,9 +145,17 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   for (Finding& finding : more) findings.push_back(std::move(finding));
 }
 
-std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& here) {
+/// What was found, and what became of the calibration where one was asked for.
+struct Examination {
+  std::vector<Finding> findings;
+  Status calibrated;
+};
+
+Examination everything(const DoctorFlags& flags, const Surroundings& here) {
   const Target host = host_target();
   auto store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+  db::Store* const known = store ? &*store : nullptr;
+  const Status calibrated = flags.calibrate ? calibrate(host, known, here) : Status();
   std::vector<Finding> findings = {
       {"program",
        fmt::format("{}, version {}", shell_quoted(here.program), here.environment.program_version)},
@@ -157,7 +165,7 @@ std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& he
       {"vectors", fmt::format("{} registers of {} bytes", host.machine.core.vector_registers,
                               host.machine.core.vector_bytes)},
       {"cores", fmt::format("{} usable, by affinity and quota", host.machine.cores)}};
-  append(findings, machine_findings(host, store ? &*store : nullptr, flags.calibrate, here));
+  append(findings, machine_findings(host, known, calibrated));
   append(findings, {peak(host, here),
                     limits(),
                     {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
@@ -169,12 +177,12 @@ std::vector<Finding> everything(const DoctorFlags& flags, const Surroundings& he
                     sandbox(here),
                     kernel(flags, host, here)});
   append(findings, device_findings(here));
-  return findings;
+  return {std::move(findings), calibrated};
 }
 
 Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   if (flags.probe_sandbox) return probe_sandbox();
-  const std::vector<Finding> findings = everything(flags, here);
+  const auto [findings, calibrated] = everything(flags, here);
   int code = 0;
   nlohmann::json list = nlohmann::json::array();
   Table table{{"state", "check", "result"}, {}};
@@ -190,9 +198,10 @@ Result<int> doctor_command(const DoctorFlags& flags, const Surroundings& here) {
   const std::string verdict = code == 0 ? "everything that tuning needs is here"
                                         : "tuning will not work: see the lines with !!";
   if (flags.format == "json")
-    TW_RETURN_IF_ERROR(print_json("doctor", {{"ok", code == 0}, {"findings", list}}));
+    TW_RETURN_IF_ERROR(print_json("doctor", {{"ok", code == 0 && calibrated}, {"findings", list}}));
   else
     TW_RETURN_IF_ERROR(print(as_text(table, here) + verdict + "\n"));
+  TW_RETURN_IF_ERROR(calibrated);
   return code;
 }
 

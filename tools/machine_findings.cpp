@@ -45,13 +45,6 @@ Finding memory(const Machine& machine) {
                       format_double(machine.cores_that_fill_memory))};
 }
 
-Status calibrate(const Target& host, db::Store* store, const Surroundings& here) {
-  TW_TRY(const Machine measured, tuner::calibrate_processor(host, here.environment.clock));
-  if (!store) return fail(ErrorCode::Database, "[calibration] there is no database that keeps it");
-  return tuner::store_calibration(*store, host, measured,
-                                  {here.environment.program_version, here.environment.now_ms()});
-}
-
 /// Where the numbers come from, or could come from.
 Finding calibration(const Target& host, db::Store* store) {
   Result<std::optional<db::Calibration>> newest = std::optional<db::Calibration>();
@@ -69,9 +62,17 @@ Finding calibration(const Target& host, db::Store* store) {
 
 }  // namespace
 
-std::vector<Finding> machine_findings(const Target& host, db::Store* store, bool calibrates,
-                                      const Surroundings& here) {
-  const Status calibrated = calibrates ? calibrate(host, store, here) : Status();
+Status calibrate(const Target& host, db::Store* store, const Surroundings& here) {
+  if (!store)
+    return fail(ErrorCode::Database,
+                "[calibration] there is no database that keeps it: see what `doctor` says of it");
+  TW_TRY(const Machine measured, tuner::calibrate_processor(host, here.environment.clock));
+  return tuner::store_calibration(*store, host, measured,
+                                  {here.environment.program_version, here.environment.now_ms()});
+}
+
+std::vector<Finding> machine_findings(const Target& host, db::Store* store,
+                                      const Status& calibrated) {
   Machine machine = host.machine;
   if (store) machine = tuner::known_machine(*store, host).value_or(std::move(machine));
   Finding origin = calibration(host, store);

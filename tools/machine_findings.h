@@ -12,10 +12,13 @@
 
 namespace tw::tools {
 
-/// The machine that `tune` would use for the host with this database; null: without one. Measures
-/// it anew and stores that if `calibrates`. A calibration that fails is no failure of `doctor`: the
-/// finding says why, and which machine is used instead.
-std::vector<Finding> machine_findings(const Target& host, db::Store* store, bool calibrates,
-                                      const Surroundings& here);
+/// Measures the host anew and stores that; null: there is no database that keeps it. TryLater where
+/// the machine was too busy.
+Status calibrate(const Target& host, db::Store* store, const Surroundings& here);
+
+/// The machine that `tune` would use for the host with this database; null: without one. Where the
+/// calibration that was asked for failed, the finding says why, and which machine is used instead.
+std::vector<Finding> machine_findings(const Target& host, db::Store* store,
+                                      const Status& calibrated);
 
 }  // namespace tw::tools

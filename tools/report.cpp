@@ -176,6 +176,11 @@ std::string show_bytes(int64_t bytes) {
 
 double gflops(double flops, double ns) { return ns > 0 ? flops / ns : 0; }
 
+std::string show_latency(const db::Record& record) {
+  const bool is_disturbed = record.status == db::TrialStatus::Unstable;
+  return show_time(record.latency_ns) + (is_disturbed ? " disturbed" : "");
+}
+
 nlohmann::json as_json(const db::Record& record, bool full) {
   nlohmann::json json = {
       {"record", record.hash},

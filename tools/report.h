@@ -53,6 +53,10 @@ std::string show_share(double share);
 std::string show_bytes(int64_t bytes);
 double gflops(double flops, double ns);
 
+/// The latency of a record as "235.1 µs", or "235.1 µs disturbed" where it was never timed
+/// undisturbed.
+std::string show_latency(const db::Record& record);
+
 /// Numbers of a record that people want, and everything that it holds with `full`.
 nlohmann::json as_json(const db::Record& record, bool full = false);
 

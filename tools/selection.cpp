@@ -231,9 +231,8 @@ std::string show_source(const Selection& selection) {
   if (!selection.record)
     return "the cost model's choice, as of `tune --compile-only`: no trial of it is stored";
   const db::Record& record = *selection.record;
-  return fmt::format(
-      "that of record {}, {}", schedule_source(selection),
-      record.latency_ns > 0 ? show_time(record.latency_ns) : show_status(record.status));
+  return fmt::format("that of record {}, {}", schedule_source(selection),
+                     record.latency_ns > 0 ? show_latency(record) : show_status(record.status));
 }
 
 Status check_output(const std::string& path) {

@@ -46,6 +46,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   row("workload", db::workload_text(best));
   row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
                              show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
+  if (best.status == db::TrialStatus::Unstable) row("disturbed", best.reason);
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
   if (!o.other_device.empty()) row("measured on", show_other_device(o.other_device));
   if (speed_up(o) > 0)
@@ -87,7 +88,7 @@ Table overview(const std::vector<Outcome>& outcomes) {
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
     table.rows.push_back({o.job->name,
-                          show_time(best.latency_ns) + (o.other_device.empty() ? "" : " elsewhere"),
+                          show_latency(best) + (o.other_device.empty() ? "" : " elsewhere"),
                           fmt::format("{:.1f}", gflops(best.flops, best.latency_ns)),
                           fmt::format("{:.1f}", 100 * db::efficiency(best)),
                           fmt::format("{:.1f}", o.roofline.gb_per_s()), level_share(o.roofline),
@@ -109,7 +110,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
                "latency_low_ns", "latency_high_ns", "gflops",        "peak_gflops", "speed_up",
                "trials",         "known_trials",    "ended",         "record",      "artifact",
                "device",         "read_bytes",      "written_bytes", "gb_per_s",    "level",
-               "level_gb_per_s", "layouts"},
+               "level_gb_per_s", "status",          "layouts"},
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
@@ -134,6 +135,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
                           format_double(o.roofline.gb_per_s()),
                           o.roofline.level,
                           format_double(o.roofline.level_gb_per_s),
+                          std::string(db::to_string(best.status)),
                           best.layouts});
   }
   return table;

@@ -64,7 +64,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   std::set<std::string> other_devices;
   for (const Job& job : jobs) {
     TW_TRY(const DryRun found, look_at(flags, job, target, store));
-    const std::string best = found.best ? show_time(found.best->latency_ns) : "-";
+    const std::string best = found.best ? show_latency(*found.best) : "-";
     const std::string elsewhere = found.best ? other_device_of(*found.best, target) : "";
     const std::string size = fmt::format("{:.3g}", found.space_size);
     table.rows.push_back({job.name, size, std::to_string(found.known),
@@ -135,6 +135,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
   Table table{{"artifact", "schedule_from", "workload"}, {}};
   for (const Job& job : jobs) {
     if (interrupts.load() > 0) return interrupted_after(table.rows.size(), jobs.size());
+    TW_RETURN_IF_ERROR(tuner::check_tunable(job.workload, target.target));
     std::optional<db::Record> best;
     if (store) {
       TW_TRY(best, tuner::best_known(*store, job.workload, target.target, threads));

@@ -53,6 +53,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   progress_.finishing = "comparing the fastest";
   report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));
+  admit_disturbed();
   TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));
   if (finalists_.empty()) return tl::unexpected<Error>(nothing_found(ended));
   TW_TRY(tuned.best, confirm_winner());
@@ -97,6 +98,14 @@ Status Task::store_postponed() {
   return {};
 }
 
+/// Where nothing could be timed undisturbed, those that were timed all the same are the finalists:
+/// compared by turns, as disturbances meet them alike.
+void Task::admit_disturbed() {
+  if (!finalists_.empty()) return;
+  finalists_ = std::exchange(disturbed_, {});
+  keep_fastest(finalists_);
+}
+
 /// Measures the best schedule of another device here, as a trial like any other, unless it was one
 /// already: its latency there says nothing about this device.
 Status Task::try_from_elsewhere() {
@@ -117,10 +126,10 @@ Status Task::try_from_elsewhere() {
 /// built and is correct; returns whether it did.
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(workload()));
-  const bool is_new = known && known->device == device_text(run_.target) &&
-                      std::none_of(finalists_.begin(), finalists_.end(), [&](const Finalist& f) {
-                        return f.record.schedule == known->schedule;
-                      });
+  const bool is_new =
+      known && known->device == device_text(run_.target) && known->status == db::TrialStatus::Ok &&
+      std::none_of(finalists_.begin(), finalists_.end(),
+                   [&](const Finalist& f) { return f.record.schedule == known->schedule; });
   if (!is_new) return false;
   const auto built =
       build_one(*run_.workers.builder, {.workload = key_, .schedules = {known->schedule}});

@@ -67,8 +67,8 @@ struct MeasureJob {
   double patience_s = 1;  ///< longest time to wait for disturbances to pass
 };
 struct MeasureReply {
-  /// An Unstable reply has no latency: the machine was disturbed until the patience ran out, and
-  /// the reason says how.
+  /// Of an Unstable reply the machine was disturbed until the patience ran out. The reason says
+  /// how, and the latency is of timings that do not count, or 0.
   db::TrialStatus status = db::TrialStatus::Ok;
   std::string reason = {};
   std::vector<double> samples_ns = {};

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/result.h"
@@ -116,6 +117,11 @@ TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
   return batch;
 }
 
+Estimate estimate_as(SampleState state, std::vector<double> samples_ns) {
+  return state == SampleState::Disturbed ? estimate_disturbed(std::move(samples_ns))
+                                         : estimate(std::move(samples_ns));
+}
+
 /// The timings of one kernel under a watch, and the time spent on them.
 class Sampler {
  public:
@@ -170,11 +176,18 @@ class Sampler {
   bool out_of_patience() const { return lost_ns_ >= options_.patience_ns; }
   bool out_of_time() const { return clock_() - start_ns_ - lost_ns_ >= options_.max_total_ns; }
 
+  /// The end of a sampling that ran out of patience.
+  Samples ended_disturbed() const {
+    std::vector<double> all;
+    for (const Burst& burst : bursts_) all.push_back(burst.ns);
+    return ended(SampleState::Disturbed, std::move(all));
+  }
+
   Samples ended(SampleState state, std::vector<double> raw_ns) const {
     Samples samples;
     samples.state = state;
     samples.calls_per_batch = calls_;
-    samples.estimate = estimate(raw_ns);
+    samples.estimate = estimate_as(state, raw_ns);
     samples.raw_ns = std::move(raw_ns);
     samples.disturbance = disturbance_;
     return samples;
@@ -306,6 +319,13 @@ Estimate estimate(std::vector<double> samples_ns) {
   return e;
 }
 
+Estimate estimate_disturbed(std::vector<double> samples_ns) {
+  Estimate e = estimate(samples_ns);
+  e.low_ns = 0;
+  if (!samples_ns.empty()) e.high_ns = *std::max_element(samples_ns.begin(), samples_ns.end());
+  return e;
+}
+
 int64_t timer_resolution_ns(const Clock& clock) {
   int64_t smallest = 0;
   int steps = 0;
@@ -344,10 +364,12 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
     return sampler.ended(SampleState::Dropped, sampler.counted());
   if (!sampler.fit()) return sampler.ended(SampleState::TooFast, {});
   std::optional<double> pace;
-  const auto ended = [&](SampleState state, std::vector<double> counted) {
-    Samples samples = sampler.ended(state, std::move(counted));
+  const auto with_pace = [&](Samples samples) {
     if (pace && std::isfinite(*pace)) samples.incumbent_pace = *pace;
     return samples;
+  };
+  const auto ended = [&](SampleState state, std::vector<double> counted) {
+    return with_pace(sampler.ended(state, std::move(counted)));
   };
   while (true) {
     std::vector<double> counted = sampler.counted();
@@ -373,7 +395,11 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
                                     sampler.out_of_time())) {
       return ended(SampleState::Noisy, std::move(counted));
     }
-    if (sampler.out_of_patience()) return ended(SampleState::Disturbed, {});
+    if (sampler.out_of_patience()) {
+      counted = sampler.counted();
+      return counted.size() < minimum_counts_from ? with_pace(sampler.ended_disturbed())
+                                                  : ended(SampleState::Noisy, std::move(counted));
+    }
     sampler.recover();
     sampler.batch();
   }
@@ -388,17 +414,20 @@ Samples sample_spread(const Timer& timer, int stretches, const std::function<voi
     taken.push_back(sample(timer, options, clock, watch));
     if (taken.back().state == SampleState::TooFast) return taken.back();
   }
+  const auto rank = [](const Samples& s) {
+    return std::tuple(s.raw_ns.empty(), s.state == SampleState::Disturbed, s.estimate.latency_ns);
+  };
   const auto fastest =
-      std::min_element(taken.begin(), taken.end(), [](const Samples& a, const Samples& b) {
-        const bool has_a = !a.raw_ns.empty(), has_b = !b.raw_ns.empty();
-        return has_a != has_b ? has_a : a.estimate.latency_ns < b.estimate.latency_ns;
-      });
+      std::min_element(taken.begin(), taken.end(),
+                       [&](const Samples& a, const Samples& b) { return rank(a) < rank(b); });
   Samples all = *fastest;
+  const bool is_disturbed = fastest->state == SampleState::Disturbed;
   const double limit_ns = agrees * fastest->estimate.latency_ns;
   for (auto s = taken.begin(); s != taken.end(); ++s)
-    if (s != fastest && !s->raw_ns.empty() && s->estimate.latency_ns <= limit_ns)
+    if (s != fastest && is_disturbed == (s->state == SampleState::Disturbed) &&
+        s->estimate.latency_ns <= limit_ns)
       all.raw_ns.insert(all.raw_ns.end(), s->raw_ns.begin(), s->raw_ns.end());
-  all.estimate = estimate(all.raw_ns);
+  all.estimate = estimate_as(all.state, all.raw_ns);
   return all;
 }
 

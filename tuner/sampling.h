@@ -71,18 +71,24 @@ struct Estimate {
 /// All zeros without samples.
 Estimate estimate(std::vector<double> samples_ns);
 
+/// The same of samples that do not count. Disturbances only add time, and nobody knows how much:
+/// the interval is from 0 to the largest sample.
+Estimate estimate_disturbed(std::vector<double> samples_ns);
+
 enum class SampleState {
   Settled,    ///< the interval is as small as wanted, or the kernel is behind the incumbent
   Noisy,      ///< the interval is wider, and samples or time ran out
   Dropped,    ///< clearly slower than the incumbent
   TooFast,    ///< below what the timer can tell: no latency is claimed
-  Disturbed,  ///< too few batches count: no latency is claimed
+  Disturbed,  ///< too few batches count: the estimate is of those that do not
 };
 
 struct Samples {
   SampleState state = SampleState::Noisy;
   Estimate estimate;
-  std::vector<double> raw_ns;  ///< time of one call in each batch that counts, in the order taken
+  /// Time of one call in each batch that counts, in the order taken; where the state is Disturbed,
+  /// in each of the latest batches, though they do not count.
+  std::vector<double> raw_ns;
   int64_t calls_per_batch = 0;
   std::string disturbance = {};  ///< why the latest rejected batch did not count; empty: all count
   /// Time of the incumbent when it was last timed beside these samples, relative to the latency

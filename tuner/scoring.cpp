@@ -76,7 +76,7 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const std::function<bool()>& stops) {
-  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target));
+  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stops));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());

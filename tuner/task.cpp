@@ -59,10 +59,18 @@ MeasureReply duplicate_of(const db::Record& twin) {
 
 }  // namespace
 
+void keep_fastest(std::vector<Finalist>& finalists) {
+  std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.latency_ns < b.record.latency_ns;
+  });
+  if (finalists.size() > most_finalists) finalists.resize(most_finalists);
+}
+
 Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
   TW_TRY(std::unique_ptr<Search> search, make_search(run.options.search));
   TW_TRY(schedules::Space space,
-         schedules::Space::derive(schedules::problem_of(spec.workload), run.target));
+         schedules::Space::derive(schedules::problem_of(spec.workload), run.target,
+                                  [&run] { return run.stops(); }));
   return std::unique_ptr<Task>(new Task(spec, run, std::move(space), std::move(search)));
 }
 
@@ -107,8 +115,8 @@ Batch Task::reference_batch() {
 std::string Task::reference_schedule() const {
   const schedules::Schedule plain(workload().compute);
   if (progress_.flops <= most_plain_flops) return plain.to_string();
-  const auto space = schedules::Space::derive(workload().compute, host_target());
-  const auto stops = [this] { return run_.interrupted() || run_.budget.left_s() <= 0; };
+  const auto stops = [this] { return run_.stops(); };
+  const auto space = schedules::Space::derive(workload().compute, host_target(), stops);
   const schedules::Schedule tiled = space.schedule(space.default_point(stops));
   const auto program = tiled.program();
   return (program && codegen::check_limits(*program) ? tiled : plain).to_string();
@@ -259,11 +267,7 @@ Status Task::record(const MeasureReply& reply) {
     if (!built.code.empty() && record.status != TrialStatus::Unstable)
       by_code_.try_emplace(built.code, record);
     TW_RETURN_IF_ERROR(check_installation(built));
-    std::stable_sort(finalists_.begin(), finalists_.end(),
-                     [](const Finalist& a, const Finalist& b) {
-                       return a.record.latency_ns < b.record.latency_ns;
-                     });
-    if (finalists_.size() > most_finalists) finalists_.resize(most_finalists);
+    keep_fastest(finalists_);
   }
   report();
   return {};
@@ -304,6 +308,8 @@ Result<db::Record> Task::add_trial(const Candidate& candidate, const MeasureRepl
 
   digest(candidate, record);
   if (record.status == TrialStatus::Ok) finalists_.push_back({artifact, record, pace_.factor()});
+  if (record.status == TrialStatus::Unstable && record.latency_ns > 0)
+    disturbed_.push_back({artifact, record, pace_.factor()});
   run_.learner.records().insert(record.hash);
   TW_RETURN_IF_ERROR(run_.recorder.add(record));
   return record;

@@ -32,6 +32,9 @@ struct Finalist {
   double pace = 1;  ///< Pace::factor() when it was measured
 };
 
+/// Sorts them, fastest first, and keeps as many as are compared at the end.
+void keep_fastest(std::vector<Finalist>& finalists);
+
 /// A built candidate that is to be measured. While the machine is disturbed it is postponed, and
 /// measured again with the next batch.
 struct Trial {
@@ -113,6 +116,7 @@ class Task {
   Result<Tuned> result(Ended ended, double seconds);
   Status measure_postponed(double seconds);
   Status store_postponed();
+  void admit_disturbed();
   Status try_from_elsewhere();
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
@@ -138,6 +142,7 @@ class Task {
   std::list<Trial> due_, postponed_;
   Pace pace_;
   std::vector<Finalist> finalists_;                ///< fastest first, a few
+  std::vector<Finalist> disturbed_;                ///< timed, but never undisturbed; in any order
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< not handed over yet
   GainCurve gain_;

@@ -65,6 +65,8 @@ struct TuningRun {
                                                   const OnProgress& on_progress, Workers workers);
 
   bool interrupted() const;
+  /// Whether the user or the search budget has ended the search: no more is to be thought out.
+  bool stops() const { return interrupted() || budget.left_s() <= 0; }
   /// Expected gain of another `seconds` of search, as a share of the weighted latencies of all
   /// tasks that have begun.
   double expected_gain(double seconds) const;

@@ -276,7 +276,7 @@ class RunnerWorker {
     }
     if (samples.state == SampleState::Disturbed) {
       reply.status = db::TrialStatus::Unstable;
-      reply.reason = "not timed, as the machine was disturbed: " + samples.disturbance;
+      reply.reason = "timed only while the machine was disturbed: " + samples.disturbance;
     }
   }
 

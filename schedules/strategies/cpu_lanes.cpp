@@ -11,9 +11,12 @@
 namespace tw::schedules {
 namespace {
 
+// Partial results that are combined by straight-line code, of which LLVM makes a tree of vectors.
+// As a loop they are a chain: 64 additions take as long as 4096 elements of a row.
+constexpr int64_t most_unrolled = 64;
+
 struct CpuLanes {
   int64_t vectors = 1;  ///< of partial results
-  int64_t tile = 1;     ///< changes nothing yet: rows are reduced one by one
   int64_t tasks = 1;    ///< outermost loops that are parallel
   // Derived from these:
   int64_t width = 1;    ///< elements of a vector
@@ -24,8 +27,6 @@ class CpuLanesStage : public Configured<CpuLanes> {
  public:
   CpuLanesStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
     add_knob("lanes", {1, 2, 4}, &CpuLanes::vectors);
-    add_knob("tile", tile_sizes(stage_.axes.empty() ? 1 : stage_.axes.back().extent, 16),
-             &CpuLanes::tile);
     add_knob("tasks", {1, 2, 3}, &CpuLanes::tasks);
   }
 
@@ -67,6 +68,7 @@ class CpuLanesStage : public Configured<CpuLanes> {
     c.schedule.add(CacheWrite{partial, outer.back()});
     c.schedule.add(Vectorize{partial, lane});
     unroll(c, partial, unrolled);
+    if (config.partial <= most_unrolled) unroll(c, plan_.name, {plan_.lane_axis + "_rf"});
   }
 
   const int64_t length_ = extent_of(stage_, plan_.lane_axis);

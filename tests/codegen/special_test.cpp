@@ -7,6 +7,10 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/random.h"
 #include "dsl/interpret.h"
@@ -99,6 +103,43 @@ TEST(Special, Fault08_ArgmaxWithNaN) {
   for (const char* type : {"f32", "f16", "bf16"})
     expect_special_values_survive((std::string("argmax rows=9 cols=23 ") + type + " fast").c_str(),
                                   true, false);
+}
+
+/// What kernels make of an expression of `a[i]`, where that is this number everywhere.
+std::vector<double> values_at(const std::string& expression, float number) {
+  SCOPED_TRACE(expression);
+  constexpr int64_t count = 37;
+  const auto compute = dsl::parse_compute(
+      fmt::format("input a: f32[{0}]; out: f32[i={0}] = {1}", count, expression));
+  if (!compute) throw std::runtime_error(compute.error().message);
+  const auto space = schedules::Space::derive(*compute, host_target());
+  const auto program = space.schedule(space.default_point()).program();
+  if (!program) throw std::runtime_error(program.error().message);
+  Storage storage;
+  for (const auto& argument : program->arguments) {
+    if (argument.is_output) continue;
+    dsl::Array array = dsl::Array::make(Float32, {count}).value();
+    for (int64_t i = 0; i < count; ++i) array.set_float(i, number);
+    storage[argument.buffer.name] = schedules::packed(argument, array);
+  }
+  const auto actual = run_object(*program, storage);
+  if (!actual) throw std::runtime_error(actual.error().message);
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(load_float(Float32, actual->at("out").data(), i));
+  return values;
+}
+
+// On the way to each value all others fit into f32; together the literals do not.
+TEST(Special, Fault08_LiteralsOfSumsAreKeptApartWhereTheyOverflow) {
+  for (const auto& [expression, number, expected] :
+       {std::tuple("a[i] - 3e38 - 3e38", 3.2e38F, -2.8e38),
+        {"a[i] + 3e38 + 3e38", -3.2e38F, 2.8e38},
+        {"3e38 - a[i] + 3e38", 3.2e38F, 2.8e38},
+        {"a[i] * 3.2e38 - 3e38 - 3e38", 1.0F, -2.8e38},
+        {"a[i] * 3e38 + a[i] * 3e38", 0.5F, 3e38}})
+    for (const double value : values_at(expression, number))
+      ASSERT_NEAR(value / expected, 1, 1e-5) << expression;
 }
 
 }  // namespace

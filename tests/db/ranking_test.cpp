@@ -30,6 +30,15 @@ TEST(Ranking, TheFastestOkTrialWins) {
             "a");
 }
 
+TEST(Ranking, Fault48_ADisturbedTrialIsBestWhereNoneWasUndisturbed) {
+  const Candidate fast = trial("a", "s1", 8e3, 100, TrialStatus::Unstable);
+  const Candidate slow = trial("b", "s2", 9e3, 100, TrialStatus::Unstable);
+  EXPECT_EQ(best_hash({slow, fast}), "a");
+  EXPECT_EQ(best_hash({slow, fast, trial("c", "s3", 20e3)}), "c");
+  EXPECT_EQ(best_hash({trial("d", "s4", 0, 100, TrialStatus::Unstable)}), "none");
+  EXPECT_EQ(best_hash({slow, fast, trial("e", "s1", 0, 100, TrialStatus::Wrong)}), "b");
+}
+
 TEST(Ranking, TiesGoToTheSmallerHash) {
   EXPECT_EQ(best_hash({trial("b", "s1", 10e3), trial("a", "s2", 10e3)}), "a");
 }
@@ -77,8 +86,9 @@ TEST(Ranking, TrialsWithoutAPeakYieldToThoseWithOne) {
 }
 
 TEST(Ranking, Fault30_TheOrderOfTrialsDoesNotMatter) {
-  constexpr TrialStatus statuses[] = {TrialStatus::Ok, TrialStatus::Ok,    TrialStatus::Ok,
-                                      TrialStatus::Ok, TrialStatus::Wrong, TrialStatus::Timeout};
+  constexpr TrialStatus statuses[] = {TrialStatus::Ok,       TrialStatus::Ok,
+                                      TrialStatus::Unstable, TrialStatus::Unstable,
+                                      TrialStatus::Wrong,    TrialStatus::Timeout};
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
     std::vector<Candidate> group;

@@ -90,6 +90,28 @@ TEST(Chains, Fault77_DefaultsAndSamplesAgreeWithTheInterpreter) {
   }
 }
 
+// A few stages are planned whole: what the user wants to have at the end of the budget is a good
+// default.
+TEST(Chains, Fault77_PlanningIsCutShortWhereThereAreManyStages) {
+  const auto planned = [](int stages, int questions) {
+    std::string text = "input a: f32[64]", before = "a";
+    for (int i = 1; i <= stages; ++i) {
+      text += fmt::format("; s{0}: f32[x=64] = max({1}[x] * 1.5, 0.0)", i, before);
+      before = fmt::format("s{}", i);
+    }
+    int asked = 0;
+    const auto stops = [&] { return ++asked > questions; };
+    const ComputePlan plan = plan_stages({parsed(text)}, *parse_target("x86-64-v3"), stops).value();
+    EXPECT_LE(asked, questions + 1);
+    EXPECT_TRUE(plan.prologue.program()) << "what was not merged is computed by itself";
+    return plan.compute.stages.size();
+  };
+  EXPECT_EQ(planned(48, 0), 1u);
+  EXPECT_GT(planned(200, 0), 130u);
+  EXPECT_LT(planned(200, 1), 80u);
+  EXPECT_EQ(planned(200, 4), 1u);
+}
+
 // Of computes with many tiled stages hardly a point meets the constraints of all by chance.
 TEST(Chains, Fault77_SamplesOfManyStagesDiffer) {
   const Space space = space_of(parsed(products(16)), "x86-64-v3");

@@ -163,7 +163,7 @@ class Errors(program.ProgramTest):
         self.assertIn("a[i] * 2.0", document["results"][0]["workload"])
         self.fail_with(5, *arguments, saying=["- cannot be read or is empty", "standard input"])
 
-    def test_what_tune_refuses_a_dry_run_refuses(self):
+    def test_what_tune_refuses_its_other_forms_refuse(self):
         table = [
             ("input a: f32[10]\nout: f32[x=10] = a[x + 1]",
              5, ["index 0 of 'a', x + 1, is not proved inside 0..10 (it may be 1..11; the end", "\n  out[x] ="]),
@@ -175,7 +175,7 @@ class Errors(program.ProgramTest):
         ]
         for text, code, saying in table:
             messages = set()
-            for form in ("--dry-run", "--budget=1s"):
+            for form in ("--dry-run", "--compile-only", "--budget=1s"):
                 file = self.home / "refused.tw"
                 file.write_text(text)
                 process = self.run_program("tune", "--expr", str(file), "--db", self.db, form)

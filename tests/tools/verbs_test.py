@@ -161,16 +161,30 @@ class Verbs(program.ProgramTest):
         self.assertEqual(done.returncode, 7)
         self.assertRegex(done.out, r"(?m)^!! +code generator .*cannot be opened")
 
-    def test_doctor_calibrates_or_says_why_not(self):
-        def calibration(*arguments):
-            findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db, *arguments).out)["findings"]
-            return next(finding for finding in findings if finding["name"] == "calibration")
+    def calibration(self, *arguments):
+        """A finished doctor, and what it says of the calibration."""
+        done = self.run_program("doctor", "--format", "json", "--db", self.db, *arguments)
+        findings = json.loads(done.out)["findings"]
+        return done, next(finding for finding in findings if finding["name"] == "calibration")
 
-        self.assertTrue(calibration()["text"].startswith("none"))
-        made = calibration("--calibrate")
+    def test_doctor_calibrates_or_says_why_not(self):
+        before, none = self.calibration()
+        self.assertTrue(none["text"].startswith("none"))
+        done, made = self.calibration("--calibrate")
+        self.assertEqual(done.returncode, before.returncode if made["present"] else 75)
+        self.assertRegex(done.err, r"\A\Z" if made["present"] else program.ONE_ERROR)
         stored = json.loads(self.succeed("db", "info", "--format", "json", self.db).out)["calibrations"]
         self.assertEqual(stored, 1 if made["present"] else 0)
         self.assertIn("by version" if made["present"] else "used is", made["text"])
+
+    def test_a_calibration_that_nothing_keeps_fails(self):
+        pathlib.Path(self.db).write_bytes(b"no database, of whatever kind that may be" * 100)
+        done, finding = self.calibration("--calibrate")
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.err, program.ONE_ERROR)
+        self.assertIn("[calibration]", done.err)
+        self.assertFalse(finding["present"])
+        self.assertFalse(json.loads(done.out)["ok"])
 
     def test_worker_is_of_no_use_by_itself(self):
         done = self.run_program("worker")

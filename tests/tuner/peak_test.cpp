@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 
 namespace tw::tuner {
 namespace {
@@ -75,6 +77,29 @@ TEST(Gauge, ReadsWhatThePeakIs) {
     EXPECT_GE(gauge.undisturbed(), slowest);
     EXPECT_LE(gauge.undisturbed(), fastest);
   }
+}
+
+TEST(Gauge, Fault48_ThreadsMeet) {
+  runtime::ThreadPool pool({.threads = 2});
+  std::atomic<int64_t> looks = 0;
+  Gauge gauge(pool, 2, [&looks] { return ++looks; });
+  gauge.assemble(std::numeric_limits<int64_t>::max() / 2);  // returns though time never ends
+  EXPECT_GE(looks, 1);
+}
+
+TEST(Gauge, Fault48_AThreadThatDoesNotComeIsWaitedForAsLongAsThePatienceLasts) {
+  runtime::ThreadPool pool({.threads = 2});
+  int64_t now = 0;
+  struct Late {
+    Gauge gauge;
+  } late = {Gauge(pool, 2, [&now] { return ++now; })};
+  // A task that calls back runs its own tasks alone, one after the other.
+  const auto meet_alone = [](void* context, int32_t task) noexcept -> int32_t {
+    if (task == 0) static_cast<Late*>(context)->gauge.assemble(1000);
+    return 0;
+  };
+  pool.parallel_for(2, meet_alone, &late, 2, runtime::Distribution::Static);
+  EXPECT_NEAR(static_cast<double>(now), 1000, 5);
 }
 
 TEST(Gauge, ForgetsWhatWasLongAgo) {

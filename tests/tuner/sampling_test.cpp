@@ -333,7 +333,7 @@ TEST_F(Episodes, Fault74_AMachineThatTurnsOutToBeFasterRaisesObjectionsLater) {
   EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.06 * call_ns);
 }
 
-TEST_F(Episodes, Fault74_WithoutEndAreNoLatency) {
+TEST_F(Episodes, Fault74_WithoutEndAreALatencyThatDoesNotCount) {
   NoisyMachine machine(2, 0.02, 0);
   MachineWatch watch(machine);
   watch.begin();  // knows how fast it was
@@ -341,8 +341,50 @@ TEST_F(Episodes, Fault74_WithoutEndAreNoLatency) {
   const Samples s = sample_beside({call_ns, machine.timer(call_ns)}, machine.timer(call_ns),
                                   options, machine.clock(), watch);
   EXPECT_EQ(s.state, SampleState::Disturbed);
-  EXPECT_EQ(s.estimate.latency_ns, 0);
+  EXPECT_NEAR(s.estimate.latency_ns, 1.43 * call_ns, 0.1 * call_ns);
+  EXPECT_EQ(s.estimate.low_ns, 0);
+  EXPECT_EQ(s.estimate.high_ns, *std::max_element(s.raw_ns.begin(), s.raw_ns.end()));
   EXPECT_EQ(s.disturbance, "a slow moment");
+}
+
+/// Objects to all moments but each `period`-th.
+class RarelyQuiet : public Watch {
+ public:
+  explicit RarelyQuiet(int period) : period_(period) {}
+  void begin() override {}
+  Moment end() override { return {1, ++moments_ % period_}; }
+  std::optional<std::string> objection(const Moment& moment) const override {
+    if (moment.switches == 0) return std::nullopt;
+    return "others";
+  }
+  void rest() override {}
+
+ private:
+  int period_, moments_ = 0;
+};
+
+TEST_F(Episodes, Fault48_WhatFewMomentsAllowIsALatencyWithAWideInterval) {
+  const auto sampled = [&](int period) {
+    NoisyMachine machine(5, 0.1, 0);
+    RarelyQuiet watch(period);
+    return sample(machine.timer(call_ns), options, machine.clock(), watch);
+  };
+  const Samples some = sampled(40);  // 0.6 s of patience are some 300 calls
+  EXPECT_EQ(some.state, SampleState::Noisy);
+  EXPECT_LT(some.raw_ns.size(), 10u);
+  EXPECT_GT(some.estimate.relative_interval(), options.target_relative_interval);
+  EXPECT_EQ(sampled(100).state, SampleState::Disturbed);
+}
+
+TEST_F(Episodes, Fault48_AStretchThatCountsIsTakenBeforeFasterOnesThatDoNot) {
+  NoisyMachine machine(6, 0.02, 0);
+  MachineWatch watch(machine);
+  watch.begin();
+  machine.episodes(1e9, 0.9e9, 0, 1.43);
+  const Samples s = sample_spread(
+      machine.timer(call_ns), 3, [&] { machine.pause(1e6); }, options, machine.clock(), watch);
+  EXPECT_NE(s.state, SampleState::Disturbed);
+  EXPECT_NEAR(s.estimate.latency_ns, call_ns, 0.06 * call_ns);
 }
 
 TEST_F(Episodes, Fault74_AnIncumbentThatStaysSlowerIsTold) {

@@ -145,6 +145,34 @@ TEST_F(TuningLoop, Fault74_WhatIsPostponedWhenTheBudgetEndsIsStoredAsDisturbed) 
   EXPECT_EQ(tuned->progress.trials.at("unstable"), 3);
 }
 
+// A processor that is never undisturbed: kernels are timed all the same.
+TEST_F(TuningLoop, Fault48_WhereAllIsDisturbedTheFastestIsTheResultAndSaidToBeDisturbed) {
+  const auto disturbed = [&](const MeasureJob& job) {
+    const double next_ns = 1e6 - 1e3 * static_cast<double>(work_.latencies_ns.size());
+    MeasureReply reply = timed_reply(
+        work_.latencies_ns.try_emplace(job.artifact, next_ns).first->second, TrialStatus::Unstable);
+    reply.reason = "as told";
+    return reply;
+  };
+  work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> { return disturbed(job); };
+  const auto tuned = run({.budget_s = 100, .trials = 8, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->best.status, TrialStatus::Unstable);
+  EXPECT_EQ(tuned->best.reason, "as told");
+  EXPECT_EQ(tuned->best.latency_ns, 1e6 - 7e3);
+  EXPECT_EQ(tuned->artifact.object, "whole");
+  EXPECT_TRUE(records(TrialStatus::Ok).empty());
+
+  // The first that is undisturbed is the result of a later run, however slow.
+  work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
+    return work_.timed.size() % 8 == 0 ? timed_reply(2e6) : disturbed(job);
+  };
+  const auto later = run({.budget_s = 100, .trials = 8, .batch = 4});
+  ASSERT_TRUE(later) << later.error().message;
+  EXPECT_EQ(later->best.status, TrialStatus::Ok);
+  EXPECT_EQ(later->best.latency_ns, 2e6);
+}
+
 TEST_F(TuningLoop, Fault74_WhatIsPostponedAtAnInterruptIsStoredAsDisturbed) {
   work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
     if (work_.timed.size() == 1) return timed_reply(1e6);

@@ -24,8 +24,8 @@ parallel out j.0
 TEST(CpuElementwise, MaySitInALoopOfItsConsumer) {
   const Space space = space_of_workload("softmax rows=64 cols=1000 f32 fast", "x86-64-v3");
   const std::string rest =
-      "; total: cpu_lanes place=0 lanes=1 tile=1 tasks=1; e: cpu_elementwise place=1 tile=1 "
-      "vectors=1 columns=0 tasks=1; peak: cpu_lanes place=0 lanes=1 tile=1 tasks=1";
+      "; total: cpu_lanes place=0 lanes=1 tasks=1; e: cpu_elementwise place=1 tile=1 "
+      "vectors=1 columns=0 tasks=1; peak: cpu_lanes place=0 lanes=1 tasks=1";
   // Its other reader has a phase of its own: there is no loop that both are computed in.
   const std::string apart =
       steps_of(space, "out: cpu_elementwise tile=1 vectors=1 columns=0 tasks=1" + rest);

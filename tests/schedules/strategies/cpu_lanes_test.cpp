@@ -8,22 +8,34 @@ namespace {
 
 TEST(CpuLanes, HoldPartialResultsInVectors) {
   const Space space = space_of_workload("reduce_sum rows=64 cols=1000 f32 fast", "x86-64-v3");
-  EXPECT_EQ(steps_of(space, "out: cpu_lanes lanes=4 tile=1 tasks=1"), R"(rfactor out j 32
+  EXPECT_EQ(steps_of(space, "out: cpu_lanes lanes=4 tasks=1"), R"(rfactor out j 32
 compute_at out.rf out i
 split out.rf j_rf 8
 reorder out.rf i j j_rf.0 j_rf.1
 cache_write out.rf i
 vectorize out.rf j_rf.1
 unroll out.rf j_rf.0
+unroll out j_rf
 parallel out i
 )");
-  EXPECT_EQ(steps_of(space, "out: cpu_lanes lanes=1 tile=1 tasks=1"), R"(rfactor out j 8
+  EXPECT_EQ(steps_of(space, "out: cpu_lanes lanes=1 tasks=1"), R"(rfactor out j 8
 compute_at out.rf out i
 reorder out.rf i j j_rf
 cache_write out.rf i
 vectorize out.rf j_rf
+unroll out j_rf
 parallel out i
 )");
+}
+
+// Hundreds of copies would take LLVM long.
+TEST(CpuLanes, CombineManyPartialResultsInALoop) {
+  const auto compute = dsl::parse_compute("input a: i8[4, 999]; out: i8[i=4] = sum(j=999) a[i, j]");
+  const Space space = Space::derive(*compute, *parse_target("x86-64-v4"));
+  EXPECT_EQ(steps_of(space, "out: cpu_lanes lanes=2 tasks=1").find("unroll out j_rf"),
+            std::string::npos);
+  EXPECT_NE(steps_of(space, "out: cpu_lanes lanes=1 tasks=1").find("unroll out j_rf"),
+            std::string::npos);
 }
 
 TEST(CpuLanes, AreTheDefaultWhereRowsLieContiguous) {

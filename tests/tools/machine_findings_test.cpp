@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/machine_findings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "db/store.h"
+
+namespace tw::tools {
+namespace {
+
+using testing::HasSubstr;
+
+/// A directory that goes with the test.
+class MachineFindings : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_ = (std::filesystem::temp_directory_path() / "tw_tools_XXXXXX").string();
+};
+
+Finding calibration_of(db::Store* store, const Status& calibrated) {
+  const std::vector<Finding> all = machine_findings(host_target(), store, calibrated);
+  return *std::find_if(all.begin(), all.end(),
+                       [](const Finding& finding) { return finding.name == "calibration"; });
+}
+
+TEST_F(MachineFindings, ACalibrationWithoutTimeFailsSaysWhyAndChangesNothing) {
+  auto store = db::Store::open(folder_ + "/t.db", db::OpenMode::ReadWrite);
+  ASSERT_TRUE(store) << store.error().message;
+  Surroundings here;
+  int64_t now_ns = 0;
+  here.environment.clock = [&now_ns] { return now_ns += 1'000'000'000; };
+  const Status calibrated = calibrate(host_target(), &*store, here);
+  ASSERT_FALSE(calibrated);
+  EXPECT_EQ(calibrated.error().code, ErrorCode::TryLater) << calibrated.error().message;
+  EXPECT_EQ(store->info()->calibrations, 0);
+  const Finding finding = calibration_of(&*store, calibrated);
+  EXPECT_THAT(finding.text, HasSubstr(calibrated.error().message));
+  EXPECT_THAT(finding.text, HasSubstr("used is"));
+  EXPECT_FALSE(finding.present);
+  EXPECT_EQ(finding.failure, std::nullopt) << "tuning works without";
+}
+
+TEST_F(MachineFindings, ACalibrationThatNothingKeepsIsNotBegun) {
+  Surroundings here;
+  here.environment.clock = [] { return ADD_FAILURE(), int64_t{0}; };
+  const Status calibrated = calibrate(host_target(), nullptr, here);
+  ASSERT_FALSE(calibrated);
+  EXPECT_EQ(calibrated.error().code, ErrorCode::Database);
+  EXPECT_THAT(calibration_of(nullptr, calibrated).text, HasSubstr("no database"));
+}
+
+}  // namespace
+}  // namespace tw::tools
