@@ -29,18 +29,26 @@ struct IndexTerm {
   size_t level;
   double coefficient;      ///< of x / 4 it is 1/4: what it moves on average
   double most = 1e300;     ///< total movement over the level: `x % 4` moves by at most 3
+  double unit = 0;         ///< each movement is a multiple of this: of 2 * (x / 4), 2
   bool irregular = false;  ///< not affine
 };
 /// One storage dimension's index.
 using IndexForm = std::vector<IndexTerm>;
 
+bool is_irregular(const IndexForm& form);
+
+/// Neighbouring dimensions whose indices are digits of one number, as `in[f / 7, f % 7]` of rows of
+/// 7 elements has them for the pixels of a fused loop, are one dimension: the access is linear.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
+  SmallVector<int64_t, 8> extents;  ///< of the dimensions, at least 1
   double offset = 0;  ///< elements from the buffer's first, where all levels stand at 0
   bool is_store = false;
+  bool is_irregular = false;  ///< in some dimension
 
   bool depends_on(size_t level) const;
+  bool is_irregular_in(size_t level) const;  ///< some dimension that depends on it is irregular
 };
 
 Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>& indices,
@@ -49,8 +57,7 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// Every vector begins at a multiple of `bytes` in the buffer. An irregular index counts by its
-/// average.
+/// Every vector begins at a multiple of `bytes` in the buffer.
 bool is_aligned(const Access& access, size_t vector_level, double bytes);
 
 /// What one dimension's index does while the chosen levels run and the others stand still.
@@ -80,16 +87,40 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
+using Extents = SmallVector<Extent, 8>;
+
+template <typename Varies>
+Extents extents_of(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
+  Extents extents;
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    extents.push_back(
+        extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d])));
+  return extents;
+}
+
+/// The share of the combinations of `extents` that occur: a level that moves several dimensions, as
+/// `in[f / 7, f % 7]` of longer rows, makes no more of them than it has iterations.
+template <typename Varies>
+double occurring_share(const Access& access, const Extents& extents,
+                       const std::vector<Level>& levels, const Varies& varies) {
+  if (!access.is_irregular) return 1;
+  double combined = 1, iterations = 1;
+  for (size_t d = 0; d < extents.size(); ++d)
+    if (is_irregular(access.dimensions[d])) combined *= extents[d].distinct;
+  for (size_t level = 0; level < levels.size(); ++level)
+    if (varies(level) && access.is_irregular_in(level))
+      iterations *= std::max(1.0, levels[level].most_trips);
+  return std::min(1.0, iterations / combined);
+}
+
 /// Different elements touched while the chosen levels run and the others stand still.
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
                          const Varies& varies) {
+  const Extents extents = extents_of(access, levels, varies);
   double elements = 1;
-  for (size_t d = 0; d < access.dimensions.size(); ++d)
-    elements *= extent(access.dimensions[d], levels, varies,
-                       static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d])))
-                    .distinct;
-  return elements;
+  for (const Extent& e : extents) elements *= e.distinct;
+  return elements * occurring_share(access, extents, levels, varies);
 }
 
 /// What the chosen levels touch while the others stand still, in 64-byte lines.
@@ -104,11 +135,10 @@ Footprint footprint(const Access& access, std::span<const Extent> extents);
 
 template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
-  SmallVector<Extent, 8> extents;
-  for (size_t d = 0; d < access.dimensions.size(); ++d)
-    extents.push_back(extent(access.dimensions[d], levels, varies,
-                             static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d]))));
-  return footprint(access, {extents.begin(), extents.size()});
+  const Extents extents = extents_of(access, levels, varies);
+  Footprint touched = footprint(access, {extents.begin(), extents.size()});
+  touched.bytes *= occurring_share(access, extents, levels, varies);
+  return touched;
 }
 
 }  // namespace tw::cost_model

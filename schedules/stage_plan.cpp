@@ -362,6 +362,37 @@ ProductAxes product_axes(const Stage& stage) {
   return axes;
 }
 
+/// Whether padding along the axis is cut off by a condition: a select whose condition depends on
+/// it.
+bool is_guarded(const Stage& stage, const std::string& axis) {
+  bool guarded = false;
+  dsl::for_each(stage.body, [&](const Expr& e) {
+    const dsl::Select* s = e.as<dsl::Select>();
+    guarded |= s && dsl::uses_var(s->condition, axis);
+  });
+  return guarded;
+}
+
+/// The last neighbours among the tile axes that belong to the same operand. A guard would be a test
+/// of each pixel of a fused tile in the innermost loop, where loops of their own trim the padding.
+std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::vector<std::string> last;
+  for (const auto* operand : {&plan.product.rows, &plan.product.columns}) {
+    std::vector<std::string> run;
+    for (const Axis& axis : stage.axes) {
+      const bool fuses = has(*operand, axis.name) && has(plan.tile_axes, axis.name) &&
+                         !is_guarded(stage, axis.name);
+      if (!fuses) run.clear();
+      if (fuses) run.push_back(axis.name);
+      if (run.size() > 1) last = run;
+    }
+  }
+  return last;
+}
+
 /// Tensors that live between stages.
 std::vector<std::string> scratch_tensors(const Nest& nests) {
   std::vector<std::string> names;
@@ -408,6 +439,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
     plan_place(nests, nest, plan.stages, stage);
     if (reduces(nest.stage)) plan_reduction(nest, target, fixed, stage);
     stage.product = product_axes(nest.stage);
+    stage.fused_axes = fused_axes(nest.stage, stage);
     plan.stages.push_back(std::move(stage));
   }
   return plan;

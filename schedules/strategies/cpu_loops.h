@@ -11,8 +11,9 @@
 
 namespace tw::schedules {
 
-/// Sizes for a register tile along an axis: those that waste at most a tenth of the work.
-std::vector<int64_t> tile_sizes(int64_t extent, int64_t most);
+/// Sizes for a register tile along an axis: those of which whole tiles exceed the axis by at most
+/// this share of what they cover.
+std::vector<int64_t> tile_sizes(int64_t extent, int64_t most, double excess = 0.1);
 
 /// Loops of an axis outside of a tile, and inside.
 struct TileLoops {

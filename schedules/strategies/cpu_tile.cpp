@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reduction on a CPU: a register tile over a vector axis (one along which every tensor that uses
-// it is contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
-// orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1).
+// it is contiguous, or can be packed so) and up to three more axes, each by itself or neighbours as
+// one loop, K-blocking, unrolling, loop orders, and packed layouts that follow the loops (NeoCPU,
+// ATC'19, section 3.1).
 
 #include "schedules/strategies/cpu_tile.h"
 
 #include <algorithm>
 
 #include "base/integer.h"
+#include "base/text.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/strategies/cpu_loops.h"
@@ -21,6 +23,23 @@ using dsl::Stage;
 
 // The longest tile along an axis, and the most accumulators that the prior asks for.
 constexpr int64_t most_accumulators = 28;
+// The shortest tile of fused axes: shorter ones load more than they multiply.
+constexpr int64_t least_fused = 4;
+
+bool contains(const Loops& loops, const std::string& loop) {
+  return std::find(loops.begin(), loops.end(), loop) != loops.end();
+}
+
+/// Sizes of a tile along a short axis that one operand of a product lacks, so that a tile reuses
+/// its values. Of 7 only 1 and 7 exceed it by a tenth of what they cover; by a fifth do those, too,
+/// of which two vectors fit the registers, and what is left is a smaller tile: 7 is 4 and 3.
+std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
+  std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
+  for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, 0.2))
+    if (std::find(sizes.begin(), sizes.end(), t) == sizes.end()) sizes.push_back(t);
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
 
 /// Powers of two up to the extent, divisors near them preferred, and the extent itself.
 std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
@@ -75,18 +94,24 @@ class TileSteps {
   }
 
   void split_other_axes() {
-    const auto& axes = plan_.tile_axes;
+    const Loops& fused = plan_.fused_axes;
     for (const Axis& axis : stage_.axes) {
       if (axis.name == config_.axis->axis) continue;
-      const auto at = std::find(axes.begin(), axes.end(), axis.name);
-      int64_t tile = 1;
-      if (at != axes.end()) {
-        const int64_t& choice = config_.tiles[static_cast<size_t>(at - axes.begin())];
-        c_.uses(choice);
-        tile = choice;
-      }
-      split_axis(c_, plan_.name, axis.name, tile, tile_);
+      if (contains(fused, axis.name)) c_.uses(config_.fused);
+      const int64_t tile = tile_along(axis.name);
+      if (config_.fused == 0 || !contains(fused, axis.name))
+        split_axis(c_, plan_.name, axis.name, tile, tile_);
+      else if (axis.name == fused.front())
+        split_axis(c_, plan_.name, fuse_all(c_, plan_.name, fused), config_.fused, tile_);
     }
+  }
+
+  int64_t tile_along(const std::string& axis) {
+    const auto at = std::find(plan_.tile_axes.begin(), plan_.tile_axes.end(), axis);
+    if (at == plan_.tile_axes.end()) return 1;
+    const int64_t& tile = config_.tiles[static_cast<size_t>(at - plan_.tile_axes.begin())];
+    c_.uses(tile);
+    return tile;
   }
 
   /// Inserts the loop over tiles of the vector axis into the outer loops: first (second where the
@@ -174,9 +199,10 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("vector", axes, &CpuTile::vector);
     add_knob("vectors", {1, 2, 3, 4, 6, 8}, &CpuTile::vectors);
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
-      add_knob("tile." + plan_.tile_axes[i],
-               tile_sizes(extent_of(stage_, plan_.tile_axes[i]), most_accumulators),
+      add_knob("tile." + plan_.tile_axes[i], sizes_along(plan_.tile_axes[i]),
                [i](CpuTile& config) -> int64_t& { return config.tiles[i]; });
+    if (!plan_.fused_axes.empty())
+      add_knob("tile." + join(plan_.fused_axes, "*"), fused_sizes(), &CpuTile::fused);
     add_reduction_knobs();
     add_knob("outer_order", {0, 1, 2}, &CpuTile::outer_order);
     add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
@@ -185,6 +211,24 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
  private:
+  std::vector<int64_t> sizes_along(const std::string& axis) const {
+    const Core& core = compute_.target.machine.core;
+    const int64_t extent = extent_of(stage_, axis);
+    const bool reuses = contains(plan_.product.rows, axis) || contains(plan_.product.columns, axis);
+    return reuses && extent < core.vector_registers ? sizes_along_short(extent, core)
+                                                    : tile_sizes(extent, most_accumulators);
+  }
+
+  /// 0, and tiles of the fused axes. A divisor or a multiple of the innermost one makes a tile that
+  /// the axes make apart, too.
+  std::vector<int64_t> fused_sizes() const {
+    const int64_t innermost = extent_of(stage_, plan_.fused_axes.back());
+    std::vector<int64_t> sizes = {0};
+    for (const int64_t t : tile_sizes(points_of(stage_, plan_.fused_axes), most_accumulators, 0.2))
+      if (t >= least_fused && innermost % t != 0 && t % innermost != 0) sizes.push_back(t);
+    return sizes;
+  }
+
   void add_reduction_knobs() {
     if (!plan_.main_reduction.empty()) {
       const int64_t extent = extent_of(stage_, plan_.main_reduction);
@@ -203,6 +247,7 @@ class CpuTileStage : public Configured<CpuTile> {
     config.accumulators = config.vectors;
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
       if (plan_.tile_axes[i] != config.axis->axis) config.accumulators *= config.tiles[i];
+    config.accumulators *= std::max<int64_t>(config.fused, 1);
     config.unrolled = unrolled_taps(config.taps) * config.unroll;
   }
 
@@ -220,6 +265,7 @@ class CpuTileStage : public Configured<CpuTile> {
 
   /// The tile fits the registers, what it unrolls stays small, and no two choices contradict.
   bool fits(const CpuTile& config) const override {
+    if (config.fused > 0 && !leaves_to_fused(config)) return false;
     const int64_t extent = extent_of(stage_, config.axis->axis);
     if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
     if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
@@ -228,6 +274,16 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
     return config.kblock == 0 ||
            config.kblock * config.block < extent_of(stage_, plan_.main_reduction);
+  }
+
+  /// Whether the fused axes have no other part in the tile.
+  bool leaves_to_fused(const CpuTile& config) const {
+    return std::all_of(
+        plan_.fused_axes.begin(), plan_.fused_axes.end(), [&](const std::string& axis) {
+          const auto at = std::find(plan_.tile_axes.begin(), plan_.tile_axes.end(), axis);
+          return axis != config.axis->axis &&
+                 config.tiles[static_cast<size_t>(at - plan_.tile_axes.begin())] == 1;
+        });
   }
 
   /// A full register tile and a plain rest.

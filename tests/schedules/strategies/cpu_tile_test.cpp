@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/schedules/agreement.h"
 #include "tests/schedules/strategies/configurations.h"
 
 namespace tw::schedules {
@@ -57,6 +59,106 @@ unroll out m.1.0
 unroll out k.1.1
 parallel out m.0
 )");
+}
+
+constexpr const char* pixels =
+    "conv2d n=1 c=64 h=7 w=7 k=32 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 f32 fast";
+constexpr const char* pixels_tile =
+    "out: cpu_tile vector=0 vectors=2 tile.k=1 tile.y=1 tile.x=1 tile.y*x=6 block=32 unroll=1 "
+    "kblock=0 taps=0 reduction_order=0 outer_order=0 tasks=2 layout.in=1 layout.out=1";
+
+// 49 pixels in sixes, at linear addresses; the one that is left is a tile of its own.
+TEST(CpuTile, TilesNeighbouringAxesAsOneLoop) {
+  const Space space = space_of_workload(pixels, "x86-64-v3");
+  EXPECT_EQ(steps_of(space, pixels_tile), R"(set_layout in NCHW32c
+set_layout w OIHW32i16o
+set_layout out NCHW8c
+split out k 16
+split out k.1 8
+fuse out y x
+split out y*x 6
+split out c 32
+reorder out n k.0 y*x.0 c.0 r s c.1 y*x.1 k.1.0 k.1.1
+cache_write out y*x.0
+vectorize out k.1.1
+unroll out y*x.1
+unroll out k.1.0
+parallel out n
+parallel out k.0
+)");
+}
+
+TEST(CpuTile, FusedAxesHaveNoTilesOfTheirOwn) {
+  const Space space = space_of_workload(pixels, "x86-64-v3");
+  EXPECT_TRUE(allows(space, pixels_tile));
+  EXPECT_FALSE(allows(space, with(pixels_tile, "tile.x=1", "tile.x=7")));
+  EXPECT_TRUE(allows(space, with(with(pixels_tile, "tile.x=1", "tile.x=7"), "y*x=6", "y*x=0")));
+  EXPECT_FALSE(allows(space, with(pixels_tile, "y*x=6", "y*x=12")));  // 24 accumulators
+  EXPECT_TRUE(allows(space_of_workload(pixels, "x86-64-v4"),
+                     with(with(pixels_tile, "y*x=6", "y*x=12"), "vectors=2", "vectors=1")));
+  // One row, or two: tiles that the axes make apart.
+  EXPECT_FALSE(allows(space, with(pixels_tile, "y*x=6", "y*x=7")));
+  EXPECT_FALSE(allows(space_of_workload(pixels, "x86-64-v4"),
+                      with(with(pixels_tile, "y*x=6", "y*x=14"), "vectors=2", "vectors=1")));
+  // A fused axis is no vector axis.
+  EXPECT_FALSE(allows(space, with(pixels_tile, "vector=0", "vector=1")));
+}
+
+// Padding would be a test of each pixel in the innermost loop.
+TEST(CpuTile, PaddedAxesStayApart) {
+  const auto fuses = [](const std::string& key) {
+    Random random(2);
+    const Space space = space_of_workload(key, "x86-64-v3");
+    return space.to_string(space.sample(random)).find("tile.y*x=") != std::string::npos;
+  };
+  EXPECT_TRUE(fuses(with(window, "pad=1", "pad=0")));
+  EXPECT_TRUE(fuses(with(pixels, "stride=1", "stride=2")));
+  EXPECT_FALSE(fuses(window));
+  EXPECT_FALSE(fuses("dense m=64 n=64 k=64 f32 fast"));
+  EXPECT_FALSE(fuses("batch_matmul b=8 m=16 n=16 k=16 f32 fast"));
+}
+
+TEST(CpuTile, FusedTilesComputeWhatTheComputeMeans) {
+  Random random(9);
+  int fused = 0;
+  for (int i = 0; i < 60; ++i) {
+    const int64_t kernel = 1 + random.below(3);
+    const std::string key = fmt::format(
+        "conv2d n={} c={} h={} w={} k={} r={} s={} stride={} pad=0 dilation=1 groups=1 f32 fast",
+        1 + random.below(2), 1 + random.below(9), 3 + random.below(6), 3 + random.below(6),
+        1 + random.below(20), kernel, kernel, 1 + random.below(2));
+    const Space space = space_of_workload(key, i % 2 == 0 ? "x86-64-v3" : "x86-64-v4");
+    for (int j = 0; j < 8; ++j) {
+      const Point point = space.sample(random);
+      if (value_of(space, point, "tile.y*x") == 0) continue;
+      const Schedule schedule = space.schedule(point);
+      const auto program = schedule.program();
+      ASSERT_TRUE(program) << key << "\n" << schedule.to_string() << program.error().message;
+      EXPECT_EQ(disagreement(schedule.compute(), *program, 7, 1e-4), std::nullopt)
+          << key << "\n"
+          << space.to_string(point) << "\n"
+          << to_string(*program);
+      ++fused;
+    }
+  }
+  EXPECT_GT(fused, 40);
+}
+
+// 7 pixels are 4 and 3: with three vectors of each, as much as 16 registers hold.
+TEST(CpuTile, ShortAxesHaveTilesWithAShorterRest) {
+  const auto allowed = [](const std::string& target, int64_t extent, int64_t tile) {
+    const std::string key = with(with(window, "w=14", fmt::format("w={}", extent)), "k=32", "k=96");
+    const std::string one =
+        with(with(window_tile, "tile.y=3", "tile.y=1"), "vectors=2", "vectors=1");
+    return allows(space_of_workload(key, target), with(with(one, "tile.k=8", "tile.k=1"),
+                                                       "tile.x=2", fmt::format("tile.x={}", tile)));
+  };
+  EXPECT_TRUE(allowed("x86-64-v3", 7, 4));
+  EXPECT_TRUE(allowed("x86-64-v4", 7, 4));
+  EXPECT_FALSE(allowed("x86-64-v3", 7, 6));   // 6 and 1
+  EXPECT_FALSE(allowed("x86-64-v3", 14, 8));  // leaves registers for one vector only
+  EXPECT_TRUE(allowed("x86-64-v4", 14, 8));
+  EXPECT_FALSE(allowed("x86-64-v4", 56, 13));  // there are 12 and 14
 }
 
 TEST(CpuTile, AccumulatorsFitTheRegisters) {
