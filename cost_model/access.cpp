@@ -73,10 +73,10 @@ bool has_remainder(const schedules::Affine& affine) {
   });
 }
 
-/// The index of a dimension and of those outside of it, where they are digits of one number.
+/// The index of a dimension of this extent and of the one outside of it, where they are digits of
+/// one number.
 std::optional<schedules::Affine> joined(const schedules::Affine& outer, int64_t extent,
                                         const schedules::Affine& inner) {
-  if (!has_remainder(inner)) return std::nullopt;
   schedules::Affine all = inner;
   all.add(outer, extent);
   schedules::rejoin_digits(all);
@@ -118,26 +118,24 @@ bool Access::is_irregular_in(size_t level) const {
 
 Access make_access(const schedules::Buffer& buffer, const std::vector<Expr>& indices,
                    const std::vector<Level>& levels) {
-  std::vector<schedules::Affine> affine;
   Access access{&buffer, {}, {}};
-  for (size_t d = 0; d < indices.size(); ++d) {
-    const int64_t extent = std::max<int64_t>(1, buffer.extents[d]);
-    schedules::Affine index = schedules::to_affine(indices[d]);
-    if (auto both = d > 0 ? joined(affine.back(), extent, index) : std::nullopt) {
-      affine.back() = std::move(*both);
-      access.extents[access.extents.size() - 1] *= extent;
-    } else {
-      affine.push_back(std::move(index));
-      access.extents.push_back(extent);
-    }
-  }
-  access.dimensions.resize(affine.size());
+  access.dimensions.resize(indices.size());
+  for (size_t d = 0; d < indices.size(); ++d)
+    access.extents.push_back(std::max<int64_t>(1, buffer.extents[d]));
   double row = 1;
-  for (size_t d = affine.size(); d > 0; --d) {
-    append_terms(affine[d - 1], {}, levels, access.dimensions[d - 1]);
-    access.is_irregular |= is_irregular(access.dimensions[d - 1]);
-    access.offset += row * static_cast<double>(affine[d - 1].constant);
-    row *= extent_of(access, d - 1);
+  for (size_t d = indices.size(); d > 0;) {
+    const size_t last = --d;
+    schedules::Affine index = schedules::to_affine(indices[last]);
+    for (; d > 0 && has_remainder(index); --d) {
+      auto both = joined(schedules::to_affine(indices[d - 1]), access.extents[last], index);
+      if (!both) break;
+      index = std::move(*both);
+      access.extents[last] *= std::exchange(access.extents[d - 1], 1);
+    }
+    append_terms(index, {}, levels, access.dimensions[last]);
+    access.is_irregular |= is_irregular(access.dimensions[last]);
+    access.offset += row * static_cast<double>(index.constant);
+    row *= extent_of(access, last);
   }
   return access;
 }

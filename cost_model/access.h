@@ -38,7 +38,8 @@ using IndexForm = std::vector<IndexTerm>;
 bool is_irregular(const IndexForm& form);
 
 /// Neighbouring dimensions whose indices are digits of one number, as `in[f / 7, f % 7]` of rows of
-/// 7 elements has them for the pixels of a fused loop, are one dimension: the access is linear.
+/// 7 elements has them for the pixels of a fused loop, are one dimension, the last of them, and the
+/// others have the extent 1: the access is linear.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
@@ -87,26 +88,18 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
-using Extents = SmallVector<Extent, 8>;
-
+/// The share of the combinations of the dimensions' values that occur: a level that moves several
+/// dimensions, as `in[f / 7, f % 7]` of longer rows, makes no more of them than it has iterations.
 template <typename Varies>
-Extents extents_of(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
-  Extents extents;
-  for (size_t d = 0; d < access.dimensions.size(); ++d)
-    extents.push_back(
-        extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d])));
-  return extents;
-}
-
-/// The share of the combinations of `extents` that occur: a level that moves several dimensions, as
-/// `in[f / 7, f % 7]` of longer rows, makes no more of them than it has iterations.
-template <typename Varies>
-double occurring_share(const Access& access, const Extents& extents,
-                       const std::vector<Level>& levels, const Varies& varies) {
+double occurring_share(const Access& access, const std::vector<Level>& levels,
+                       const Varies& varies) {
   if (!access.is_irregular) return 1;
   double combined = 1, iterations = 1;
-  for (size_t d = 0; d < extents.size(); ++d)
-    if (is_irregular(access.dimensions[d])) combined *= extents[d].distinct;
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    if (is_irregular(access.dimensions[d]))
+      combined *=
+          extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d]))
+              .distinct;
   for (size_t level = 0; level < levels.size(); ++level)
     if (varies(level) && access.is_irregular_in(level))
       iterations *= std::max(1.0, levels[level].most_trips);
@@ -117,10 +110,11 @@ double occurring_share(const Access& access, const Extents& extents,
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
                          const Varies& varies) {
-  const Extents extents = extents_of(access, levels, varies);
-  double elements = 1;
-  for (const Extent& e : extents) elements *= e.distinct;
-  return elements * occurring_share(access, extents, levels, varies);
+  double elements = occurring_share(access, levels, varies);
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    elements *= extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d]))
+                    .distinct;
+  return elements;
 }
 
 /// What the chosen levels touch while the others stand still, in 64-byte lines.
@@ -135,9 +129,12 @@ Footprint footprint(const Access& access, std::span<const Extent> extents);
 
 template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
-  const Extents extents = extents_of(access, levels, varies);
+  SmallVector<Extent, 8> extents;
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    extents.push_back(
+        extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d])));
   Footprint touched = footprint(access, {extents.begin(), extents.size()});
-  touched.bytes *= occurring_share(access, extents, levels, varies);
+  touched.bytes *= occurring_share(access, levels, varies);
   return touched;
 }
 

@@ -25,6 +25,8 @@ using dsl::Stage;
 constexpr int64_t most_accumulators = 28;
 // The shortest tile of fused axes: shorter ones load more than they multiply.
 constexpr int64_t least_fused = 4;
+// What tiles that suit the registers may exceed an axis by, as a share of what they cover.
+constexpr double largest_rest = 0.2;
 
 bool contains(const Loops& loops, const std::string& loop) {
   return std::find(loops.begin(), loops.end(), loop) != loops.end();
@@ -35,7 +37,7 @@ bool contains(const Loops& loops, const std::string& loop) {
 /// of which two vectors fit the registers, and what is left is a smaller tile: 7 is 4 and 3.
 std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
-  for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, 0.2))
+  for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, largest_rest))
     if (std::find(sizes.begin(), sizes.end(), t) == sizes.end()) sizes.push_back(t);
   std::sort(sizes.begin(), sizes.end());
   return sizes;
@@ -201,8 +203,8 @@ class CpuTileStage : public Configured<CpuTile> {
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
       add_knob("tile." + plan_.tile_axes[i], sizes_along(plan_.tile_axes[i]),
                [i](CpuTile& config) -> int64_t& { return config.tiles[i]; });
-    if (!plan_.fused_axes.empty())
-      add_knob("tile." + join(plan_.fused_axes, "*"), fused_sizes(), &CpuTile::fused);
+    if (const std::vector<int64_t> sizes = fused_sizes(); sizes.size() > 1)
+      add_knob("tile." + join(plan_.fused_axes, "*"), sizes, &CpuTile::fused);
     add_reduction_knobs();
     add_knob("outer_order", {0, 1, 2}, &CpuTile::outer_order);
     add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
@@ -219,13 +221,22 @@ class CpuTileStage : public Configured<CpuTile> {
                                                     : tile_sizes(extent, most_accumulators);
   }
 
-  /// 0, and tiles of the fused axes. A divisor or a multiple of the innermost one makes a tile that
-  /// the axes make apart, too.
+  /// 0, and for each number of vectors the longest tile that leaves registers for these and for one
+  /// factor: 6 and 4 on 16 registers. A divisor or a multiple of the innermost axis makes a tile
+  /// that the axes make apart, too.
   std::vector<int64_t> fused_sizes() const {
+    if (plan_.fused_axes.empty()) return {};
+    const int64_t registers = compute_.target.machine.core.vector_registers;
     const int64_t innermost = extent_of(stage_, plan_.fused_axes.back());
+    const std::vector<int64_t> all =
+        tile_sizes(points_of(stage_, plan_.fused_axes), most_accumulators, largest_rest);
     std::vector<int64_t> sizes = {0};
-    for (const int64_t t : tile_sizes(points_of(stage_, plan_.fused_axes), most_accumulators, 0.2))
-      if (t >= least_fused && innermost % t != 0 && t % innermost != 0) sizes.push_back(t);
+    for (const int64_t vectors : {8, 6, 4, 3, 2, 1}) {
+      const int64_t tile = std::min((registers - 1 - vectors) / vectors, most_accumulators);
+      const bool offered = std::find(all.begin(), all.end(), tile) != all.end();
+      if (offered && tile >= least_fused && innermost % tile != 0 && tile % innermost != 0)
+        sizes.push_back(tile);
+    }
     return sizes;
   }
 

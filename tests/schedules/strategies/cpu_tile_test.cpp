@@ -93,9 +93,10 @@ TEST(CpuTile, FusedAxesHaveNoTilesOfTheirOwn) {
   EXPECT_TRUE(allows(space, pixels_tile));
   EXPECT_FALSE(allows(space, with(pixels_tile, "tile.x=1", "tile.x=7")));
   EXPECT_TRUE(allows(space, with(with(pixels_tile, "tile.x=1", "tile.x=7"), "y*x=6", "y*x=0")));
-  EXPECT_FALSE(allows(space, with(pixels_tile, "y*x=6", "y*x=12")));  // 24 accumulators
-  EXPECT_TRUE(allows(space_of_workload(pixels, "x86-64-v4"),
-                     with(with(pixels_tile, "y*x=6", "y*x=12"), "vectors=2", "vectors=1")));
+  EXPECT_TRUE(allows(space, with(with(pixels_tile, "y*x=6", "y*x=4"), "vectors=2", "vectors=3")));
+  EXPECT_FALSE(allows(space, with(pixels_tile, "vectors=2", "vectors=3")));  // 18 accumulators
+  const Space wide = space_of_workload(with(pixels, "k=32", "k=64"), "x86-64-v4");
+  EXPECT_TRUE(allows(wide, with(with(pixels_tile, "y*x=6", "y*x=9"), "vectors=2", "vectors=3")));
   // One row, or two: tiles that the axes make apart.
   EXPECT_FALSE(allows(space, with(pixels_tile, "y*x=6", "y*x=7")));
   EXPECT_FALSE(allows(space_of_workload(pixels, "x86-64-v4"),
@@ -128,7 +129,7 @@ TEST(CpuTile, FusedTilesComputeWhatTheComputeMeans) {
         1 + random.below(2), 1 + random.below(9), 3 + random.below(6), 3 + random.below(6),
         1 + random.below(20), kernel, kernel, 1 + random.below(2));
     const Space space = space_of_workload(key, i % 2 == 0 ? "x86-64-v3" : "x86-64-v4");
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < 24; ++j) {
       const Point point = space.sample(random);
       if (value_of(space, point, "tile.y*x") == 0) continue;
       const Schedule schedule = space.schedule(point);
