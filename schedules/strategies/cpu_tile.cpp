@@ -25,6 +25,8 @@ using dsl::Stage;
 constexpr int64_t most_accumulators = 28;
 // The shortest tile of fused axes: shorter ones load more than they multiply.
 constexpr int64_t least_fused = 4;
+// Groups of so many blocks of the reduction are offered whatever the caches hold.
+constexpr int64_t few_blocks = 16;
 // What tiles that suit the registers may exceed an axis by, as a share of what they cover.
 constexpr double largest_rest = 0.2;
 
@@ -245,11 +247,30 @@ class CpuTileStage : public Configured<CpuTile> {
       const int64_t extent = extent_of(stage_, plan_.main_reduction);
       add_knob("block", block_sizes(extent, std::min<int64_t>(4, extent), 512), &CpuTile::block);
       add_knob("unroll", {1, 2, 4, 8}, &CpuTile::unroll);
-      add_knob("kblock", {0, 2, 4, 8, 16}, &CpuTile::kblock);
+      add_knob("kblock", group_sizes(), &CpuTile::kblock);
     }
     if (stage_.reduction.size() <= 1) return;
     add_knob("taps", {0, 1, 2}, &CpuTile::taps);
     add_knob("reduction_order", {0, 1, 2}, &CpuTile::reduction_order);
+  }
+
+  /// 0, a few blocks, and as many as L2 holds the weights of.
+  std::vector<int64_t> group_sizes() const {
+    const int64_t extent = extent_of(stage_, plan_.main_reduction);
+    const int64_t least = std::min<int64_t>(4, extent);
+    std::vector<int64_t> sizes = {0};
+    for (int64_t n = 2; n <= few_blocks || (n * least < extent && is_panel(n * least, 1)); n *= 2)
+      sizes.push_back(n);
+    return sizes;
+  }
+
+  /// Whether the weights of so much of the main reduction and of a tile of so many vectors stay in
+  /// L2 while all tiles of the other axes pass: half of it is theirs (GotoBLAS, TOMS 34(3), 2008,
+  /// section 4.2.3).
+  bool is_panel(int64_t reduced, int64_t vectors) const {
+    const int64_t bytes = reduced * unrolled_taps(2) * vectors * lanes(compute_.target, stage_) *
+                          size_bytes(stage_.type);
+    return 2 * bytes <= compute_.target.machine.l2_bytes();
   }
 
   void complete(CpuTile& config) const override {
@@ -283,8 +304,10 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.unroll > config.block) return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
-    return config.kblock == 0 ||
-           config.kblock * config.block < extent_of(stage_, plan_.main_reduction);
+    if (config.kblock == 0) return true;
+    const int64_t group = config.kblock * config.block;
+    if (config.kblock > few_blocks && !is_panel(group, config.vectors)) return false;
+    return group < extent_of(stage_, plan_.main_reduction);
   }
 
   /// Whether the fused axes have no other part in the tile.

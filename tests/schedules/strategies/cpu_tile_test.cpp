@@ -184,6 +184,23 @@ TEST(CpuTile, ChoicesDoNotContradict) {
   EXPECT_FALSE(allows(space, with(plain, "block=8", "block=5")));      // no such value
 }
 
+// 8192 products of a vector of 8 are 256 KiB, half of the L2 that is assumed.
+TEST(CpuTile, GroupsOfManyBlocksAreThoseWhoseWeightsStayInL2) {
+  const auto group = [](int64_t terms, int64_t vectors, int64_t block, int64_t kblock) {
+    const std::string key = fmt::format("dense m=128 n=64 k={} f32 fast", terms);
+    return allows(space_of_workload(key, "x86-64-v3"),
+                  fmt::format("out: cpu_tile vector=0 vectors={} tile.m=1 tile.n=1 block={} "
+                              "unroll=1 kblock={} outer_order=0 tasks=1 layout.in=0 layout.out=0",
+                              vectors, block, kblock));
+  };
+  EXPECT_TRUE(group(16384, 1, 32, 256));
+  EXPECT_FALSE(group(16384, 2, 32, 256));
+  EXPECT_TRUE(group(16384, 2, 16, 256));
+  EXPECT_TRUE(group(16384, 2, 512, 16));   // a few blocks, whatever the caches hold
+  EXPECT_FALSE(group(1024, 1, 32, 32));    // all of it
+  EXPECT_FALSE(group(16384, 1, 4, 4096));  // no value of the knob
+}
+
 TEST(CpuTile, MatchesReductionsWithAVectorAxisOnCpus) {
   EXPECT_TRUE(offers(space_of_workload(window, "arm-64-linux"), "cpu_tile"));
   EXPECT_FALSE(offers(space_of_workload(window, "opencl"), "cpu_tile"));
