@@ -98,17 +98,21 @@ class TileSteps {
   }
 
   void split_other_axes() {
-    const Loops& fused = plan_.fused_axes;
     for (const Axis& axis : stage_.axes) {
       if (axis.name == config_.axis->axis) continue;
-      if (contains(fused, axis.name)) c_.uses(config_.fused);
+      const bool may_fuse = can_fuse() && contains(plan_.fused_axes, axis.name);
+      if (may_fuse) c_.uses(config_.fused);
       const int64_t tile = tile_along(axis.name);
-      if (config_.fused == 0 || !contains(fused, axis.name))
+      if (!may_fuse || config_.fused == 0)
         split_axis(c_, plan_.name, axis.name, tile, tile_);
-      else if (axis.name == fused.front())
-        split_axis(c_, plan_.name, fuse_all(c_, plan_.name, fused), config_.fused, tile_);
+      else if (axis.name == plan_.fused_axes.front())
+        split_axis(c_, plan_.name, fuse_all(c_, plan_.name, plan_.fused_axes), config_.fused,
+                   tile_);
     }
   }
+
+  /// A fused axis is no vector axis.
+  bool can_fuse() const { return !contains(plan_.fused_axes, config_.axis->axis); }
 
   int64_t tile_along(const std::string& axis) {
     const auto at = std::find(plan_.tile_axes.begin(), plan_.tile_axes.end(), axis);

@@ -145,6 +145,31 @@ TEST(CpuTile, FusedTilesComputeWhatTheComputeMeans) {
   EXPECT_GT(fused, 40);
 }
 
+TEST(CpuTile, PointsWithFusedTilesAreFoundBack) {
+  for (const std::string& key :
+       {std::string(pixels), with(pixels, "stride=1", "stride=2"), with(window, "pad=1", "pad=0")})
+    for (const char* target : {"x86-64-v3", "x86-64-v4"})
+      EXPECT_EQ(found_back(space_of_workload(key, target), 40, 11), 40) << key << " " << target;
+}
+
+// All neighbours of one operand, whichever of the two it is.
+TEST(CpuTile, FusesAsManyAxesAsOneOperandHas) {
+  const dsl::Compute compute = dsl::parse_compute(R"(weight w: f32[5, 16]
+input a: f32[2, 3, 5, 5]
+out: f32[n=2, y=3, x=5, k=16] = sum(c=5) w[c, k] * a[n, y, x, c])")
+                                   .value();
+  const Space space = space_of(compute, "x86-64-v3");
+  const std::string tile =
+      "out: cpu_tile vector=0 vectors=2 tile.n=1 tile.y=1 tile.x=1 tile.k=1 tile.n*y*x=6 block=5 "
+      "unroll=1 kblock=0 outer_order=0 tasks=1 layout.in=0 layout.out=0";
+  const std::string steps = steps_of(space, tile);
+  EXPECT_NE(steps.find("fuse out n y\nfuse out n*y x\nsplit out n*y*x 6\n"), std::string::npos)
+      << steps;
+  const auto program = space.schedule(*space.parse(tile)).program();
+  ASSERT_TRUE(program);
+  EXPECT_EQ(disagreement(compute, *program, 7, 1e-4), std::nullopt);
+}
+
 // 7 pixels are 4 and 3: with three vectors of each, as much as 16 registers hold.
 TEST(CpuTile, ShortAxesHaveTilesWithAShorterRest) {
   const auto allowed = [](const std::string& target, int64_t extent, int64_t tile) {
