@@ -145,6 +145,30 @@ TEST(CpuTile, FusedTilesComputeWhatTheComputeMeans) {
   EXPECT_GT(fused, 40);
 }
 
+TEST(CpuTile, FusedTilesOfAStageInsideAnotherComputeWhatTheComputeMeans) {
+  const dsl::Compute compute = dsl::parse_compute(R"(input a: f32[1, 6, 5, 7]
+weight v: f32[9, 6]
+weight w: f32[8, 9]
+mid: f32[n=1, k=9, y=5, x=7] = sum(c=6) a[n, c, y, x] * v[k, c]
+out: f32[n=1, o=8, y=5, x=7] = sum(k=9) mid[n, k, y, x] * w[o, k])")
+                                   .value();
+  const Space space = space_of(compute, "x86-64-v3");
+  Random random(4);
+  int fused = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Point point = space.sample(random);
+    const std::string text = space.to_string(point);
+    const std::string producer = text.substr(text.find("; mid:"));
+    if (value_of(producer, "tile.y*x") == 0 || value_of(producer, "place") == 0) continue;
+    const Schedule schedule = space.schedule(point);
+    const auto program = schedule.program();
+    if (!program) continue;  // too much in one task
+    EXPECT_EQ(disagreement(compute, *program, 7, 1e-4), std::nullopt) << text;
+    ++fused;
+  }
+  EXPECT_GT(fused, 10);
+}
+
 TEST(CpuTile, PointsWithFusedTilesAreFoundBack) {
   for (const std::string& key :
        {std::string(pixels), with(pixels, "stride=1", "stride=2"), with(window, "pad=1", "pad=0")})
