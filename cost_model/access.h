@@ -37,9 +37,9 @@ using IndexForm = std::vector<IndexTerm>;
 
 bool is_irregular(const IndexForm& form);
 
-/// Neighbouring dimensions whose indices are digits of one number, as `in[f / 7, f % 7]` of rows of
-/// 7 elements has them for the pixels of a fused loop, are one dimension, the last of them, and the
-/// others have the extent 1: the access is linear.
+/// Where the indices of neighbouring dimensions are digits of one number, as in `in[f / 7, f % 7]`
+/// with rows of 7 elements, the last of these dimensions stands for all of them, and the others
+/// have extent 1: the access is linear in f.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
@@ -88,8 +88,9 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
-/// The share of the combinations of the dimensions' values that occur: a level that moves several
-/// dimensions, as `in[f / 7, f % 7]` of longer rows, makes no more of them than it has iterations.
+/// The share of all combinations of the dimensions' indices that occur. A level that moves several
+/// dimensions, as f does in `in[f / 7, f % 7]`, makes at most as many combinations as it has
+/// iterations.
 template <typename Varies>
 double occurring_share(const Access& access, const std::vector<Level>& levels,
                        const Varies& varies) {

@@ -362,9 +362,8 @@ ProductAxes product_axes(const Stage& stage) {
   return axes;
 }
 
-/// Whether padding along the axis is cut off by a condition: a select whose condition depends on
-/// it.
-bool is_guarded(const Stage& stage, const std::string& axis) {
+/// Whether the axis is padded: whether the condition of a select depends on it.
+bool is_padded(const Stage& stage, const std::string& axis) {
   bool guarded = false;
   dsl::for_each(stage.body, [&](const Expr& e) {
     const dsl::Select* s = e.as<dsl::Select>();
@@ -373,8 +372,9 @@ bool is_guarded(const Stage& stage, const std::string& axis) {
   return guarded;
 }
 
-/// The last neighbours among the tile axes that belong to the same operand. A guard would be a test
-/// of each pixel of a fused tile in the innermost loop, where loops of their own trim the padding.
+/// The last run of neighbouring tile axes that belong to the same operand. A padded axis ends a
+/// run: loops of its own skip the padding, while a fused tile would test each element in the
+/// innermost loop.
 std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   const auto has = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -384,7 +384,7 @@ std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
     std::vector<std::string> run;
     for (const Axis& axis : stage.axes) {
       const bool fuses = has(*operand, axis.name) && has(plan.tile_axes, axis.name) &&
-                         !is_guarded(stage, axis.name);
+                         !is_padded(stage, axis.name);
       if (!fuses) run.clear();
       if (fuses) run.push_back(axis.name);
       if (run.size() > 1) last = run;

@@ -45,8 +45,8 @@ struct StagePlan {
   bool prefers_lanes = false;  ///< no vector axis is better than the lanes of a partial result
   std::vector<VectorAxis> vector_axes;
   std::vector<std::string> tile_axes;  ///< spatial axes that may join a register tile
-  /// Of these, neighbours that one tile may cover as a single loop, outermost first: at least two,
-  /// all of one operand of a product, whose reads no padding guards; or none.
+  /// Neighbours among the tile axes that may be tiled as one fused loop, outermost first: at least
+  /// two axes of one operand of a product, none of which is padded; or empty.
   std::vector<std::string> fused_axes;
   std::string main_reduction;  ///< the longest reduction axis, blocked; may be empty
   std::string lane_axis;       ///< the last reduction axis

@@ -25,21 +25,22 @@ using dsl::Stage;
 constexpr int64_t most_accumulators = 28;
 // The shortest tile of fused axes: shorter ones load more than they multiply.
 constexpr int64_t least_fused = 4;
-// Groups of so many blocks of the reduction are offered whatever the caches hold.
+// Groups of at most this many blocks of the reduction are offered whatever the size of L2.
 constexpr int64_t few_blocks = 16;
-// What tiles that suit the registers may exceed an axis by, as a share of what they cover.
-constexpr double largest_rest = 0.2;
+// The share of its work that a tile of a size that suits the registers may waste.
+constexpr double most_waste = 0.2;
 
 bool contains(const Loops& loops, const std::string& loop) {
   return std::find(loops.begin(), loops.end(), loop) != loops.end();
 }
 
-/// Sizes of a tile along a short axis that one operand of a product lacks, so that a tile reuses
-/// its values. Of 7 only 1 and 7 exceed it by a tenth of what they cover; by a fifth do those, too,
-/// of which two vectors fit the registers, and what is left is a smaller tile: 7 is 4 and 3.
+/// Tile sizes along a short axis of one operand of a product. Along 7 elements only tiles of 1 and
+/// 7 waste at most a tenth. Where the registers hold two vectors for each element of a tile, it may
+/// waste a fifth, most of which is not spent: the last tile has code of its own, and 7 elements are
+/// tiles of 4 and 3.
 std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
-  for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, largest_rest))
+  for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, most_waste))
     if (std::find(sizes.begin(), sizes.end(), t) == sizes.end()) sizes.push_back(t);
   std::sort(sizes.begin(), sizes.end());
   return sizes;
@@ -227,15 +228,16 @@ class CpuTileStage : public Configured<CpuTile> {
                                                     : tile_sizes(extent, most_accumulators);
   }
 
-  /// 0, and for each number of vectors the longest tile that leaves registers for these and for one
-  /// factor: 6 and 4 on 16 registers. A divisor or a multiple of the innermost axis makes a tile
-  /// that the axes make apart, too.
+  /// 0, and for each number of vectors the longest tile that leaves registers for the vectors of
+  /// one operand and for an element of the other: 6 for two vectors and 4 for three, of 16
+  /// registers. Divisors and multiples of the innermost extent are left out, since the axes apart
+  /// have tiles of the same elements.
   std::vector<int64_t> fused_sizes() const {
     if (plan_.fused_axes.empty()) return {};
     const int64_t registers = compute_.target.machine.core.vector_registers;
     const int64_t innermost = extent_of(stage_, plan_.fused_axes.back());
     const std::vector<int64_t> all =
-        tile_sizes(points_of(stage_, plan_.fused_axes), most_accumulators, largest_rest);
+        tile_sizes(points_of(stage_, plan_.fused_axes), most_accumulators, most_waste);
     std::vector<int64_t> sizes = {0};
     for (const int64_t vectors : {8, 6, 4, 3, 2, 1}) {
       const int64_t tile = std::min((registers - 1 - vectors) / vectors, most_accumulators);
@@ -258,7 +260,7 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("reduction_order", {0, 1, 2}, &CpuTile::reduction_order);
   }
 
-  /// 0, a few blocks, and as many as L2 holds the weights of.
+  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2.
   std::vector<int64_t> group_sizes() const {
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
     const int64_t least = std::min<int64_t>(4, extent);
@@ -268,9 +270,9 @@ class CpuTileStage : public Configured<CpuTile> {
     return sizes;
   }
 
-  /// Whether the weights of so much of the main reduction and of a tile of so many vectors stay in
-  /// L2 while all tiles of the other axes pass: half of it is theirs (GotoBLAS, TOMS 34(3), 2008,
-  /// section 4.2.3).
+  /// Whether the weights of this many elements of the main reduction, for a tile of this many
+  /// vectors, fit half of L2. The other half is for the elements of the other operand that pass
+  /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
   bool is_panel(int64_t reduced, int64_t vectors) const {
     const int64_t bytes = reduced * unrolled_taps(2) * vectors * lanes(compute_.target, stage_) *
                           size_bytes(stage_.type);
