@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "schedules/affine.h"
 
@@ -14,45 +16,71 @@ using dsl::Expr;
 
 constexpr double sets_of_l1 = 64;  // a way is a page of 4 KiB, so that sets need no translation
 
-/// Returns what the index is where all levels stand at 0, times the factor.
-double append_terms(const Expr& expr, double factor, double most, bool irregular,
-                    const std::vector<Level>& levels, IndexForm& form);
+/// What the terms of an index have in common.
+struct Movement {
+  double factor = 1;
+  double most = 1e300;
+  double unit = 0;
+  bool irregular = false;
+};
 
-void append_atom(const Expr& atom, double factor, double most, bool irregular,
-                 const std::vector<Level>& levels, IndexForm& form) {
+void append_terms(const schedules::Affine& affine, const Movement& movement,
+                  const std::vector<Level>& levels, IndexForm& form);
+
+void append_atom(const Expr& atom, Movement movement, const std::vector<Level>& levels,
+                 IndexForm& form) {
   if (const dsl::Var* v = atom.as<dsl::Var>()) {
+    const double unit = movement.irregular ? movement.unit : std::fabs(movement.factor);
     for (size_t i = levels.size(); i > 0; --i)
       if (levels[i - 1].variable == v->name)
-        return form.push_back({i - 1, factor, most, irregular});
+        return form.push_back({i - 1, movement.factor, movement.most, unit, movement.irregular});
     return;
   }
+  if (!movement.irregular) movement.unit = std::fabs(movement.factor);
+  movement.irregular = true;
   if (const dsl::Binary* b = atom.as<dsl::Binary>()) {
     if (const auto k = dsl::as_int(b->b); k && *k > 0) {
       const double divisor = static_cast<double>(*k);
       if (b->op == BinaryOp::Div) {
-        append_terms(b->a, factor / divisor, most, true, levels, form);
-        return;
+        movement.factor /= divisor;
+        return append_terms(schedules::to_affine(b->a), movement, levels, form);
       }
       if (b->op == BinaryOp::Mod) {
-        append_terms(b->a, factor, std::min(most, std::fabs(factor) * (divisor - 1)), true, levels,
-                     form);
-        return;
+        movement.most = std::min(movement.most, std::fabs(movement.factor) * (divisor - 1));
+        return append_terms(schedules::to_affine(b->a), movement, levels, form);
       }
     }
   }
   // A data-dependent or clamped index: each variable in it is taken to move by one.
   dsl::for_each(atom, [&](const Expr& e) {
-    if (e.as<dsl::Var>()) append_atom(e, factor, most, true, levels, form);
+    if (e.as<dsl::Var>()) append_atom(e, movement, levels, form);
   });
 }
 
-double append_terms(const Expr& expr, double factor, double most, bool irregular,
-                    const std::vector<Level>& levels, IndexForm& form) {
-  const schedules::Affine affine = schedules::to_affine(expr);
-  for (const schedules::Affine::Term& term : affine.terms)
-    append_atom(term.atom, factor * static_cast<double>(term.coefficient), most, irregular, levels,
-                form);
-  return factor * static_cast<double>(affine.constant);
+void append_terms(const schedules::Affine& affine, const Movement& movement,
+                  const std::vector<Level>& levels, IndexForm& form) {
+  for (const schedules::Affine::Term& term : affine.terms) {
+    Movement of_term = movement;
+    of_term.factor *= static_cast<double>(term.coefficient);
+    append_atom(term.atom, of_term, levels, form);
+  }
+}
+
+bool has_remainder(const schedules::Affine& affine) {
+  return std::any_of(affine.terms.begin(), affine.terms.end(), [](const auto& term) {
+    const dsl::Binary* b = term.atom.template as<dsl::Binary>();
+    return b && b->op == BinaryOp::Mod;
+  });
+}
+
+/// The index of a dimension of this extent and of the one outside of it, where they are digits of
+/// one number.
+std::optional<schedules::Affine> joined(const schedules::Affine& outer, int64_t extent,
+                                        const schedules::Affine& inner) {
+  schedules::Affine all = inner;
+  all.add(outer, extent);
+  schedules::rejoin_digits(all);
+  return has_remainder(all) ? std::nullopt : std::optional(std::move(all));
 }
 
 double step_of(const Extent& e) { return e.distinct > 1 ? (e.span - 1) / (e.distinct - 1) : 1; }
@@ -65,7 +93,7 @@ double sets_of(double step_bytes) {
 }
 
 double extent_of(const Access& access, size_t dimension) {
-  return static_cast<double>(std::max<int64_t>(1, access.buffer->extents[dimension]));
+  return static_cast<double>(access.extents[dimension]);
 }
 
 }  // namespace
@@ -77,15 +105,37 @@ bool Access::depends_on(size_t level) const {
   return false;
 }
 
+bool is_irregular(const IndexForm& form) {
+  return std::any_of(form.begin(), form.end(), [](const IndexTerm& t) { return t.irregular; });
+}
+
+bool Access::is_irregular_in(size_t level) const {
+  return std::any_of(dimensions.begin(), dimensions.end(), [&](const IndexForm& form) {
+    return cost_model::is_irregular(form) &&
+           std::any_of(form.begin(), form.end(), [&](const auto& t) { return t.level == level; });
+  });
+}
+
 Access make_access(const schedules::Buffer& buffer, const std::vector<Expr>& indices,
                    const std::vector<Level>& levels) {
-  Access access{&buffer, {}, false};
+  Access access{&buffer, {}, {}};
   access.dimensions.resize(indices.size());
+  for (size_t d = 0; d < indices.size(); ++d)
+    access.extents.push_back(std::max<int64_t>(1, buffer.extents[d]));
   double row = 1;
-  for (size_t i = indices.size(); i > 0; --i) {
-    access.offset +=
-        row * append_terms(indices[i - 1], 1, 1e300, false, levels, access.dimensions[i - 1]);
-    row *= extent_of(access, i - 1);
+  for (size_t d = indices.size(); d > 0;) {
+    const size_t last = --d;
+    schedules::Affine index = schedules::to_affine(indices[last]);
+    for (; d > 0 && has_remainder(index); --d) {
+      auto both = joined(schedules::to_affine(indices[d - 1]), access.extents[last], index);
+      if (!both) break;
+      index = std::move(*both);
+      access.extents[last] *= std::exchange(access.extents[d - 1], 1);
+    }
+    append_terms(index, {}, levels, access.dimensions[last]);
+    access.is_irregular |= is_irregular(access.dimensions[last]);
+    access.offset += row * static_cast<double>(index.constant);
+    row *= extent_of(access, last);
   }
   return access;
 }
@@ -111,7 +161,7 @@ bool is_aligned(const Access& access, size_t vector_level, double bytes) {
   double row = 1;
   for (size_t d = access.dimensions.size(); d > 0; --d) {
     for (const IndexTerm& term : access.dimensions[d - 1])
-      if (term.level != vector_level && !is_whole(term.coefficient * row)) return false;
+      if (term.level != vector_level && !is_whole(term.unit * row)) return false;
     row *= extent_of(access, d - 1);
   }
   return true;

@@ -29,18 +29,27 @@ struct IndexTerm {
   size_t level;
   double coefficient;      ///< of x / 4 it is 1/4: what it moves on average
   double most = 1e300;     ///< total movement over the level: `x % 4` moves by at most 3
+  double unit = 0;         ///< each movement is a multiple of this: of 2 * (x / 4), 2
   bool irregular = false;  ///< not affine
 };
 /// One storage dimension's index.
 using IndexForm = std::vector<IndexTerm>;
 
+bool is_irregular(const IndexForm& form);
+
+/// Where the indices of neighbouring dimensions are digits of one number, as in `in[f / 7, f % 7]`
+/// with rows of 7 elements, the last of these dimensions stands for all of them, and the others
+/// have extent 1: the access is linear in f.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
+  SmallVector<int64_t, 8> extents;  ///< of the dimensions, at least 1
   double offset = 0;  ///< elements from the buffer's first, where all levels stand at 0
   bool is_store = false;
+  bool is_irregular = false;  ///< in some dimension
 
   bool depends_on(size_t level) const;
+  bool is_irregular_in(size_t level) const;  ///< some dimension that depends on it is irregular
 };
 
 Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>& indices,
@@ -49,8 +58,7 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// Requires: `level` is a vector level of `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// Every vector begins at a multiple of `bytes` in the buffer. An irregular index counts by its
-/// average.
+/// Every vector begins at a multiple of `bytes` in the buffer.
 bool is_aligned(const Access& access, size_t vector_level, double bytes);
 
 /// What one dimension's index does while the chosen levels run and the others stand still.
@@ -80,14 +88,32 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
+/// The share of all combinations of the dimensions' indices that occur. A level that moves several
+/// dimensions, as f does in `in[f / 7, f % 7]`, makes at most as many combinations as it has
+/// iterations.
+template <typename Varies>
+double occurring_share(const Access& access, const std::vector<Level>& levels,
+                       const Varies& varies) {
+  if (!access.is_irregular) return 1;
+  double combined = 1, iterations = 1;
+  for (size_t d = 0; d < access.dimensions.size(); ++d)
+    if (is_irregular(access.dimensions[d]))
+      combined *=
+          extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d]))
+              .distinct;
+  for (size_t level = 0; level < levels.size(); ++level)
+    if (varies(level) && access.is_irregular_in(level))
+      iterations *= std::max(1.0, levels[level].most_trips);
+  return std::min(1.0, iterations / combined);
+}
+
 /// Different elements touched while the chosen levels run and the others stand still.
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
                          const Varies& varies) {
-  double elements = 1;
+  double elements = occurring_share(access, levels, varies);
   for (size_t d = 0; d < access.dimensions.size(); ++d)
-    elements *= extent(access.dimensions[d], levels, varies,
-                       static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d])))
+    elements *= extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d]))
                     .distinct;
   return elements;
 }
@@ -106,9 +132,11 @@ template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
   SmallVector<Extent, 8> extents;
   for (size_t d = 0; d < access.dimensions.size(); ++d)
-    extents.push_back(extent(access.dimensions[d], levels, varies,
-                             static_cast<double>(std::max<int64_t>(1, access.buffer->extents[d]))));
-  return footprint(access, {extents.begin(), extents.size()});
+    extents.push_back(
+        extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d])));
+  Footprint touched = footprint(access, {extents.begin(), extents.size()});
+  touched.bytes *= occurring_share(access, levels, varies);
+  return touched;
 }
 
 }  // namespace tw::cost_model

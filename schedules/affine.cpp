@@ -92,6 +92,23 @@ Affine to_affine(const Expr& expr) {
   return affine;
 }
 
+void rejoin_digits(Affine& affine) {
+  for (size_t i = 0; i < affine.terms.size(); ++i) {
+    const Binary* modulo = affine.terms[i].atom.as<Binary>();
+    if (!modulo || modulo->op != BinaryOp::Mod) continue;
+    const auto w = dsl::as_int(modulo->b);
+    if (!w) continue;
+    const int64_t c = affine.terms[i].coefficient;
+    const Expr whole = modulo->a, part = affine.terms[i].atom;
+    const Expr quotient = whole / Expr(*w);
+    if (affine.coefficient(quotient) != c * *w) continue;
+    affine.add(quotient, -c * *w);
+    affine.add(part, -c);
+    affine.add(to_affine(whole), c);
+    i = static_cast<size_t>(-1);
+  }
+}
+
 Unclamped unclamp(const Expr& index) {
   Unclamped result{index, {}};
   std::vector<std::pair<BinaryOp, int64_t>> limits;

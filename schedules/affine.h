@@ -32,6 +32,9 @@ Affine to_affine(const Expr& expr);
 
 Expr to_expr(const Affine& affine);
 
+/// Replaces c * w * (f / w) + c * (f % w) by c * f: the digits of a fused loop together.
+void rejoin_digits(Affine& affine);
+
 /// Of an element in dense row-major memory, in elements. Requires: an extent for each index.
 Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
 

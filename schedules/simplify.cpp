@@ -15,29 +15,6 @@ using dsl::BinaryOp;
 
 namespace {
 
-const Binary* binary_of(const Expr& expr, BinaryOp op) {
-  const Binary* b = expr.as<Binary>();
-  return b && b->op == op ? b : nullptr;
-}
-
-/// f / w and f % w with coefficients w * c and c are c * f together.
-void rejoin_fused(Affine& affine) {
-  for (size_t i = 0; i < affine.terms.size(); ++i) {
-    const Binary* modulo = binary_of(affine.terms[i].atom, BinaryOp::Mod);
-    if (!modulo) continue;
-    const auto w = dsl::as_int(modulo->b);
-    if (!w) continue;
-    const int64_t c = affine.terms[i].coefficient;
-    const Expr whole = modulo->a, part = affine.terms[i].atom;
-    const Expr quotient = whole / Expr(*w);
-    if (affine.coefficient(quotient) != c * *w) continue;
-    affine.add(quotient, -c * *w);
-    affine.add(part, -c);
-    affine.add(to_affine(whole), c);
-    i = static_cast<size_t>(-1);
-  }
-}
-
 struct Divided {
   Affine quotient, remainder;
 };
@@ -130,7 +107,7 @@ Expr simplify_affine(const Expr& expr, const Bounds& bounds) {
     } else {
       sum.add(to_affine(simplify_term(term.atom, bounds)), term.coefficient);
     }
-  rejoin_fused(sum);
+  rejoin_digits(sum);
   return to_expr(sum);
 }
 

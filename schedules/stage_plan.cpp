@@ -408,6 +408,37 @@ ProductAxes product_axes(const Stage& stage, const std::string& contiguous) {
   return axes;
 }
 
+/// Whether the axis is padded: whether the condition of a select depends on it.
+bool is_padded(const Stage& stage, const std::string& axis) {
+  bool guarded = false;
+  dsl::for_each(stage.body, [&](const Expr& e) {
+    const dsl::Select* s = e.as<dsl::Select>();
+    guarded |= s && dsl::uses_var(s->condition, axis);
+  });
+  return guarded;
+}
+
+/// The last run of neighbouring tile axes that belong to the same operand. A padded axis ends a
+/// run: loops of its own skip the padding, while a fused tile would test each element in the
+/// innermost loop.
+std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::vector<std::string> last;
+  for (const auto* operand : {&plan.product.rows, &plan.product.columns}) {
+    std::vector<std::string> run;
+    for (const Axis& axis : stage.axes) {
+      const bool fuses = has(*operand, axis.name) && has(plan.tile_axes, axis.name) &&
+                         !is_padded(stage, axis.name);
+      if (!fuses) run.clear();
+      if (fuses) run.push_back(axis.name);
+      if (run.size() > 1) last = run;
+    }
+  }
+  return last;
+}
+
 /// Tensors that live between stages.
 std::vector<std::string> scratch_tensors(const Nest& nests) {
   std::vector<std::string> names;
@@ -448,6 +479,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
       plan_place(readers[nest.result()], plan.stages, stage);
     if (reduces(nest.stage)) plan_reduction(nest, target, fixed, stage);
     stage.product = product_axes(nest.stage, stage.contiguous);
+    stage.fused_axes = fused_axes(nest.stage, stage);
     plan.stages.push_back(std::move(stage));
   }
   return plan;

@@ -49,8 +49,11 @@ struct StagePlan {
   bool prefers_lanes = false;  ///< no vector axis is better than the lanes of a partial result
   std::vector<VectorAxis> vector_axes;
   std::vector<std::string> tile_axes;  ///< spatial axes that may join a register tile
-  std::string main_reduction;          ///< the longest reduction axis, blocked; may be empty
-  std::string lane_axis;               ///< the last reduction axis
+  /// Neighbours among the tile axes that may be tiled as one fused loop, outermost first: at least
+  /// two axes of one operand of a product, none of which is padded; or empty.
+  std::vector<std::string> fused_axes;
+  std::string main_reduction;  ///< the longest reduction axis, blocked; may be empty
+  std::string lane_axis;       ///< the last reduction axis
   ProductAxes product;
   bool is_product() const { return !product.rows.empty(); }
 };

@@ -8,12 +8,12 @@
 
 namespace tw::schedules {
 
-std::vector<int64_t> tile_sizes(int64_t extent, int64_t most) {
+std::vector<int64_t> tile_sizes(int64_t extent, int64_t most, double waste) {
   std::vector<int64_t> sizes;
   for (int64_t t = 1; t <= std::min(extent, most); ++t) {
     const double efficiency =
         static_cast<double>(extent) / static_cast<double>(round_up(extent, t));
-    if (efficiency >= 0.9 || t == 1) sizes.push_back(t);
+    if (efficiency >= 1 - waste || t == 1) sizes.push_back(t);
   }
   return sizes;
 }

@@ -11,8 +11,9 @@
 
 namespace tw::schedules {
 
-/// Sizes for a register tile along an axis: those that waste at most a tenth of the work.
-std::vector<int64_t> tile_sizes(int64_t extent, int64_t most);
+/// Sizes for a register tile along an axis, up to `most`: those that waste at most this share of
+/// the work, where the last tile counts as a whole one.
+std::vector<int64_t> tile_sizes(int64_t extent, int64_t most, double waste = 0.1);
 
 /// Loops of an axis outside of a tile, and inside.
 struct TileLoops {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reduction on a CPU: a register tile over a vector axis (one along which every tensor that uses
-// it is contiguous, or can be packed so) and up to three more axes, K-blocking, unrolling, loop
-// orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1).
+// it is contiguous, or can be packed so) and up to three more axes, each by itself or neighbours as
+// one loop, K-blocking, unrolling, loop orders, and packed layouts that follow the loops (NeoCPU,
+// ATC'19, section 3.1).
 
 #include "schedules/strategies/cpu_tile.h"
 
 #include <algorithm>
 
 #include "base/integer.h"
+#include "base/text.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/strategies/cpu_loops.h"
@@ -21,6 +23,28 @@ using dsl::Stage;
 
 // The longest tile along an axis, and the most accumulators that the prior asks for.
 constexpr int64_t most_accumulators = 28;
+// The shortest tile of fused axes: shorter ones load more than they multiply.
+constexpr int64_t least_fused = 4;
+// Groups of at most this many blocks of the reduction are offered whatever the size of L2.
+constexpr int64_t few_blocks = 16;
+// The share of its work that a tile of a size that suits the registers may waste.
+constexpr double most_waste = 0.2;
+
+bool contains(const Loops& loops, const std::string& loop) {
+  return std::find(loops.begin(), loops.end(), loop) != loops.end();
+}
+
+/// Tile sizes along a short axis of one operand of a product. Along 7 elements only tiles of 1 and
+/// 7 waste at most a tenth. Where the registers hold two vectors for each element of a tile, it may
+/// waste a fifth, most of which is not spent: the last tile has code of its own, and 7 elements are
+/// tiles of 4 and 3.
+std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
+  std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
+  for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, most_waste))
+    if (std::find(sizes.begin(), sizes.end(), t) == sizes.end()) sizes.push_back(t);
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
 
 /// Powers of two up to the extent, divisors near them preferred, and the extent itself.
 std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
@@ -75,18 +99,28 @@ class TileSteps {
   }
 
   void split_other_axes() {
-    const auto& axes = plan_.tile_axes;
     for (const Axis& axis : stage_.axes) {
       if (axis.name == config_.axis->axis) continue;
-      const auto at = std::find(axes.begin(), axes.end(), axis.name);
-      int64_t tile = 1;
-      if (at != axes.end()) {
-        const int64_t& choice = config_.tiles[static_cast<size_t>(at - axes.begin())];
-        c_.uses(choice);
-        tile = choice;
-      }
-      split_axis(c_, plan_.name, axis.name, tile, tile_);
+      const bool may_fuse = can_fuse() && contains(plan_.fused_axes, axis.name);
+      if (may_fuse) c_.uses(config_.fused);
+      const int64_t tile = tile_along(axis.name);
+      if (!may_fuse || config_.fused == 0)
+        split_axis(c_, plan_.name, axis.name, tile, tile_);
+      else if (axis.name == plan_.fused_axes.front())
+        split_axis(c_, plan_.name, fuse_all(c_, plan_.name, plan_.fused_axes), config_.fused,
+                   tile_);
     }
+  }
+
+  /// A fused axis is no vector axis.
+  bool can_fuse() const { return !contains(plan_.fused_axes, config_.axis->axis); }
+
+  int64_t tile_along(const std::string& axis) {
+    const auto at = std::find(plan_.tile_axes.begin(), plan_.tile_axes.end(), axis);
+    if (at == plan_.tile_axes.end()) return 1;
+    const int64_t& tile = config_.tiles[static_cast<size_t>(at - plan_.tile_axes.begin())];
+    c_.uses(tile);
+    return tile;
   }
 
   /// Inserts the loop over tiles of the vector axis into the outer loops: first (second where the
@@ -174,9 +208,10 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("vector", axes, &CpuTile::vector);
     add_knob("vectors", {1, 2, 3, 4, 6, 8}, &CpuTile::vectors);
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
-      add_knob("tile." + plan_.tile_axes[i],
-               tile_sizes(extent_of(stage_, plan_.tile_axes[i]), most_accumulators),
+      add_knob("tile." + plan_.tile_axes[i], sizes_along(plan_.tile_axes[i]),
                [i](CpuTile& config) -> int64_t& { return config.tiles[i]; });
+    if (const std::vector<int64_t> sizes = fused_sizes(); sizes.size() > 1)
+      add_knob("tile." + join(plan_.fused_axes, "*"), sizes, &CpuTile::fused);
     add_reduction_knobs();
     add_knob("outer_order", {0, 1, 2}, &CpuTile::outer_order);
     add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
@@ -185,16 +220,63 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
  private:
+  std::vector<int64_t> sizes_along(const std::string& axis) const {
+    const Core& core = compute_.target.machine.core;
+    const int64_t extent = extent_of(stage_, axis);
+    const bool reuses = contains(plan_.product.rows, axis) || contains(plan_.product.columns, axis);
+    return reuses && extent < core.vector_registers ? sizes_along_short(extent, core)
+                                                    : tile_sizes(extent, most_accumulators);
+  }
+
+  /// 0, and for each number of vectors the longest tile that leaves registers for the vectors of
+  /// one operand and for an element of the other: 6 for two vectors and 4 for three, of 16
+  /// registers. Divisors and multiples of the innermost extent are left out, since the axes apart
+  /// have tiles of the same elements.
+  std::vector<int64_t> fused_sizes() const {
+    if (plan_.fused_axes.empty()) return {};
+    const int64_t registers = compute_.target.machine.core.vector_registers;
+    const int64_t innermost = extent_of(stage_, plan_.fused_axes.back());
+    const std::vector<int64_t> all =
+        tile_sizes(points_of(stage_, plan_.fused_axes), most_accumulators, most_waste);
+    std::vector<int64_t> sizes = {0};
+    for (const int64_t vectors : {8, 6, 4, 3, 2, 1}) {
+      const int64_t tile = std::min((registers - 1 - vectors) / vectors, most_accumulators);
+      const bool offered = std::find(all.begin(), all.end(), tile) != all.end();
+      if (offered && tile >= least_fused && innermost % tile != 0 && tile % innermost != 0)
+        sizes.push_back(tile);
+    }
+    return sizes;
+  }
+
   void add_reduction_knobs() {
     if (!plan_.main_reduction.empty()) {
       const int64_t extent = extent_of(stage_, plan_.main_reduction);
       add_knob("block", block_sizes(extent, std::min<int64_t>(4, extent), 512), &CpuTile::block);
       add_knob("unroll", {1, 2, 4, 8}, &CpuTile::unroll);
-      add_knob("kblock", {0, 2, 4, 8, 16}, &CpuTile::kblock);
+      add_knob("kblock", group_sizes(), &CpuTile::kblock);
     }
     if (stage_.reduction.size() <= 1) return;
     add_knob("taps", {0, 1, 2}, &CpuTile::taps);
     add_knob("reduction_order", {0, 1, 2}, &CpuTile::reduction_order);
+  }
+
+  /// 0, groups of a few blocks, and larger ones as far as their weights stay in L2.
+  std::vector<int64_t> group_sizes() const {
+    const int64_t extent = extent_of(stage_, plan_.main_reduction);
+    const int64_t least = std::min<int64_t>(4, extent);
+    std::vector<int64_t> sizes = {0};
+    for (int64_t n = 2; n <= few_blocks || (n * least < extent && is_panel(n * least, 1)); n *= 2)
+      sizes.push_back(n);
+    return sizes;
+  }
+
+  /// Whether the weights of this many elements of the main reduction, for a tile of this many
+  /// vectors, fit half of L2. The other half is for the elements of the other operand that pass
+  /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
+  bool is_panel(int64_t reduced, int64_t vectors) const {
+    const int64_t bytes = reduced * unrolled_taps(2) * vectors * lanes(compute_.target, stage_) *
+                          size_bytes(stage_.type);
+    return 2 * bytes <= compute_.target.machine.l2_bytes();
   }
 
   void complete(CpuTile& config) const override {
@@ -203,6 +285,7 @@ class CpuTileStage : public Configured<CpuTile> {
     config.accumulators = config.vectors;
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
       if (plan_.tile_axes[i] != config.axis->axis) config.accumulators *= config.tiles[i];
+    config.accumulators *= std::max<int64_t>(config.fused, 1);
     config.unrolled = unrolled_taps(config.taps) * config.unroll;
   }
 
@@ -220,14 +303,27 @@ class CpuTileStage : public Configured<CpuTile> {
 
   /// The tile fits the registers, what it unrolls stays small, and no two choices contradict.
   bool fits(const CpuTile& config) const override {
+    if (config.fused > 0 && !leaves_to_fused(config)) return false;
     const int64_t extent = extent_of(stage_, config.axis->axis);
     if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
     if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
     if (config.unroll > config.block) return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
-    return config.kblock == 0 ||
-           config.kblock * config.block < extent_of(stage_, plan_.main_reduction);
+    if (config.kblock == 0) return true;
+    const int64_t group = config.kblock * config.block;
+    if (config.kblock > few_blocks && !is_panel(group, config.vectors)) return false;
+    return group < extent_of(stage_, plan_.main_reduction);
+  }
+
+  /// Whether the fused axes have no other part in the tile.
+  bool leaves_to_fused(const CpuTile& config) const {
+    return std::all_of(
+        plan_.fused_axes.begin(), plan_.fused_axes.end(), [&](const std::string& axis) {
+          const auto at = std::find(plan_.tile_axes.begin(), plan_.tile_axes.end(), axis);
+          return axis != config.axis->axis &&
+                 config.tiles[static_cast<size_t>(at - plan_.tile_axes.begin())] == 1;
+        });
   }
 
   /// A full register tile and a plain rest.

@@ -14,8 +14,9 @@ struct CpuTile {
   int64_t vector = 0;   ///< the vector axis, of those that the plan offers
   int64_t vectors = 1;  ///< of the tile, along the vector axis
   std::array<int64_t, most_tile_axes> tiles = {1, 1, 1, 1};  ///< along the plan's tile axes
-  int64_t block = 1;                                         ///< of the main reduction; innermost
-  int64_t unroll = 1;                                        ///< of a block
+  int64_t fused = 0;   ///< of the tile, along the fused axes as one loop; 0: they stay apart
+  int64_t block = 1;   ///< of the main reduction; innermost
+  int64_t unroll = 1;  ///< of a block
   int64_t kblock = 0;  ///< blocks that go around the loops in which their data is reused; 0: none
   int64_t taps = 0;    ///< unrolled axes of the reduction's window: none, the innermost, all
   int64_t reduction_order = 0;  ///< windows inside of blocks, outside, inside of what is in a block

@@ -101,6 +101,36 @@ TEST(Access, AlignmentIsOfEveryVector) {
   EXPECT_FALSE(aligned(28, var("v"), 32));
 }
 
+// The pixels of a fused loop, 6 at a time, over rows of 7.
+const Expr pixel = var("f") * 6 + var("p");
+const std::vector<Level> fused = {make_level({}, "f", 0, 8, LoopKind::Serial),
+                                  make_level({}, "p", 0, 6, LoopKind::Unrolled),
+                                  make_level({}, "v", 0, 8, LoopKind::Vector)};
+
+TEST(Access, DigitsOfOneNumberAreOneDimension) {
+  const Buffer rows{"b", Float32, {4, 7, 7, 8}, schedules::Scope::Argument};
+  const Access access = make_access(rows, {0, pixel / 7, pixel % 7, var("v")}, fused);
+  EXPECT_EQ(access.extents[1], 1);
+  EXPECT_EQ(access.extents[2], 49);
+  EXPECT_FALSE(access.is_irregular);
+  EXPECT_EQ(distinct_elements(access, fused, only({0, 1})), 48);
+  EXPECT_EQ(footprint(access, fused, only({1, 2})).bytes, 6 * 32);
+  EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
+  EXPECT_TRUE(is_aligned(access, 2, 32));
+  // Other digits stay two dimensions.
+  EXPECT_EQ(make_access(rows, {0, pixel / 6, pixel % 6, 0}, fused).extents[1], 7);
+}
+
+TEST(Access, DigitsOfOneNumberTouchNoMoreThanItsValues) {
+  const Buffer rows{"b", Float32, {14, 14, 8}, schedules::Scope::Argument};
+  const Access access = make_access(rows, {pixel / 7 * 2, pixel % 7 * 2, var("v")}, fused);
+  EXPECT_TRUE(access.is_irregular);
+  EXPECT_EQ(distinct_elements(access, fused, only({1})), 6);
+  EXPECT_EQ(footprint(access, fused, only({1, 2})).bytes, 6 * 64);
+  EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
+  EXPECT_TRUE(is_aligned(access, 2, 32));
+}
+
 TEST(Access, DependenceIsByVariable) {
   const Access access = image_at(var("y"), var("x"), 0);
   EXPECT_TRUE(access.depends_on(x));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dsl/workload.h"
+#include "schedules/space.h"
 #include "tests/cost_model/programs.h"
 
 namespace tw::cost_model {
@@ -49,6 +51,33 @@ TEST(Draft, FewerLoadsPerFmaAreBetter) {
   const double four_by_seven = cost(conv({.pixels = 7, .vectors = 4}));
   EXPECT_GT(one_by_seven, two_by_seven);
   EXPECT_GT(two_by_seven, 0.99 * four_by_seven);
+}
+
+/// The program of a 1x1 convolution to 7x7 pixels with this tile.
+Program pixels_of(int stride, const std::string& tile) {
+  const auto workload = dsl::parse_workload(
+      stride == 1 ? "conv2d n=1 c=512 h=7 w=7 k=2048 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 "
+                    "f32 fast"
+                  : "conv2d n=1 c=512 h=14 w=14 k=2048 r=1 s=1 stride=2 pad=0 dilation=1 groups=1 "
+                    "f32 fast");
+  const auto space = schedules::Space::derive(workload->compute, *parse_target("x86-64-v3"));
+  const auto point = space.parse("out: cpu_tile vector=0 " + tile +
+                                 " block=128 unroll=1 kblock=0 taps=0 reduction_order=0 "
+                                 "outer_order=0 tasks=2 layout.in=1 layout.out=1");
+  EXPECT_TRUE(point && space.allowed(*point)) << tile;
+  return space.schedule(*point).program().value();
+}
+
+// 7 pixels by a vector load more than they multiply; 6 by two and 4 by three do not.
+TEST(Draft, PixelsInTilesOfTheirOwnBeatRowsOfSeven) {
+  for (const int stride : {1, 2}) {
+    const double row =
+        cost(pixels_of(stride, "vectors=1 tile.k=1 tile.y=1 tile.x=7 tile.y*x=0"), avx2());
+    for (const char* tile : {"vectors=2 tile.k=1 tile.y=1 tile.x=1 tile.y*x=6",
+                             "vectors=3 tile.k=1 tile.y=1 tile.x=1 tile.y*x=4",
+                             "vectors=3 tile.k=1 tile.y=1 tile.x=4 tile.y*x=0"})
+      EXPECT_LT(cost(pixels_of(stride, tile), avx2()), 0.95 * row) << tile;
+  }
 }
 
 TEST(Draft, VectorsBeatScalars) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/schedules/agreement.h"
 #include "tests/schedules/strategies/configurations.h"
 
 namespace tw::schedules {
@@ -59,6 +61,156 @@ parallel out m.0
 )");
 }
 
+constexpr const char* pixels =
+    "conv2d n=1 c=64 h=7 w=7 k=32 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 f32 fast";
+constexpr const char* pixels_tile =
+    "out: cpu_tile vector=0 vectors=2 tile.k=1 tile.y=1 tile.x=1 tile.y*x=6 block=32 unroll=1 "
+    "kblock=0 taps=0 reduction_order=0 outer_order=0 tasks=2 layout.in=1 layout.out=1";
+
+// 49 pixels in sixes, at linear addresses; the one that is left is a tile of its own.
+TEST(CpuTile, TilesNeighbouringAxesAsOneLoop) {
+  const Space space = space_of_workload(pixels, "x86-64-v3");
+  EXPECT_EQ(steps_of(space, pixels_tile), R"(set_layout in NCHW32c
+set_layout w OIHW32i16o
+set_layout out NCHW8c
+split out k 16
+split out k.1 8
+fuse out y x
+split out y*x 6
+split out c 32
+reorder out n k.0 y*x.0 c.0 r s c.1 y*x.1 k.1.0 k.1.1
+cache_write out y*x.0
+vectorize out k.1.1
+unroll out y*x.1
+unroll out k.1.0
+parallel out n
+parallel out k.0
+)");
+}
+
+TEST(CpuTile, FusedAxesHaveNoTilesOfTheirOwn) {
+  const Space space = space_of_workload(pixels, "x86-64-v3");
+  EXPECT_TRUE(allows(space, pixels_tile));
+  EXPECT_FALSE(allows(space, with(pixels_tile, "tile.x=1", "tile.x=7")));
+  EXPECT_TRUE(allows(space, with(with(pixels_tile, "tile.x=1", "tile.x=7"), "y*x=6", "y*x=0")));
+  EXPECT_TRUE(allows(space, with(with(pixels_tile, "y*x=6", "y*x=4"), "vectors=2", "vectors=3")));
+  EXPECT_FALSE(allows(space, with(pixels_tile, "vectors=2", "vectors=3")));  // 18 accumulators
+  const Space wide = space_of_workload(with(pixels, "k=32", "k=64"), "x86-64-v4");
+  EXPECT_TRUE(allows(wide, with(with(pixels_tile, "y*x=6", "y*x=9"), "vectors=2", "vectors=3")));
+  // One row, or two: tiles that the axes make apart.
+  EXPECT_FALSE(allows(space, with(pixels_tile, "y*x=6", "y*x=7")));
+  EXPECT_FALSE(allows(space_of_workload(pixels, "x86-64-v4"),
+                      with(with(pixels_tile, "y*x=6", "y*x=14"), "vectors=2", "vectors=1")));
+  // A fused axis is no vector axis.
+  EXPECT_FALSE(allows(space, with(pixels_tile, "vector=0", "vector=1")));
+}
+
+// Padding would be a test of each pixel in the innermost loop.
+TEST(CpuTile, PaddedAxesStayApart) {
+  const auto fuses = [](const std::string& key) {
+    Random random(2);
+    const Space space = space_of_workload(key, "x86-64-v3");
+    return space.to_string(space.sample(random)).find("tile.y*x=") != std::string::npos;
+  };
+  EXPECT_TRUE(fuses(with(window, "pad=1", "pad=0")));
+  EXPECT_TRUE(fuses(with(pixels, "stride=1", "stride=2")));
+  EXPECT_FALSE(fuses(window));
+  EXPECT_FALSE(fuses("dense m=64 n=64 k=64 f32 fast"));
+  EXPECT_FALSE(fuses("batch_matmul b=8 m=16 n=16 k=16 f32 fast"));
+}
+
+TEST(CpuTile, FusedTilesComputeWhatTheComputeMeans) {
+  Random random(9);
+  int fused = 0;
+  for (int i = 0; i < 60; ++i) {
+    const int64_t kernel = 1 + random.below(3);
+    const std::string key = fmt::format(
+        "conv2d n={} c={} h={} w={} k={} r={} s={} stride={} pad=0 dilation=1 groups=1 f32 fast",
+        1 + random.below(2), 1 + random.below(9), 3 + random.below(6), 3 + random.below(6),
+        1 + random.below(20), kernel, kernel, 1 + random.below(2));
+    const Space space = space_of_workload(key, i % 2 == 0 ? "x86-64-v3" : "x86-64-v4");
+    for (int j = 0; j < 24; ++j) {
+      const Point point = space.sample(random);
+      if (value_of(space, point, "tile.y*x") == 0) continue;
+      const Schedule schedule = space.schedule(point);
+      const auto program = schedule.program();
+      ASSERT_TRUE(program) << key << "\n" << schedule.to_string() << program.error().message;
+      EXPECT_EQ(disagreement(schedule.compute(), *program, 7, 1e-4), std::nullopt)
+          << key << "\n"
+          << space.to_string(point) << "\n"
+          << to_string(*program);
+      ++fused;
+    }
+  }
+  EXPECT_GT(fused, 40);
+}
+
+TEST(CpuTile, FusedTilesOfAStageInsideAnotherComputeWhatTheComputeMeans) {
+  const dsl::Compute compute = dsl::parse_compute(R"(input a: f32[1, 6, 5, 7]
+weight v: f32[9, 6]
+weight w: f32[8, 9]
+mid: f32[n=1, k=9, y=5, x=7] = sum(c=6) a[n, c, y, x] * v[k, c]
+out: f32[n=1, o=8, y=5, x=7] = sum(k=9) mid[n, k, y, x] * w[o, k])")
+                                   .value();
+  const Space space = space_of(compute, "x86-64-v3");
+  Random random(4);
+  int fused = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Point point = space.sample(random);
+    const std::string text = space.to_string(point);
+    const std::string producer = text.substr(text.find("; mid:"));
+    if (value_of(producer, "tile.y*x") == 0 || value_of(producer, "place") == 0) continue;
+    const Schedule schedule = space.schedule(point);
+    const auto program = schedule.program();
+    if (!program) continue;  // too much in one task
+    EXPECT_EQ(disagreement(compute, *program, 7, 1e-4), std::nullopt) << text;
+    ++fused;
+  }
+  EXPECT_GT(fused, 10);
+}
+
+TEST(CpuTile, PointsWithFusedTilesAreFoundBack) {
+  for (const std::string& key :
+       {std::string(pixels), with(pixels, "stride=1", "stride=2"), with(window, "pad=1", "pad=0")})
+    for (const char* target : {"x86-64-v3", "x86-64-v4"})
+      EXPECT_EQ(found_back(space_of_workload(key, target), 40, 11), 40) << key << " " << target;
+}
+
+// All neighbours of one operand, whichever of the two it is.
+TEST(CpuTile, FusesAsManyAxesAsOneOperandHas) {
+  const dsl::Compute compute = dsl::parse_compute(R"(weight w: f32[5, 16]
+input a: f32[2, 3, 5, 5]
+out: f32[n=2, y=3, x=5, k=16] = sum(c=5) w[c, k] * a[n, y, x, c])")
+                                   .value();
+  const Space space = space_of(compute, "x86-64-v3");
+  const std::string tile =
+      "out: cpu_tile vector=0 vectors=2 tile.n=1 tile.y=1 tile.x=1 tile.k=1 tile.n*y*x=6 block=5 "
+      "unroll=1 kblock=0 outer_order=0 tasks=1 layout.in=0 layout.out=0";
+  const std::string steps = steps_of(space, tile);
+  EXPECT_NE(steps.find("fuse out n y\nfuse out n*y x\nsplit out n*y*x 6\n"), std::string::npos)
+      << steps;
+  const auto program = space.schedule(*space.parse(tile)).program();
+  ASSERT_TRUE(program);
+  EXPECT_EQ(disagreement(compute, *program, 7, 1e-4), std::nullopt);
+}
+
+// 7 pixels are 4 and 3: with three vectors of each, as much as 16 registers hold.
+TEST(CpuTile, ShortAxesHaveTilesWithAShorterRest) {
+  const auto allowed = [](const std::string& target, int64_t extent, int64_t tile) {
+    const std::string key = with(with(window, "w=14", fmt::format("w={}", extent)), "k=32", "k=96");
+    const std::string one =
+        with(with(window_tile, "tile.y=3", "tile.y=1"), "vectors=2", "vectors=1");
+    return allows(space_of_workload(key, target), with(with(one, "tile.k=8", "tile.k=1"),
+                                                       "tile.x=2", fmt::format("tile.x={}", tile)));
+  };
+  EXPECT_TRUE(allowed("x86-64-v3", 7, 4));
+  EXPECT_TRUE(allowed("x86-64-v4", 7, 4));
+  EXPECT_FALSE(allowed("x86-64-v3", 7, 6));   // 6 and 1
+  EXPECT_FALSE(allowed("x86-64-v3", 14, 8));  // leaves registers for one vector only
+  EXPECT_TRUE(allowed("x86-64-v4", 14, 8));
+  EXPECT_FALSE(allowed("x86-64-v4", 56, 13));  // there are 12 and 14
+}
+
 TEST(CpuTile, AccumulatorsFitTheRegisters) {
   const std::string larger = with(window_tile, "tile.x=2", "tile.x=7");  // 42 of them
   EXPECT_FALSE(allows(space_of_workload(window, "x86-64-v3"), larger));
@@ -79,6 +231,23 @@ TEST(CpuTile, ChoicesDoNotContradict) {
   EXPECT_FALSE(allows(space, with(plain, "kblock=0", "kblock=2")));    // two blocks are all
   EXPECT_FALSE(allows(space, with(plain, "vectors=2", "vectors=6")));  // more than channels
   EXPECT_FALSE(allows(space, with(plain, "block=8", "block=5")));      // no such value
+}
+
+// 8192 products of a vector of 8 are 256 KiB, half of the L2 that is assumed.
+TEST(CpuTile, GroupsOfManyBlocksAreThoseWhoseWeightsStayInL2) {
+  const auto group = [](int64_t terms, int64_t vectors, int64_t block, int64_t kblock) {
+    const std::string key = fmt::format("dense m=128 n=64 k={} f32 fast", terms);
+    return allows(space_of_workload(key, "x86-64-v3"),
+                  fmt::format("out: cpu_tile vector=0 vectors={} tile.m=1 tile.n=1 block={} "
+                              "unroll=1 kblock={} outer_order=0 tasks=1 layout.in=0 layout.out=0",
+                              vectors, block, kblock));
+  };
+  EXPECT_TRUE(group(16384, 1, 32, 256));
+  EXPECT_FALSE(group(16384, 2, 32, 256));
+  EXPECT_TRUE(group(16384, 2, 16, 256));
+  EXPECT_TRUE(group(16384, 2, 512, 16));   // a few blocks, whatever the caches hold
+  EXPECT_FALSE(group(1024, 1, 32, 32));    // all of it
+  EXPECT_FALSE(group(16384, 1, 4, 4096));  // no value of the knob
 }
 
 TEST(CpuTile, MatchesReductionsWithAVectorAxisOnCpus) {
