@@ -62,7 +62,7 @@ std::string describe(const Driver& driver, int code) {
   return fmt::format("{} ({})", text, name);
 }
 
-/// After these, the context answers every call with the same error.
+/// True for errors after which every further call on the context returns the same error.
 bool is_fatal(int code) {
   switch (code) {
     case cuda::Deinitialized:
@@ -138,8 +138,8 @@ DeviceFacts facts_of(const Driver& driver, cuda::Device device) {
   return facts;
 }
 
-/// What the header of a cubin says it is for: "sm_90", without the letter of "sm_90a"; empty where
-/// the bytes are no cubin. CUDA 13 moved the number to the second byte of the flags.
+/// The architecture in the header of a cubin: "sm_90", without the letter of "sm_90a"; empty if the
+/// bytes are no cubin. CUDA 13 moved the number to the second byte of the flags.
 std::string cubin_architecture(std::string_view cubin) {
   constexpr unsigned char cuda13 = 8;
   Elf64_Ehdr header;
@@ -288,8 +288,8 @@ class CudaDevice final : public Device {
                     facts_.name, version_text(facts_.driver_version), what, version_text(toolkit)));
   }
 
-  /// What to give to the driver. Drivers load cubins of every toolkit of their major version, and
-  /// PTX of toolkits that are not newer.
+  /// Selects the cubin or the PTX for this driver. Drivers load cubins of every toolkit of their
+  /// major version, and PTX of toolkits that are not newer.
   Result<const std::string*> choose(const DeviceCode& code) const {
     const std::string header = cubin_architecture(code.binary);
     const std::string_view declared = code.architecture;
@@ -488,7 +488,7 @@ class CudaDevice final : public Device {
     return owner;
   }
 
-  /// What comes ahead of a sample.
+  /// Enqueues the preceding work and evicts the caches ahead of a sample.
   Status prepare(const TimingOptions& options) {
     TW_RETURN_IF_ERROR(enqueue_on(options.before, queue_));
     if (options.evicting == nullptr || options.evicting->bytes() == 0) return {};

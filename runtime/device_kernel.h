@@ -29,7 +29,7 @@ struct DeviceArray {
   DeviceAddress memory = nullptr;
   DType dtype = Float32;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides = {};  ///< of elements; empty: row-major
+  std::vector<int64_t> strides = {};  ///< in elements; empty: row-major
   int64_t offset = 0;                 ///< bytes from `memory` to the first element
 };
 
@@ -47,10 +47,10 @@ class DeviceKernel {
   /// device, and the outputs back. Returns when it is done.
   Status call(std::span<const Buffer> arrays) const;
 
-  /// One call on arrays of the device's memory, on a queue of the caller's or the device's own.
-  /// Returns before it has run; nothing is copied. Usage, naming the argument: what call() refuses,
-  /// strides of an array that is not contiguous, and memory that is not aligned to
-  /// device_alignment. Whether CUDA's memory is as large as the array is not known here.
+  /// Enqueues one call on arrays in the device's memory, on a queue of the caller's or the device's
+  /// own. Returns before the kernel has run; nothing is copied. Fails with Usage, naming the
+  /// argument, for arrays that call() refuses, that are not contiguous, or that are not aligned to
+  /// device_alignment. It cannot check whether CUDA memory is as large as the array.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
 
   /// One call. Requires: an address for each argument, of storage_bytes(), and scratch_bytes of

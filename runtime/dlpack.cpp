@@ -57,10 +57,10 @@ std::string show(DLDevice device) {
   }
 }
 
-/// Where a kernel runs, and which memory it can use there.
+/// The place that a kernel runs on and the memory that it can use there.
 struct Place {
-  std::optional<DLDevice> own;   ///< of this index
-  std::vector<int> others = {};  ///< device types, of any index
+  std::optional<DLDevice> own;   ///< a device of this type and index
+  std::vector<int> others = {};  ///< device types of which any index will do
   std::string remedy;
 
   bool reaches(DLDevice device) const {

@@ -21,14 +21,15 @@
 
 namespace tw::runtime {
 
-/// As Kernel::call(), on memory that the processor reaches: its own, CUDA's pinned and managed.
+/// Like Kernel::call(), for tensors in memory that the processor can access: its own, and pinned or
+/// managed memory of CUDA.
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads = 0);
 
-/// As DeviceKernel::call_on(): of CUDA, memory of the kernel's device, pinned or managed; of
-/// OpenCL, memory of the device. `stream` is as in Python's array API: dlpack_own_queue, or of CUDA
-/// 1 (the legacy default stream), 2 (the thread's own) or a CUstream's address; of OpenCL a
-/// cl_command_queue's.
+/// Like DeviceKernel::call_on(). With CUDA the tensors lie in memory of the kernel's device, pinned
+/// or managed memory; with OpenCL in memory of the device. `stream` is as in Python's array API:
+/// dlpack_own_queue; with CUDA also 1 (the legacy default stream), 2 (the stream of the calling
+/// thread) or the address of a CUstream; with OpenCL also the address of a cl_command_queue.
 Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
                    int64_t stream);
 

@@ -121,7 +121,8 @@ class ArenaPlan {
   int64_t total_ = 0;
 };
 
-// Where one argument of a call lives: its own array where that will do, else in the arena.
+// The memory of one argument of a call: the caller's array if it can be used as it is, else a copy
+// in the arena.
 struct Placement {
   StridedView view;
   std::optional<int64_t> copied;  // offset of a contiguous copy of the logical array

@@ -23,7 +23,8 @@ namespace {
 constexpr size_t kCacheLine = 128;
 constexpr int kMaxThreads = 1024;
 
-/// On standard error, as standard output is the application's. Lost where that cannot be written.
+/// Writes to standard error, since standard output belongs to the application. If that fails, the
+/// warning is lost.
 void warn(const std::string& text) {
   (void)std::fputs(fmt::format("tilewright: [thread pool] {}\n", text).c_str(), stderr);
 }
