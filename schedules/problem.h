@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
-// inputs and outputs, and how exact the result must be. Together with a Target it decides a search
-// space (space.h). A plain value; thread-safe to share.
+// A Problem describes the kernel that is wanted: a compute, the layouts in which the caller keeps
+// inputs and outputs, and the accuracy class of the result. A Problem and a Target determine a
+// search space (space.h). A plain value; thread-safe to share.
 
 #include <map>
 #include <string>

@@ -160,7 +160,7 @@ void expect_threads_agree(const std::vector<dsl::Compute>& computes) {
     }
   }
   ASSERT_GE(cases.size(), 2 * computes.size());
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(Edges, WindowsOfPaddingAlone) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ways to run Programs as GPU text: without a GPU, CUDA C++ on its host twin between guard pages
-// and OpenCL C on whatever device the machine has; and CUDA C++ on a GPU. Many programs share a
-// text, as compilers have fixed costs.
+// Ways to run Programs as GPU text: without a GPU, CUDA C++ on its host emulator between guard
+// pages and OpenCL C on whatever device the machine has; and CUDA C++ on a GPU. Many programs share
+// a text, as compilers have fixed costs.
 
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "codegen/host_twin.h"
+#include "codegen/host_emulator.h"
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
 #include "tests/codegen/runs.h"
@@ -29,7 +29,7 @@ GpuCase gpu_case(std::string title, const Program& program, const Storage& input
                  double slack = 0);
 
 /// Forwards, backwards and shuffled, threads compute what is expected.
-void expect_twins_agree(std::span<const GpuCase> cases);
+void expect_emulation_agrees(std::span<const GpuCase> cases);
 void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases);
 void expect_cuda_agrees(runtime::Device& device, const Nvrtc& nvrtc,
                         std::span<const GpuCase> cases);

@@ -97,7 +97,7 @@ class Operations : public testing::Test {
   }
 
   void TearDown() override {
-    expect_twins_agree(cases_);
+    expect_emulation_agrees(cases_);
     if (const auto device = opencl_device()) expect_opencl_agrees(**device, cases_);
     if (const auto nvrtc = open_nvrtc()) expect_nvrtc_compiles(*nvrtc, cases_);
   }

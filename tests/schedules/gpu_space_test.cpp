@@ -6,10 +6,10 @@
 
 #include "base/text.h"
 #include "dsl/parse.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/space.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/spaces.h"
@@ -314,7 +314,7 @@ TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {
       ASSERT_TRUE(program) << workload->key() << "\n"
                            << schedule.to_string() << "\n"
                            << program.error().message;
-      const auto copies = bulk_copies(*program, program->phases.back());
+      const auto copies = tma_copies(*program, program->phases.back());
       ASSERT_TRUE(copies);
       EXPECT_FALSE(copies->empty());
       several += copies->size() > 2;

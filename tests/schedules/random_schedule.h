@@ -208,7 +208,7 @@ class StepMaker {
   const StageNest* holder() {
     std::vector<const StageNest*> holders;
     for (const StageNest& s : nest_.stages)
-      if (s.holds_operand) holders.push_back(&s);
+      if (s.is_staged_operand) holders.push_back(&s);
     return holders.empty() ? nullptr : random_.pick(holders);
   }
   Step holding() { return random_.chance(0.7) ? pipeline() : pad(); }

@@ -31,7 +31,7 @@ inline Point tensor_point(const Space& space, Random& random) {
 inline Schedule swizzled(const Schedule& schedule, Random& random) {
   Schedule result = schedule;
   for (const StageNest& stage : schedule.nest().stages) {
-    if (!stage.holds_operand || random.chance(0.3)) continue;
+    if (!stage.is_staged_operand || random.chance(0.3)) continue;
     const int64_t bytes = random.pick(std::vector<int64_t>{32, 64, 128});
     const Schedule next = result.swizzle(stage.stage.name, bytes);
     if (!next.error()) result = next;
