@@ -48,7 +48,7 @@ Result<Searched> run_ours(std::string_view name, const SearchTask& task,
   Trace& trace = searched.trace;
   const tuner::Clock& clock = task.environment->clock;
   const int64_t start = clock();
-  // The last report is of the winner, measured again: no trial of the search.
+  // The last report is a repeated measurement of the winner, no trial of the search.
   Moment last;
   TW_TRY(tuner::Tuned tuned,
          tuner::tune(task.item->workload, task.target, options, store, *task.environment,
