@@ -319,7 +319,8 @@ TEST(GpuEmitter, GoldenTexts) {
   expect_golden("gemm_pipelined.cl", text_of(pipelined_gemm(3), GpuDialect::OpenCl));
 }
 
-/// On the GPU of this machine, if its architecture lies between; else the test says why it skips.
+/// Runs the cases on the GPU of this machine if its architecture is between `least` and `most`;
+/// else the test says why it skips.
 void expect_gpu_agrees(std::span<const GpuCase> cases, int least = 0, int most = 999) {
   const auto device = runtime::open_cuda_device();
   if (!device) GTEST_SKIP() << device.error().message;
@@ -371,7 +372,8 @@ std::vector<schedules::TensorTile> tiles_of_warps() {
   return tiles;
 }
 
-/// Of all tiles of a warp, with factors that are neighbours in memory, and others.
+/// Products by all tiles of a warp, with factors that are contiguous in memory and ones that are
+/// not.
 std::vector<GpuCase> tensor_tiles() {
   std::vector<GpuCase> cases;
   for (const schedules::TensorTile& tile : tiles_of_warps())
@@ -398,7 +400,8 @@ TEST(HostEmulator, RunsTensorTiles) { expect_emulation_agrees(tensor_tiles()); }
 
 TEST(Cuda, RunsTensorTiles) { expect_gpu_agrees(tensor_tiles(), 80); }
 
-// What the accuracy class `fast` allows of the largest result, which is above 1 here, of every one.
+// Every element meets the relative bound that the accuracy class `fast` sets for the largest one,
+// which is above 1 here.
 TEST(HostEmulator, SplitTf32IsFastF32) {
   const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"));
   Random random(5);
@@ -563,7 +566,7 @@ TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
   EXPECT_THAT(both, HasSubstr("*(uint4*)&"));
 }
 
-// What a search begins with: no thread transposes.
+// In the default schedule no thread transposes a factor.
 TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
   const Schedule schedule = schedules::schedule_of({2048, 2048, 2048, {}});
   const std::string text =
@@ -574,7 +577,8 @@ TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
   EXPECT_THAT(text, Not(HasSubstr("tw_v.")));
 }
 
-// In a pipeline they run while their threads copy; without one there is a barrier between.
+// In a pipeline warpgroup instructions run while their threads copy; without a pipeline there is a
+// barrier between the two.
 TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
   const std::string text = text_of(warpgroups({.stages = 3, .has_tails = false}));
   const size_t loop = text.find("tw_wait<1>()");
@@ -817,7 +821,7 @@ TEST(GpuEmitter, CopiesOf4BytesAndMoreAreAsynchronous) {
 TEST(GpuEmitter, SlotsAreCounted) {
   for (const int depth : {2, 3})
     EXPECT_THAT(text_of(pipelined_gemm(depth)), HasSubstr("a_c[(slot_of_k_0 * 8 + k_1) * 36"));
-  // As many slots as iterations: the loop counts them.
+  // With as many slots as iterations, the loop variable is the slot.
   EXPECT_THAT(text_of(pipelined_gemm(4)), HasSubstr("a_c[(k_0 * 8 + k_1) * 36"));
 }
 
@@ -885,7 +889,7 @@ TEST(Nvrtc, KeepsAThreadsTileInRegisters) {
   }
 }
 
-/// Of one launch; "" where all is well.
+/// The error of compiling and launching the kernel in the emulator; "" if there is none.
 std::string emulator_error(const std::string& text, const GpuKernel& kernel,
                            const std::vector<void*>& arguments,
                            const EmulatorOptions& options = {}) {
@@ -941,10 +945,10 @@ std::string with(std::string text, const std::string& part, const std::string& i
   return text;
 }
 
-/// As texts for CUDA have it.
+/// The part of a prelude as it stands in texts for CUDA.
 std::string in_cuda(const std::string& part) { return with(part, "ULONG", "unsigned long long"); }
 
-// Of elements that differ: 1 in one row of each factor and column of the reduction, else 0.
+// One element of each factor is 1 and all others are 0, so that a wrong address changes the result.
 TEST(HostEmulator, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
   const Program program = warpgroups({.columns = 16});
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
@@ -1015,7 +1019,7 @@ TEST(HostEmulator, AnMnMajorFactorThatLiesElsewhereIsWrong) {
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_ta(")), "right");
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_tb(")), "right");
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16(")), "right");
-  // Of both offsets one, or one in place of the other.
+  // One of the two offsets is missing, or the two are exchanged.
   const std::string leading = "(ULONG)(group_bytes / 16) << 16";
   const std::string stride = "(ULONG)(8 * swizzle / 16) << 32";
   EXPECT_EQ(
@@ -1256,7 +1260,7 @@ TEST(GpuEmitter, SpecialisedPhasesHaveThreadsThatAsk) {
     EXPECT_THAT(code.text, HasSubstr(part));
   EXPECT_EQ(code.kernels[0].threads, 256);
   EXPECT_EQ(code.kernels[0].shared_bytes, 3 * (64 + 128) * 4 + 2 * 4 * 8);
-  // Where there is no engine, nobody asks.
+  // Without TMA there are no producers.
   EXPECT_EQ(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].threads, 128);
 }
 
@@ -1342,7 +1346,7 @@ c: f32[m=128, n=16] = sum(k=256) a[m, k] * b[k, n])");
       EXPECT_EQ(facts.spill_store_bytes, 0) << architecture;
       // No tensor map, of 128 bytes, which is a parameter, is copied to the stack.
       EXPECT_LT(facts.stack_bytes, 64) << architecture;
-      // What computing threads take must be there: it is never more than all begin with.
+      // Consumers cannot take more registers than all threads have at the start.
       if (architecture != std::string("sm_90a") || rows == 8) continue;
       EXPECT_EQ(facts.registers, rows == 16 ? 168 : 96);
     }

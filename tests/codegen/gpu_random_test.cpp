@@ -26,7 +26,7 @@ namespace {
 
 using schedules::Schedule;
 
-/// How much of what matters the cases have.
+/// Counts of the features that the cases have.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
   int64_t tiles = 0, pipelines = 0, boxes = 0;
@@ -102,8 +102,9 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// Of five, one is a product by tensor tiles. Of seven others, one copies in bulk. Of what is left
-/// a third is of a space for GPUs: there operands pass through shared memory, mostly in pipelines.
+/// Draws a case. One in five is a product by tensor tiles; one in seven of the others uses TMA
+/// copies; a third of the rest is from a search space for GPUs, where operands pass through shared
+/// memory, mostly in pipelines.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {
@@ -167,7 +168,7 @@ std::vector<GpuCase> mn_major_cases() {
 }
 #endif
 
-/// What legality counts is no less than what a kernel asks for.
+/// Legality counts no less shared memory than the kernel asks for.
 void expect_shared_memory_is_counted(const GpuCase& c) {
   const auto code = emit_gpu(c.program, "k", GpuDialect::Cuda);
   ASSERT_TRUE(code) << code.error().message;
@@ -233,7 +234,7 @@ TEST(GpuRandom, SchedulesAgreeOnTheEmulator) { run_emulated(1, 60); }
 TEST(GpuRandom, SchedulesAgreeOnOpenCl) { run_opencl(101, 40); }
 TEST(GpuRandom, SchedulesAgreeOnCuda) { run_cuda(301, 60); }
 
-// For sm_90a alone: neither OpenCL nor another architecture has more than the loops.
+// Only sm_90a has these instructions; OpenCL and other architectures run the loops.
 TEST(GpuRandom, WarpgroupsAgreeOnTheEmulator) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = 1; seed <= 8; ++seed) cases.push_back(make_warpgroup_case(seed));

@@ -30,8 +30,8 @@ std::vector<std::string> names_of(const GpuCode& code) {
   return names;
 }
 
-/// What an argument holds before the first launch. Outputs hold a pattern that is no result, but
-/// zeros where a layout's rounding adds elements that need not be written.
+/// Fills an argument before the first launch. Outputs get a pattern that is no result, and zeros
+/// where a layout's rounding adds elements that need not be written.
 void fill(const Argument& argument, const Storage& inputs, std::byte* data) {
   const auto bytes = static_cast<size_t>(argument.buffer.bytes());
   if (!argument.is_output) {
@@ -157,7 +157,7 @@ Result<std::vector<Storage>> run_opencl(runtime::Device& device, std::span<const
 Result<std::vector<Storage>> run_cuda(runtime::Device& device, const Nvrtc& nvrtc,
                                       std::span<const GpuCase> cases) {
   TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::Cuda));
-  // With what this chip alone has, where it has such.
+  // Also for the variant with features of this chip alone, if it has one.
   const std::string plain = device.facts().architecture, own = plain + "a";
   const bool has_own = std::ranges::count(nvrtc.architectures(), own) > 0;
   TW_TRY(const CudaCode compiled, nvrtc.compile(code.text, has_own ? own : plain));

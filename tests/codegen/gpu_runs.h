@@ -17,14 +17,15 @@
 namespace tw::codegen {
 
 struct GpuCase {
-  std::string title;  ///< what a failure shows
+  std::string title;  ///< shown if the case fails
   Program program;
   Storage inputs;
   Storage expected;  ///< inputs may be among them
   double slack = 0;  ///< relative and absolute
 };
 
-/// With what the interpreter of programs says; an error there is a failure of the test.
+/// A case whose expected outputs are those of the interpreter of programs; its error fails the
+/// test.
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs,
                  double slack = 0);
 

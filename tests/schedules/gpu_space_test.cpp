@@ -248,7 +248,7 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
 }
 
-/// Whether the first point is allowed, with other values of some knobs of the product.
+/// True if the default point is allowed with other values of some knobs of the product.
 bool allows(std::string_view op, std::string_view shape, DType type, KnobChanges values) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;

@@ -22,7 +22,7 @@ const std::string chain =
     "+ u[i + 1]";
 const std::string square = "input a: f32[10, 8]; out: f32[i=10] = sum(j=8) a[i, j]";
 
-/// What is left of a stage's loops after the steps.
+/// The loops of a stage after the steps.
 std::string loops_after(const std::string& compute, const std::string& steps,
                         const std::string& stage) {
   const auto schedule = parse_schedule(dsl::parse_compute(compute).value(), "tw1;" + steps);

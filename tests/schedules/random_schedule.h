@@ -12,7 +12,7 @@
 
 namespace tw::schedules {
 
-/// What schedules should have much of.
+/// Features that the random generator should favour.
 enum class Favour { Nothing, Threads };
 
 class StepMaker {
@@ -125,7 +125,7 @@ class StepMaker {
         ->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))]
         .name;
   }
-  /// The same, of those that reduce where one does.
+  /// The same among reduction loops, if there are any.
   std::string reduction_loop() {
     std::vector<std::string> names;
     for (const NestLoop& l : current_->loops)
@@ -190,7 +190,7 @@ class StepMaker {
         return Bind{s.stage.name, l.name};
     return Bind{s.stage.name, loop()};
   }
-  /// With the loops that the operand depends on, in any order.
+  /// A cache_operand step with the loops that the operand depends on, in random order.
   Step cache_operand() {
     const StageNest& s = reduction_stage();
     const dsl::Binary* product = s.stage.body.as<dsl::Binary>();

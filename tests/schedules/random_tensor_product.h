@@ -27,7 +27,7 @@ inline Point tensor_point(const Space& space, Random& random) {
   }
 }
 
-/// With operands that are swizzled by some number of bytes, where that divides them.
+/// The schedule with operands that are swizzled by a random number of bytes, if that divides them.
 inline Schedule swizzled(const Schedule& schedule, Random& random) {
   Schedule result = schedule;
   for (const StageNest& stage : schedule.nest().stages) {
@@ -68,7 +68,7 @@ inline TensorProductCase random_tensor_product(Random& random) {
   }
 }
 
-/// The same by tiles of warpgroups, on sm_90a.
+/// The same with tiles of warpgroups, for sm_90a.
 inline TensorProductCase random_warpgroup_product(Random& random) {
   const DType type = random.pick(std::vector<DType>{Float16, BFloat16, BFloat16, Int8});
   const auto size = [&](int64_t least, int64_t more) {

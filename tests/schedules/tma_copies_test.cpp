@@ -225,7 +225,7 @@ TEST(BulkCopies, SayWhyNot) {
             "[bulk] the box has gaps in 'a@c'");
 }
 
-/// With threads in whole warps.
+/// A product whose threads are whole warps, with producers.
 Schedule specialised_product() { return bulk_product({.block_columns = 16}).specialise("c"); }
 
 TEST(Specialise, SplitsTheWorkOfAPhase) {
