@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many processors this process may use. std::thread::hardware_concurrency() does not know: it
-// ignores the quotas of control groups, and with some C libraries the affinity mask.
+// The number of processors that this process may use. std::thread::hardware_concurrency() cannot be
+// used: it ignores the quotas of control groups, and with some C libraries the affinity mask.
 // Stateless and thread-safe.
 
 #include <string>

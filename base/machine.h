@@ -127,9 +127,9 @@ Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
 Machine generic_x86_64(VectorSizes vectors);
 Machine generic_arm_64(VectorSizes vectors);
 
-/// The machine with the cache sizes that the system reports, in bytes; 0: not reported. Where L1 or
-/// L2 is another than the row says, the row is of another processor, and the machine is Assumed.
-/// L3 is no sign: of what a processor shares, virtual machines see a part.
+/// The machine with the cache sizes that the system reports, in bytes; 0: not reported. If L1 or L2
+/// differs from the table's row, the row describes another processor, and the machine is Assumed. A
+/// different L3 does not show that: virtual machines see part of a shared cache.
 Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
 
 /// Names of the CPUs in the table.

@@ -56,7 +56,7 @@ class Field {
     const Rounds options = rounds_for(rounds, setup_.threads);
     std::vector<double> ns;
     TW_TRY(const Observed observed, observe(setup_.threads, clock, [&](tuner::Watch&) -> Status {
-             // As many batches of each as `rounds` of A B B A have.
+             // `rounds` rounds of A B B A have so many batches of each contender.
              TW_TRY(ns, fastest_calls(contenders, 2 * rounds, options, clock));
              return {};
            }));

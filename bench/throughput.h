@@ -22,7 +22,7 @@ struct Throughput {
 
 /// Sum over several workloads.
 struct Total {
-  std::map<std::string, int64_t> trials;  ///< by status
+  std::map<std::string, int64_t> trials;  ///< numbers of trials by status
   int64_t candidates = 0;                 ///< all candidates, failed ones too
   double elapsed_s = 0, working_s = 0;
 

@@ -16,8 +16,8 @@
 namespace tw::codegen {
 namespace {
 
-// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. None calls another but
-// those of tensor tiles.
+// Each dialect defines INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT. No function calls another,
+// except those of tensor tiles.
 constexpr PreludeFunction shared_functions[] = {
     {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
   return a / b - (a % b < 0);
@@ -96,8 +96,8 @@ constexpr PreludeFunction cuda_functions[] = {
 )"},
     {"TW_INFINITY", R"(#define TW_INFINITY __int_as_float(0x7f800000)
 )"},
-    // PTX's cp.async, which GPUs before sm_80 have not: they copy at once. Only 16 bytes can pass
-    // L1 by. Where nothing exists zeros are copied, and nothing is read.
+    // cp.async; GPUs before sm_80 lack it and copy synchronously. Only copies of 16 bytes can
+    // bypass L1. If the condition fails, zeros are written and nothing is read.
     {"tw_copy_async<", R"(template <int bytes>
 INLINE void tw_copy_async(void* to, const void* from) {
 #if __CUDA_ARCH__ >= 800
@@ -319,8 +319,8 @@ constexpr PreludeFunction tile_parts[] = {
 )"},
 };
 
-// Not volatile: a factor that tiles share is then loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16
-// loads instead of 48). No assembler is moved into a branch that only some lanes take.
+// The assembler is not volatile, so that a factor that tiles share is loaded once (NVRTC 13.0, 2 x
+// 4 tiles by 2: 16 loads instead of 48). Compilers do not move assembler into a divergent branch.
 constexpr PreludeFunction tile_instructions[] = {
     {"tw_mma_tf32(", R"(INLINE void tw_mma_tf32(
     float& c0, float& c1, float& c2, float& c3,

@@ -58,7 +58,7 @@ namespace hi = Halide::Internal;
 
 const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
 
-/// As elements lie in memory. Bool is a byte.
+/// The type of elements in memory. Bool is a byte.
 Halide::Type storage_type(DType type) {
   switch (type) {
     case Float32:
@@ -80,7 +80,7 @@ Halide::Type storage_type(DType type) {
   TW_CHECK(false);
 }
 
-/// As values are computed with.
+/// The type in which values are computed.
 Halide::Type value_type(DType type) {
   if (is_float(type)) return Halide::Float(32);
   return type == Bool ? Halide::Bool() : storage_type(type);
@@ -254,7 +254,7 @@ struct Access {
   std::string name;  ///< unique in the function
   Halide::Parameter
       external;      ///< defined for arguments: no alignment beyond the element's is assumed
-  bool own = false;  ///< to the thread: what others cannot see may be written with what it holds
+  bool own = false;  ///< private to the thread: it may be rewritten with its old value
 };
 
 class PhaseTranslator {
@@ -419,9 +419,9 @@ class PhaseTranslator {
                                     : hi::Max::make(begin - task, begin) <= lane && is_below;
   }
 
-  /// Both in 32 bits. A bound that was trimmed by a comparison with data, as in
-  /// `for v in max(0, ids[i])..min(1000, ids[i] + 1)`, may have any value; both are then cut to the
-  /// range outside of which the loop runs over nothing.
+  /// The bounds of a loop in 32 bits. A bound that was trimmed by a comparison with data, as in
+  /// `for v in max(0, ids[i])..min(1000, ids[i] + 1)`, may have any value; both are then clamped to
+  /// a range outside of which the loop is empty.
   std::pair<HExpr, HExpr> loop_bounds(const Expr& begin, const Expr& end) {
     const Expr first = schedules::simplify(begin, bounds_),
                last = schedules::simplify(end, bounds_);
@@ -466,16 +466,16 @@ class PhaseTranslator {
     return body;
   }
 
-  // A branch that lanes take differently would become a branch for each lane. Lanes that do not
-  // take it keep what they hold instead: by a select where the memory is the thread's own, so that
-  // accumulators stay in registers, and by a masked store elsewhere. Where the target has no such
-  // store or load, vectors all of whose lanes take the branch have a version of their own:
+  // Scalarising a divergent branch would make one branch per lane. Instead, lanes that do not take
+  // it keep their old values: by a select in memory of the thread's own, so that accumulators stay
+  // in registers, and by a masked store elsewhere. If the target has no such store or load, vectors
+  // all of whose lanes take the branch get a version without a mask:
   //
   //   vector v in 0..8:  if x * 8 + v < n: s
   //     ->  if x * 8 + 7 < n: vector v in 0..8: s
   //         else: vector v in 0..8, under the mask x * 8 + v < n: s
 
-  /// Whether every statement can run under a mask. With `anywhere`, lanes need not be neighbours in
+  /// True if every statement can run under a mask. With `anywhere`, lanes need not be contiguous in
   /// memory.
   bool can_be_masked(const Block& body, bool anywhere) const {
     return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
@@ -551,14 +551,15 @@ class PhaseTranslator {
     return schedules::simplify(all, bounds_);
   }
 
-  /// Lanes are neighbours, or the same element.
+  /// True if the lanes access contiguous elements, or all the same one.
   bool is_dense(const std::string& buffer, const std::vector<Expr>& indices) const {
     const Buffer& accessed = accesses_.at(buffer).buffer;
     return !needs_index_vector(
         schedules::to_affine(schedules::simplify(linear_index(accessed, indices), bounds_)));
   }
 
-  /// What all lanes read must be there for lanes that do not take the branch too.
+  /// True if the reads of an expression can run under a mask: a read without a mask must be legal
+  /// for lanes that do not take the branch, too.
   bool reads_can_be_masked(const Expr& expr, bool anywhere) const {
     bool can = true;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -933,8 +934,8 @@ class PhaseTranslator {
   };
   /// The body of a serial loop, or of the phase: where bases of addresses are bound.
   struct Body {
-    int depth;  ///< of the innermost variable that is known there
-    std::map<std::pair<std::string, int>, std::string> names;  ///< of bases, by text and bits
+    int depth;  ///< depth of the innermost variable in scope
+    std::map<std::pair<std::string, int>, std::string> names;  ///< names of bases, by text and bits
     std::vector<std::pair<std::string, HExpr>> lets;
   };
 
@@ -948,7 +949,7 @@ class PhaseTranslator {
   std::map<std::string, Access> accesses_;
   std::vector<Body> bodies_;
   HExpr mask_;   ///< conjunction of the masked branches around; undefined: none
-  HExpr guard_;  ///< as mask_, and of the select conditions around; undefined: none
+  HExpr guard_;  ///< mask_ and the select conditions around; undefined: none
   int depth_ = 0;
   int names_ = 0;
 };
@@ -1023,7 +1024,7 @@ hi::LoweredFunc function_of(const std::string& symbol, const HStmt& body) {
 // ---- target ---------------------------------------------------------------------------------
 
 struct FeatureRow {
-  std::vector<std::string_view> needs;  ///< of ours, all of them
+  std::vector<std::string_view> needs;  ///< all of these features of ours
   Halide::Target::Feature gives;
 };
 
@@ -1077,7 +1078,7 @@ void report_quietly() {
   (void)once;
 }
 
-/// All phases or none.
+/// Appends all phases of a program, or none if one fails.
 Status append(const NamedProgram& named, Masks masks, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;

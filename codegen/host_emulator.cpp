@@ -71,8 +71,8 @@ unsigned char* tw_shared_end() { return __stop_tw_shared_arrays; }
 int64_t tw_dynamic_bytes;
 }
 
-// Whether each thread has ordered its stores before instructions of a warpgroup that come after the
-// next barrier, and after the last one.
+// For each thread: has it put a fence between its stores and warpgroup instructions after the next
+// barrier, and had it done so at the last barrier.
 static bool tw_fenced[1024], tw_may_read[1024];
 static inline void tw_fence_async() { tw_fenced[threadIdx.x] = true; }
 static inline void tw_pass_fence() {
@@ -91,7 +91,7 @@ static inline float __uint_as_float(unsigned bits) {
   return value;
 }
 
-// What the lane has whose number differs in the bit of the mask.
+// Returns the value of the lane whose number is this lane's xor the mask.
 template <typename T> static T tw_shuffle(T value, int mask) {
   static T values[1024];
   values[threadIdx.x] = value;
@@ -156,7 +156,7 @@ static void tw_call(void (*kernel)(A...), void* const* arguments) {
 // Instructions of tensor tiles: a lane hands its factors to all of its warp, and takes what the
 // hardware's layout says (PTX ISA, "Matrix Fragments for mma.m16n8k8" and those after it).
 constexpr std::string_view tensor_prelude = R"(
-static unsigned tw_factors[1024][6];  // of each thread: a0 to a3, b0 and b1
+static unsigned tw_factors[1024][6];  // registers of each thread: a0 to a3, b0 and b1
 static inline void tw_add(float& sum, float term) { sum += term; }
 static inline void tw_add(int& sum, int term) { sum = (int)((unsigned)sum + (unsigned)term); }
 
@@ -182,7 +182,7 @@ static void tw_mma(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,
 }
 
 #define TW_MMA(name, Sum, packed, element)                                                        static inline void name(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,                                   unsigned a2, unsigned a3, unsigned b0, unsigned b1) {                     tw_mma<packed>(c0, c1, c2, c3, a0, a1, a2, a3, b0, b1,                                                         [](unsigned bits, unsigned i) { return element; });                            }
-// What is below a tf32 in the register, the hardware does not see.
+// The hardware ignores the bits of the register below those of a tf32.
 TW_MMA(tw_mma_tf32, float, 1, __uint_as_float(bits & ~0x1fffu))
 TW_MMA(tw_mma_m16n8k16_f16, float, 2, tw_from_f16((unsigned short)(bits >> 16 * i)))
 TW_MMA(tw_mma_m16n8k16_bf16, float, 2, __uint_as_float(bits >> 16 * i << 16))
@@ -238,10 +238,10 @@ struct tw_matrix {
   }
 };
 
-// What a thread has begun and not waited for.
+// An instruction that a thread has begun and not waited for.
 struct tw_instruction {
   void (*run)(void* sums, tw_matrix a, tw_matrix b, unsigned thread);
-  void* sums;  // where they are kept
+  void* sums;  // the thread's accumulators
   tw_matrix a, b;
   bool is_committed;
 };
@@ -313,7 +313,7 @@ static inline void tw_wgmma_commit() {
   tw_queue& queue = tw_own_queue();
   for (int i = 0; i < queue.instruction_count; ++i) queue.instructions[i].is_committed = true;
 }
-// What has not been committed is not waited for: its sums stay a pattern.
+// A wait does not include uncommitted instructions: their accumulators keep a pattern.
 template <typename Sum, int count>
 static void tw_wgmma_wait(Sum (&)[count]) {
   tw_warp_barrier(5, 128);
@@ -360,8 +360,8 @@ struct tw_s8 {
   static int element(const unsigned char* p) { return (signed char)*p; }
 };
 
-// Of 64 rows a warp has 16, and a lane two of them, eight apart (PTX ISA, "Register Fragments for
-// wgmma.mma_async"); its sums of the first come first.
+// Each warp has 16 of the 64 rows, and a lane two of them, eight apart (PTX ISA, "Register Fragments
+// for wgmma.mma_async"); the sums of the first row come first.
 template <int columns, typename Type>
 static void tw_wgmma_run(void* sums, tw_matrix a, tw_matrix b, unsigned thread) {
   constexpr unsigned terms = 32 / Type::bytes, pairs = columns / 8;

@@ -40,7 +40,7 @@ class LaneIndex {
     return without_lane(schedules::to_affine(linear)) ? std::optional(result) : std::nullopt;
   }
 
-  /// The same, lane by lane: dimensions may take a lane apart, as [..., lane / 2, lane % 2].
+  /// The same by checking each lane, since indices may divide a lane, as [..., lane / 2, lane % 2].
   std::optional<std::vector<Expr>> first_of_each(const VectorBuffer& b,
                                                  const std::vector<Expr>& indices) const {
     const auto of_lane = [&](int64_t i) { return dsl::substitute(indices, {{lane, Expr(i)}}); };

@@ -110,7 +110,7 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
 // ---- epilogues ------------------------------------------------------------------------------
 
 /// Adds bias, residual and relu, and rounds to the type, in one stage "out" after the stage `name`.
-/// Where none is asked for the first stage is the output itself.
+/// If no epilogue is requested, the first stage is the output itself.
 struct Epilogue {
   bool bias = false, residual = false, relu = false;
   DType type = Float32;

@@ -68,7 +68,7 @@ class Session {
   Result<DeviceKernel> device_kernel(std::string_view workload);
   Result<DeviceKernel> load_on_device(const std::string& path);
 
-  /// Null: none.
+  /// The GPU of the session; null if it has none.
   const std::shared_ptr<Device>& gpu() const;
 
   ThreadPool& pool();

@@ -470,8 +470,8 @@ class Emitter {
         });
   }
 
-  /// Where a reduction sums: its accumulator, an element for each loop from `start` on that does
-  /// not reduce, or the result itself.
+  /// The buffer in which a reduction accumulates: its accumulator, with an element for each
+  /// iteration of the spatial loops from `start` on, or the result itself.
   struct Accumulator {
     Buffer buffer;
     std::vector<Expr> at;

@@ -331,7 +331,7 @@ class TileChecker {
   const Limits& limits_;
   const ThreadNest* threads_ = nullptr;
   static constexpr int64_t unknown = -1;
-  std::map<std::string, const Buffer*> buffers_;  ///< of the phase
+  std::map<std::string, const Buffer*> buffers_;  ///< buffers of the phase
   std::map<std::string, int64_t> last_;           ///< value of a loop's variable, from 0 on
   std::set<std::string> written_;                 ///< in the nest
   std::vector<std::string> rolled_;  ///< variables of serial loops around, inside of the nest

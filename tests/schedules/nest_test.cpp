@@ -200,7 +200,7 @@ TEST_P(NestAgrees, WithTheCompute) {
 INSTANTIATE_TEST_SUITE_P(
     Table, NestAgrees,
     ::testing::Values(
-        // Nothing to reduce, and what initialises hangs on the reduction loop.
+        // There is nothing to reduce, and the initialisation depends on the reduction loop.
         NestCase{"input a: f32[5, 0]; r: f32[i=5] = sum(j=0) a[i, j]; out: f32[i=5] = r[i] + 1.0",
                  "epilogue out r; cache_write r j", ""},
         NestCase{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",
