@@ -121,8 +121,8 @@ HExpr tanh_f32(const HExpr& x) {
 
 HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
 
-/// Keeps a let from being inlined, piece by piece, into every use: the simplifier leaves calls
-/// alone.
+/// A call with this name wraps the value of a let to keep it from being inlined into every use: the
+/// simplifier does not change calls.
 const char* const kept_name = "tw_kept";
 
 HExpr kept(const HExpr& value) {
@@ -168,10 +168,10 @@ struct NameNegativeStarts : hi::IRMutator {
   }
 };
 
-/// Begins the version of a branch for vectors with lanes to mask where accesses are counted, so
-/// that it is told from the second cases that the simplifier makes of branches that exclude each
-/// other. Code is compiled without it: it would keep the simplifier from sharing what versions have
-/// in common.
+/// When accesses are counted, a call with this name marks the version of a branch for vectors with
+/// masked lanes, to tell it from the `else` cases that the simplifier makes of branches that
+/// exclude each other. Code is compiled without the mark, which would keep the simplifier from
+/// sharing subexpressions between versions.
 const char* const fallback_name = "tw_fallback";
 
 HStmt as_fallback(const HStmt& body) {
@@ -346,7 +346,7 @@ class PhaseTranslator {
 
   HStmt translate_loop(const Loop& loop) {
     auto [begin, end] = loop_bounds(loop.begin, loop.end);
-    // Threads of a task run one after the other, and what warps do as the loops that it is.
+    // Threads of a task run one after the other, and warp operations run as their loops.
     const bool is_plain = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
     const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
     const std::string name = fresh(loop.variable);
@@ -373,14 +373,14 @@ class PhaseTranslator {
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
   }
 
-  // LLVM splits vectors of 12 lanes and keeps them in memory. They become 16, of which 4 are
-  // masked; lanes 1 to 15 become 0 to 15, as what they work on is likely to begin at 0.
+  // LLVM splits vectors of 12 lanes and keeps them in memory, so they become vectors of 16, of
+  // which 4 lanes are masked. Lanes 1 to 15 become 0 to 15, since their arrays probably begin at 0.
 
   struct WholeVector {
     Expr begin, end;
   };
 
-  /// The range of the loop as a whole vector; nullopt where it stays as it is.
+  /// The range of the loop as a whole vector; nullopt if the loop stays as it is.
   std::optional<WholeVector> whole_vector(const Loop& loop) const {
     const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
     if (!masks_.words || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
@@ -402,13 +402,13 @@ class PhaseTranslator {
     return WholeVector{dsl::constant_int(Int64, first), dsl::constant_int(Int64, first + lanes)};
   }
 
-  /// Narrower lanes have no masks everywhere.
+  /// True for elements of 32 bits: not every target can mask narrower lanes.
   bool is_word(const std::string& buffer) const {
     return size_bytes(accesses_.at(buffer).buffer.type) == 4;
   }
 
-  /// A mask that LLVM sees through becomes shuffles, so the limits go by the number of the task,
-  /// which only we know to be no less than 0.
+  /// The condition that a lane exists. LLVM would turn a constant mask into shuffles, so the limits
+  /// contain the task number, whose range LLVM does not know.
   HExpr lane_exists(const Loop& loop) const {
     const HExpr begin = static_cast<int>(*dsl::as_int(loop.begin));
     const HExpr end = static_cast<int>(*dsl::as_int(loop.end));
@@ -457,7 +457,7 @@ class PhaseTranslator {
     return fallbacks_ == Fallbacks::Marked ? as_fallback(body) : body;
   }
 
-  /// The statements of the branch where its condition holds in all lanes.
+  /// The statements of a branch for lanes that all satisfy its condition.
   HStmt taken(const If& branch) {
     const auto mark = bounds_.mark();
     bounds_.push_condition(branch.condition);
@@ -494,7 +494,8 @@ class PhaseTranslator {
     });
   }
 
-  /// Every access that a mask may be needed for is one of neighbours that the target can mask.
+  /// True if every access that may need a mask is contiguous and of a type that the target can
+  /// mask.
   bool are_masks_cheap(const Block& body) const {
     const auto are_covered = [&](const Expr& expr) {
       bool covered = true;

@@ -18,9 +18,9 @@
 // opened in the process that uses it.
 //
 // Errors: Usage for an argument, Invalid for code that this device cannot run, Environment for
-// what the driver refuses. After an error that the driver does not recover from (an illegal
-// address, a failed launch) the device is lost: lost() says so, and every later call fails at once
-// with the first reason. The process and its other devices stay usable.
+// calls that the driver refuses. After an error that the driver does not recover from (an illegal
+// address, a failed launch) the device is lost: lost() returns true, and every later call fails at
+// once with the first reason. The process and its other devices stay usable.
 
 #include <atomic>
 #include <cstdint>
@@ -50,7 +50,7 @@ struct DeviceFacts {
   int max_threads_per_block = 0;
   int max_threads_per_multiprocessor = 0;
   int registers_per_multiprocessor = 0;  ///< 32-bit registers
-  int64_t shared_bytes_per_block = 0;    ///< the most that a launch can have, opted in
+  int64_t shared_bytes_per_block = 0;    ///< largest size of a launch, after opt-in
   int64_t shared_bytes_per_multiprocessor = 0;
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
@@ -58,7 +58,7 @@ struct DeviceFacts {
   bool is_cuda() const { return architecture.starts_with("sm_"); }
 };
 
-/// Code to load. The binary is taken where it is for this device, else the text.
+/// Code to load. The binary is used if it is for this device, else the text.
 struct DeviceCode {
   std::string architecture = {};  ///< architecture of the binary: "sm_90a"
   std::string binary = {};        ///< a cubin
@@ -156,7 +156,8 @@ struct Launch {
   int threads = 1;           ///< a block
   int64_t shared_bytes = 0;  ///< `extern __shared__`, a block; OpenCL C has no such thing: 0
   std::vector<DeviceAddress> arguments = {};
-  /// Parameters after these, each of the memory of one of them. CUDA alone has them.
+  /// Tensor maps, which follow the pointer parameters; each describes the memory of one of these.
+  /// CUDA only.
   std::vector<TensorMap> maps = {};
 };
 
@@ -168,10 +169,11 @@ using DeviceWork = std::function<Status(void* queue)>;
 struct TimingOptions {
   int repeats = 1;
   std::span<const Launch> before = {};  ///< launched ahead of each sample and not counted
-  /// Overwritten ahead of each sample and not counted: memory larger than L2 empties it.
+  /// Memory that is overwritten ahead of each sample, outside of its time, to evict L2.
   const DeviceBuffer* evicting = nullptr;
-  /// Submit each sample as one CUDA graph: for kernels shorter than their launch. It is run once
-  /// more, and not counted. OpenCL, which has none, counts launches without what is between them.
+  /// Submits each sample as one CUDA graph, for kernels shorter than the overhead of a launch; the
+  /// graph runs once more ahead of the samples. OpenCL has no graphs: it adds up the times of the
+  /// launches.
   bool graph = false;
 };
 
@@ -184,20 +186,20 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceFacts& facts() const { return facts_; }
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
-  /// Uninitialised memory; none, with a null address, for 0 bytes.
+  /// Allocates uninitialised memory; for 0 bytes the result has a null address.
   Result<DeviceBuffer> allocate(int64_t bytes);
-  /// Unsupported: no code of a kind that this device takes. Invalid: the binary is for another
-  /// architecture, which is found before the driver sees it, or damaged, or the text does not
-  /// compile.
+  /// Loads code. Unsupported: it has no kind of code that this device accepts. Invalid: the binary
+  /// is damaged or for another architecture (checked before the driver sees it), or the text does
+  /// not compile.
   Result<DeviceModule> load(const DeviceCode& code);
-  /// Returns before the launches have run.
+  /// Enqueues the launches; returns before they have run.
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
-  /// Work of another library's, on the device's own queue.
+  /// Enqueues another library's work on the device's own queue.
   Status submit(const DeviceWork& work);
   /// Returns when all work on the device's own queue is done.
   Status synchronize();
-  /// `repeats` samples: nanoseconds by the device's clock from the start of the first launch to the
-  /// end of the last. Repeat short launches in the list: CUDA's clock ticks every 500 ns.
+  /// Takes `repeats` samples: nanoseconds by the device's clock from the start of the first launch
+  /// to the end of the last. Repeat short launches in the list: CUDA's clock ticks every 500 ns.
   Result<std::vector<double>> time_ns(std::span<const Launch> launches,
                                       const TimingOptions& options = {});
   /// The same for another library's work. Unsupported on OpenCL, which times each launch by itself.
@@ -207,7 +209,7 @@ class Device : public std::enable_shared_from_this<Device> {
  protected:
   Device() = default;
 
-  /// An Environment error; from `fatal` ones on, the device is lost.
+  /// Makes an Environment error; after a `fatal` one the device is lost.
   tl::unexpected<Error> failed(std::string_view what, std::string_view reason, bool fatal);
 
   /// The handle of the launched function, as find_function() returned it.
@@ -257,12 +259,12 @@ struct DeviceOptions {
   std::string library = {};
 };
 
-/// Environment errors say which it is: no driver, a driver that does not start, no device, a device
-/// in exclusive use, a driver older than what is needed.
+/// Opens a CUDA device. Environment errors name the cause: no driver, a driver that does not start
+/// or is too old, no device, a device in exclusive use.
 Result<std::shared_ptr<Device>> open_cuda_device(const DeviceOptions& options = {});
 Result<std::shared_ptr<Device>> open_opencl_device(const DeviceOptions& options = {});
 
-/// "cuda", "cuda:1", "opencl", "opencl:0": the first, or the one of that index.
+/// Opens the first device of a kind, "cuda" or "opencl", or the one with an index, "cuda:1".
 Result<std::shared_ptr<Device>> open_device(std::string_view name);
 
 }  // namespace tw::runtime

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Calls on tensors of other libraries (PyTorch, JAX, CuPy, NumPy), as DLPack describes them,
-// without a copy where they lie where the kernel runs.
+// Calls on tensors of other libraries (PyTorch, JAX, CuPy, NumPy), as DLPack describes them.
+// Tensors in memory of the device that runs the kernel are not copied.
 //
 //     const void* const tensors[] = {&a->dl_tensor, &b->dl_tensor, &c->dl_tensor};
 //     TW_RETURN_IF_ERROR(call_dlpack(kernel, tensors, stream));
 //
 // A tensor is a DLTensor*, of a DLManagedTensor or, since DLPack 1.0, a DLManagedTensorVersioned.
-// It is borrowed: the caller keeps it until the work has run and deletes it. One for each argument,
-// inputs first; what does not fit its argument is a Usage error that names it. Outputs have to be
-// writable, which a DLTensor does not say. Thread-safe.
+// It is borrowed: the caller keeps it until the work has run and deletes it. There is one tensor
+// for each argument, inputs first; one that does not fit its argument is a Usage error that names
+// it. Outputs must be writable, which a DLTensor does not state. Thread-safe.
 
 #include <cstdint>
 #include <span>

@@ -112,7 +112,7 @@ std::vector<cl_device_id> list_devices(const OpenCl& cl) {
   return all;
 }
 
-/// 0 where the driver does not know the query.
+/// A number of the device; 0 if the driver does not know the query.
 template <typename Number>
 Number query(const OpenCl& cl, cl_device_id device, cl_device_info what) {
   Number value = 0;
@@ -173,7 +173,7 @@ class OpenClDevice final : public Device {
     return failed(what, describe(code), loses_device(code));
   }
 
-  /// Owns what OpenCL made until the last copy goes, and keeps the device that long.
+  /// Shared ownership of an object of OpenCL; it also keeps the device alive.
   template <typename Handle>
   std::shared_ptr<void> own(Handle made, cl_int (*release)(Handle)) {
     return {made, [release, self = shared_from_this()](void* handle) {
