@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How many processors this process may use. std::thread::hardware_concurrency() does not know: it
-// ignores the quotas of control groups, and with some C libraries the affinity mask.
+// The number of processors that this process may use. std::thread::hardware_concurrency() cannot be
+// used: it ignores the quotas of control groups, and with some C libraries the affinity mask.
 // Stateless and thread-safe.
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace tw {
 
-/// Where Linux tells; tests name their own files.
+/// The files in which Linux describes control groups; tests name their own files.
 struct CoreSources {
-  std::string membership = "/proc/self/cgroup";  ///< the control groups that the process is in
-  std::string groups = "/sys/fs/cgroup";         ///< where their files are
+  std::string membership = "/proc/self/cgroup";  ///< lists the control groups of the process
+  std::string groups = "/sys/fs/cgroup";         ///< root of the control group file system
 };
 
-/// Those that the calling thread may run on by its affinity mask, in order; none where the system
-/// does not tell.
+/// The processors in the affinity mask of the calling thread, in ascending order; empty if the
+/// system does not report the mask.
 std::vector<int> allowed_cores();
 
-/// What the affinity mask (and so cpusets and processors that are offline) and the processor quotas
-/// of the control group and of all groups above it allow; part of a processor counts as one. At
-/// least 1.
+/// Number of processors that this process may use at the same time, at least 1. The affinity mask
+/// limits it (and with it cpusets and processors that are offline), and so do the processor quotas
+/// of the control group and of all groups above it; a fraction of a processor counts as one.
 int usable_cores(const CoreSources& sources = {});
 
 }  // namespace tw

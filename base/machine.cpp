@@ -16,7 +16,7 @@ namespace {
 
 // ---- CPUs -----------------------------------------------------------------------------------
 
-/// What the ports start per cycle, with vectors of one width.
+/// Vector operations that the execution ports start per cycle, for vectors of one width.
 struct Ports {
   int vector_bytes;
   double fma, loads, stores;
@@ -101,13 +101,14 @@ const std::vector<CpuRow>& cpu_rows() {
   return rows;
 }
 
-/// The ports for vectors of a width; a row that ends below it takes several turns.
+/// The ports for vectors of the given width. A processor without registers of that width executes
+/// one such vector in several passes.
 Ports ports_for(const CpuRow& row, int vector_bytes) {
   for (const Ports& ports : row.ports)
     if (ports.vector_bytes == vector_bytes) return ports;
   Ports ports = row.ports.front();
-  const double turns = vector_bytes * 1.0 / ports.vector_bytes;
-  return {vector_bytes, ports.fma / turns, ports.loads / turns, ports.stores / turns};
+  const double passes = vector_bytes * 1.0 / ports.vector_bytes;
+  return {vector_bytes, ports.fma / passes, ports.loads / passes, ports.stores / passes};
 }
 
 Machine machine_of(const CpuRow& row, VectorSizes vectors) {
@@ -146,7 +147,7 @@ int64_t number_or(std::string_view text, int64_t otherwise) {
   return digits.empty() || *end != 0 ? otherwise : value;
 }
 
-/// Of the first processor.
+/// Identity of the first processor that the text lists.
 CpuIdentity identity_of(std::string_view cpuinfo) {
   CpuIdentity identity;
   for (const std::string& line : split(cpuinfo, '\n')) {
@@ -177,7 +178,7 @@ struct GpuRow {
   std::string_view name;
   bool has_specific;  // sm_90 has sm_90a, with the same sizes
   int architecture;
-  int multiprocessors;  // of a large chip, until a device says
+  int multiprocessors;  // number on a large chip; a device at hand reports its own
   double clock_ghz, fma_lanes, tensor_fma;
   int resident_threads, resident_blocks;
   int64_t shared_bytes, block_shared_bytes, l1_bytes, l2_bytes;
@@ -208,7 +209,7 @@ constexpr GpuRow gpu_rows[] = {
     {"opencl", false,   0,    32, 1.50, 128,    0, 1024, 16,  64 * KiB,  32 * KiB, 128 * KiB,   4 * MiB, 1500,  400,  256},
     // clang-format on
 };
-constexpr int widest_access_bytes = 16;  // of a thread
+constexpr int widest_access_bytes = 16;  // widest load or store of one thread
 constexpr double wgmma_speed = 1.6;      // 0.99 against 0.62 of the peak
 
 Machine machine_of(const GpuRow& row, std::string_view name) {
@@ -244,7 +245,8 @@ Machine machine_of(const GpuRow& row, std::string_view name) {
 
 constexpr std::string_view gpu_prefix = "gpu.";
 
-/// Calls visit(name, member) for each number of the machine; of a GPU's where it has one.
+/// Calls visit(name, member) for each number of the machine, those of its GPU included if it has
+/// one.
 template <typename MachineType, typename Visit>
 void for_each_field(MachineType& m, Visit&& visit) {
   visit("name", m.name);
@@ -365,7 +367,7 @@ bool is_plausible(const Core& core) {
          within(core.store_forward_cycles, 1, 100);
 }
 
-/// Requires of a CPU that it says how fast the level is.
+/// A CPU must also say how fast the level is.
 bool is_plausible(const CacheLevel& cache, bool is_cpu) {
   if (cache.bytes == 0) return true;
   return within(static_cast<double>(cache.bytes), 1 << 10, 1LL << 40) &&
@@ -431,7 +433,7 @@ Machine generic_x86_64(VectorSizes vectors) {
   return machine;
 }
 
-// As Neoverse N1, with less of a last cache.
+// The numbers are those of Neoverse N1 with a smaller last-level cache.
 Machine generic_arm_64(VectorSizes vectors) {
   Machine machine = machine_by_name("Neoverse N1", vectors).value();
   machine.name = "generic arm-64";

@@ -27,7 +27,7 @@ inline constexpr int warp_threads = 32;
 inline constexpr int64_t cuda_registers = 64 << 10;
 inline constexpr int cuda_registers_per_thread = 255;
 
-/// Where the numbers of a Machine come from.
+/// Origin of the numbers of a Machine.
 ///   Table: a known microarchitecture.
 ///   Calibrated: measured on the device.
 ///   Assumed: nobody knows the device. The target names none, as "x86-64-v3" does; or the processor
@@ -37,15 +37,15 @@ std::string_view to_string(MachineOrigin origin);
 
 /// One level of the data caches.
 struct CacheLevel {
-  int64_t bytes = 0;  ///< of one instance; 0: the machine has no such level
+  int64_t bytes = 0;  ///< size of one instance; 0: the machine has no such level
   int ways = 8;       ///< associativity
   int line_bytes = 64;
-  int cores = 1;               ///< that share one instance
-  double bytes_per_cycle = 0;  ///< that one core reads from this level, sustained
+  int cores = 1;               ///< number of cores that share one instance
+  double bytes_per_cycle = 0;  ///< sustained read bandwidth of one core from this level
   bool operator==(const CacheLevel&) const = default;
 };
 
-/// What one core of a CPU executes per cycle, with vectors of `vector_bytes`.
+/// Throughput of one core of a CPU per cycle, for vectors of `vector_bytes`.
 struct Core {
   int vector_bytes = 16;      ///< width of the widest register that the instruction set allows
   int vector_registers = 16;  ///< number of these registers
@@ -55,8 +55,8 @@ struct Core {
   double loads_per_cycle = 2;   ///< vector loads that hit L1, broadcasts among them
   double stores_per_cycle = 1;  ///< vector stores
   double instructions_per_cycle = 5;
-  double store_forward_cycles = 8;  ///< from a vector store to the end of a load of what it stored
-  /// Whether a multiply-add takes one element of memory for all its lanes, as those of AVX-512 do.
+  double store_forward_cycles = 8;  ///< latency from a vector store to the end of a load of it
+  /// True if a multiply-add can broadcast one element of memory to all its lanes (AVX-512).
   bool embedded_broadcast = false;
 
   /// Independent sums that keep the multiply-add units busy.
@@ -81,8 +81,8 @@ struct Gpu {
   /// Cycles until a load is answered by L1; the additional cycles of L2, and of DRAM beyond L2.
   double l1_latency_cycles = 35, l2_latency_cycles = 225, dram_latency_cycles = 350;
   double l2_gbps = 0;        ///< reads of all multiprocessors, GB/s
-  double dram_gbps = 0;      ///< what a copy reaches, GB/s
-  int64_t memory_bytes = 0;  ///< of the device; 0: unknown
+  double dram_gbps = 0;      ///< bandwidth that a copy reaches, GB/s
+  int64_t memory_bytes = 0;  ///< size of device memory; 0: unknown
   // Limits of one block of threads.
   int block_threads = 0;
   int64_t block_shared_bytes = 0;
@@ -94,13 +94,13 @@ struct Machine {
   std::string name = "generic";  ///< microarchitecture: "Zen 4", "sm_90"
   MachineOrigin origin = MachineOrigin::Assumed;
   int cores = 1;  ///< usable by this process; a GPU's multiprocessors
-  Core core;      ///< of GPUs: the registers of a thread, 16 bytes being its widest access
+  Core core;      ///< for GPUs: the registers of one thread; its widest access is 16 bytes
   /// L1, L2, L3 of a CPU; of a GPU, a multiprocessor's L1 together with its shared memory, and L2.
   std::array<CacheLevel, 3> caches = {
       {{32 << 10, 8, 64, 1, 64}, {512 << 10, 8, 64, 1, 48}, {8 << 20, 16, 64, 4, 12}}};
-  double memory_bytes_per_cycle = 4.5;  ///< of CPUs: what one core reads from main memory
-  double cores_that_fill_memory = 4;    ///< of CPUs: cores that together saturate main memory
-  std::optional<Gpu> gpu;               ///< of GPUs
+  double memory_bytes_per_cycle = 4.5;  ///< CPUs: read bandwidth of one core from main memory
+  double cores_that_fill_memory = 4;    ///< CPUs: number of cores that saturate main memory
+  std::optional<Gpu> gpu;               ///< set for GPUs only
 
   int64_t l1_bytes() const { return caches[0].bytes; }
   int64_t l2_bytes() const { return caches[1].bytes; }
@@ -127,9 +127,9 @@ Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
 Machine generic_x86_64(VectorSizes vectors);
 Machine generic_arm_64(VectorSizes vectors);
 
-/// The machine with the cache sizes that the system reports, in bytes; 0: not reported. Where L1 or
-/// L2 is another than the row says, the row is of another processor, and the machine is Assumed.
-/// L3 is no sign: of what a processor shares, virtual machines see a part.
+/// The machine with the cache sizes that the system reports, in bytes; 0: not reported. If L1 or L2
+/// differs from the table's row, the row describes another processor, and the machine is Assumed. A
+/// different L3 does not show that: virtual machines see part of a shared cache.
 Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
 
 /// Names of the CPUs in the table.
@@ -140,19 +140,20 @@ std::optional<Machine> gpu_machine(std::string_view name);
 /// Names of the CUDA architectures in the table, oldest first.
 std::vector<std::string> known_gpus();
 
-/// Whether measuring the device would say more than the machine does: a CPU whose numbers are
-/// assumed. Requires: the machine is of the device at hand.
+/// True if a calibration would give better numbers: the machine is a CPU and its numbers are
+/// assumed. Requires: the machine describes the device at hand.
 bool needs_calibration(const Machine& machine);
 
 /// The name, and the origin where it is not the table: "Zen 4", "generic x86-64 (assumed)".
 std::string describe(const Machine& machine);
 
-/// Whether a device could be like this: every rate finite and between what the slowest and the
-/// fastest processors do, with room. What the database or a calibration says must be.
+/// True if a real device could have these numbers: every rate is finite and lies, with a margin,
+/// between those of the slowest and the fastest processors. Machines that come from the database or
+/// from a calibration must pass.
 bool is_plausible(const Machine& machine);
 
-/// One `name value` pair per line; parse_machine() gives back an equal value. What the database
-/// keeps.
+/// One `name value` pair per line, the form that the database stores. parse_machine() gives back an
+/// equal value.
 std::string to_string(const Machine& machine);
 /// Invalid for text that lacks a value, repeats one, has an unknown one, or is not plausible.
 Result<Machine> parse_machine(std::string_view text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What may fail returns Result<T>; what only a bug can break is TW_CHECK'ed.
+// A function that may fail returns Result<T>; conditions that only a bug can violate are
+// TW_CHECKed.
 //
 // An Error's message reads `[operation] what was given, what was expected, what to do` and is shown
 // to a person as it stands. Its code is the exit code of the program, so a failure keeps its

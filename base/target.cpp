@@ -19,7 +19,7 @@ namespace {
 struct ArchitectureRow {
   Architecture architecture;
   std::string_view name;
-  std::vector<std::string> features;  // that we know how to use, as the kernel of Linux spells them
+  std::vector<std::string> features;  // features that code generation uses, as Linux spells them
 };
 
 const std::vector<ArchitectureRow>& architectures() {

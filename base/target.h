@@ -18,12 +18,12 @@ enum class Architecture { X86_64, Arm64, Cuda, OpenCl };
 
 struct Target {
   Architecture architecture = Architecture::X86_64;
-  std::string cpu;  ///< or GPU: informative, e.g. "AMD EPYC"; no part of the identity
+  std::string cpu;  ///< name of the CPU or GPU, e.g. "AMD EPYC"; no part of the identity
   std::vector<std::string> features;  ///< sorted, e.g. {"avx", "avx2", "avx512f", "fma"}
-  std::string gpu;                    ///< of Cuda: "sm_90a"
-  Machine machine;                    ///< what kernels are tuned for; no part of the identity
-  /// What records call the device, where the machine is not as the system reports it but as it was
-  /// measured (tuner/device.h); else empty. No part of the identity.
+  std::string gpu;                    ///< architecture of a CUDA target: "sm_90a"
+  Machine machine;  ///< device that kernels are tuned for; no part of the identity
+  /// Name of the device in records, if the machine was measured and is not as the system reports it
+  /// (tuner/device.h); else empty. No part of the identity.
   std::string device;
 
   bool has(std::string_view feature) const;

@@ -81,7 +81,7 @@ std::string format_double(double value) {
 
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
-  // Of a short word, two edits leave nothing: "m" is no typo of "k".
+  // Two edits change a short word completely: "m" is no typo of "k".
   const size_t most = word.size() < 2   ? 0
                       : word.size() < 4 ? 1
                                         : std::max<size_t>(2, word.size() / 3);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which cores threads run on. Thread-safe.
+// Binds threads to cores. Thread-safe.
 
 #include <vector>
 
 namespace tw::bench {
 
-/// Binds the calling thread to a core, for good; a refusal is ignored: the thread floats.
+/// Binds the calling thread to a core, for good. If the system refuses, the thread stays unbound.
 void pin_to(int core);
 
 /// Binds the calling thread to its first core for the object's life.

@@ -15,11 +15,11 @@
 namespace tw::bench {
 namespace {
 
-/// What decides whether two values are the same.
+/// Criterion by which two values count as equal.
 struct Measure {
-  double scale = 1;      ///< the largest output
-  double tolerance = 0;  ///< relative to it
-  bool rounded = false;  ///< integers from floats
+  double scale = 1;      ///< largest absolute output
+  double tolerance = 0;  ///< relative to `scale`
+  bool rounded = false;  ///< integers that are rounded from floats
 
   double error(double got, double expected) const {
     if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
@@ -55,7 +55,8 @@ tl::unexpected<Error> disagreement(const std::string& output, std::string_view w
                           output, who, error, allowed));
 }
 
-/// Allows what rounding does in the declared loops, too.
+/// Compares samples with the definition. Errors that rounding causes in the declared loops are
+/// allowed too.
 Status check_samples(dsl::RoundingAnalysis& definition, const std::string& name,
                      const std::vector<int64_t>& shape, const dsl::Array& ours,
                      const dsl::Array& peer, Measure& measure, int samples, Random& random,

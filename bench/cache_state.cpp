@@ -26,7 +26,7 @@ void evict_line(const std::byte* address) {
 #endif
 }
 
-/// Of each line that the bytes touch, the first byte that is theirs.
+/// Calls `visit` with the first byte in each cache line that the bytes touch.
 template <typename Visit>
 void for_each_line(Bytes bytes, const Visit& visit) {
   const auto into = reinterpret_cast<uintptr_t>(bytes.data()) % line_bytes;
@@ -36,7 +36,7 @@ void for_each_line(Bytes bytes, const Visit& visit) {
 
 void rewrite_line(std::byte* address) {
   volatile std::byte* const byte = address;
-  *byte = *byte;  // the line is now the caches' own, and changed
+  *byte = *byte;  // makes the line modified, and owned by this core's caches
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the arrays of a kernel are when it is called. Thread-safe.
+// The state of the caches when a kernel is called. Thread-safe.
 
 #include <cstddef>
 #include <optional>
@@ -20,7 +20,7 @@ std::optional<CacheState> parse_cache_state(std::string_view text);
 
 using Bytes = std::span<std::byte>;
 
-/// The arrays of a kernel by what they are to a network.
+/// The arrays of a kernel by their role in a network.
 struct Arrays {
   std::vector<Bytes> activations, weights, outputs;
 };

@@ -28,7 +28,7 @@ Rounds rounds_of(const CompareOptions& options) {
   return rounds;
 }
 
-/// The peer's fastest form, correct like all of them.
+/// The fastest of the peer's forms, all of which are correct.
 Result<Contender*> choose_form(std::vector<std::unique_ptr<Contender>>& forms,
                                const CompareOptions& options, const tuner::Clock& clock, Row& row) {
   std::vector<Contender*> contenders;
@@ -49,7 +49,7 @@ Result<Agreement> check_form(const Item& item, const dsl::Arrays& inputs, const 
   return check_agreement(item.workload, inputs, mine, theirs, options.samples, options.seed);
 }
 
-/// Leaves those that are right.
+/// Removes forms with wrong results.
 Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                    std::vector<std::unique_ptr<Contender>>& forms, const CompareOptions& options,
                    Row& row) {
@@ -92,7 +92,8 @@ Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clo
   return observe(options.tuning.threads, clock, timing);
 }
 
-/// Without the level where arrays or a part of them are brought out of the caches before each call.
+/// The roofline of a row. It names no cache level if arrays, or a part of them, are evicted from
+/// the caches before each call.
 tools::Roofline line_of(const Item& item, const Row& row, const CompareOptions& options,
                         const tuner::Clock& clock) {
   tools::Roofline line =
@@ -112,7 +113,7 @@ Status time_forms(const Item& item, Contender& ours, std::vector<std::unique_ptr
            return {};
          }));
   row.peak_gflops = seen.peak_gflops;
-  // On a processor what was disturbed was taken again, unless there was no end to it.
+  // On a processor disturbed rounds have been repeated, unless all were disturbed.
   if (options.gpu != nullptr)
     row.disturbed = seen.disturbed;
   else if (row.versus.rounds < options.rounds)

@@ -24,21 +24,22 @@ struct CompareOptions {
   Peer peer;
   Target target;
   Search search = Search::Missing;
-  tuner::TuneOptions tuning;  ///< its threads are those of the row
+  tuner::TuneOptions tuning;  ///< tuning options; `threads` is also the row's
   int rounds = 10;
   CacheState cache = CacheState::Hot;
-  const DeviceSetup* gpu = nullptr;  ///< of targets that are GPUs
-  int samples = 300;                 ///< of outputs, against f64
-  uint64_t seed = 1;                 ///< of the data
+  const DeviceSetup* gpu = nullptr;  ///< set for targets that are GPUs
+  int samples = 300;                 ///< elements of each output that are compared with f64
+  uint64_t seed = 1;                 ///< seed of the input data
 };
 
-/// Checks ours and every form of the peer, then times ours against the fastest form. Forms that
-/// are wrong are left out and named; an error where none is left.
+/// Checks ours and every form of the peer, then times ours against the fastest form. Forms with
+/// wrong results are left out and named; fails if none is left.
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                           std::vector<std::unique_ptr<Contender>> forms,
                           const CompareOptions& options, const tuner::Clock& clock, Row& row);
 
-/// A failure is the row's `error`; only an interrupt is an error of its own.
+/// Makes one row. A failure is stored in the row's `error`; only an interrupt is returned as an
+/// error.
 Result<Row> compare(const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress);

@@ -59,7 +59,7 @@ class OursOnDevice final : public DeviceContender {
 
   const dsl::Workload& workload_;
   runtime::DeviceKernel kernel_;
-  std::vector<DeviceBuffer> buffers_;  ///< one an argument
+  std::vector<DeviceBuffer> buffers_;  ///< one for each argument
   DeviceBuffer scratch_;
   std::vector<runtime::Launch> launches_;
 };
@@ -67,7 +67,7 @@ class OursOnDevice final : public DeviceContender {
 }  // namespace
 
 Result<DeviceBuffer> make_evicting(Device& device) {
-  // L2 keeps what it takes for hot: once its size is not enough.
+  // L2 keeps lines that it considers hot, so its size alone is not enough.
   return device.allocate(4 * std::max<int64_t>(device.facts().l2_bytes, 1 << 20));
 }
 
@@ -77,7 +77,7 @@ Status DeviceContender::run(int64_t) {
 }
 
 Result<int64_t> DeviceContender::time_ns(int64_t, int64_t calls, bool, const tuner::Clock&) {
-  // What follows upon an empty cache is timed one by one, all else as one batch.
+  // Calls after an eviction of the cache are timed one by one, others as one batch.
   const bool alone = setup_.evicting.bytes() > 0;
   const auto batch = [&](void* queue) -> Status {
     for (int64_t i = 0; i < (alone ? 1 : calls); ++i) TW_RETURN_IF_ERROR(submit(queue));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Contenders on a GPU: what they have in common, and ours. All work goes to one stream of the
-// device's primary context, ours and the other library's, and is timed by events on it.
+// Contenders on a GPU: their base class, and our own. Our work and the other library's go to the
+// same stream of the device's primary context and are timed by events on it.
 //
 //   DeviceSetup on{.device = device, .graphs = true};
 //   on.evicting = ...;             // for CacheState::Cold
@@ -19,18 +19,18 @@
 
 namespace tw::bench {
 
-/// Where contenders of a GPU run, and how their calls are submitted.
+/// The device of contenders on a GPU, and how their calls are submitted.
 struct DeviceSetup {
   std::shared_ptr<runtime::Device> device;
-  /// Calls are submitted as one CUDA graph, so that kernels which are shorter than a launch are
+  /// Submits calls as one CUDA graph, so that kernels shorter than the overhead of a launch can be
   /// timed too.
   bool graphs = false;
-  /// Written before each call that is timed, outside of its time: larger than L2, it leaves
-  /// nothing there. No bytes: calls follow each other.
+  /// Memory that is written before each timed call, outside of its time, and is larger than L2, so
+  /// that it evicts all other data. Empty: nothing is evicted.
   runtime::DeviceBuffer evicting = {};
 };
 
-/// Memory that empties the device's L2.
+/// Memory that is large enough to evict the device's L2.
 Result<runtime::DeviceBuffer> make_evicting(runtime::Device& device);
 
 class DeviceContender : public Contender {
@@ -53,7 +53,8 @@ class DeviceContender : public Contender {
   DeviceSetup setup_;
 };
 
-/// Arrays lie on the device in the kernel's layouts, packed ahead. Requires: setup.gpu.
+/// Our contender on a GPU. Its arrays lie on the device in the kernel's layouts, packed ahead.
+/// Requires: setup.gpu.
 Result<std::unique_ptr<Contender>> make_ours_on_device(const runtime::Artifact& artifact,
                                                        const Setup& setup);
 

@@ -20,7 +20,7 @@ struct Turn {
     return contender->time_ns(first, calls, options.prepares, clock);
   }
 
-  /// Chooses the batch: doubles until it is long enough, which also warms up.
+  /// Chooses the size of a batch: doubles it until the batch is long enough, which also warms up.
   Status calibrate(const Rounds& options, const tuner::Clock& clock) {
     TW_RETURN_IF_ERROR(contender->run(next_call++));
     for (;; batch *= 2) {
@@ -29,7 +29,7 @@ struct Turn {
     }
   }
 
-  /// ns of one call in one batch.
+  /// Times one batch; ns per call.
   Result<double> take(const Rounds& options, const tuner::Clock& clock) {
     if (options.between) options.between();
     TW_RETURN_IF_ERROR(contender->run(next_call++));

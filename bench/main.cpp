@@ -30,7 +30,7 @@ namespace {
 
 const std::vector<Mode>& modes();
 
-/// Which switches of modes were given.
+/// For each switch of a mode, whether it was given.
 using Chosen = std::map<std::string, bool>;
 
 std::vector<tools::Flag> switches_of(Chosen& chosen) {
@@ -93,7 +93,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
           .run = std::move(run)};
 }
 
-/// "1,2": each from 1 to `most`.
+/// Parses numbers such as "1,2", each from 1 to `most`.
 Result<std::vector<int64_t>> counts_of(const char* flag, const std::string& text, int64_t most) {
   std::vector<int64_t> counts;
   for (const std::string& part : split(text, ',')) {
@@ -106,7 +106,7 @@ Result<std::vector<int64_t>> counts_of(const char* flag, const std::string& text
   return counts;
 }
 
-/// A GPU's kernels run on one thread of the host's.
+/// Numbers of threads to measure; for a GPU one, since one thread of the host launches its kernels.
 Result<std::vector<int>> thread_counts(const std::string& text, const Target& target) {
   TW_TRY(const std::vector<int64_t> counts,
          counts_of("threads", text, target.is_gpu() ? 1 : target.machine.cores));
@@ -117,7 +117,7 @@ const std::string& suite_of(const Flags& flags, const Mode& mode) {
   return flags.suite.empty() ? mode.suite : flags.suite;
 }
 
-/// One after the other for each --batch.
+/// The items for each --batch, one batch after the other.
 Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item>& items) {
   constexpr int64_t most_images = 4096;
   TW_TRY(const std::vector<int64_t> batches, counts_of("batch", flags.batch, most_images));
@@ -174,7 +174,7 @@ Result<CompareOptions> compare_options(const Call& call) {
   return options;
 }
 
-/// On a GPU all arrays come from memory, or none.
+/// Setup of contenders on a GPU. There either all arrays come from memory or none do.
 Result<DeviceSetup> device_setup(const Call& call) {
   DeviceSetup setup{.device = call.gpu, .graphs = call.flags.graphs};
   if (call.flags.state == "network")
@@ -256,7 +256,7 @@ Result<int> run_scoring(const Call& call) {
   return 0;
 }
 
-/// Flags of GPUs, which only comparisons know.
+/// Adds the flags of GPUs, which only comparisons accept, to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
   for (const char* flag : {"target", "batch", "dtype", "graphs"}) excludes.emplace_back(flag);
   return excludes;
@@ -277,14 +277,14 @@ const std::vector<Mode>& modes() {
   return table;
 }
 
-/// The mode whose switch was given; the first one without.
+/// The mode whose switch was given; without a switch the first mode.
 const Mode& mode_of(const Chosen& chosen) {
   for (const Mode& mode : modes())
     if (const auto it = chosen.find(mode.name); it != chosen.end() && it->second) return mode;
   return modes().front();
 }
 
-/// This machine's processor, or a GPU that is here.
+/// This machine's processor, or one of its GPUs.
 Result<tools::ChosenTarget> target_of(const Flags& flags, const tools::Surroundings& here) {
   if (flags.target == "host") return tools::ChosenTarget{host_target(), {}};
   TW_TRY(tools::ChosenTarget chosen, tools::chosen_target(flags.target, here));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A mode is what tilewright-bench does with the workloads: it compares, or what a switch of the
-// mode's name asks for. A new one is a function and a row in modes() of main.cpp; flags of its own
-// are members of Flags and rows in verb_of() there. Not thread-safe.
+// The modes of tilewright-bench. Without a switch it compares the workloads' kernels; a switch with
+// the name of a mode selects another mode. A new one is a function and a row in modes() of
+// main.cpp; its flags are members of Flags and rows in verb_of() there. Not thread-safe.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -21,57 +21,57 @@ namespace tw::bench {
 
 struct Flags {
   std::string suite, only, output;
-  bool trace = false;  ///< of --output: all that is known, not the summary
+  bool trace = false;  ///< --output gets all details, not the summary
   bool expressions = false;
   std::vector<std::string> files;
   std::string peer, threads = "1", tune = "missing", format = "table";
   std::string state = "hot";  ///< a CacheState
   std::string target = "host";
-  std::string batch = "1", dtype = "f32";  ///< of a suite's workloads
+  std::string batch = "1", dtype = "f32";  ///< batch and type of a suite's workloads
   bool graphs = false;
   int64_t rounds = 10, seed = 1;
   double budget_s = 60;
   tools::PlaceFlags place;
   std::string workloads;      ///< the folder of the tables
-  int64_t points = 2000;      ///< of --scoring
-  int64_t comparisons = 200;  ///< of --twins
-  // Of --search.
+  int64_t points = 2000;      ///< for --scoring
+  int64_t comparisons = 200;  ///< for --twins
+  // For --search.
   std::string strategies, known, plot, record;
   int64_t trials = 0;
   bool replay = false;
 };
 
-/// What every mode is given.
+/// Arguments of every mode.
 struct Call {
   const Flags& flags;
   const tools::Surroundings& here;
   Target target;
-  std::shared_ptr<runtime::Device> gpu;  ///< of a GPU target
-  std::string suite;                     ///< of the items; empty: they are expressions
+  std::shared_ptr<runtime::Device> gpu;  ///< set for a GPU target
+  std::string suite;                     ///< suite of the items; empty: they are expressions
   std::vector<Item> items;
   std::vector<int> threads;  ///< numbers of threads, in the order asked for
   tuner::Environment environment;
 
-  /// Budget and seed.
+  /// Tuning options with the budget and seed of the flags.
   tuner::TuneOptions tuning(int thread_count) const;
   bool interrupted() const;
 };
 
 struct Mode {
-  std::string name;  ///< "throughput" is asked for by --throughput; empty: by no switch
-  std::string help;  ///< of the switch
-  std::vector<std::string> excludes;  ///< flags that mean nothing in this mode
-  std::string suite, only;            ///< what it runs where the command line names no workloads
+  std::string name;                   ///< name of its switch, without "--"; empty: no switch
+  std::string help;                   ///< help text of the switch
+  std::vector<std::string> excludes;  ///< flags that this mode does not accept
+  std::string suite, only;            ///< defaults if the command line names no workloads
   /// Returns the exit code.
   Result<int> (*run)(const Call& call) = nullptr;
 };
 
-/// YYYY-MM-DD, UTC.
+/// The date as YYYY-MM-DD, UTC.
 std::string date_of(int64_t now_ms);
 
-/// Writes results to standard output in the format asked for, and to --output as JSON, there
-/// without what only a closer look needs (summary.h) unless --trace is given. Adds schema_version,
-/// date, program_version and machine where the document has none.
+/// Writes results to standard output in the requested format, and to --output as JSON, there
+/// without details (summary.h) unless --trace is given. Adds schema_version, date, program_version
+/// and machine if the document lacks them.
 Status publish(const Call& call, nlohmann::json document, const std::string& table);
 
 }  // namespace tw::bench

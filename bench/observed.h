@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the machine did while contenders were timed. Not thread-safe; one at a time in a process.
+// Observes the machine while contenders are timed. Not thread-safe; one at a time in a process.
 
 #include <functional>
 #include <string>
@@ -13,18 +13,19 @@
 namespace tw::bench {
 
 struct Observed {
-  double peak_gflops = 0;  ///< of the machine, f32, the larger of before and after
-  std::string disturbed;   ///< by what the timing was; empty: it was not
+  double peak_gflops = 0;  ///< peak of the machine, f32; the larger of before and after
+  std::string disturbed;   ///< what disturbed the timing; empty: nothing
 };
 
-/// Runs `timing`, with a watch over it, with this thread bound to its first core.
+/// Runs `timing` under a watch, with this thread bound to its first core.
 Result<Observed> observe(int threads, const tuner::Clock& clock,
                          const std::function<Status(tuner::Watch&)>& timing);
 
-/// The same on a GPU, whose clock counts what it ran of ours: only its own peak tells of a change.
+/// The same on a GPU, whose clock counts our work only: a disturbance shows in its peak alone.
 Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing);
 
-/// With a pause between contenders where there are threads that poll before they sleep.
+/// Options for so many rounds, with a pause between contenders if they have threads that poll
+/// before they sleep.
 Rounds rounds_for(int rounds, int threads);
 
 }  // namespace tw::bench

@@ -104,7 +104,7 @@ class Ours : public Contender {
   Setup setup_;
   std::shared_ptr<runtime::ThreadPool> pool_;
   int64_t constant_bytes_ = 0, copies_ = 1;
-  // One each an argument.
+  // One element for each argument.
   std::vector<bool> constant_, converted_;
   std::vector<std::vector<Memory>> storage_;
   std::vector<Memory> logical_;

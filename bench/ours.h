@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Our side: a compiled kernel with its arrays packed, and where such kernels come from.
+// Our contender, a compiled kernel with its arrays packed, and the search for such kernels.
 
 #include <atomic>
 #include <memory>
@@ -17,28 +17,28 @@
 
 namespace tw::bench {
 
-/// What a call includes.
+/// The work that a call includes.
 enum class Interface {
-  Storage,  ///< Kernel::run alone: arrays stay in the kernel's layouts, as between two layers
-  Logical,  ///< also packing what is not constant and unpacking outputs: row-major in and out
+  Storage,  ///< Kernel::run only: arrays stay in the kernel's layouts, as between two layers
+  Logical,  ///< also packing of inputs that are not constant and unpacking of outputs
 };
 
 Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, const Setup& setup,
                                              Interface interface,
                                              std::shared_ptr<runtime::ThreadPool> pool);
 
-/// When to search for a schedule: never, where the database has none, or always.
+/// When to search for a schedule. No: never; Missing: if the database has none; More: always.
 enum class Search { No, Missing, More };
 
 struct Found {
   runtime::Artifact artifact;
   std::string schedule;
-  tuner::Progress progress;  ///< of the search, where there was one
+  tuner::Progress progress;  ///< progress of the search, if there was one
   bool searched = false;
 };
 
-/// The best kernel that is known for the workload on this machine, found first where `search` says
-/// so. NoCandidate where there is none.
+/// The best known kernel of the workload on this machine; `search` says when to search for one
+/// first. Fails with NoCandidate if there is none.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers have in common.
+// Functions that peers share.
 
 #include <fmt/format.h>
 

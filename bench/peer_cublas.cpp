@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS: one product a workload, of row-major arrays and of a transposed second operand, which is
-// transposed ahead. f32 is computed as such, without TF32; f16 and bf16 are summed in f32.
+// cuBLAS: one product for each workload, in two forms: with both operands row-major, and with the
+// second one transposed ahead. f32 is computed without TF32; f16 and bf16 are summed in f32.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 namespace tw::bench {
 namespace {
 
-// Of cublas_api.h and library_types.h, which only toolkits have; these have not changed since
-// CUDA 11.
+// Declarations of cublas_api.h and library_types.h, which only toolkits have; these have not
+// changed since CUDA 11.
 using Handle = struct CublasContext*;
 using Code = int;  // cublasStatus_t; 0 is success
 enum Operation : int { Plain = 0, Transposed = 1 };
@@ -42,7 +42,8 @@ struct Cublas {
 #undef X
 };
 
-// What NVIDIA recommends for Hopper; a graph cannot make it while it is recorded.
+// NVIDIA recommends this size for Hopper. It is allocated ahead, since that is not possible while a
+// graph is recorded.
 constexpr int64_t workspace_bytes = int64_t{32} << 20;
 
 Status check(Code code, std::string_view what) {
@@ -84,7 +85,8 @@ class CublasProduct final : public DeviceContender {
   ~CublasProduct() override {
     if (handle_ == nullptr) return;
     (void)device().submit([this](void* queue) {
-      cublas_.cublasSetStream_v2(handle_, queue);  // that of a graph's recording is gone
+      cublas_.cublasSetStream_v2(handle_,
+                                 queue);  // the stream of a graph's recording no longer exists
       return check(cublas_.cublasDestroy_v2(handle_), "cublasDestroy");
     });
   }
@@ -118,7 +120,7 @@ class CublasProduct final : public DeviceContender {
   }
 
  private:
-  // Matrices are column-major there: the transposed product of the operands in reverse.
+  // cuBLAS is column-major, so it computes the transposed product with the operands exchanged.
   Status submit(void* queue) override {
     TW_RETURN_IF_ERROR(check(cublas_.cublasSetStream_v2(handle_, queue), "cublasSetStream"));
     TW_RETURN_IF_ERROR(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN: a convolution with channels first and with channels last, each by the algorithm that
-// cuDNN's own search finds fastest. f32 is computed as such, without TF32.
+// cuDNN: a convolution with channels first and one with channels last, each by the algorithm that
+// cuDNN's own search finds fastest. f32 is computed without TF32.
 
 #include <fmt/format.h>
 
@@ -13,9 +13,9 @@
 namespace tw::bench {
 namespace {
 
-// Of cudnn.h, versions 8 and 9.
+// Declarations of cudnn.h, versions 8 and 9.
 using Handle = struct CudnnContext*;
-using Description = void*;  // of a tensor, a filter, a convolution
+using Description = void*;  // describes a tensor, a filter or a convolution
 using Code = int;           // cudnnStatus_t; 0 is success
 enum Format : int { ChannelsFirst = 0, ChannelsLast = 1 };
 enum DataType : int { DataFloat = 0, DataHalf = 2, DataBFloat16 = 9 };
@@ -123,7 +123,8 @@ class CudnnConvolution final : public DeviceContender {
 
   ~CudnnConvolution() override {
     (void)device().submit([this](void* queue) -> Status {
-      if (handle_ != nullptr) cudnn_.cudnnSetStream(handle_, queue);  // a recording's is gone
+      if (handle_ != nullptr)
+        cudnn_.cudnnSetStream(handle_, queue);  // a recording's stream is gone
       if (source_ != nullptr) cudnn_.cudnnDestroyTensorDescriptor(source_);
       if (target_ != nullptr) cudnn_.cudnnDestroyTensorDescriptor(target_);
       if (filter_ != nullptr) cudnn_.cudnnDestroyFilterDescriptor(filter_);
@@ -194,7 +195,7 @@ class CudnnConvolution final : public DeviceContender {
     return check(d.cudnnSetConvolutionMathType(convolution_, math), "the arithmetic");
   }
 
-  /// The fastest that fits the workspace: they come in the order of their times.
+  /// Chooses the fastest algorithm that fits the workspace: cuDNN lists them in order of time.
   Status choose_algorithm() {
     std::array<Performance, 16> found = {};
     int count = 0;
@@ -231,7 +232,8 @@ class CudnnConvolution final : public DeviceContender {
   dsl::Array result_;
 };
 
-/// A format that cuDNN has nothing for is left out where the other one is there.
+/// The forms of a workload. A format that cuDNN does not support is left out if the other one is
+/// supported.
 Result<std::vector<std::unique_ptr<Contender>>> make_forms(const Cudnn& cudnn, const Setup& setup) {
   TW_TRY(const Convolution conv, convolution_of(*setup.workload));
   TW_TRY(const runtime::DeviceBuffer workspace, setup.gpu->device->allocate(workspace_bytes));

@@ -23,12 +23,12 @@ using Halide::Func;
 using Halide::ImageParam;
 using Halide::Var;
 
-/// Inputs in the order of the expression's, and the output.
+/// The inputs in the order of the expression, and the output.
 struct Declared {
   std::vector<ImageParam> inputs;
   Func output;
-  /// For each input and then the output, which of its dimensions each one of the logical array is;
-  /// empty: all are row-major.
+  /// For each input and then the output: the pipeline's dimension for each dimension of the logical
+  /// array. Empty: all are row-major.
   std::vector<std::vector<int>> orders = {};
 };
 
@@ -138,7 +138,7 @@ Halide::Buffer<> buffer_of(dsl::Array& array) {
   return Halide::Buffer<>(type_of(array.type), array.data.data(), extents_of(array));
 }
 
-/// The array in the order of dimensions that a pipeline has it in; itself where `orders` is empty.
+/// The array with its dimensions in the pipeline's order; unchanged if `orders` is empty.
 Halide::Buffer<> ordered(const Halide::Buffer<>& logical,
                          const std::vector<std::vector<int>>& orders, size_t which) {
   if (orders.empty()) return logical;
@@ -150,12 +150,12 @@ Halide::Buffer<> ordered(const Halide::Buffer<>& logical,
   return copy;
 }
 
-/// This machine as our limit on instruction sets leaves it, unless HL_JIT_TARGET asks for another.
+/// This machine under our limit on instruction sets, unless HL_JIT_TARGET names another target.
 Halide::Target jit_target() {
   using T = Halide::Target;
   struct Row {
     std::string_view isa;
-    std::vector<T::Feature> features;  // that it has and those before it have not
+    std::vector<T::Feature> features;  // features that the earlier sets lack
   };
   static const std::vector<Row> rows = {{"sse41", {T::SSE41}},
                                         {"avx", {T::AVX}},

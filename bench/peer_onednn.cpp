@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN: one f32 primitive a workload, weights in the layout that it likes best, sources and
-// destinations both in that and in the plain one that networks use. Reorders are done ahead.
+// oneDNN: one f32 primitive for each workload, with weights in the layout that it prefers, and with
+// sources and destinations both in its preferred layout and in the plain one that networks use.
+// Reorders are done ahead.
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -32,8 +33,8 @@ dnnl::engine& engine() {
   return cpu;
 }
 
-/// "acdb" or "Acdb64a", as oneDNN spells its tags: dimensions from the outermost in, those that are
-/// blocked in capitals, then the blocks.
+/// The layout as a tag of oneDNN, "acdb" or "Acdb64a": dimensions from the outermost to the
+/// innermost, with capitals for those that are blocked, then the blocks.
 std::string layout_text(const memory::desc& desc) {
   const Dims strides = desc.get_strides(), dims = desc.get_padded_dims();
   const Dims blocks = desc.get_inner_blks(), blocked = desc.get_inner_idxs();
@@ -62,7 +63,7 @@ struct Operand {
   memory::desc free() const { return {dims, f32, Tag::any}; }
 };
 
-/// What is computed, apart from the layouts.
+/// The computation, without layouts.
 struct Problem {
   bool is_product = false;
   Operand src, weights, dst;
@@ -112,7 +113,7 @@ Result<Problem> problem_of(const dsl::Workload& workload) {
   return conv ? conv_problem(workload) : product_problem(workload);
 }
 
-/// The primitive and the layouts that it settled on.
+/// The primitive and the layouts that it chose.
 struct Chosen {
   dnnl::primitive primitive;
   memory::desc src, weights, dst;
@@ -201,7 +202,7 @@ class OneDnn : public Contender {
   }
 
   Problem problem_;
-  std::vector<int64_t> shape_;  ///< of the output; with a dimension for the groups where there are
+  std::vector<int64_t> shape_;  ///< shape of the output, with a dimension for groups if there are
   Chosen chosen_;
   dnnl::stream stream_;
   CacheState cache_;
@@ -211,8 +212,9 @@ class OneDnn : public Contender {
   std::unordered_map<int, memory> arguments_;
 };
 
-/// OpenMP's threads stay the same from one region to the next: each is bound to the core that our
-/// pool's worker of that number has. The caller is bound while it is timed (PinnedHere).
+/// Binds each OpenMP thread to the core of the worker with the same number in our pool; OpenMP
+/// keeps its threads from one region to the next. The caller is bound while it is timed
+/// (PinnedHere).
 void use_threads(int threads) {
   const std::vector<int> cores = allowed_cores();
   omp_set_dynamic(0);
@@ -251,8 +253,8 @@ Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&
   return variants;
 }
 
-/// Our limit on instruction sets holds for oneDNN too, unless its own variable asks for another.
-/// It takes one only before its first primitive.
+/// Applies our limit on instruction sets to oneDNN, unless its own variable sets one. oneDNN
+/// accepts a limit only before its first primitive.
 Status limit_isa() {
   static const std::map<std::string, dnnl::cpu_isa> ours = {
       {"sse41", dnnl::cpu_isa::sse41},

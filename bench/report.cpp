@@ -50,7 +50,7 @@ Json row_json(const Row& row) {
   return json;
 }
 
-/// Rows that memory bounds.
+/// "<" for rows that are bound by memory, else empty.
 std::string_view memory_mark(const Row& row) { return row.roofline.is_memory_bound() ? "<" : ""; }
 
 std::vector<std::string> row_cells(const Row& row) {
@@ -81,7 +81,7 @@ std::string summary_line(int threads, const Summary& s) {
   return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
 }
 
-/// Of a GPU, whose peak does not depend on the row.
+/// The line on the peak of a GPU, which is the same for all rows.
 std::string peak_line(const Target& gpu, const std::vector<Row>& rows) {
   double peak = 0;
   for (const Row& row : rows) peak = std::max(peak, row.peak_gflops);

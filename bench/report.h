@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a benchmark prints: a table for people, JSON for programs and for bench/results. The fields
-// are explained in README.md. Thread-safe.
+// The report of a benchmark: a table for people, JSON for programs and for bench/results. README.md
+// explains the fields. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@ namespace tw::bench {
 /// Version of the JSON documents written here. Added fields do not change it.
 inline constexpr int results_schema_version = 1;
 
-/// Microseconds, in which tables and results are.
+/// Converts to microseconds, the unit of tables and results.
 inline double us(double ns) { return ns / 1000; }
 
 /// One workload with one number of threads.
@@ -30,39 +30,39 @@ struct Row {
   std::string error;  ///< why it was not timed; empty: it was
   Versus versus;      ///< A is ours, B the peer
   double flops = 0;
-  double peak_gflops = 0;    ///< of the machine, f32, the larger of before and after
+  double peak_gflops = 0;    ///< peak of the machine, f32; the larger of before and after
   tools::Roofline roofline;  ///< roofline of our kernel
   Agreement agreement;
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of its fastest form
   std::map<std::string, double> forms;  ///< ns of each form of the peer when they were tried
   std::map<std::string, std::string> wrong_forms;  ///< left out of the comparison, and why
-  std::string disturbed;                           ///< by what the timing was; empty: it was not
+  std::string disturbed;                           ///< what disturbed the timing; empty: nothing
 
   double gflops() const { return versus.a_ns > 0 ? flops / versus.a_ns : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
 };
 
-/// What holds for all rows.
+/// Facts that hold for all rows.
 struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
   int rounds = 0;
-  CacheState cache = CacheState::Hot;  ///< in which both were timed
+  CacheState cache = CacheState::Hot;  ///< state in which both were timed
   std::string interface;               ///< "storage" or "row-major"
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };
 
-/// Over the rows that were timed with that many threads.
+/// Summary of the rows that were timed with the same number of threads.
 struct Summary {
   int64_t rows = 0, failed = 0;
-  double geomean = 0;  ///< of the ratios; 0 without rows
-  /// Sums over all rows, each as often as the network has it.
+  double geomean = 0;  ///< geometric mean of the ratios; 0 without rows
+  /// Sums over all rows, each weighted by its number of occurrences in the network.
   double ours_ns = 0, peer_ns = 0;
 };
 std::map<int, Summary> summarize(const std::vector<Row>& rows);
 
-/// What stands below a table of the row that has a star.
+/// The line below a table that explains the star at a disturbed row.
 std::string disturbed_line(const std::string& row, const std::string& what);
 
 nlohmann::json machine_json(const Target& target);

@@ -22,7 +22,7 @@ using schedules::Point;
 using Rows = std::vector<std::vector<float>>;
 
 constexpr size_t refit_samples = 4000;
-constexpr size_t staged_points = 200;  // of a workload, to time stage by stage
+constexpr size_t staged_points = 200;  // points of a workload to time stage by stage
 
 double seconds_of(const tuner::Clock& clock, const std::function<void()>& work) {
   const int64_t start_ns = clock();
@@ -39,7 +39,7 @@ std::vector<Point> points_of(const schedules::Space& space, int64_t count, Rando
   return points;
 }
 
-/// Stage by stage over the first of the points, on one thread.
+/// Times the stages of scoring one by one, for the first points, on one thread.
 void time_stages(const schedules::Space& space, const std::vector<Point>& points,
                  const Target& target, const tuner::Clock& clock, Scoring& row) {
   const size_t count = std::min(points.size(), staged_points);
@@ -68,12 +68,13 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
   row.features_us = each(features_s, programs.size());
 }
 
-/// A throughput that trees can learn and the draft model does not know.
+/// Samples with a made-up throughput that trees can learn and that the analytic model does not
+/// predict.
 std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of_items,
                                                 Random& random) {
   std::vector<double> weights;
   for (size_t i = 0; i < cost_model::feature_count(); ++i) weights.push_back(2 * random.unit() - 1);
-  std::vector<uint64_t> groups;  // of items that have candidates
+  std::vector<uint64_t> groups;  // ranking groups of the items that have candidates
   for (size_t i = 0; i < rows_of_items.size(); ++i)
     if (!rows_of_items[i].empty()) groups.push_back(i);
   std::vector<cost_model::Sample> samples;

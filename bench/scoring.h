@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How fast the tuner scores points, from the point to its prediction, and learns anew. Nothing is
-// built or measured on a device. Not thread-safe.
+// Measures how fast the tuner scores points, from the point to its prediction, and refits the cost
+// model. No kernel is built or run. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,17 +16,17 @@
 namespace tw::bench {
 
 struct ScoringOptions {
-  int64_t points = 2000;  ///< a workload
-  int threads = 1;        ///< that score
+  int64_t points = 2000;  ///< points per workload
+  int threads = 1;        ///< threads that score
   uint64_t seed = 1;
 };
 
 struct Scoring {
   std::string name, workload;
-  int64_t points = 0;  ///< half uniform, half mutations of points before them
-  int64_t legal = 0;   ///< of these, different schedules that are legal and worth building
+  int64_t points = 0;  ///< half uniformly random, half mutations of earlier points
+  int64_t legal = 0;   ///< of these, the different schedules that are legal and should be built
   double elapsed_s = 0;
-  /// Microseconds of one thread for one point; of features and predictions, for a legal one.
+  /// Microseconds of one thread per point; for features and predictions per legal point.
   double schedule_us = 0, lower_us = 0, features_us = 0, predict_us = 0;
 
   double per_second() const;
@@ -37,14 +37,14 @@ struct ScoringReport {
   ScoringOptions options;
   std::vector<Scoring> rows;
   int64_t refit_samples = 0;
-  double refit_s = 0;  ///< CostModel::update from nothing, judging included
+  double refit_s = 0;  ///< CostModel::update from scratch, cross-validation included
 
-  double per_second() const;  ///< points of all rows
+  double per_second() const;  ///< points of all rows per second
   double legal_per_second() const;
 };
 
-/// The cost model learns from made-up throughputs of the points' own features, as predictions by
-/// trees cost the same whatever was learned.
+/// The cost model learns from made-up throughputs for the points' own features: the time of a
+/// prediction by trees does not depend on the labels.
 Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Target& target,
                                       const ScoringOptions& options, const tuner::Clock& clock);
 

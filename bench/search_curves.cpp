@@ -28,13 +28,13 @@ std::optional<double> median(std::vector<double> values) {
   return std::isfinite(middle) ? std::optional(middle) : std::nullopt;
 }
 
-/// A trace with the row that it is of.
+/// A trace and its row.
 struct Run {
   const SearchRow* row;
   const Trace* trace;
 };
 
-/// Of best known / latency(run).
+/// Geometric mean of best known / latency(run).
 template <typename Latency>
 std::optional<double> mean_share(const std::vector<Run>& runs, Latency latency) {
   double sum = 0;
@@ -47,13 +47,13 @@ std::optional<double> mean_share(const std::vector<Run>& runs, Latency latency) 
   return std::exp(sum / static_cast<double>(runs.size()));
 }
 
-/// goal(row): the latency to reach.
-template <typename Goal>
-Reached when(const std::vector<Run>& runs, Goal goal) {
+/// Trials and seconds until each run reaches the latency `target(row)`.
+template <typename TargetLatency>
+Reached when(const std::vector<Run>& runs, TargetLatency target) {
   Reached result;
   std::vector<double> trials, seconds;
   for (const Run& run : runs) {
-    const std::optional<Moment> moment = run.trace->reach(goal(*run.row));
+    const std::optional<Moment> moment = run.trace->reach(target(*run.row));
     if (moment) ++result.reached;
     trials.push_back(moment ? static_cast<double>(moment->trials) : never);
     seconds.push_back(moment ? moment->seconds : never);

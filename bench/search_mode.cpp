@@ -49,7 +49,7 @@ Result<std::vector<SearchRow>> race_all(const Call& call,
       if (call.interrupted()) return rows;
       auto row =
           race(task_of(call, item, threads), strategies, static_cast<int>(call.flags.rounds), pool);
-      // What was found before an interrupt is worth printing.
+      // After an interrupt the rows so far are printed.
       if (!row && row.error().code == ErrorCode::Interrupted && !rows.empty()) return rows;
       if (!row) return tl::unexpected<Error>(row.error());
       rows.push_back(std::move(*row));

@@ -12,9 +12,9 @@
 namespace tw::bench {
 namespace {
 
-constexpr int samples = 300;  // of outputs, against f64
+constexpr int samples = 300;  // elements of each output that are compared with f64
 
-/// What is timed: the forms of oneDNN, winners, and what the database knew.
+/// The contenders that are timed: the forms of oneDNN, the winners, and the database's own kernel.
 class Field {
  public:
   Field(const SearchTask& task, std::shared_ptr<runtime::ThreadPool> pool)
@@ -22,7 +22,7 @@ class Field {
         setup_{&task.item->workload, task.inputs, task.tuning.threads},
         pool_(std::move(pool)) {}
 
-  /// oneDNN, with whose outputs all others are compared.
+  /// Enters oneDNN, with whose outputs all others are compared.
   Status prepare() {
     TW_TRY(const Peer onednn, find_peer("onednn", false, {}));
     TW_TRY(contenders_, onednn.make(task_->item->name, setup_));
@@ -33,14 +33,14 @@ class Field {
     return {};
   }
 
-  /// Its place; an error where it fails or is wrong.
+  /// Enters a contender and returns its index; fails if it cannot run or its results are wrong.
   Result<size_t> enter(std::unique_ptr<Contender> contender) {
     TW_RETURN_IF_ERROR(check(*contender));
     contenders_.push_back(std::move(contender));
     return contenders_.size() - 1;
   }
 
-  /// One kernel is timed once, whoever found it.
+  /// Enters a kernel of ours. Searches that found the same kernel share one contender.
   Result<size_t> enter(const std::string& schedule, const runtime::Artifact& artifact) {
     if (const auto it = ours_.find(schedule); it != ours_.end()) return it->second;
     TW_TRY(auto contender, make_ours(artifact, setup_, Interface::Storage, pool_));
@@ -48,7 +48,7 @@ class Field {
     return ours_[schedule] = place;
   }
 
-  /// ns of one call, by place.
+  /// Times all contenders; ns of one call, by index.
   Result<std::vector<double>> time(int rounds, SearchRow& row) const {
     std::vector<Contender*> contenders;
     for (const auto& contender : contenders_) contenders.push_back(contender.get());
@@ -56,7 +56,7 @@ class Field {
     const Rounds options = rounds_for(rounds, setup_.threads);
     std::vector<double> ns;
     TW_TRY(const Observed observed, observe(setup_.threads, clock, [&](tuner::Watch&) -> Status {
-             // As many batches of each as `rounds` of A B B A have.
+             // `rounds` rounds of A B B A have so many batches of each contender.
              TW_TRY(ns, fastest_calls(contenders, 2 * rounds, options, clock));
              return {};
            }));
@@ -87,13 +87,13 @@ class Field {
   Setup setup_;
   std::shared_ptr<runtime::ThreadPool> pool_;
   std::vector<std::unique_ptr<Contender>> contenders_;
-  size_t forms_ = 0;  ///< of oneDNN, which come first
+  size_t forms_ = 0;  ///< number of oneDNN's forms, which come first
   dsl::Arrays reference_;
-  std::map<std::string, size_t> ours_;  ///< places by schedule
-  Agreement agreement_;                 ///< largest of all
+  std::map<std::string, size_t> ours_;  ///< indices by schedule
+  Agreement agreement_;                 ///< largest differences of all contenders
 };
 
-/// Nothing where it was timed in a process of its own, or failed.
+/// Enters the winner of a search; nullopt if it was timed in a process of its own, or failed.
 Result<std::optional<size_t>> enter_winner(Field& field, Searched& searched) {
   std::optional<size_t> place;
   if (searched.artifact) {
@@ -104,7 +104,8 @@ Result<std::optional<size_t>> enter_winner(Field& field, Searched& searched) {
   return place;
 }
 
-/// The own kernel of the database that teaches: for reference, no search has seen it.
+/// Enters, for reference, the best kernel of the workload in the database that teaches. No search
+/// has seen it.
 Result<std::optional<size_t>> enter_known(Field& field, const SearchTask& task) {
   std::optional<size_t> place;
   if (task.known.empty()) return place;

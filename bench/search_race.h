@@ -13,8 +13,9 @@
 
 namespace tw::bench {
 
-/// Outputs are compared before anything is timed. A failure is the `error` of the row or of a
-/// trace; only an interrupt is an error of its own. The task needs no inputs: they are made here.
+/// Runs one row. Outputs are compared before kernels are timed. A failure is stored in the `error`
+/// of the row or of a trace; only an interrupt is returned as an error. The inputs of the task are
+/// made here.
 Result<SearchRow> race(SearchTask task, const std::vector<const Strategy*>& strategies, int rounds,
                        std::shared_ptr<runtime::ThreadPool> pool);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What --search prints and writes. The fields are explained in README.md. Thread-safe.
+// The reports of --search. README.md explains the fields. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,14 +14,14 @@ namespace tw::bench {
 nlohmann::json as_json(const std::vector<SearchRow>& rows);
 std::string as_table(const std::vector<SearchRow>& rows, bool color);
 
-/// Of a replay by every guide, in the order of `guides`.
+/// Results of a replay for every guide, in the order of `guides`.
 struct Replays {
   std::vector<tuner::Recording> recordings;
   std::vector<uint64_t> seeds;
   std::vector<tuner::Guide> guides;
   std::vector<tuner::Replayed> replayed;
 };
-/// How many trials are replayed.
+/// Number of trials that are replayed.
 inline constexpr int64_t replayed_trials = 64;
 
 nlohmann::json as_json(const Replays& replays);

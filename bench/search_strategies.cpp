@@ -48,7 +48,7 @@ Result<Searched> run_ours(std::string_view name, const SearchTask& task,
   Trace& trace = searched.trace;
   const tuner::Clock& clock = task.environment->clock;
   const int64_t start = clock();
-  // The last report is of the winner, measured again: no trial of the search.
+  // The last report is a repeated measurement of the winner, no trial of the search.
   Moment last;
   TW_TRY(tuner::Tuned tuned,
          tuner::tune(task.item->workload, task.target, options, store, *task.environment,
@@ -66,7 +66,8 @@ Result<Searched> run_ours(std::string_view name, const SearchTask& task,
   return searched;
 }
 
-/// Has no trials: what it takes is scheduling and compiling.
+/// Runs the Adams2019 autoscheduler. It makes no trials; its time is that of scheduling and
+/// compiling.
 Result<Searched> run_adams(std::string_view, const SearchTask& task, const tuner::OnProgress&) {
   TW_TRY(const Peer halide, find_peer("halide", false, {}));
   const tuner::Clock& clock = task.environment->clock;
@@ -80,7 +81,7 @@ Result<Searched> run_adams(std::string_view, const SearchTask& task, const tuner
   return searched;
 }
 
-/// What a command printed, a line at a time; `log` gets its standard error.
+/// Reads the output of a command line by line; `log` gets its standard error.
 class Lines {
  public:
   Lines(const std::vector<std::string>& argv, const std::string& log) {
@@ -99,7 +100,7 @@ class Lines {
     free(text);
     return read;
   }
-  /// Whether the command was there and ended well.
+  /// Waits for the command; true if it was found and succeeded.
   bool close() {
     FILE* const pipe = std::exchange(pipe_, nullptr);
     return pipe && pclose(pipe) == 0;
@@ -117,10 +118,10 @@ std::string last_line_of(const std::string& path) {
   return last;
 }
 
-// Its builders have been seen to hang: beyond the budget, what a round under way and the last
-// compilation may take.
+// Time beyond the budget that TVM may take to end its current round and the last compilation. A
+// limit is needed because its builders have been seen to hang.
 constexpr double tvm_grace_s = 900;
-// The largest error of a sum of thousands of products in f32, over the largest output.
+// Largest error of a sum of thousands of products in f32, relative to the largest output.
 constexpr double most_tvm_error = 1e-4;
 
 Result<Searched> run_tvm(std::string_view, const SearchTask& task,

@@ -25,15 +25,15 @@ struct SearchTask {
   const Item* item = nullptr;
   const dsl::Arrays* inputs = nullptr;
   Target target;
-  tuner::TuneOptions tuning;  ///< budget, trials, seed and threads; its `search` is not looked at
-  std::string known;          ///< a database with records of other workloads; empty: there is none
+  tuner::TuneOptions tuning;  ///< budget, trials, seed and threads; its `search` is ignored
+  std::string known;          ///< database with records of other workloads; empty: none
   const tuner::Environment* environment = nullptr;
-  /// Called when a strategy begins; what it returns hears of its progress.
+  /// Called when a strategy begins; returns the callback for its progress.
   std::function<tuner::OnProgress(std::string_view strategy)> watch;
 };
 
 /// A search's trace and its winner: a kernel of ours, a contender of another system that runs in
-/// this process, or neither where it was timed in a process of its own.
+/// this process, or neither if it was timed in a process of its own.
 struct Searched {
   Trace trace;
   std::optional<runtime::Artifact> artifact = {};
@@ -45,22 +45,24 @@ struct Strategy {
   bool ours;
   Result<Searched> (*run)(std::string_view name, const SearchTask& task,
                           const tuner::OnProgress& on_progress);
-  /// Why it cannot be run here; empty: it can.
+  /// The reason why the strategy cannot run here; empty: it can.
   std::string (*missing)(const SearchTask& task);
 };
 
-/// In the order of reports: evolution, taught, blind, random, adams2019, tvm.
+/// All strategies in the order of reports: evolution, taught, blind, random, adams2019, tvm.
 const std::vector<Strategy>& strategies();
 
-/// Those in `names` (comma-separated); for an empty text ours, as others take minutes a workload.
-/// Usage for an unknown name, Environment for one that is missing here.
+/// The strategies in `names` (comma-separated); for an empty text our own, since others take
+/// minutes per workload. Fails with Usage for an unknown name, with Environment for one that cannot
+/// run here.
 Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
                                                        const SearchTask& task);
 
-/// A failure is the trace's `error`; only an interrupt is an error of its own.
+/// Runs a strategy. A failure is stored in the trace's `error`; only an interrupt is returned as an
+/// error.
 Result<Searched> run_strategy(const Strategy& strategy, const SearchTask& task);
 
-/// Copies into `to` what `path` knows of other workloads of the task's operator on its target.
+/// Copies to `to` the records in `path` of other workloads of the task's operator on its target.
 Status copy_known(const std::string& path, const SearchTask& task, db::Store& to);
 
 }  // namespace tw::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The document that --output writes: the figures that are quoted, small enough to be kept and
-// compared. --trace writes the details. Thread-safe.
+// Shortens the document that --output writes to the figures that are quoted, so that it is small
+// enough to be kept and compared. --trace writes the details. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,7 +12,7 @@ namespace tw::bench {
 /// numbers have 5 digits.
 nlohmann::json summary_of(const nlohmann::json& document);
 
-/// JSON with a row a line: arrays of objects, and what contains them, are spread over lines.
+/// JSON with one row per line: arrays of objects, and values that contain them, take several lines.
 std::string row_lines(const nlohmann::json& document);
 
 }  // namespace tw::bench

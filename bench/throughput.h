@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How fast the tuner works: candidates a second, and the share of the time in which it builds,
-// verifies or measures. Not thread-safe.
+// Measures how fast the tuner works: candidates per second, and the share of the time in which it
+// builds, verifies or measures. Not thread-safe.
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -20,10 +20,10 @@ struct Throughput {
   tuner::Progress progress;
 };
 
-/// Of several together.
+/// Sum over several workloads.
 struct Total {
-  std::map<std::string, int64_t> trials;  ///< by status
-  int64_t candidates = 0;                 ///< whatever became of them
+  std::map<std::string, int64_t> trials;  ///< numbers of trials by status
+  int64_t candidates = 0;                 ///< all candidates, failed ones too
   double elapsed_s = 0, working_s = 0;
 
   double per_second() const;
@@ -31,7 +31,7 @@ struct Total {
 };
 Total total_of(const std::vector<Throughput>& results);
 
-/// tune() with a database of its own that is gone afterwards, so that nothing is known before.
+/// Runs tune() with an empty temporary database, so that there are no earlier records.
 Result<Throughput> measure_throughput(const Item& item, const Target& target,
                                       const tuner::TuneOptions& options,
                                       const tuner::Environment& environment,

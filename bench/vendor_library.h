@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A library of the machine's, opened at run time and never closed: it has threads of its own. The
-// program starts without it. Thread-safe.
+// A library of a vendor that is installed on this machine. It is opened at run time, so that the
+// program starts without it, and never closed, since it has threads of its own. Thread-safe.
 
 #include <string>
 #include <vector>
@@ -12,13 +12,13 @@ namespace tw::bench {
 
 class VendorLibrary {
  public:
-  /// The first of the names in the first directory that has one, else where the loader looks.
-  /// Environment, with `remedy`, where there is none.
+  /// Opens the first of the names in the first directory that has one, else in the loader's search
+  /// path. Fails with Environment, with `remedy` in the message, if there is none.
   static Result<VendorLibrary> open(const std::vector<std::string>& names,
                                     const std::vector<std::string>& directories,
                                     const std::string& remedy);
 
-  /// Environment: it has no function of that name.
+  /// Looks up a function. Fails with Environment if there is none of that name.
   template <typename Function>
   Status find(const char* name, Function*& function) const {
     TW_TRY(void* const address, symbol(name));

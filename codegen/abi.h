@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What generated code and its callers agree on; runtime/artifact.h states the calling convention.
+// The conventions that generated code and its callers share; runtime/artifact.h states the calling
+// convention.
 //
 // A phase's tasks are numbered row-major over its axes, the last axis fastest. The scratch buffers
 // of a program lie in one arena, in order, each at a multiple of 64 bytes. A task's own buffers
@@ -18,13 +19,14 @@ namespace tw::codegen {
 
 inline constexpr int64_t codegen_abi = runtime::current_codegen_abi;
 
-/// The stack of a task: far below the 8 MiB of a thread, so that nothing else on it matters.
+/// Stack that the buffers of a task may take: far below the 8 MiB of a thread, so that other uses
+/// of the stack do not matter.
 inline constexpr int64_t max_stack_bytes = 256 << 10;
 inline constexpr int64_t buffer_alignment = 64;
 
 struct ScratchLayout {
-  std::vector<int64_t> offsets;  ///< in bytes, one a scratch buffer
-  int64_t bytes = 0;             ///< of the arena
+  std::vector<int64_t> offsets;  ///< in bytes, one for each scratch buffer
+  int64_t bytes = 0;             ///< size of the arena
 };
 ScratchLayout scratch_layout(const schedules::Program& program);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t cpu_row = 0, cuda_row = 1, opencl_row = 2;
 
-/// In the order of the rows' numbers.
+/// Rows are indexed by the numbers of the back ends.
 const Backend table[] = {
     {.name = "cpu",
      .toolchain = [](const CompileOptions& options) { return cpu_toolchain(options.cpu); },

@@ -28,7 +28,7 @@ struct CompileOptions;  // codegen/compile.h
 
 struct Backend {
   std::string_view name;  ///< "cpu", "cuda", "opencl"
-  /// What compiles, with its version, as records name it.
+  /// Name and version of the compiler, as records store them.
   Result<std::string> (*toolchain)(const CompileOptions& options);
   /// Code for a device; null for processors, whose kernels are compiled several at a time.
   Result<GpuCompiled> (*gpu_code)(const schedules::Program& program, const std::string& prefix,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the emitted C may call: a head that every text starts with, and small functions of which a
-// text carries those that it uses.
+// The definitions that emitted C relies on: a head that every text starts with, and small functions
+// of which a text contains those that it calls.
 
 #include <string>
 #include <string_view>

@@ -152,7 +152,7 @@ void CPrinter::print(const Stmt& stmt, bool is_last, int indent) {
       [&](const If& branch) { print_if(branch, indent); },
       [&](const Assign& assign) { print_assign(assign, indent); },
       [&](const Allocate& allocate) { print_allocate(allocate, is_last, indent); },
-      ignore<Barrier, Commit, Wait>);  // of one thread, which has nothing to order
+      ignore<Barrier, Commit, Wait>);  // a single thread needs no ordering
 }
 
 void CPrinter::print_if(const If& branch, int indent) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What C, CUDA C++ and OpenCL C have in common: one phase of a Program as text. Expressions mean
-// what dsl/interpret.h says, computed in the type they have (16-bit floats in float). Indices are
-// 32-bit where every one of a phase is proved to fit, else 64-bit.
+// Prints one phase of a Program as text; this class holds the parts that C, CUDA C++ and OpenCL C
+// have in common. Expressions have the meaning of dsl/interpret.h, computed in their own type
+// (16-bit floats in float). Indices are 32-bit if all indices of the phase are proved to fit, else
+// 64-bit.
 //
-// A dialect spells types, literals and functions (CSpelling) and prints loops, buffers and
-// whatever is around the statements by overriding. Not thread-safe.
+// A dialect spells types, literals and functions (CSpelling), and overrides how loops, buffers and
+// the text around the statements are printed. Not thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -24,10 +25,12 @@ namespace tw::codegen {
 struct CSpelling {
   std::string_view int8, uint8, uint16, int32, uint32, int64, uint64;
   std::string_view int32_min, int64_min;
-  std::string_view before_int64, after_int64;  ///< around a literal that 32 bits do not hold
+  std::string_view before_int64,
+      after_int64;  ///< put around a literal that needs more than 32 bits
   std::string_view nan, infinity;
-  std::string_view float_suffix;  ///< of exp, sqrt, ... on float
-  /// Whether tw_min and its like compute in 32 bits, and have _i64 twins; else all are of 64 bits.
+  std::string_view float_suffix;  ///< appended to exp, sqrt, ... on float
+  /// True if tw_min and similar functions compute in 32 bits and have _i64 variants; else they
+  /// compute in 64 bits.
   bool has_narrow_functions;
   bool (*is_reserved)(std::string_view word);
 };
@@ -49,7 +52,7 @@ class CPrinter {
     int level;
   };
 
-  // ---- what dialects differ in --------------------------------------------------------------
+  // ---- overridden by dialects ---------------------------------------------------------------
   virtual void print_loop(const schedules::Loop& loop, int indent) = 0;
   /// `is_last` of its block: what it declares may live until that ends.
   virtual void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) = 0;
@@ -60,7 +63,7 @@ class CPrinter {
   /// A guarded assignment, or the vector loop around it.
   virtual void print_branches(const schedules::Branches& branches, int indent);
 
-  // ---- what they share ----------------------------------------------------------------------
+  // ---- common to all dialects ---------------------------------------------------------------
   void print(const Block& block, int indent);
   void print_if(const schedules::If& branch, int indent);
   virtual void print_body(const Block& block, int indent) { print(block, indent); }
@@ -89,7 +92,7 @@ class CPrinter {
   Ranges ranges_;
   std::string_view index_type_;
   std::set<std::string> used_variables_;
-  /// Of buffers: dimensions that they do not have in memory.
+  /// For each buffer, the dimensions that do not exist in memory.
   schedules::NumberedDimensions dropped_;
   /// Expressions that a variable of the text holds here, and its name.
   std::vector<std::pair<Expr, std::string>> held_;

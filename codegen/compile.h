@@ -43,19 +43,20 @@ struct CompileOptions {
   bool count_spills = false;  ///< costs one objdump a kernel
 };
 
-/// One result a spec, in order: a kernel that cannot be compiled fails alone. An error for all of
-/// them is one of the installation (Environment).
+/// Returns one result for each spec, in order; a kernel that cannot be compiled fails alone. The
+/// whole call fails only for an error of the installation (Environment).
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
                                                        const Target& target,
                                                        const CompileOptions& options = {});
 
-/// What compiles kernels for the target, with its version, as records name it: "halide-21.0.0",
-/// "nvrtc-13.0". Environment where there is no such compiler.
+/// Name and version of the compiler for the target, as records store them: "halide-21.0.0",
+/// "nvrtc-13.0". Fails with Environment if the compiler is not installed.
 Result<std::string> toolchain(const Target& target, const CompileOptions& options = {});
 
-/// Of all that a call of the kernel does: instructions, constants, tasks, layouts and scratch
-/// memory, but no names. Kernels of one workload that have it in common are the same kernel. The
-/// reverse need not hold: constants that compiled beside a kernel left may tell it from its twin.
+/// Hash of everything that decides what a call of the kernel does: instructions, constants, tasks,
+/// layouts and scratch memory, but no names. Kernels of one workload with equal hashes are the same
+/// kernel. The converse need not hold: kernels compiled in the same batch may leave constants in
+/// the object.
 std::string code_hash(const runtime::Artifact& artifact);
 
 }  // namespace tw::codegen

@@ -32,11 +32,12 @@ struct CompiledObjects {
 };
 
 struct CpuCodegenOptions {
-  /// Where libtw_halide.so is looked for, first to last; empty: plugin_directories().
+  /// Directories to search for libtw_halide.so, in order; empty: plugin_directories().
   std::vector<std::string> plugin_directories = {};
 };
 
-/// Beside this program, in ../lib/tilewright from there, and where the build put the plugin.
+/// Default search path of the plugin: the directory of this program, ../lib/tilewright relative to
+/// it, and the build directory.
 std::vector<std::string> plugin_directories();
 
 /// Environment: the plugin is absent, or of another version. Any other error is one of the code
@@ -65,7 +66,7 @@ Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Prog
                                                            const Target& target,
                                                            const CpuCodegenOptions& options = {});
 
-/// What the plugin exports, under these names and C linkage.
+/// The functions that the plugin exports, with these names and C linkage.
 inline constexpr int plugin_version = 3;
 using PluginVersion = int();            // tw_halide_version
 using PluginToolchain = const char*();  // tw_halide_toolchain

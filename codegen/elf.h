@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What 64-bit little-endian ELF shared objects hold. Free functions; thread-safe. Bytes that are no
-// such object hold nothing.
+// Reads symbols and sections of 64-bit little-endian ELF shared objects. Bytes that are no such
+// object count as an empty one. Free functions; thread-safe.
 
 #include <string>
 #include <string_view>

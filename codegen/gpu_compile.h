@@ -17,11 +17,11 @@ namespace tw::codegen {
 
 struct GpuCompiled {
   std::string object;  ///< a cubin, or OpenCL C
-  std::string ptx;     ///< beside a cubin, for younger GPUs; none of architectures with a letter
-  int spills = 0;      ///< 4-byte stores and loads of registers that were too few
-  /// Of the launch of each phase; symbols are phase_symbol(prefix, i).
+  std::string ptx;  ///< PTX beside a cubin, for newer GPUs; empty for architectures with a letter
+  int spills = 0;   ///< 4-byte stores and loads of registers that were too few
+  /// Launch parameters of each phase; symbols are phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;
-  std::vector<CudaFunctionFacts> functions;  ///< of each phase, as ptxas says; empty: OpenCL
+  std::vector<CudaFunctionFacts> functions;  ///< ptxas's report on each phase; empty for OpenCL
 };
 
 /// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the

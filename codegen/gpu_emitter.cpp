@@ -16,11 +16,11 @@
 #include "codegen/abi.h"
 #include "codegen/c_printer.h"
 #include "codegen/gpu_prelude.h"
-#include "codegen/lanes.h"
-#include "schedules/bulk_copies.h"
+#include "codegen/vector_accesses.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::codegen {
 namespace {
@@ -31,7 +31,6 @@ using schedules::Barrier;
 using schedules::Block;
 using schedules::Branches;
 using schedules::Buffer;
-using schedules::BulkCopy;
 using schedules::Commit;
 using schedules::Expr;
 using schedules::FactorLayout;
@@ -46,6 +45,7 @@ using schedules::TensorNest;
 using schedules::TensorTile;
 using schedules::ThreadNest;
 using schedules::tile_part;
+using schedules::TmaCopy;
 using schedules::Wait;
 
 constexpr CSpelling cuda_spelling = {.int8 = "signed char",
@@ -104,7 +104,8 @@ class KernelPrinter : public CPrinter {
     for (const auto& argument : program_.arguments) parameters.push_back(parameter(argument));
     parameters.push_back(scratch_parameter());
     find_shared(*phase_.body);
-    // Each is a multiple of its own period, so those of longer ones leave the next aligned.
+    // A swizzled buffer is a multiple of its swizzle's period. Sorted by decreasing period, each
+    // buffer ends where the next one is aligned.
     std::ranges::stable_sort(shared_, std::greater<>(), &Buffer::swizzle);
     find_boxes(kernel);
     for (size_t i = 0; i < kernel.maps.size(); ++i)
@@ -122,17 +123,19 @@ class KernelPrinter : public CPrinter {
   }
 
  protected:
-  // ---- what dialects differ in --------------------------------------------------------------
+  // ---- overridden by dialects ---------------------------------------------------------------
   virtual std::string head(int64_t threads) const = 0;
   virtual std::string parameter(const schedules::Argument& argument) = 0;
   virtual std::string scratch_parameter() const = 0;
   virtual std::string_view block_number() const = 0;
   virtual std::string_view thread_number() const = 0;
   virtual std::string_view barrier() const = 0;
-  virtual std::string_view in_global() const = 0;  ///< before types of memory behind a pointer
+  virtual std::string_view in_global()
+      const = 0;  ///< address space qualifier of pointers to global memory
   virtual std::string declare_shared(const std::string& name, const Buffer& buffer) const = 0;
-  virtual std::string_view aligned() const = 0;  ///< before an array that is accessed as vectors
-  /// Bytes beyond which shared memory is asked for by the launch.
+  virtual std::string_view aligned()
+      const = 0;  ///< qualifier of an array that is accessed as vectors
+  /// Largest size of static shared memory, in bytes; more than that is dynamic.
   virtual int64_t most_static_bytes() const = 0;
   virtual std::string copied(DType type, int64_t lanes, const std::string& to,
                              const std::string& from) const = 0;
@@ -141,20 +144,23 @@ class KernelPrinter : public CPrinter {
   virtual bool print_scatter(const Loop&, int) { return false; }
   /// Prints a tile of the nest; false: it is loops like others.
   virtual bool print_tile(const TensorNest&, int) { return false; }
-  /// Whether threads of a warp can hand values of the type to each other.
+  /// True if threads of a warp can exchange values of the type by shuffles.
   virtual bool can_shuffle(DType) const { return false; }
-  /// Whether warpgroups compute their tiles by instructions, which run on while threads do.
+  /// True if the dialect has tensor-core instructions of warpgroups (wgmma), which are
+  /// asynchronous.
   virtual bool has_warpgroups() const { return false; }
-  /// Those of the prelude, in groups that are committed and waited for; else they are made at once.
+  /// True if copies use the prelude's cp.async functions, in commit groups; else each is an
+  /// ordinary load and store.
   virtual bool has_asynchronous_copies() const = 0;
-  /// Those of the prelude, of which thread 0 asks for boxes; else it copies them itself.
-  virtual bool has_bulk_copies() const = 0;
+  /// True if thread 0 issues TMA copies by the prelude's functions; else it copies element by
+  /// element.
+  virtual bool has_tma_copies() const = 0;
 
   int64_t alignment_of(const Buffer& buffer) const {
-    const bool has_boxes = std::ranges::count(boxes_, buffer.name, [](const Box& box) {
+    const bool has_boxes = std::ranges::count(tma_tiles_, buffer.name, [](const TmaTile& box) {
                              return box.copy.destination;
                            }) > 0;
-    return std::max(has_boxes ? schedules::box_alignment : schedules::shared_alignment,
+    return std::max(has_boxes ? schedules::tma_alignment : schedules::shared_alignment,
                     buffer.swizzle_period());
   }
 
@@ -172,12 +178,12 @@ class KernelPrinter : public CPrinter {
 
   // ---- buffers ------------------------------------------------------------------------------
 
-  /// A shared buffer that no thread loop sees is thread 0's own.
+  /// A shared buffer without a thread loop in its scope is private to thread 0.
   static bool is_shared(const Allocate& allocate) {
     return allocate.buffer.scope == Scope::Shared && schedules::has_threads(*allocate.body);
   }
 
-  /// Siblings of one name have one place, as large as the largest.
+  /// Sibling buffers of one name share memory of the largest one's size.
   void find_shared(const Block& body) {
     schedules::for_each(body, [&](const Stmt& stmt) {
       const Allocate* allocate = stmt.as<Allocate>();
@@ -197,7 +203,7 @@ class KernelPrinter : public CPrinter {
       shared_offsets_.push_back(kernel.shared_bytes);
       kernel.shared_bytes += round_up(std::max<int64_t>(b.bytes(), 1), schedules::shared_alignment);
     }
-    const int64_t barriers = (is_specialised() ? 2 : 1) * groups_ * schedules::group_barrier_bytes;
+    const int64_t barriers = (is_specialised() ? 2 : 1) * mbarriers_ * schedules::mbarrier_bytes;
     if (kernel.shared_bytes + barriers > most_static_bytes())
       kernel.dynamic_shared_bytes = kernel.shared_bytes;
     kernel.shared_bytes += barriers;
@@ -228,7 +234,7 @@ class KernelPrinter : public CPrinter {
     return fmt::format("  {0} const {1} = ({0})({2});\n", type, identifier(b.name), address);
   }
 
-  /// What of a buffer each thread holds.
+  /// Number of elements of a private buffer that each thread holds.
   int64_t own_elements(const Buffer& b) const {
     const auto found = dropped_.find(b.name);
     int64_t elements = 1;
@@ -262,26 +268,27 @@ class KernelPrinter : public CPrinter {
     if (!axes.empty()) text += fmt::format("  const int block = {};\n", block_number());
     if (uses_thread_) text += fmt::format("  const int thread = {};\n", thread_number());
     for (const std::string& axis : axes) text += "  " + axis + "\n";
-    return text + group_barriers();
+    return text + mbarrier_declarations();
   }
 
   void print_body(const Block& block, int indent) override {
-    if (is_together_) return together(block, indent);
+    if (is_block_uniform_) return print_uniform(block, indent);
     print(block, indent);
   }
 
-  /// All threads go through it, else thread 0 alone.
+  /// True if all threads of the block execute the statement; else thread 0 executes it alone.
   bool concerns_all(const Stmt& stmt) const {
     return schedules::has_threads(Block{stmt}) || orders_threads(stmt) ||
-           (can_reduce_together() && schedules::has_reductions(Block{stmt}));
+           (can_reduce_in_warp() && schedules::has_reductions(Block{stmt}));
   }
-  bool can_reduce_together() const { return threads_ >= warp_threads && can_shuffle(Float32); }
+  bool can_reduce_in_warp() const { return threads_ >= warp_threads && can_shuffle(Float32); }
 
-  /// What all threads of a block go through.
-  void together(const Block& block, int indent) {
+  /// Prints statements at a point that all threads of the block reach together. Consecutive
+  /// statements that concern thread 0 alone go under one condition.
+  void print_uniform(const Block& block, int indent) {
     for (size_t i = 0; i < block.size(); ++i) {
-      if (const size_t nest = groups_ahead(block, i); nest > i) {
-        print_ahead(block, i, nest, indent);
+      if (const size_t nest = warpgroups_ahead(block, i); nest > i) {
+        print_overlapped(block, i, nest, indent);
         i = nest;
       } else if (!concerns_all(block[i])) {
         const auto end = std::find_if(block.begin() + static_cast<ptrdiff_t>(i), block.end(),
@@ -289,18 +296,20 @@ class KernelPrinter : public CPrinter {
         print_once({block.begin() + static_cast<ptrdiff_t>(i), end}, indent);
         i = static_cast<size_t>(end - block.begin()) - 1;
       } else {
-        together(block[i], i + 1 == block.size(), indent);
+        print_uniform(block[i], i + 1 == block.size(), indent);
       }
     }
   }
 
-  /// Requires: the statement concerns all.
-  void together(const Stmt& stmt, bool is_last, int indent) {
+  /// Requires: concerns_all(stmt).
+  void print_uniform(const Stmt& stmt, bool is_last, int indent) {
     schedules::visit(
         stmt,
         [&](const Loop& loop) {
-          if (loop.kind == LoopKind::Thread) return apart([&] { print_nest(loop, indent); });
-          if (loop.kind == LoopKind::Reduce) return apart([&] { print_reduction(loop, indent); });
+          if (loop.kind == LoopKind::Thread)
+            return print_divergent([&] { print_nest(loop, indent); });
+          if (loop.kind == LoopKind::Reduce)
+            return print_divergent([&] { print_reduction(loop, indent); });
           print_loop(loop, indent);
         },
         [&](const If& branch) { print_if(branch, indent); },
@@ -313,24 +322,25 @@ class KernelPrinter : public CPrinter {
         [&](const Wait& wait) { print_order(&wait, indent); });
   }
 
-  /// The instructions of warpgroups read memory past the caches of threads' stores and copies: each
-  /// thread that has written orders its own before the barrier.
+  /// Warpgroup instructions read shared memory through the asynchronous proxy, which is not ordered
+  /// with ordinary stores and copies (PTX ISA, "Async proxy"): each thread puts a fence after its
+  /// own writes, before the barrier.
   void print_barrier(int indent) {
     if (runs_warpgroups_) line(indent, "tw_fence_async();");
     line(indent,
          is_specialised() ? fmt::format("tw_sync<{}>();", threads_) : std::string(barrier()));
   }
 
-  /// The nest whose instructions of warpgroups may begin before the statements from `i` on, which
-  /// are copies of a pipeline: legality has proved that no barrier is needed between them, so they
-  /// touch no element that the nest reads, and they touch none of its sums. `i` where there is
-  /// none.
-  size_t groups_ahead(const Block& block, size_t i) const {
+  /// Index of a nest of warpgroup instructions that may be issued before the statements from `i` to
+  /// the nest, which are the copies of a pipeline; `i` if there is none. Legality has proved that
+  /// no barrier is needed between the two, so the copies write no element that the nest reads; and
+  /// this function checks that they access no accumulators.
+  size_t warpgroups_ahead(const Block& block, size_t i) const {
     if (!runs_warpgroups_) return i;
     for (size_t j = i; j < block.size(); ++j) {
       const Stmt& stmt = block[j];
       const Loop* loop = stmt.as<Loop>();
-      if (loop && loop->kind == LoopKind::Thread && is_nest_of_groups(*loop)) {
+      if (loop && loop->kind == LoopKind::Thread && is_nest_of_warpgroups(*loop)) {
         const Block before(block.begin() + static_cast<ptrdiff_t>(i),
                            block.begin() + static_cast<ptrdiff_t>(j));
         return touches_own(before) ? i : j;
@@ -340,17 +350,17 @@ class KernelPrinter : public CPrinter {
     return i;
   }
 
-  /// By all threads.
-  bool is_nest_of_groups(const Loop& loop) const {
+  /// True for a nest that all threads execute and that consists of warpgroup instructions.
+  bool is_nest_of_warpgroups(const Loop& loop) const {
     const ThreadNest nest = schedules::thread_nest(loop);
     return nest.threads() == threads_ &&
            std::ranges::all_of(*nest.loops.back()->body, [](const Stmt& s) {
              const Loop* l = s.as<Loop>();
-             return l && is_group(*l);
+             return l && is_warpgroup_tiles(*l);
            });
   }
 
-  /// Any buffer of a thread's own.
+  /// True if the statements access a buffer that is private to a thread.
   bool touches_own(const Block& statements) const {
     const auto is_own = [&](const std::string& name) {
       const Scope scope = buffer(name).scope;
@@ -364,13 +374,14 @@ class KernelPrinter : public CPrinter {
     return found;
   }
 
-  /// The instructions run while their threads copy.
-  void print_ahead(const Block& block, size_t i, size_t nest, int indent) {
+  /// Issues the instructions of the nest, prints the copies before it, then waits for the
+  /// instructions: they run while the threads copy.
+  void print_overlapped(const Block& block, size_t i, size_t nest, int indent) {
     waits_later_ = true;
-    apart([&] { print_nest(*block[nest].as<Loop>(), indent); });
+    print_divergent([&] { print_nest(*block[nest].as<Loop>(), indent); });
     waits_later_ = false;
     const std::set<std::string> awaited = std::exchange(awaited_, {});
-    together(
+    print_uniform(
         {block.begin() + static_cast<ptrdiff_t>(i), block.begin() + static_cast<ptrdiff_t>(nest)},
         indent);
     for (const std::string& sums : awaited) print_awaited(sums, indent);
@@ -380,29 +391,31 @@ class KernelPrinter : public CPrinter {
     line(indent, fmt::format("tw_wgmma_wait({});", buffer_identifier(sums)));
   }
 
-  /// A commit of copies, or a wait; where all are made at once there is nothing to order.
+  /// Prints a commit of asynchronous copies or, given `wait`, a wait for them. Nothing is printed
+  /// if the copies are synchronous.
   void print_order(const Wait* wait, int indent) {
-    if (groups_ > 0) print_box_order(wait, indent);
+    if (mbarriers_ > 0) print_tma_order(wait, indent);
     if (!has_copies_to_order_) return;
     line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
   }
 
   template <typename F>
-  void apart(F&& print) {
-    is_together_ = false;
+  void print_divergent(F&& print) {
+    is_block_uniform_ = false;
     print();
-    is_together_ = true;
+    is_block_uniform_ = true;
   }
 
   void print_once(const Block& statements, int indent) {
-    if (threads_ == 1) return apart([&] { print(statements, indent); });
+    if (threads_ == 1) return print_divergent([&] { print(statements, indent); });
     uses_thread_ = true;
     line(indent, "if (thread == 0) {");
-    apart([&] { print(statements, indent + 1); });
+    print_divergent([&] { print(statements, indent + 1); });
     line(indent, "}");
   }
 
-  /// The first warp takes the iterations in turns, and its threads combine what they have:
+  /// The threads of the first warp each combine every 32nd iteration, then combine their partial
+  /// results by shuffles:
   ///   if (thread < 32) {
   ///     float tw_own = 0.0f;
   ///     for (...; j += 32) tw_own = tw_own + partial[j];
@@ -466,7 +479,7 @@ class KernelPrinter : public CPrinter {
     nest_ = nullptr;
     const std::string text = std::exchange(body_, before);
     const std::vector<std::string> numbers =
-        numbered_by("thread", variables);  // in use in the text
+        numbered_by("thread", variables);  // marks them as used in the text
     const bool is_partial = nest.threads() < threads_;
     const bool declares = !body.empty() && body.back().as<Allocate>();
     if (numbers.empty() && !is_partial && !declares) {
@@ -495,13 +508,15 @@ class KernelPrinter : public CPrinter {
   // ---- loops and vectors --------------------------------------------------------------------
 
   void print_loop(const Loop& loop, int indent) override {
-    if (runs_warpgroups_ && group_.empty() && is_group(loop)) return print_group(loop, indent);
+    if (runs_warpgroups_ && issued_sums_.empty() && is_warpgroup_tiles(loop))
+      return print_warpgroup_tiles(loop, indent);
     if (loop.kind == LoopKind::Vector &&
         (print_vectors(loop, indent) || print_scatter(loop, indent)))
       return;
     if (loop.tile && print_tile(*schedules::tensor_nest(loop, *nest_), indent)) return;
-    if (loop.kind == LoopKind::Bulk && print_box(loop, indent)) return;
-    // Of a tensor tile without an instruction: what indexes the sums, so that they are registers.
+    if (loop.kind == LoopKind::Bulk && print_tma_copy(loop, indent)) return;
+    // In a tensor tile without an instruction the loops that index the accumulators are unrolled,
+    // so that the accumulators stay in registers.
     const bool is_rolled = loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce ||
                            loop.kind == LoopKind::Bulk;
     const bool is_unrolled =
@@ -518,37 +533,37 @@ class KernelPrinter : public CPrinter {
     const Loop* loop = stmt.as<Loop>();
     return loop && loop->tile && loop->tile->is_of_warpgroup;
   }
-  /// Tiles of warpgroups, and nothing else.
-  static bool is_group(const Loop& loop) {
+  /// True for loops that contain tiles of warpgroups and nothing else.
+  static bool is_warpgroup_tiles(const Loop& loop) {
     if (loop.tile) return loop.tile->is_of_warpgroup;
     return !loop.body->empty() && std::ranges::all_of(*loop.body, [](const Stmt& s) {
       const Loop* inner = s.as<Loop>();
-      return inner && is_group(*inner);
+      return inner && is_warpgroup_tiles(*inner);
     });
   }
 
-  /// Instructions that run one after the other, and what waits for the last of them:
+  /// Prints a sequence of warpgroup instructions between a fence and a wait for their results:
   ///   tw_wgmma_fence(acc); ... tw_wgmma_m64n128k16_bf16(acc, ...); ... tw_wgmma_wait(acc);
-  void print_group(const Loop& loop, int indent) {
+  void print_warpgroup_tiles(const Loop& loop, int indent) {
     schedules::for_each(Block{{loop}}, [&](const Stmt& stmt) {
       if (is_of_warpgroup(stmt))
-        group_.insert(schedules::tensor_nest(*stmt.as<Loop>(), *nest_)->sum->buffer);
+        issued_sums_.insert(schedules::tensor_nest(*stmt.as<Loop>(), *nest_)->sum->buffer);
     });
-    for (const std::string& sums : group_)
+    for (const std::string& sums : issued_sums_)
       line(indent, fmt::format("tw_wgmma_fence({});", buffer_identifier(sums)));
     print_loop(loop, indent);
     line(indent, "tw_wgmma_commit();");
     if (waits_later_) {
-      awaited_.merge(group_);
+      awaited_.merge(issued_sums_);
     } else {
-      for (const std::string& sums : group_) print_awaited(sums, indent);
+      for (const std::string& sums : issued_sums_) print_awaited(sums, indent);
     }
-    group_.clear();
+    issued_sums_.clear();
   }
 
-  /// The slot is counted along with the loop: of a remainder NVRTC 13.0 loses sight of what divides
-  /// the addresses, and reads of 16 bytes become four. With a slot for each iteration, the loop
-  /// counts them.
+  /// The slot is a second loop counter. With a remainder in its place NVRTC 13.0 cannot prove that
+  /// addresses are aligned and splits reads of 16 bytes into four. If every iteration has its own
+  /// slot, the loop variable is the slot.
   void print_pipeline(const Loop& loop, int indent) {
     const int64_t slots = loop.pipeline->slots;
     const std::string variable = identifier(loop.variable);
@@ -562,9 +577,10 @@ class KernelPrinter : public CPrinter {
     line(indent, "}");
   }
 
-  /// A dense copy, or zeros, with 16 bytes at a time or fewer; false where it is something else.
+  /// Prints a dense copy, or a fill with zeros, as accesses of at most 16 bytes; false if the loop
+  /// is neither.
   bool print_vectors(const Loop& loop, int indent) {
-    const auto vectors = vectors_of(loop);
+    const auto vectors = vector_access_of(loop);
     if (!vectors) return false;
     const Assign& assign = *loop.body->front().as<Assign>();
     const Buffer& b = buffer(assign.buffer);
@@ -589,18 +605,19 @@ class KernelPrinter : public CPrinter {
     return true;
   }
 
-  std::optional<Vectors> vectors_of(const Loop& loop) const {
-    return find_vectors(loop, [&](const std::string& name) { return vector_buffer(name); });
+  std::optional<VectorAccess> vector_access_of(const Loop& loop) const {
+    return find_vector_access(loop, [&](const std::string& name) { return vector_buffer(name); });
   }
 
   // ---- asynchronous copies ------------------------------------------------------------------
 
-  /// Elements of any size may be copied asynchronously as vectors.
+  /// Finds out whether the phase has asynchronous copies that commits and waits must order, TMA
+  /// copies excluded. As vectors, elements of any size can be copied asynchronously.
   void find_copies() {
     std::set<const Assign*> in_boxes;
     schedules::for_each(*phase_.body, [&](const Stmt& stmt) {
       const Loop* loop = stmt.as<Loop>();
-      if (groups_ > 0 && loop && loop->kind == LoopKind::Bulk)
+      if (mbarriers_ > 0 && loop && loop->kind == LoopKind::Bulk)
         schedules::for_each(*loop->body,
                             [&](const Stmt& inner) { in_boxes.insert(inner.as<Assign>()); });
       const Assign* assign = stmt.as<Assign>();
@@ -609,32 +626,32 @@ class KernelPrinter : public CPrinter {
     });
   }
 
-  // ---- bulk copies --------------------------------------------------------------------------
-  // A group of boxes is on its way to a barrier of its own, of which its parity says whether it has
-  // arrived: all of the groups' numbers, from 0, are 0 modulo the barriers where it is used first.
+  // ---- TMA copies ---------------------------------------------------------------------------
+  // The copies between two commits are a commit group, numbered from 0. Group n signals mbarrier
+  // n % mbarriers_, and n / mbarriers_ % 2 is the parity of the mbarrier's phase to wait for.
 
-  struct Box {
-    BulkCopy copy;
-    size_t map;  ///< of the kernel's
+  struct TmaTile {
+    TmaCopy copy;
+    size_t map;  ///< index into GpuKernel::maps
   };
 
   void find_boxes(GpuKernel& kernel) {
-    if (!has_bulk_copies() || !schedules::has_bulk_copies(*phase_.body)) return;
-    const auto copies = schedules::bulk_copies(program_, phase_);
+    if (!has_tma_copies() || !schedules::has_tma_copies(*phase_.body)) return;
+    const auto copies = schedules::tma_copies(program_, phase_);
     TW_CHECK(copies, "a legal program");
-    for (const BulkCopy& copy : *copies) {
+    for (const TmaCopy& copy : *copies) {
       if (std::ranges::count(shared_, copy.destination, &Buffer::name) == 0) continue;
       const runtime::TensorMap map = map_of(copy);
       const auto known = std::ranges::find(kernel.maps, map);
-      boxes_.push_back({copy, static_cast<size_t>(known - kernel.maps.begin())});
+      tma_tiles_.push_back({copy, static_cast<size_t>(known - kernel.maps.begin())});
       if (known == kernel.maps.end()) kernel.maps.push_back(map);
     }
-    if (boxes_.empty()) return;
-    groups_ = schedules::bulk_groups(*phase_.body);
+    if (tma_tiles_.empty()) return;
+    mbarriers_ = schedules::tma_barriers(*phase_.body);
     uses_thread_ = true;
   }
 
-  runtime::TensorMap map_of(const BulkCopy& copy) const {
+  runtime::TensorMap map_of(const TmaCopy& copy) const {
     runtime::TensorMap map;
     map.type = buffer(copy.source).type;
     map.swizzle = static_cast<int>(buffer(copy.destination).swizzle);
@@ -647,7 +664,7 @@ class KernelPrinter : public CPrinter {
       map.offset =
           scratch_layout(program_).offsets[static_cast<size_t>(scratch - program_.scratch.begin())];
     }
-    for (const schedules::BoxDimension& d : copy.dimensions) {
+    for (const schedules::TmaDimension& d : copy.dimensions) {
       if (!map.extents.empty()) map.strides.push_back(d.stride * size_bytes(map.type));
       map.extents.push_back(d.extent);
       map.box.push_back(d.box);
@@ -655,105 +672,107 @@ class KernelPrinter : public CPrinter {
     return map;
   }
 
-  std::string group_barriers() const {
-    if (groups_ == 0) return "";
+  std::string mbarrier_declarations() const {
+    if (mbarriers_ == 0) return "";
     return fmt::format(
         "  __shared__ __align__(8) unsigned long long tw_barriers[{0}];\n{2}"
         "  int tw_committed = 0, tw_arrived = 0;\n"
         "  if (thread == 0) tw_open_barriers(tw_barriers, {0}, 1);\n{3}  {1}\n{4}",
-        groups_, barrier(),
+        mbarriers_, barrier(),
         is_specialised() ? fmt::format("  __shared__ __align__(8) unsigned long long "
                                        "tw_emptied[{}];\n",
-                                       groups_)
+                                       mbarriers_)
                          : "",
         is_specialised() ? fmt::format("  if (thread == 0) tw_open_barriers(tw_emptied, {}, {});\n",
-                                       groups_, threads_ / warp_threads)
+                                       mbarriers_, threads_ / warp_threads)
                          : "",
-        asking_);
+        producer_text_);
   }
 
   // ---- specialised phases -------------------------------------------------------------------
-  // Threads after those that compute ask for boxes. `tw_emptied` has an arrival of each warp that
-  // comes to its wait: what the iteration before has read may be overwritten.
+  // Producer warps issue the TMA copies; their thread numbers follow those of the consumers. Each
+  // consumer warp arrives at `tw_emptied` when it comes to its wait: then the buffer that the
+  // iteration before has read may be overwritten.
 
-  bool is_specialised() const { return phase_.specialised && groups_ > 0; }
+  bool is_specialised() const { return phase_.specialised && mbarriers_ > 0; }
 
   void print_phase(GpuKernel& kernel) {
-    if (!is_specialised()) return together(*phase_.body, 1);
-    kernel.threads += static_cast<int>(schedules::asking_threads);
+    if (!is_specialised()) return print_uniform(*phase_.body, 1);
+    kernel.threads += static_cast<int>(schedules::producer_threads);
     parts_ = schedules::specialised_body(phase_);
     const auto registers = registers_of(threads_);
     line(1, fmt::format("if (thread >= {}) {{", threads_));
-    if (registers) line(2, fmt::format("tw_fewer_registers<{}>();", registers->asking));
+    if (registers) line(2, fmt::format("tw_fewer_registers<{}>();", registers->producer));
     line(2, fmt::format("if (thread == {}) {{", threads_));
-    print_asking(parts_.asking, 3);
+    print_producer(parts_.producer, 3);
     line(2, "}");
     line(2, "return;");
     line(1, "}");
-    if (registers) line(1, fmt::format("tw_more_registers<{}>();", registers->computing));
-    asking_ = std::move(body_);
+    if (registers) line(1, fmt::format("tw_more_registers<{}>();", registers->consumer));
+    producer_text_ = std::move(body_);
     body_.clear();
-    together(parts_.computing, 1);
+    print_uniform(parts_.consumer, 1);
   }
 
-  /// Registers of one thread. All threads begin with equal parts of the multiprocessor's; those
-  /// that ask keep a quarter of theirs, and those that compute share what is given back. Whole
+  /// Registers of one thread. At the start all threads have equal shares of the multiprocessor's
+  /// registers; producers keep a quarter of theirs, and consumers share what is released. Whole
   /// warpgroups move registers in steps of 8 and keep at least 24 (PTX ISA, "setmaxnreg"). nullopt:
-  /// as all begin.
+  /// the shares stay equal.
   struct Registers {
-    int64_t asking, computing;
+    int64_t producer, consumer;
   };
-  static std::optional<Registers> registers_of(int64_t computing_threads) {
+  static std::optional<Registers> registers_of(int64_t consumer_threads) {
     constexpr int64_t step = 8, least = 24, warpgroup = 4 * warp_threads;
     const auto in_steps = [](int64_t registers) { return registers / step * step; };
-    const int64_t all_threads = computing_threads + schedules::asking_threads;
+    const int64_t all_threads = consumer_threads + schedules::producer_threads;
     const int64_t equal = in_steps(cuda_registers / all_threads);
     const int64_t kept = in_steps(equal / 4);
-    if (computing_threads % warpgroup != 0 || equal > cuda_registers_per_thread || kept < least)
+    if (consumer_threads % warpgroup != 0 || equal > cuda_registers_per_thread || kept < least)
       return std::nullopt;
-    const int64_t given = (equal - kept) * schedules::asking_threads;
-    return Registers{kept, equal + in_steps(given / computing_threads)};
+    const int64_t given = (equal - kept) * schedules::producer_threads;
+    return Registers{kept, equal + in_steps(given / consumer_threads)};
   }
 
-  void print_asking(const Block& body, int indent) {
+  void print_producer(const Block& body, int indent) {
     for (const Stmt& stmt : body)
       schedules::visit(
           stmt,
           [&](const Loop& loop) {
             if (loop.kind == LoopKind::Bulk) {
-              TW_CHECK(print_box(loop, indent), "a legal box");
+              TW_CHECK(print_tma_copy(loop, indent), "a legal box");
               return;
             }
             line(indent, "#pragma unroll 1");
             line(indent, for_head(loop) + " {");
-            print_asking(*loop.body, indent + 1);
+            print_producer(*loop.body, indent + 1);
             line(indent, "}");
           },
           [&](const If& branch) {
             line(indent, fmt::format("if ({}) {{", value(branch.condition)));
-            print_asking(*branch.body, indent + 1);
+            print_producer(*branch.body, indent + 1);
             line(indent, "}");
           },
           [&](const Commit&) {
-            line(indent, fmt::format("tw_arrive(&tw_barriers[tw_committed & {}]);", groups_ - 1));
+            line(indent,
+                 fmt::format("tw_arrive(&tw_barriers[tw_committed & {}]);", mbarriers_ - 1));
             line(indent, "++tw_committed;");
           },
           [&](const Barrier&) {
             line(indent,
                  fmt::format("tw_wait_at(&tw_emptied[tw_arrived & {}], tw_arrived >> {} & 1);",
-                             groups_ - 1, groups_shift()));
+                             mbarriers_ - 1, mbarriers_shift()));
             line(indent, "++tw_arrived;");
           },
-          ignore<Assign, Allocate, Wait>);  // of those who compute
+          ignore<Assign, Allocate, Wait>);  // consumers execute these
   }
-  int groups_shift() const { return std::countr_zero(static_cast<uint64_t>(groups_)); }
+  int mbarriers_shift() const { return std::countr_zero(static_cast<uint64_t>(mbarriers_)); }
 
-  bool print_box(const Loop& loop, int indent) {
-    const auto box =
-        std::ranges::find(boxes_, loop.body.get(), [](const Box& b) { return b.copy.body; });
-    if (box == boxes_.end()) return false;
+  bool print_tma_copy(const Loop& loop, int indent) {
+    const auto box = std::ranges::find(tma_tiles_, loop.body.get(),
+                                       [](const TmaTile& b) { return b.copy.body; });
+    if (box == tma_tiles_.end()) return false;
     std::string first;
-    for (const schedules::BoxDimension& d : box->copy.dimensions) {
+    for (const schedules::TmaDimension& d : box->copy.dimensions) {
       const std::string index = value(d.first);
       first += index_type_ == "int" ? ", " + index : fmt::format(", (int)({})", index);
     }
@@ -761,18 +780,18 @@ class KernelPrinter : public CPrinter {
                              "{}{});",
                              box->copy.dimensions.size(),
                              element(buffer(box->copy.destination), box->copy.to), box->map,
-                             groups_ - 1, box->copy.bytes, first));
+                             mbarriers_ - 1, box->copy.bytes, first));
     return true;
   }
 
-  /// Of a commit, or of a wait.
-  void print_box_order(const Wait* wait, int indent) {
+  /// Prints the commit of a group of TMA copies or, given `wait`, the wait for one.
+  void print_tma_order(const Wait* wait, int indent) {
     if (!wait && is_specialised()) return line(indent, "++tw_committed;");
     if (is_specialised())
-      line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", groups_ - 1));
+      line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", mbarriers_ - 1));
     if (!wait) {
       line(indent, fmt::format("if (thread == 0) tw_arrive(&tw_barriers[tw_committed & {}]);",
-                               groups_ - 1));
+                               mbarriers_ - 1));
       return line(indent, "++tw_committed;");
     }
     line(indent, "#pragma unroll 1");
@@ -781,7 +800,7 @@ class KernelPrinter : public CPrinter {
                      : fmt::format("for (; tw_arrived < tw_committed - {}; ++tw_arrived) {{",
                                    wait->pending));
     line(indent + 1, fmt::format("tw_wait_at(&tw_barriers[tw_arrived & {}], tw_arrived >> {} & 1);",
-                                 groups_ - 1, groups_shift()));
+                                 mbarriers_ - 1, mbarriers_shift()));
     line(indent, "}");
   }
 
@@ -790,7 +809,8 @@ class KernelPrinter : public CPrinter {
     int64_t bytes;
   };
 
-  /// Whether a copy of so many bytes can be what the program allows: from global to shared memory.
+  /// True if the copy, which the program allows to be asynchronous, can be: cp.async copies 4 bytes
+  /// or more from global to shared memory.
   bool is_asynchronous(const Assign& assign, int64_t bytes) const {
     const auto* read = assign.value.as<dsl::Read>();
     return assign.asynchronous && has_asynchronous_copies() && bytes >= 4 &&
@@ -809,12 +829,12 @@ class KernelPrinter : public CPrinter {
                        condition.empty() ? "" : ", ", condition);
   }
 
-  /// Of a body that is one asynchronous copy, whose address can be computed whether it is made or
-  /// not.
+  /// The operands of a body that is one asynchronous copy; nullopt for other bodies, and if the
+  /// address cannot be computed when the copy is not made.
   std::optional<Copy> copy_of(const Block& body) {
     const Loop* loop = body[0].as<Loop>();
-    std::optional<Vectors> vectors;
-    if (loop) vectors = vectors_of(*loop);
+    std::optional<VectorAccess> vectors;
+    if (loop) vectors = vector_access_of(*loop);
     if (loop && (!vectors || vectors->needs_loop)) return std::nullopt;
     const Assign& assign = *(loop ? loop->body->front() : body[0]).as<Assign>();
     const auto* read = assign.value.as<dsl::Read>();
@@ -825,14 +845,15 @@ class KernelPrinter : public CPrinter {
                 element(buffer(read->tensor), vectors ? vectors->from : read->indices), bytes};
   }
 
-  /// A copy or zeros in its place are one copy, which reads nothing where the condition fails.
+  /// A copy whose alternative stores zeros becomes one cp.async with a condition: where it fails,
+  /// cp.async reads nothing and writes zeros.
   void print_branches(const Branches& branches, int indent) override {
     const auto copy = branches.stores_zeros ? copy_of(*branches.taken.body) : std::nullopt;
     if (!copy) return CPrinter::print_branches(branches, indent);
     line(indent, asynchronous(*copy, value(branches.taken.condition)));
   }
 
-  /// 16-bit floats are copied as they are.
+  /// Copies of 16-bit floats do not convert them.
   void print_assign(const Assign& assign, int indent) override {
     const auto* read = assign.value.as<dsl::Read>();
     const Buffer& b = buffer(assign.buffer);
@@ -846,17 +867,18 @@ class KernelPrinter : public CPrinter {
   }
 
   const int64_t threads_;
-  const ThreadNest* nest_ = nullptr;  // that is being printed
-  bool is_together_ = true, uses_thread_ = false, has_copies_to_order_ = false;
+  const ThreadNest* nest_ = nullptr;  // the nest that is being printed
+  bool is_block_uniform_ = true, uses_thread_ = false, has_copies_to_order_ = false;
   bool runs_warpgroups_ = false, waits_later_ = false;
-  std::set<std::string> awaited_;  // the sums of instructions that are waited for later
-  std::set<std::string> group_;  // the sums of the instructions that are being printed, not awaited
+  std::set<std::string> awaited_;  // accumulators of instructions to wait for after the copies
+  std::set<std::string>
+      issued_sums_;  // the sums of the instructions that are being printed, not awaited
   std::vector<Buffer> shared_;
   std::vector<int64_t> shared_offsets_;
-  std::vector<Box> boxes_;
+  std::vector<TmaTile> tma_tiles_;
   schedules::SpecialisedBody parts_;
-  std::string asking_;  ///< text of those who ask
-  int64_t groups_ = 0;  ///< of boxes, that may be on their way at once
+  std::string producer_text_;  ///< text of the producer warps
+  int64_t mbarriers_ = 0;      ///< number of groups of TMA copies that may be in flight
   std::set<std::string> as_vectors_;
 };
 
@@ -866,7 +888,8 @@ class CudaPrinter final : public KernelPrinter {
       : KernelPrinter(program, phase, cuda_spelling) {}
 
  private:
-  /// With one block at once: without that number the compiler spills to have more of them.
+  /// The second launch bound, one resident block, keeps the compiler from spilling registers to fit
+  /// more blocks.
   std::string head(int64_t threads) const override {
     return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads);
   }
@@ -889,7 +912,7 @@ class CudaPrinter final : public KernelPrinter {
                        name, std::max<int64_t>(1, b.elements()));
   }
 
-  /// 16 bytes change places as a whole, and so does any vector inside of them.
+  /// A swizzle moves 16-byte chunks as a whole, and with them every vector inside of a chunk.
   std::string placed(const Buffer& b, const std::string& index) const override {
     if (b.swizzle == 0) return index;
     return fmt::format("tw_swizzled<{}, {}>({})", b.swizzle, size_bytes(b.type), index);
@@ -910,7 +933,7 @@ class CudaPrinter final : public KernelPrinter {
   }
   bool has_asynchronous_copies() const override { return true; }
   bool can_shuffle(DType type) const override { return type == Float32 || type == Int32; }
-  bool has_bulk_copies() const override { return true; }
+  bool has_tma_copies() const override { return true; }
 
   bool print_scatter(const Loop& loop, int indent) override {
     const auto from =
@@ -935,7 +958,7 @@ class CudaPrinter final : public KernelPrinter {
     return true;
   }
 
-  /// A call of the instruction, with what this lane has of the tile:
+  /// Calls the instruction with this lane's elements of the tile:
   ///   const float2 tw_a0 = *(const float2*)&a[...], tw_a1 = ..., tw_b = ...;
   ///   tw_mma_m16n8k8_tf32(acc[0], acc[1], acc[2], acc[3], tw_a0.x, tw_a1.x, tw_a0.y, ...);
   bool print_tile(const TensorNest& nest, int indent) override {
@@ -962,7 +985,8 @@ class CudaPrinter final : public KernelPrinter {
 
   bool has_warpgroups() const override { return true; }
 
-  /// The instruction, with the first of a thread's sums, and descriptors of what it reads:
+  /// Calls the instruction with the first of a thread's accumulators and the descriptors of its
+  /// factors:
   ///   tw_wgmma_m64n128k16_bf16(&acc[0], tw_descriptor<128>(&a[...]), tw_descriptor<128>(&b[...]));
   bool print_warpgroup(const TensorNest& nest, int indent) {
     const Buffer& by_row = buffer(nest.by_row->tensor);
@@ -987,7 +1011,7 @@ class CudaPrinter final : public KernelPrinter {
     return name;
   }
 
-  /// The hardware swizzles addresses itself.
+  /// The descriptor of a factor. It holds the unswizzled address: the hardware applies the swizzle.
   std::string descriptor(const Buffer& b, const FactorLayout& layout,
                          const std::vector<Expr>& first) {
     Buffer dense = b;
@@ -998,13 +1022,14 @@ class CudaPrinter final : public KernelPrinter {
     return fmt::format("{}(&{})", function, element(dense, first));
   }
 
-  /// Two registers of 32 bits. `indices` are of one element, by its number.
+  /// Declares this lane's elements of a factor, two 32-bit registers. `indices` are those of one
+  /// element, as expressions of lane_number().
   void declare_factors(std::string_view name, const TensorTile& tile, const dsl::Read& factor,
                        const std::vector<Expr>& indices, int indent) {
     const int64_t count = schedules::lane_elements(tile);
     const std::string type = tile.operand == Float32 ? "float2" : "uint2";
     std::string value;
-    if (const auto first = first_of_lanes(vector_buffer(factor.tensor), indices, count)) {
+    if (const auto first = first_lane_indices(vector_buffer(factor.tensor), indices, count)) {
       value = fmt::format("*(const {}*)&{}", type, element(buffer(factor.tensor), *first));
     } else {
       std::vector<std::string> halves;
@@ -1069,7 +1094,7 @@ class OpenClPrinter final : public KernelPrinter {
     return fmt::format("vstore{0}(({1}{0})(0), 0, &{2});", lanes, storage_type(type), to);
   }
   bool has_asynchronous_copies() const override { return false; }
-  bool has_bulk_copies() const override { return false; }
+  bool has_tma_copies() const override { return false; }
 };
 
 Status check_countable(const Program& program) {

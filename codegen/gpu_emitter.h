@@ -6,14 +6,15 @@
 //     for (const GpuKernel& kernel : code.kernels)  // one a phase, in order
 //       launch(kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, arguments);
 //
-// A task is a block, a thread loop's iterations are its threads, on a grid and blocks of one
-// dimension. Each kernel takes the arguments of the program in order, each in storage layout and
-// aligned to 16 bytes, and then one pointer to scratch memory of scratch_layout(program).bytes
-// (codegen/abi.h); what it does not touch may be null. After these follow the tensors that a CUDA
-// kernel copies boxes of (GpuKernel::maps), by value. Phases run one after the other.
+// A task is a block, and the iterations of a thread loop are its threads; the grid and the blocks
+// have one dimension. Each kernel takes the arguments of the program in order, each in storage
+// layout and aligned to 16 bytes, and then one pointer to scratch memory of
+// scratch_layout(program).bytes (codegen/abi.h); arrays that it does not access may be null. After
+// these a CUDA kernel takes, by value, the tensor maps of its TMA copies (GpuKernel::maps). Phases
+// run one after the other.
 //
-// What the CUDA text calls beyond the language is a short list of names, which codegen/host_twin.h
-// defines for the CPU: the same text runs there.
+// Apart from the language itself the CUDA text calls a short list of functions, which
+// codegen/host_emulator.h also defines for the CPU: the same text runs there.
 
 #include <cstdint>
 #include <span>
@@ -29,13 +30,14 @@ namespace tw::codegen {
 
 enum class GpuDialect { Cuda, OpenCl };
 
-/// How to launch the kernel of a phase.
+/// Launch parameters of the kernel of a phase.
 struct GpuKernel {
   std::string name;  ///< phase_symbol(prefix, i)
   int64_t blocks = 0;
   int threads = 1;
-  int64_t shared_bytes = 0;          ///< of a block, those asked for by the launch included
-  int64_t dynamic_shared_bytes = 0;  ///< that the launch asks for: buffers, beyond 48 KiB in CUDA
+  int64_t shared_bytes = 0;  ///< shared memory of a block, dynamic included
+  int64_t dynamic_shared_bytes =
+      0;  ///< part that the launch must request: buffers, if above 48 KiB in CUDA
   std::vector<runtime::TensorMap> maps = {};  ///< parameters after scratch
 };
 

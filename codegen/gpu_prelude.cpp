@@ -16,8 +16,8 @@
 namespace tw::codegen {
 namespace {
 
-// INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT are words of the dialect. None calls another but
-// those of tensor tiles.
+// Each dialect defines INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT. No function calls another,
+// except those of tensor tiles.
 constexpr PreludeFunction shared_functions[] = {
     {"tw_floor_div(", R"(INLINE int tw_floor_div(int a, int b) {
   return a / b - (a % b < 0);
@@ -96,8 +96,8 @@ constexpr PreludeFunction cuda_functions[] = {
 )"},
     {"TW_INFINITY", R"(#define TW_INFINITY __int_as_float(0x7f800000)
 )"},
-    // PTX's cp.async, which GPUs before sm_80 have not: they copy at once. Only 16 bytes can pass
-    // L1 by. Where nothing exists zeros are copied, and nothing is read.
+    // cp.async; GPUs before sm_80 lack it and copy synchronously. Only copies of 16 bytes can
+    // bypass L1. If the condition fails, zeros are written and nothing is read.
     {"tw_copy_async<", R"(template <int bytes>
 INLINE void tw_copy_async(void* to, const void* from) {
 #if __CUDA_ARCH__ >= 800
@@ -146,20 +146,20 @@ INLINE void tw_wait() {
 #endif
 }
 )"},
-    // What the lane has whose number differs in the bit of the mask.
+    // Returns the value of the lane whose number is this lane's xor the mask.
     {"tw_shuffle(", R"(INLINE float tw_shuffle(float value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 INLINE int tw_shuffle(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 )"},
-    // What a CUtensorMap is. Boxes are copied on sm_90 and newer alone; nothing older is given such
-    // code.
+    // The type stands for CUtensorMap. TMA exists on sm_90 and newer only; legality keeps it from
+    // older targets.
     {"tw_tensor_map", R"(struct __align__(128) tw_tensor_map {
   unsigned long long words[16];
 };
 )"},
-    // Where boxes arrive, a barrier has one arrival, when a thread has asked for all of a group,
-    // and waits for their bytes. The fences show the barriers to the copy engine.
+    // An mbarrier of TMA copies expects one arrival, by the thread that has issued all copies of a
+    // commit group, and their bytes. The fences make the mbarriers visible to the copy engine.
     {"tw_open_barriers(", R"(INLINE void tw_open_barriers(unsigned long long* barriers, int count,
                              int arrivals) {
 #if __CUDA_ARCH__ >= 900
@@ -209,7 +209,7 @@ INLINE void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* 
 #endif
 }
 )"},
-    // Of a warp.
+    // One arrival for the whole warp.
     {"tw_leave(", R"(INLINE void tw_leave(unsigned long long* barrier) {
 #if __CUDA_ARCH__ >= 900
   __syncwarp();
@@ -221,7 +221,7 @@ INLINE void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* 
 #endif
 }
 )"},
-    // Of the first threads of a block, whole warps.
+    // A barrier of the first threads of a block, which are whole warps.
     {"tw_sync<", R"(template <int threads>
 INLINE void tw_sync() {
   asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
@@ -319,8 +319,8 @@ constexpr PreludeFunction tile_parts[] = {
 )"},
 };
 
-// Not volatile: a factor that tiles share is then loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16
-// loads instead of 48). No assembler is moved into a branch that only some lanes take.
+// The assembler is not volatile, so that a factor that tiles share is loaded once (NVRTC 13.0, 2 x
+// 4 tiles by 2: 16 loads instead of 48). Compilers do not move assembler into a divergent branch.
 constexpr PreludeFunction tile_instructions[] = {
     {"tw_mma_tf32(", R"(INLINE void tw_mma_tf32(
     float& c0, float& c1, float& c2, float& c3,
@@ -386,8 +386,8 @@ INLINE ULONG tw_descriptor_mn(const void* first) {
 )"},
 };
 
-// That sums pass through the fence and the wait keeps the compiler from moving what makes or uses
-// them in between, where the registers are the instructions'.
+// The accumulators are operands of the fence and of the wait. This keeps the compiler from moving
+// code that accesses them in between, while the instructions own the registers.
 constexpr PreludeFunction warpgroup_functions[] = {
     {"tw_descriptor", R"(INLINE ULONG tw_shared_address(const void* in) {
   return (ULONG)__cvta_generic_to_shared(in);
@@ -433,7 +433,8 @@ constexpr PreludeFunction opencl_functions[] = {
 )"},
 };
 
-/// Beside those of C: keywords, and what kernels call or are compiled with.
+/// Words reserved in addition to those of C: keywords, and names that kernels call or that
+/// compilers define.
 constexpr std::string_view gpu_words[] = {"INFINITY",     "NAN",
                                           "acos",         "as_float",
                                           "as_uint",      "asin",

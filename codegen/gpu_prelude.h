@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What emitted kernels may call beyond their language: small functions, of which a text carries
-// those that it uses, in the words of its dialect.
+// The functions that emitted kernels may call apart from those of their language. They are small,
+// and a text contains the definitions of those that it calls, in its dialect.
 
 #include <string>
 #include <string_view>
 
 namespace tw::codegen {
 
-/// Definitions of the functions that `body` calls. Between #ifndef TW_HOST_TWIN and #endif stands
-/// what only a GPU can do.
+/// Definitions of the functions that `body` calls. Those between #ifndef TW_HOST_TWIN and #endif
+/// are for GPUs only; codegen/host_emulator.h replaces them.
 std::string cuda_functions_for(std::string_view body);
 std::string opencl_functions_for(std::string_view body);
 

@@ -58,7 +58,7 @@ namespace hi = Halide::Internal;
 
 const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
 
-/// As elements lie in memory. Bool is a byte.
+/// The type of elements in memory. Bool is a byte.
 Halide::Type storage_type(DType type) {
   switch (type) {
     case Float32:
@@ -80,7 +80,7 @@ Halide::Type storage_type(DType type) {
   TW_CHECK(false);
 }
 
-/// As values are computed with.
+/// The type in which values are computed.
 Halide::Type value_type(DType type) {
   if (is_float(type)) return Halide::Float(32);
   return type == Bool ? Halide::Bool() : storage_type(type);
@@ -121,8 +121,8 @@ HExpr tanh_f32(const HExpr& x) {
 
 HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
 
-/// Keeps a let from being inlined, piece by piece, into every use: the simplifier leaves calls
-/// alone.
+/// A call with this name wraps the value of a let to keep it from being inlined into every use: the
+/// simplifier does not change calls.
 const char* const kept_name = "tw_kept";
 
 HExpr kept(const HExpr& value) {
@@ -168,10 +168,10 @@ struct NameNegativeStarts : hi::IRMutator {
   }
 };
 
-/// Begins the version of a branch for vectors with lanes to mask where accesses are counted, so
-/// that it is told from the second cases that the simplifier makes of branches that exclude each
-/// other. Code is compiled without it: it would keep the simplifier from sharing what versions have
-/// in common.
+/// When accesses are counted, a call with this name marks the version of a branch for vectors with
+/// masked lanes, to tell it from the `else` cases that the simplifier makes of branches that
+/// exclude each other. Code is compiled without the mark, which would keep the simplifier from
+/// sharing subexpressions between versions.
 const char* const fallback_name = "tw_fallback";
 
 HStmt as_fallback(const HStmt& body) {
@@ -288,7 +288,7 @@ struct Access {
   std::string name;  ///< unique in the function
   Halide::Parameter
       external;      ///< defined for arguments: no alignment beyond the element's is assumed
-  bool own = false;  ///< to the thread: what others cannot see may be written with what it holds
+  bool own = false;  ///< private to the thread: it may be rewritten with its old value
 };
 
 class PhaseTranslator {
@@ -380,7 +380,7 @@ class PhaseTranslator {
 
   HStmt translate_loop(const Loop& loop) {
     auto [begin, end] = loop_bounds(loop.begin, loop.end);
-    // Threads of a task run one after the other, and what warps do as the loops that it is.
+    // Threads of a task run one after the other, and warp operations run as their loops.
     const bool is_plain = loop.kind != LoopKind::Unrolled && loop.kind != LoopKind::Vector;
     const LoopKind kind = is_plain ? LoopKind::Serial : loop.kind;
     const std::string name = fresh(loop.variable);
@@ -407,14 +407,14 @@ class PhaseTranslator {
                          Halide::Partition::Never, Halide::DeviceAPI::None, body);
   }
 
-  // LLVM splits vectors of 12 lanes and keeps them in memory. They become 16, of which 4 are
-  // masked; lanes 1 to 15 become 0 to 15, as what they work on is likely to begin at 0.
+  // LLVM splits vectors of 12 lanes and keeps them in memory, so they become vectors of 16, of
+  // which 4 lanes are masked. Lanes 1 to 15 become 0 to 15, since their arrays probably begin at 0.
 
   struct WholeVector {
     Expr begin, end;
   };
 
-  /// The range of the loop as a whole vector; nullopt where it stays as it is.
+  /// The range of the loop as a whole vector; nullopt if the loop stays as it is.
   std::optional<WholeVector> whole_vector(const Loop& loop) const {
     const auto begin = dsl::as_int(loop.begin), end = dsl::as_int(loop.end);
     if (!masks_.words || loop.kind != LoopKind::Vector || !begin || !end) return std::nullopt;
@@ -436,13 +436,13 @@ class PhaseTranslator {
     return WholeVector{dsl::constant_int(Int64, first), dsl::constant_int(Int64, first + lanes)};
   }
 
-  /// Narrower lanes have no masks everywhere.
+  /// True for elements of 32 bits: not every target can mask narrower lanes.
   bool is_word(const std::string& buffer) const {
     return size_bytes(accesses_.at(buffer).buffer.type) == 4;
   }
 
-  /// A mask that LLVM sees through becomes shuffles, so the limits go by the number of the task,
-  /// which only we know to be no less than 0.
+  /// The condition that a lane exists. LLVM would turn a constant mask into shuffles, so the limits
+  /// contain the task number, whose range LLVM does not know.
   HExpr lane_exists(const Loop& loop) const {
     const HExpr begin = static_cast<int>(*dsl::as_int(loop.begin));
     const HExpr end = static_cast<int>(*dsl::as_int(loop.end));
@@ -453,9 +453,9 @@ class PhaseTranslator {
                                     : hi::Max::make(begin - task, begin) <= lane && is_below;
   }
 
-  /// Both in 32 bits. A bound that was trimmed by a comparison with data, as in
-  /// `for v in max(0, ids[i])..min(1000, ids[i] + 1)`, may have any value; both are then cut to the
-  /// range outside of which the loop runs over nothing.
+  /// The bounds of a loop in 32 bits. A bound that was trimmed by a comparison with data, as in
+  /// `for v in max(0, ids[i])..min(1000, ids[i] + 1)`, may have any value; both are then clamped to
+  /// a range outside of which the loop is empty.
   std::pair<HExpr, HExpr> loop_bounds(const Expr& begin, const Expr& end) {
     const Expr first = schedules::simplify(begin, bounds_),
                last = schedules::simplify(end, bounds_);
@@ -491,7 +491,7 @@ class PhaseTranslator {
     return fallbacks_ == Fallbacks::Marked ? as_fallback(body) : body;
   }
 
-  /// The statements of the branch where its condition holds in all lanes.
+  /// The statements of a branch for lanes that all satisfy its condition.
   HStmt taken(const If& branch) {
     const auto mark = bounds_.mark();
     bounds_.push_condition(branch.condition);
@@ -500,16 +500,16 @@ class PhaseTranslator {
     return body;
   }
 
-  // A branch that lanes take differently would become a branch for each lane. Lanes that do not
-  // take it keep what they hold instead: by a select where the memory is the thread's own, so that
-  // accumulators stay in registers, and by a masked store elsewhere. Where the target has no such
-  // store or load, vectors all of whose lanes take the branch have a version of their own:
+  // Scalarising a divergent branch would make one branch per lane. Instead, lanes that do not take
+  // it keep their old values: by a select in memory of the thread's own, so that accumulators stay
+  // in registers, and by a masked store elsewhere. If the target has no such store or load, vectors
+  // all of whose lanes take the branch get a version without a mask:
   //
   //   vector v in 0..8:  if x * 8 + v < n: s
   //     ->  if x * 8 + 7 < n: vector v in 0..8: s
   //         else: vector v in 0..8, under the mask x * 8 + v < n: s
 
-  /// Whether every statement can run under a mask. With `anywhere`, lanes need not be neighbours in
+  /// True if every statement can run under a mask. With `anywhere`, lanes need not be contiguous in
   /// memory.
   bool can_be_masked(const Block& body, bool anywhere) const {
     return std::all_of(body.begin(), body.end(), [&](const Stmt& stmt) {
@@ -528,7 +528,8 @@ class PhaseTranslator {
     });
   }
 
-  /// Every access that a mask may be needed for is one of neighbours that the target can mask.
+  /// True if every access that may need a mask is contiguous and of a type that the target can
+  /// mask.
   bool are_masks_cheap(const Block& body) const {
     const auto are_covered = [&](const Expr& expr) {
       bool covered = true;
@@ -585,14 +586,15 @@ class PhaseTranslator {
     return schedules::simplify(all, bounds_);
   }
 
-  /// Lanes are neighbours, or the same element.
+  /// True if the lanes access contiguous elements, or all the same one.
   bool is_dense(const std::string& buffer, const std::vector<Expr>& indices) const {
     const Buffer& accessed = accesses_.at(buffer).buffer;
     return !needs_index_vector(
         schedules::to_affine(schedules::simplify(linear_index(accessed, indices), bounds_)));
   }
 
-  /// What all lanes read must be there for lanes that do not take the branch too.
+  /// True if the reads of an expression can run under a mask: a read without a mask must be legal
+  /// for lanes that do not take the branch, too.
   bool reads_can_be_masked(const Expr& expr, bool anywhere) const {
     bool can = true;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -964,8 +966,8 @@ class PhaseTranslator {
   };
   /// The body of a serial loop, or of the phase: where bases of addresses are bound.
   struct Body {
-    int depth;  ///< of the innermost variable that is known there
-    std::map<std::pair<std::string, int>, std::string> names;  ///< of bases, by text and bits
+    int depth;  ///< depth of the innermost variable in scope
+    std::map<std::pair<std::string, int>, std::string> names;  ///< names of bases, by text and bits
     std::vector<std::pair<std::string, HExpr>> lets;
   };
 
@@ -979,7 +981,7 @@ class PhaseTranslator {
   std::map<std::string, Access> accesses_;
   std::vector<Body> bodies_;
   HExpr mask_;   ///< conjunction of the masked branches around; undefined: none
-  HExpr guard_;  ///< as mask_, and of the select conditions around; undefined: none
+  HExpr guard_;  ///< mask_ and the select conditions around; undefined: none
   int depth_ = 0;
   int names_ = 0;
 };
@@ -1054,7 +1056,7 @@ hi::LoweredFunc function_of(const std::string& symbol, const HStmt& body) {
 // ---- target ---------------------------------------------------------------------------------
 
 struct FeatureRow {
-  std::vector<std::string_view> needs;  ///< of ours, all of them
+  std::vector<std::string_view> needs;  ///< all of these features of ours
   Halide::Target::Feature gives;
 };
 
@@ -1108,7 +1110,7 @@ void report_quietly() {
   (void)once;
 }
 
-/// All phases or none.
+/// Appends all phases of a program, or none if one fails.
 Status append(const NamedProgram& named, Masks masks, Halide::Module& module) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;

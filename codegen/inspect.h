@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the compiler made of a kernel: its instructions as text, and how often it spilled.
+// Inspects a compiled kernel: its instructions as text, and its number of register spills.
 // Thread-safe.
 
 #include <string>

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of nvrtc.h, which only toolkits have; these have not changed since CUDA 11.
+// Declarations of nvrtc.h, which only toolkits have; these have not changed since CUDA 11.
 using NvrtcProgram = struct NvrtcProgramState*;
 enum class Code : int { Success = 0, InvalidOption = 5, Compilation = 6 };
 
@@ -55,14 +55,14 @@ Status find_functions(void* library, const std::string& path, Functions& functio
   return {};
 }
 
-/// The directory is this user's or root's: what others put there would be run.
+/// True if the directory belongs to this user or to root: libraries in it are executed.
 bool is_trusted(const fs::path& directory) {
   struct stat info = {};
   return ::stat(directory.c_str(), &info) == 0 &&
          (info.st_uid == 0 || info.st_uid == ::geteuid()) && (info.st_mode & S_IWOTH) == 0;
 }
 
-/// nvidia/cu13/lib in a virtual environment of this directory.
+/// Adds nvidia/cu13/lib of a virtual environment in this directory.
 void add_wheel(const fs::path& directory, std::vector<std::string>& places) {
   std::error_code error;
   if (!is_trusted(directory / ".venv")) return;
@@ -95,7 +95,7 @@ void* open_library(const std::vector<std::string>& places, std::string& path, st
   return nullptr;
 }
 
-/// "Used 18 registers": the number before `unit`, or 0.
+/// The number before `unit` in a line such as "Used 18 registers"; 0 if there is none.
 int64_t number_before(std::string_view line, std::string_view unit) {
   const size_t end = line.find(unit);
   if (end == std::string_view::npos) return 0;
@@ -103,7 +103,7 @@ int64_t number_before(std::string_view line, std::string_view unit) {
   return before.empty() ? 0 : parse_int(before.back()).value_or(0);
 }
 
-/// From the first line that has an error on, as warnings come first; empty where there is none.
+/// The log from its first error on, without the warnings before it; empty if there is no error.
 std::string first_errors(std::string_view log) {
   const size_t error = log.find("error");
   if (error == std::string_view::npos) return {};
@@ -111,8 +111,9 @@ std::string first_errors(std::string_view log) {
   return first_lines(log.substr(line == std::string_view::npos ? 0 : line), 6);
 }
 
-/// From CUDA 9.0 on architectures have features of their own (a), from 10.0 on also of their family
-/// (f); the library lists plain numbers.
+/// Names of the architectures with these numbers. The library lists numbers only: from sm_90 on an
+/// architecture also has a variant with features of its own ("a"), from sm_100 on one with those of
+/// its family ("f").
 std::vector<std::string> architecture_names(const std::vector<int>& numbers) {
   std::vector<std::string> names;
   for (int number : numbers) {
@@ -145,7 +146,7 @@ class Compilation {
     return get(functions_.nvrtcGetProgramLogSize, functions_.nvrtcGetProgramLog).c_str();
   }
   std::string cubin() const { return get(functions_.nvrtcGetCUBINSize, functions_.nvrtcGetCUBIN); }
-  /// Without the 0 that its size counts.
+  /// The PTX without the terminating 0, which NVRTC includes in its size.
   std::string ptx() const {
     return get(functions_.nvrtcGetPTXSize, functions_.nvrtcGetPTX).c_str();
   }
@@ -163,8 +164,8 @@ class Compilation {
   Code code_;
 };
 
-/// What a failed compilation says. Where ptxas is told to be verbose, its facts take the place of
-/// its errors: they are asked for once more.
+/// The error of a failed compilation. A verbose ptxas reports its statistics in place of its
+/// errors, so the text is compiled again without that option.
 Error failure(const Functions& functions, const std::string& text, const std::string& architecture,
               Code code, const Compilation& failed) {
   if (code != Code::Compilation)

@@ -21,17 +21,19 @@
 namespace tw::codegen {
 
 struct NvrtcOptions {
-  /// Where libnvrtc is looked for first: $CUDA_HOME/lib64 and $CUDA_PATH/lib64, where they are set.
+  /// Directories to search for libnvrtc first: $CUDA_HOME/lib64 and $CUDA_PATH/lib64, if set.
   std::vector<std::string> directories = {};
-  /// After that, `directories` alone or also nvrtc_places().
+  /// True: search nvrtc_places() after `directories`.
   bool usual_places = true;
 };
 
-/// "" for wherever the loader looks, /usr/local/cuda/lib64, and nvidia/cu13/lib of the Python
-/// package in the .venv of a directory above this program or of the checkout that it was built in.
+/// Default places of the library: "" for the loader's search path, /usr/local/cuda/lib64, and
+/// nvidia/cu13/lib of the Python package in the .venv of a directory above this program or of the
+/// checkout that it was built in.
 std::vector<std::string> nvrtc_places();
 
-/// What ptxas says of a __global__ function; bytes are of a thread, but shared ones of a block.
+/// Resources of a __global__ function as ptxas reports them. Bytes are per thread, except for
+/// shared memory, which is per block.
 struct CudaFunctionFacts {
   std::string name = {};
   int registers = 0;
@@ -51,11 +53,11 @@ class Nvrtc {
   /// The first of: libnvrtc.so.13 in each place, then libnvrtc.so.12. Environment: there is none.
   static Result<Nvrtc> open(const NvrtcOptions& options = {});
 
-  /// That was opened: a path, or a name for the loader to look up.
+  /// The library that was opened: a path, or a name that the loader looks up.
   const std::string& path() const;
-  /// Of its toolkit: 1000 * major + 10 * minor.
+  /// Version of its toolkit: 1000 * major + 10 * minor.
   int version() const;
-  /// What it compiles for: "sm_80", ..., "sm_90", "sm_90a", ...
+  /// Architectures that it compiles for: "sm_80", ..., "sm_90", "sm_90a", ...
   const std::vector<std::string>& architectures() const;
 
   /// Compiles C++17 without headers. With `ptx`, also gives PTX, which drivers compile for GPUs

@@ -21,7 +21,8 @@ using schedules::Stmt;
 
 Expr storage_variable(size_t part) { return dsl::var(fmt::format("s{}", part)); }
 
-/// Each dimension's index as the sum of its parts' variables, the innermost part counting by one.
+/// The index of each dimension as an expression of the variables of its parts, of which the
+/// innermost has stride one.
 std::vector<Expr> logical_indices(const dsl::Layout& layout) {
   const auto dims = static_cast<size_t>(layout.rank());
   std::vector<Expr> indices(dims, Expr(0));
@@ -35,7 +36,8 @@ std::vector<Expr> logical_indices(const dsl::Layout& layout) {
   return indices;
 }
 
-/// Where the rounding of the layout leaves the tensor; true where it never does.
+/// The condition that an element of the storage, which the layout may round up, exists in the
+/// tensor; the constant true if the layout rounds nothing up.
 Expr inside_condition(const Argument& argument, const std::vector<Expr>& indices) {
   Bounds bounds;
   for (size_t i = 0; i < argument.buffer.extents.size(); ++i)

@@ -10,7 +10,7 @@ namespace tw::codegen {
 /// Code with a kernel `peak(float* seed)`, where *seed is 1.
 struct PeakKernel {
   runtime::DeviceCode code;
-  int threads = 0;  ///< of a block
+  int threads = 0;  ///< threads of a block
   int blocks_per_multiprocessor = 0;
   double flops_per_thread = 0;  ///< a multiply-add counts as two
 };

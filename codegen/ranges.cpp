@@ -90,7 +90,8 @@ Range of_binary(BinaryOp op, Range x, Range y, const Expr& divisor) {
   }
 }
 
-/// What wraps may be anything.
+/// The range of a result in `type`: an exact result that leaves the type wraps and may have any
+/// value of it.
 Range within(DType type, Range exact) {
   const Range all = of_type(type);
   return exact.low >= all.low && exact.high <= all.high ? exact : all;

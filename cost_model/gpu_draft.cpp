@@ -9,17 +9,18 @@
 namespace tw::cost_model {
 namespace {
 
-// exp and its like have a quarter of the integers' lanes, and some multiply-adds around.
+// exp and similar functions have a quarter of the integer units' lanes, and need some
+// multiply-adds.
 constexpr double call_pipe_cycles = 4, call_instructions = 8;
-// L1 and shared memory hand out 128 bytes a cycle; one multiprocessor takes 64 from L2.
+// L1 and shared memory deliver 128 bytes per cycle; L2 delivers 64 to one multiprocessor.
 constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 64;
-// A barrier after all have arrived; a block's start and end.
+// Cost of a barrier after all threads have arrived, and of the start and end of a block.
 constexpr double barrier_cycles = 25, block_cycles = 150;
-// The compiler unrolls a thread's own serial loop and asks for the loads of four turns at once.
+// The compiler unrolls a thread's own serial loop and issues the loads of four iterations at once.
 constexpr double turns_in_flight = 4;
-// A value that no register holds is stored and loaded again for each sum.
+// A spilled accumulator is stored and loaded again for each update.
 constexpr double spill_accesses = 2;
-// One kernel after another on a stream: 2 to 3 us, most of it the start and the drain.
+// Kernels that follow each other on a stream cost 2 to 3 us each, mostly for their start and drain.
 constexpr double launch_ns = 2200;
 
 /// Cycles of a multiprocessor for one execution of a section by all warps of a block.
@@ -34,7 +35,7 @@ Pipes pipes(const SectionFacts& s, double spills, const Gpu& gpu) {
   Pipes p;
   p.arithmetic = (i.fma + i.arithmetic) * warp_threads / gpu.fma_lanes +
                  i.integer * warp_threads / gpu.integer_lanes + i.calls * call_pipe_cycles;
-  // Beside the lanes.
+  // Tensor cores work in parallel with the other units.
   p.arithmetic = std::max(p.arithmetic, s.tensor_fma / std::max(1.0, gpu.tensor_fma));
   p.issue = (i.total() + i.calls * call_instructions + spilled) / gpu.schedulers;
   p.memory =
@@ -45,16 +46,16 @@ Pipes pipes(const SectionFacts& s, double spills, const Gpu& gpu) {
   return p;
 }
 
-/// Cycles from asking global memory to the answer, on average over what L1 and L2 know.
+/// Mean latency of a load from global memory in cycles, given the hit rates of L1 and L2.
 double global_latency(const GpuPhaseFacts& phase, const Gpu& gpu) {
   const double requested = std::max(1.0, phase.requested_bytes);
   return gpu.l1_latency_cycles + gpu.l2_latency_cycles * std::min(1.0, phase.l2_bytes / requested) +
          gpu.dram_latency_cycles * std::min(1.0, phase.dram_bytes / requested);
 }
 
-/// Cycles of one execution of a section when its block is alone.
+/// Cycles of one execution of a section if its block is alone on a multiprocessor.
 double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memory_latency) {
-  // Warps stay in the part of the multiprocessor that they began in.
+  // A warp stays with its scheduler, so few warps use only part of the multiprocessor.
   const double parts = std::min(gpu.schedulers * 1.0, s.warps) / gpu.schedulers;
   const double chain =
       std::max(s.chain * gpu.fma_latency_cycles, s.tensor_chain * gpu.tensor_latency_cycles);
@@ -65,8 +66,8 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   return busy + std::max(loads, shared) / ahead;
 }
 
-/// Cycles that a block that is alone waits in a pipeline: for its first copies, and then wherever
-/// the iterations that they are ahead take less than the latency.
+/// Cycles that a block which is alone waits in a pipeline: for its first copies, and in each
+/// iteration if the iterations by which copies are ahead take less time than the latency.
 double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
                double memory_latency) {
   double busy = 0;
@@ -82,7 +83,7 @@ double GpuPhaseCost::compute() const {
   return std::max(bottleneck({arithmetic, issue, shared}), latency);
 }
 
-// The same bytes are on their way through L2 and DRAM at once.
+// L2 and DRAM transfer the same bytes at the same time, so the slower of the two counts.
 double GpuPhaseCost::total() const { return bottleneck({compute(), std::max(l2, dram)}) + launch; }
 
 GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) {
@@ -92,7 +93,7 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
   const double latency = global_latency(phase, gpu);
   Pipes block;
   double path = block_cycles + phase.barriers * barrier_cycles;
-  std::vector<double> cycles;  // of each section, when the block is alone
+  std::vector<double> cycles;  // of each section, if the block is alone
   for (const SectionFacts& s : phase.sections) {
     const Pipes p = pipes(s, phase.spills, gpu);
     block.arithmetic += s.executions * p.arithmetic;

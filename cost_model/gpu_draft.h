@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The draft model of GPU programs: the time of each phase from its facts alone. A phase takes as
-// long as its slowest resource, or, where too few warps are there to hide latencies, as long as its
-// blocks take one after another. docs/cost_model.md has the formula; the order of candidates is the
-// aim. Pure functions.
+// The analytic model of GPU programs: the time of each phase from its facts alone. A phase takes as
+// long as its slowest resource, or, if there are too few warps to hide latencies, as long as its
+// blocks take one after another. docs/cost_model.md has the formula. The aim is to order
+// candidates, not to predict their times. Pure functions.
 
 #include "cost_model/gpu_facts.h"
 
 namespace tw::cost_model {
 
-/// Of one phase, in ns. All but the launch overlap.
+/// Cost of one phase in ns, by resource. All costs but that of the launch overlap.
 struct GpuPhaseCost {
-  double arithmetic = 0;  ///< lanes that multiply and add, and those of integers; tensor cores
-  double issue = 0;       ///< instructions, whatever they are
+  double arithmetic = 0;  ///< the busiest of floating-point units, integer units and tensor cores
+  double issue = 0;       ///< issue slots of all instructions
   double shared = 0;      ///< shared memory and L1, which are one memory
-  double latency = 0;     ///< of blocks that run one after another: memory, sums, barriers
-  double l2 = 0;          ///< between L1 and L2
+  double latency = 0;     ///< latencies of memory, sums and barriers, over successive blocks
+  double l2 = 0;          ///< traffic between L1 and L2
   double dram = 0;
   double launch = 0;
-  double compute() const;  ///< of the multiprocessor that is last
+  double compute() const;  ///< time of the multiprocessor that ends last
   double total() const;
 };
 /// Requires: a GPU.

@@ -16,11 +16,11 @@
 #include "cost_model/lanes.h"
 #include "cost_model/occupancy.h"
 #include "cost_model/operations.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::cost_model {
 namespace {
@@ -40,22 +40,26 @@ using schedules::Scope;
 using schedules::Stmt;
 using schedules::Wait;
 
-// Registers of the compiler's own: thread and block numbers, loop counters, temporaries. With an
-// address of 64 bits for each access to memory, tiles of 8x8 sums come to about 110, as nvcc's do.
+// Registers that the compiler needs for thread and block numbers, loop counters and temporaries.
+// With a 64-bit address for each access to memory, tiles of 8x8 accumulators need about 110, as
+// they do with nvcc.
 constexpr double base_registers = 20, address_registers = 2;
-// Of loads that are all started before the first is used.
+// Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
 constexpr double register_bytes = 4;
 constexpr int64_t widest_access = 16;
-// Divisions by constants: a shift or mask, or a multiplication of 64 bits with what is around it.
+// Instructions of a division by a constant: a shift or mask for a power of two, else a 64-bit
+// multiplication with its corrections.
 constexpr double shift_instructions = 1, division_instructions = 8;
-// An f32 rounded to tf32, or split into two of them.
+// Instructions that round an f32 to tf32, or split it into two of them.
 constexpr double split_instructions = 4;
-// A tensor tile of a warpgroup has two descriptors to compute.
+// Instructions that compute the two descriptors of a warpgroup's tensor tile.
 constexpr double descriptor_instructions = 4;
-// Asking for a box: the engine does the rest. What shared memory takes in a cycle.
+// Instructions that issue a TMA copy, after which the copy engine works alone; and the bytes that
+// shared memory accepts per cycle.
 constexpr double box_instructions = 8, shared_line_bytes = 128;
-// Count, compare, branch: the compiler shares them between the turns of a loop that it unrolls.
+// Instructions of a condition (compare, branch), and of a loop iteration (count, compare, branch),
+// which the compiler shares between the iterations of a loop that it unrolls.
 constexpr double condition_instructions = 2, turn_instructions = 1;
 
 bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
@@ -72,7 +76,7 @@ bool is_straight(const Level& level) {
   return level.kind == LoopKind::Unrolled || level.kind == LoopKind::Vector;
 }
 
-/// A read, and whether it happens: under a select, only where the select takes it.
+/// A read and the condition under which it is executed, which is that of the selects around it.
 struct GuardedRead {
   const dsl::Read* read;
   std::vector<Expr> conditions;
@@ -109,17 +113,17 @@ void gather_reads(const Expr& expr, std::vector<Expr>& conditions, std::vector<G
       ignore<dsl::Const, dsl::Var>);
 }
 
-/// An access to global memory, with what it touches within each serial loop around it.
+/// An access to global memory, with its footprints within each serial loop around it.
 struct GlobalUse {
   Access access;
   std::vector<Level> levels;
-  std::vector<const Loop*> loops;  // serial, innermost first
-  std::vector<double> trips;       // of them
-  std::vector<double> footprints;  // of one iteration of each of them, then of the block
+  std::vector<const Loop*> loops;  // serial loops, innermost first
+  std::vector<double> trips;       // iterations of each
+  std::vector<double> footprints;  // bytes of one iteration of each, then of the block
   double requested = 0;            // bytes of sectors, by one block
 };
 
-/// How the lanes of a warp move through memory in one access.
+/// The memory that the lanes of a warp touch in one access.
 struct WarpAccess {
   double executed = 0;  // share of the warps with a lane that takes part
   double lanes = 0;     // active ones, of a warp that executes it
@@ -138,8 +142,8 @@ class GpuPhaseWalk {
     facts_.blocks = static_cast<double>(phase.tasks());
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
     facts_.warps = std::ceil(facts_.threads / warp_threads);
-    if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::bulk_architecture)
-      asking_warps_ = static_cast<double>(schedules::asking_threads) / warp_threads;
+    if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::tma_architecture)
+      asking_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
@@ -184,7 +188,7 @@ class GpuPhaseWalk {
           has_waited_ = false;
           return Status{};
         },
-        // What they order is a fact of the loop that is a pipeline.
+        // Commits and waits are accounted for by the pipelined loop.
         always<Commit, Wait>(Status{}));
   }
 
@@ -192,7 +196,7 @@ class GpuPhaseWalk {
     if (loop.tile) return visit_tile(loop);
     if (loop.kind == LoopKind::Bulk) return visit_box(loop);
     if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
-    // A warp takes the iterations in turns, and combines what its lanes have in five steps.
+    // The lanes of a warp share the iterations, and combine their results in five steps.
     const bool by_warp = loop.kind == LoopKind::Reduce;
     levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end,
                                  by_warp ? LoopKind::Serial : loop.kind));
@@ -254,10 +258,10 @@ class GpuPhaseWalk {
 
   Status visit_assign(const Assign& assign) {
     is_asynchronous_ = assign.asynchronous && schedules::copies_asynchronously(target_);
-    // One instruction copies, or puts zeros where there is nothing to copy.
+    // One instruction copies, or writes zeros if there is nothing to copy.
     if (is_asynchronous_ && !assign.value.as<dsl::Read>()) return {};
     SectionFacts& s = section();
-    // A section that begins under a condition may go on outside of it.
+    // A section that begins under a condition may continue outside of it.
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
     points_ = sample_warps(levels_);
     const double executed = warps_under({}).executed * share * copies();
@@ -286,8 +290,8 @@ class GpuPhaseWalk {
     return {};
   }
 
-  /// What a warp executes for a tile: loads of what its lanes have of the factors, and the
-  /// instructions.
+  /// Counts the instructions of a warp for a tile: loads of the lanes' elements of the factors, and
+  /// the tensor instructions.
   Status visit_tile(const Loop& loop) {
     if (!in_nest_) return fail(ErrorCode::Internal, "[extract features] a tensor tile of no warp");
     is_asynchronous_ = false;
@@ -328,7 +332,8 @@ class GpuPhaseWalk {
     return {};
   }
 
-  /// A warp's part of an instruction that reads the factors itself, while those before it run.
+  /// Counts a warp's part of a warpgroup instruction, which reads the factors itself and overlaps
+  /// with earlier ones.
   static void add_warpgroup(SectionFacts& s, const schedules::TensorNest& nest,
                             double instructions) {
     const int64_t elements = (rows_of(nest) + columns_of(nest)) * nest.tile->depth;
@@ -340,7 +345,8 @@ class GpuPhaseWalk {
     s.tensor_chain = std::max(s.tensor_chain, 1.0);
   }
 
-  /// What a thread asks for, and the engine brings past the registers: lines of 128 bytes.
+  /// Counts a TMA copy: one thread issues it, and the engine moves lines of 128 bytes to shared
+  /// memory without registers.
   Status visit_box(const Loop& loop) {
     const size_t outside = levels_.size();
     double elements = 1;
@@ -370,7 +376,7 @@ class GpuPhaseWalk {
     return {};
   }
 
-  /// What lanes load for tiles and make of it; returns the registers that hold it.
+  /// Counts the loads and conversions of a factor for tiles; returns the registers that hold it.
   double add_factor(SectionFacts& s, const schedules::TensorTile& tile, const Buffer& buffer,
                     const std::vector<Expr>& indices, double share) {
     const double registers = add_access(s, buffer, indices, false, {}, share);
@@ -379,7 +385,7 @@ class GpuPhaseWalk {
         distinct_elements(make_access(buffer, indices, levels_), levels_,
                           [&](size_t level) { return is_straight(levels_[level]); });
     s.instructions.arithmetic += split_instructions * elements * share;
-    return tile.instructions > 1 ? 2 * registers : registers;  // big and small
+    return tile.instructions > 1 ? 2 * registers : registers;  // the two parts of a split f32
   }
 
   Result<const Buffer*> find(const std::string& name, size_t rank) const {
@@ -393,7 +399,7 @@ class GpuPhaseWalk {
 
   // ---- sections ----
 
-  /// The current one; it begins where its first statement stands.
+  /// The current section; it begins at its first statement.
   SectionFacts& section() {
     const auto [found, is_new] = section_of_.try_emplace(innermost_, facts_.sections.size());
     if (!is_new) return facts_.sections[found->second];
@@ -411,7 +417,7 @@ class GpuPhaseWalk {
     return facts_.sections.back();
   }
 
-  /// Of a statement: its unrolled and vector loops.
+  /// Copies of the current statement that its unrolled and vector loops make.
   double copies() const {
     double copies = 1;
     for (const Level& level : levels_)
@@ -419,7 +425,8 @@ class GpuPhaseWalk {
     return copies;
   }
 
-  /// Whether an index moves with the innermost serial loop, if that belongs to each thread.
+  /// True if an index changes with the innermost serial loop and that loop is inside of the thread
+  /// loops.
   bool moves(const std::vector<Expr>& indices) const {
     if (!innermost_ || innermost_->kind != LoopKind::Serial || !in_nest_) return true;
     return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
@@ -427,7 +434,7 @@ class GpuPhaseWalk {
     });
   }
 
-  /// Sums that do not wait for each other, and how long each one is.
+  /// Adds the number of independent sums, and the length of each one's chain of updates.
   void add_chain(SectionFacts& s, const Access& access) {
     const double sums = distinct_elements(
         access, levels_, [&](size_t level) { return is_straight(levels_[level]); });
@@ -437,8 +444,8 @@ class GpuPhaseWalk {
     s.accumulators = sums;
   }
 
-  /// Instructions for divisions by constants. Those that no serial loop changes are done before it,
-  /// and those that are the same for all threads, as slots of a pipeline, once for many accesses.
+  /// Instructions for divisions by constants. Loop-invariant ones are computed before the loop, and
+  /// those with the same value in all threads, such as slots of a pipeline, once for many accesses.
   double divisions(const Expr& expr) const {
     double instructions = 0;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -467,7 +474,7 @@ class GpuPhaseWalk {
     return rest.count() > 0;
   }
 
-  /// The point with the lanes that all conditions leave; none where no lane is left.
+  /// The point with the lanes that satisfy all conditions; nullopt if there is no such lane.
   std::optional<WarpPoint> under(const std::vector<Expr>& conditions,
                                  const WarpPoint& point) const {
     WarpPoint rest = point;
@@ -491,7 +498,7 @@ class GpuPhaseWalk {
     return result;
   }
 
-  /// Addresses in bytes from the buffer's first; nothing for an index that depends on data.
+  /// Byte offsets of the lanes' accesses in the buffer; nullopt if an index depends on data.
   std::optional<Lanes> addresses(const Buffer& buffer, const std::vector<Expr>& indices,
                                  const WarpPoint& point) const {
     Lanes result{};
@@ -510,8 +517,8 @@ class GpuPhaseWalk {
     return addresses;
   }
 
-  /// Bytes of one access of a thread: neighbours over the innermost vector or unrolled loop go
-  /// together, up to 16 bytes, where every address is a multiple of that.
+  /// Bytes of one access of a thread. Neighbours along the innermost vector or unrolled loop form
+  /// one access of up to 16 bytes, if every address is aligned to its size.
   int64_t width(const Buffer& buffer, const std::vector<Expr>& indices) const {
     const auto size = static_cast<int64_t>(size_bytes(buffer.type));
     size_t level = levels_.size();
@@ -544,7 +551,7 @@ class GpuPhaseWalk {
       if (!rest) continue;
       seen += 1;
       const auto at = addresses(buffer, indices, *rest);
-      // A table's index may be anything.
+      // An index that depends on data is assumed to touch a sector of its own for each lane.
       result.sectors += at ? sectors(*at, bytes, *rest) : rest->count();
       result.bank_cycles += at ? bank_cycles(swizzled(buffer, *at), bytes, *rest) : 1;
     }
@@ -557,7 +564,7 @@ class GpuPhaseWalk {
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns) {
     const Access access = make_access(buffer, indices, levels_);
-    // Of indices that wrap around, only the hull is known.
+    // For indices that wrap around only the hull of the accessed elements is known.
     const double elements = std::min(
         copies(), distinct_elements(access, levels_,
                                     [&](size_t level) { return is_straight(levels_[level]); }));
@@ -584,13 +591,13 @@ class GpuPhaseWalk {
     return is_store ? 0 : kept(access, elements) * std::max(1.0, size / register_bytes);
   }
 
-  /// Whatever instructions ask for it.
+  /// Adds an access to global memory, independent of the instructions that make it.
   void add_global_traffic(SectionFacts& s, Access access, bool is_store, double count,
                           const WarpAccess& warp, double bytes) {
     s.sectors += count * warp.sectors;
     if (is_store) s.stored_sectors += count * warp.sectors;
     s.instructions.integer += 1;
-    // What is copied before a pipeline begins needs its addresses no longer.
+    // Addresses of copies ahead of a pipeline need no registers inside of it.
     if (!is_asynchronous_ || in_pipeline_) address_count_ += 1;
     const double executions = s.executions * s.warps * count;
     facts_.ideal_sectors +=
@@ -612,8 +619,8 @@ class GpuPhaseWalk {
     uses_.push_back(std::move(use));
   }
 
-  /// Bytes that a block touches while the threads and the loops from `first` on run: threads go
-  /// through the loops around them together.
+  /// Bytes that a block touches while the threads and the loops from `first` on run; the threads
+  /// run through the loops around them together.
   double within(const Access& access, size_t first) const {
     return footprint(access, levels_,
                      [&](size_t i) {
@@ -624,7 +631,8 @@ class GpuPhaseWalk {
         .bytes;
   }
 
-  /// A thread's own array lives in memory where an index is not known before it runs.
+  /// True for a private array that lies in memory, because an index is not constant after
+  /// unrolling.
   bool is_in_memory(const Buffer& buffer, const std::vector<Expr>& indices) const {
     if (own_elements(buffer) <= 1) return false;
     return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
@@ -632,8 +640,9 @@ class GpuPhaseWalk {
     });
   }
 
-  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop
-  /// that it does not depend on: all its values within one iteration of that loop are kept.
+  /// Number of values that registers keep. In the order of the unrolled statements a value is
+  /// reused across the outermost unrolled loop that it does not depend on, so all values within one
+  /// iteration of that loop are kept.
   double kept(const Access& access, double elements) const {
     for (size_t i = 0; i < levels_.size(); ++i) {
       if (!is_straight(levels_[i]) || levels_[i].trips <= 1 || access.depends_on(i)) continue;
@@ -664,7 +673,7 @@ class GpuPhaseWalk {
   }
 
   void find_residence() {
-    // A block must fit, so the compiler leaves no thread more than its share.
+    // A block must fit on a multiprocessor, so the compiler limits each thread to its share.
     const double most = std::min(gpu_.registers_per_thread * 1.0,
                                  std::floor(static_cast<double>(gpu_.registers) /
                                             ((facts_.warps + asking_warps_) * warp_threads)));
@@ -727,7 +736,8 @@ class GpuPhaseWalk {
     find_dram_traffic(fetched);
   }
 
-  /// As on a CPU: where an iteration's data fits, what the next one shares with it is still there.
+  /// Traffic into L1, by the rule of the CPU's caches: if the data of an iteration fits, the part
+  /// that the next iteration shares with it hits.
   double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const {
     const double resident = std::max(1.0, facts_.resident);
     const double capacity = static_cast<double>(target_.machine.l1_bytes()) / resident -
@@ -740,8 +750,8 @@ class GpuPhaseWalk {
     return bytes;
   }
 
-  /// Blocks that run at once share what they fetch. Where all data fits into L2 later ones find it
-  /// there too, and so does the next call where it fits twice.
+  /// Blocks that run at the same time share the data that they fetch. If all data fits into L2,
+  /// later blocks find it there too; if it fits twice, so does the next call.
   void find_dram_traffic(const ByBuffer& fetched) {
     const double at_once = target_.machine.cores * std::max(1.0, facts_.resident);
     const double l2 = static_cast<double>(target_.machine.l2_bytes());
@@ -762,7 +772,7 @@ class GpuPhaseWalk {
     facts_.dram_bytes = bytes;
   }
 
-  /// Bytes that so many consecutive blocks touch together; the last axes of blocks run first.
+  /// Bytes that `blocks` consecutive blocks touch together; the last axes of blocks vary fastest.
   double touched(const GlobalUse& use, double blocks) const {
     std::vector<Level> levels = use.levels;
     for (size_t i = levels.size(); i > 0; --i) {
@@ -779,29 +789,29 @@ class GpuPhaseWalk {
   const Target& target_;
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
-  std::vector<const Buffer*> own_;  // of threads
+  std::vector<const Buffer*> own_;  // private buffers of threads
   schedules::NumberedDimensions numbered_;
   double kernel_bytes_ = 0;
 
   std::vector<Level> levels_;
-  std::vector<std::pair<const Loop*, size_t>> serial_;  // around, and their levels
-  std::vector<Expr> conditions_;                        // around, those that differ by thread
-  const Loop* innermost_ = nullptr;                     // serial or thread loop
+  std::vector<std::pair<const Loop*, size_t>> serial_;  // serial loops around, and their levels
+  std::vector<Expr> conditions_;     // conditions around that differ between threads
+  const Loop* innermost_ = nullptr;  // innermost serial or thread loop
   bool in_nest_ = false;
-  schedules::ThreadNest nest_;    // around, in a nest
-  double executions_ = 1;         // by one block
-  double asking_warps_ = 0;       // beside those of the body
-  bool has_waited_ = false;       // since the last barrier, for global loads
-  bool is_asynchronous_ = false;  // the copy that is looked at
+  schedules::ThreadNest nest_;    // the nest around
+  double executions_ = 1;         // executions by one block
+  double asking_warps_ = 0;       // producer warps, additional to those of the body
+  bool has_waited_ = false;       // for global loads, since the last barrier
+  bool is_asynchronous_ = false;  // the current copy is asynchronous
   bool in_pipeline_ = false;
-  double barrier_copies_ = 1;  // of it, in unrolled loops
+  double barrier_copies_ = 1;  // copies of the barrier in unrolled loops
   std::vector<WarpPoint> points_;
   std::map<const Loop*, size_t> section_of_;  // by its innermost loop
 
   std::vector<GlobalUse> uses_;
   double address_count_ = 0;
-  double lanes_ = 0, slots_ = 0;    // of memory instructions: active, and all
-  double wide_ = 0, accesses_ = 0;  // global ones
+  double lanes_ = 0, slots_ = 0;    // lanes of memory instructions: active, and all
+  double wide_ = 0, accesses_ = 0;  // global accesses: their bytes, and their number
 };
 
 }  // namespace

@@ -25,8 +25,8 @@ struct Array {
   /// Requires: indices lie inside of the shape.
   int64_t offset(const std::vector<int64_t>& indices) const;
 
-  /// By linear position. The float forms also read integers; the integer forms need an integer
-  /// type.
+  /// Access by linear position. The float forms also read integers; the integer forms need an
+  /// integer type.
   double get_float(int64_t position) const { return load_float(type, data.data(), position); }
   int64_t get_int(int64_t position) const { return load_int(type, data.data(), position); }
   void set_float(int64_t position, double value) {
@@ -34,7 +34,7 @@ struct Array {
   }
   void set_int(int64_t position, int64_t value) { store_int(type, data.data(), position, value); }
 
-  /// By indices, whatever the type.
+  /// Reads an element of any type by its indices.
   double get(const std::vector<int64_t>& indices) const { return get_float(offset(indices)); }
   void set(const std::vector<int64_t>& indices, double value);
 };

@@ -17,7 +17,7 @@
 
 namespace tw::dsl {
 
-/// What a Tensor points at: a declaration whose extents may not be bound yet.
+/// The declaration that a Tensor points at; its extents may not be bound yet.
 class TensorNode {
  public:
   struct Source {
@@ -38,7 +38,7 @@ class TensorNode {
 
 namespace {
 
-constexpr size_t largest_rank = 26;  // as many as there are letters
+constexpr size_t largest_rank = 26;  // layouts name each dimension by a letter
 
 constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select",
                                                "clamp", "sum",    "prod",   "inf",
@@ -66,7 +66,7 @@ bool is_reserved(const std::string& name) {
 
 // ---- validate -------------------------------------------------------------------------------
 
-/// To be asked before anything walks over the expression.
+/// Call this before anything walks over the expression: deep expressions would overflow the stack.
 Status check_expression_size(const Stage& stage) {
   const ExprNode& node = stage.body.node();
   if (node.height > tallest_expression)
@@ -225,7 +225,7 @@ double elements_of(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-/// How often a stage's body is evaluated.
+/// Number of evaluations of a stage's body.
 double points_of(const Stage& stage) {
   double points = elements_of(stage.shape());
   for (const Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);

@@ -36,7 +36,7 @@ struct Axis {
 
 enum class Combine { None, Sum, Prod, Min, Max };
 std::string_view to_string(Combine combine);  ///< "", "sum", "prod", "min", "max"
-/// What the reduction starts from: 0, 1, or the largest / smallest value of the type.
+/// The identity element of the reduction: 0, 1, or the largest / smallest value of the type.
 Expr identity(Combine combine, DType type);
 
 struct Input {
@@ -62,7 +62,7 @@ struct Stage {
 
 struct Compute {
   std::vector<Input> inputs;
-  std::vector<Stage> stages;         ///< in dependency order
+  std::vector<Stage> stages;         ///< producers before their consumers
   std::vector<std::string> outputs;  ///< names of stages
 
   const Input* find_input(const std::string& name) const;
@@ -88,9 +88,9 @@ Status validate(const Compute& compute);
 /// multiply-accumulate, 1 any other. Index arithmetic, casts and selects count nothing.
 double count_flops(const Compute& compute);
 
-/// The least that any kernel moves: each element of an input that can be read, once, and each
-/// element of an output, once. Of an input of which the definition reads fewer elements than it
-/// has, as a lookup in a table does, so many count.
+/// Compulsory traffic, the bytes that any kernel moves at least: each element of an input that can
+/// be read, once, and each element of an output, once. If the definition makes fewer reads of an
+/// input than the input has elements, as a lookup in a table does, the number of reads counts.
 struct Traffic {
   double read_bytes = 0, written_bytes = 0;
   double bytes() const { return read_bytes + written_bytes; }
@@ -116,7 +116,7 @@ class Tensor {
   std::shared_ptr<const TensorNode> node_;
 };
 
-/// What compute() reduces: sum({k}, a(m, k) * b(k, n)).
+/// The reduction that compute() takes as its body: sum({k}, a(m, k) * b(k, n)).
 struct Reduction {
   Combine combine;
   std::vector<Axis> axes;

@@ -96,8 +96,8 @@ class Expr {
 
 struct Const {
   DType type;
-  double float_value = 0;  ///< for float types, already rounded to the type
-  int64_t int_value = 0;   ///< for the others
+  double float_value = 0;  ///< value of a float constant, already rounded to its type
+  int64_t int_value = 0;   ///< value of any other constant
 };
 /// An axis or loop variable, always Int64.
 struct Var {
@@ -108,7 +108,7 @@ struct Read {
   std::string tensor;
   std::vector<Expr> indices;
   DType type;
-  std::shared_ptr<const TensorNode> source;  ///< where a declaration continues; no part of equality
+  std::shared_ptr<const TensorNode> source;  ///< the declaration of the tensor; no part of equality
 };
 struct Unary {
   UnaryOp op;
@@ -197,7 +197,7 @@ Expr tanh(const Expr& a);
 Expr erf(const Expr& a);
 Expr floor(const Expr& a);
 
-bool equal_nodes(const Expr& a, const Expr& b);  ///< of equal() alone
+bool equal_nodes(const Expr& a, const Expr& b);  ///< called by equal() only
 /// Structural equality.
 inline bool equal(const Expr& a, const Expr& b) {
   return a.same_node(b) || (a.hash() == b.hash() && equal_nodes(a, b));
@@ -214,7 +214,7 @@ inline bool is_int(const Expr& expr, int64_t value) {
   return c && !is_float(c->type) && c->int_value == value;
 }
 
-/// Whether it is the literal whose bytes are all 0: an integer 0, or 0.0, but not -0.0.
+/// True for a literal whose bytes are all 0: an integer 0 or 0.0, but not -0.0.
 bool is_zero_bytes(const Expr& expr);
 
 /// Prints with the fewest parentheses that keep the tree; parse_expr in dsl/parse.h reads it back.

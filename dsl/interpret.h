@@ -19,7 +19,8 @@ namespace tw::dsl {
 
 using Arrays = std::map<std::string, Array>;
 
-/// All outputs by name. `inputs` must hold each input with its type and shape; others are ignored.
+/// Evaluates all outputs and returns them by name. `inputs` must hold each input with its type and
+/// shape; other arrays are ignored.
 Result<Arrays> interpret(const Compute& compute, const Arrays& inputs);
 
 /// One element of the tensor `name`, an input or a stage, computing only what it depends on:

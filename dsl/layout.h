@@ -43,7 +43,7 @@ class Layout {
   /// Storage indices (outermost first) of the element at the logical `indices`; exact divisions and
   /// modulos of them, unsimplified.
   std::vector<Expr> storage_indices(const std::vector<Expr>& indices) const;
-  /// The same on numbers: the linear offset in the storage of a tensor of `shape`.
+  /// The same for constant indices: the linear offset in the storage of a tensor of `shape`.
   int64_t offset(const std::vector<int64_t>& shape, const std::vector<int64_t>& indices) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;

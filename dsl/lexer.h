@@ -25,7 +25,7 @@ Result<std::vector<Token>> tokenize(std::string_view text);
 /// `[parse] line 3, column 14: <what>`
 tl::unexpected<Error> parse_error(const Token& at, const std::string& what);
 
-/// As messages quote a token: "'+'", "the end of the line".
+/// The token as error messages quote it: "'+'", "the end of the line".
 std::string quoted(const Token& token);
 
 }  // namespace tw::dsl

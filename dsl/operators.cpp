@@ -35,7 +35,7 @@ Status needs_number(std::string_view op, DType type) {
   return fail(ErrorCode::Unsupported, fmt::format("[{}] data type bool: use a number type", op));
 }
 
-/// What values of `type` are computed and summed in.
+/// The type in which values of `type` are computed and summed.
 DType accumulator(DType type) {
   if (is_float(type)) return Float32;
   return type == Int64 ? Int64 : Int32;
@@ -52,7 +52,7 @@ struct Window {
   int64_t input, kernel, stride, dilation, pad_before, pad_after;
   int64_t output = 0;
 
-  /// Where the window at `at` reads with its tap `tap`.
+  /// Input position that element `tap` of the window at output position `at` reads.
   Expr position(const Expr& at, const Expr& tap) const {
     return at * Expr(stride) + tap * Expr(dilation) - Expr(pad_before);
   }
@@ -110,7 +110,7 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
 // ---- epilogues ------------------------------------------------------------------------------
 
 /// Adds bias, residual and relu, and rounds to the type, in one stage "out" after the stage `name`.
-/// Where none is asked for the first stage is the output itself.
+/// If no epilogue is requested, the first stage is the output itself.
 struct Epilogue {
   bool bias = false, residual = false, relu = false;
   DType type = Float32;
@@ -225,8 +225,9 @@ Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
   return build(last.finish(product, {batch, m, n}, {n}, "BMN"));
 }
 
-/// softmax(q k^T / sqrt(d)) v. What the keys weigh is rounded to the type of the values, so that
-/// both factors of the second product are of it; rows are divided by the sum of what is left.
+/// softmax(q k^T / sqrt(d)) v. The unnormalised weights are rounded to the type of the values, so
+/// that both factors of the second product have that type; each row of the result is divided by the
+/// sum of its rounded weights.
 Result<Compute> declare_attention(const Attributes& at, DType type) {
   TW_RETURN_IF_ERROR(needs_float("attention", type));
   if (at.at("causal") != 0 && at.at("m") > at.at("n"))
@@ -473,7 +474,7 @@ std::vector<Operator> make_table() {
   return table;
 }
 
-/// What other libraries call the operators; sorted.
+/// Names that other libraries give to the operators; sorted.
 struct OtherName {
   std::string_view name, op;
 };
@@ -532,7 +533,7 @@ Status check_value(const Operator& op, const Attribute& attribute, int64_t value
   return {};
 }
 
-/// The first part of a group stands for the group: stride becomes stride_h.
+/// Sets each attribute that has parts to the value of its first part: stride to that of stride_h.
 void make_canonical(const Operator& op, Attributes& resolved) {
   for (auto part = op.attributes.rbegin(); part != op.attributes.rend(); ++part)
     if (!part->same_as.empty())

@@ -41,7 +41,7 @@ struct Attribute {
 struct Operator {
   std::string_view name;
   std::string_view summary;
-  std::vector<Attribute> attributes;  ///< in the order of the canonical text
+  std::vector<Attribute> attributes;  ///< their order is that of the canonical text
   std::string_view example;           ///< attributes to tune when none are given
   Result<Compute> (*declare)(const Attributes& resolved, DType type);
 
@@ -51,18 +51,19 @@ struct Operator {
 /// Sorted by name.
 const std::vector<Operator>& operators();
 
-/// Usage, with the list and the name here of what other libraries call so, when there is none.
+/// Finds an operator by name. If there is none it fails with Usage; the message lists the operators
+/// and, if other libraries use the name, says what the operator is called here.
 Result<const Operator*> find_operator(std::string_view name);
 
-/// All attributes with defaults filled in and in canonical form (conv2d's stride_h = stride_w = 2
-/// is stride = 2). Usage for unknown, missing and out-of-range ones; Unsupported ("extent
-/// overflow") for extents beyond 2^48.
+/// Fills in defaults and brings the attributes into canonical form (conv2d's stride_h = stride_w =
+/// 2 becomes stride = 2). Fails with Usage for unknown, missing and out-of-range attributes, and
+/// with Unsupported ("extent overflow") for extents beyond 2^48.
 Result<Attributes> resolve(const Operator& op, const Attributes& given);
 
-/// The compute of an operator. Requires attributes as resolve() returns them. Usage where the
-/// attributes contradict each other (groups that do not divide the channels, a kernel larger than
-/// the padded input), Unsupported where the data type has no meaning for the operator or extents
-/// overflow.
+/// The compute of an operator. Requires attributes in the form that resolve() returns. Fails with
+/// Usage if the attributes contradict each other (groups that do not divide the channels, a kernel
+/// larger than the padded input), and with Unsupported if the operator is not defined for the data
+/// type or extents overflow.
 Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type);
 
 /// `n=1 c=64 h=56`: the canonical text of resolved attributes, without those at their defaults.

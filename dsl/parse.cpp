@@ -16,7 +16,7 @@
 namespace tw::dsl {
 namespace {
 
-// As deep as the printed form of the tallest expression.
+// The printed form of the tallest expression nests so deep.
 constexpr int deepest_nesting = tallest_expression;
 constexpr size_t most_declarations = 10000;
 

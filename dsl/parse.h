@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The text form of expressions and computes. What prints parses back to the same value.
+// The text form of expressions and computes. Printed text parses back to the same value.
 //
 //   input a: f32[16, 32]
 //   weight b: f32[32, 8] @IO          # letters are optional
@@ -26,7 +26,7 @@ Result<Compute> parse_compute(std::string_view text);
 
 /// One declaration a line.
 std::string to_text(const Compute& compute);
-/// The same on one line, which is the canonical form: two computes are the same if these are.
+/// The compute on one line, which is its canonical form: two computes are equal if their lines are.
 std::string to_line(const Compute& compute);
 /// Names the compute: 16 hex digits.
 std::string hash(const Compute& compute);

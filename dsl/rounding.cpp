@@ -24,8 +24,8 @@ struct Tracked {
   double bound = 0;  ///< floats only: bound of |kernel's value - exact|
 };
 
-/// Whether a value left its type's range on the way: its bound, and those of what is computed from
-/// it, are infinite.
+/// True if an intermediate value left the range of its type: its bound, and the bounds of all
+/// values computed from it, are infinite.
 bool overflowed(double bound) { return bound > std::numeric_limits<double>::max(); }
 
 /// The result of a float operation. `plain` is not rounded yet; `inherited` is the error bound that
@@ -158,7 +158,7 @@ struct Analysis {
     BinaryOp operation_;
     DType type_;
     Number total_;
-    double squares_ = 0;  ///< of the partial sums that were rounded
+    double squares_ = 0;  ///< sum of the squares of the partial sums that were rounded
   };
 };
 

@@ -29,17 +29,18 @@
 
 namespace tw::dsl {
 
-/// How far from the exact result a kernel may be: as far as the declared loops may be on the same
-/// input in the declared types, by the length of their sums (rounding.h). Fast admits other
-/// algorithms too (Winograd, split bf16): max |e| <= 2e-5 max |reference| on N(0, 1) inputs.
+/// The error that a kernel may have. Strict: as much as the declared loops may have on the same
+/// input in the declared types, which depends on the length of their sums (rounding.h). Fast also
+/// admits other algorithms (Winograd, split bf16): max |e| <= 2e-5 max |reference| on N(0, 1)
+/// inputs.
 enum class Accuracy { Fast, Strict };
 std::string_view to_string(Accuracy accuracy);
 Result<Accuracy> parse_accuracy(std::string_view text);
 
 struct Workload {
   std::string op;         ///< a name of operators(), or "expr"
-  Attributes attributes;  ///< as resolve() returns them; empty for "expr"
-  DType dtype = Float32;  ///< of the operator's inputs; for "expr" of the first output
+  Attributes attributes;  ///< in the form that resolve() returns; empty for "expr"
+  DType dtype = Float32;  ///< type of the operator's inputs; for "expr" of the first output
   Accuracy accuracy = Accuracy::Fast;
   Compute compute;
   /// Layouts in which the caller keeps inputs and outputs, canonical as with_layouts() makes them.

@@ -13,7 +13,7 @@
 
 namespace tw::runtime {
 
-/// Of every block, and of each buffer within one.
+/// Alignment in bytes of every block, and of each buffer within one.
 inline constexpr int64_t arena_alignment = 64;
 
 class Arena {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What callers give to kernels, and whether it is what a kernel's description asks for: the same
-// on the processor and on devices. A refusal is a Usage error that names the argument. Free
-// functions; thread-safe.
+// Arguments of kernel calls, and checks that they fit the kernel's description; the processor and
+// devices share them. A failed check is a Usage error that names the argument. Free functions;
+// thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -27,17 +27,18 @@ struct Buffer {
 /// "[kernel] input 'x': what".
 tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what);
 
-/// One array for each argument.
+/// Checks that there is one array for each argument.
 Status check_count(const KernelInfo& info, size_t count);
 
-/// The array, where type, rank, shape and strides are as the argument's and it is not null.
+/// A view of the array. Fails if it is null or its type, rank, shape or strides do not fit the
+/// argument.
 Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer);
 
-/// Outputs share memory with nothing; inputs may share with each other. Requires: a range for each
-/// argument.
+/// Checks that no output shares memory with another array; inputs may share memory with each other.
+/// Requires: one range for each argument.
 Status check_overlaps(const KernelInfo& info, std::span<const ByteRange> ranges);
 
-/// All of that for arrays in the processor's memory.
+/// Runs all these checks for arrays in the processor's memory and returns their views.
 Result<std::vector<StridedView>> views_of(const KernelInfo& info, std::span<const Buffer> buffers);
 
 }  // namespace tw::runtime

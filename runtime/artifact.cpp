@@ -25,7 +25,7 @@ constexpr size_t kPrefixBytes = 12;  // magic and header length
 constexpr int64_t kMaxHeaderBytes = 4 << 20;
 constexpr int64_t kMaxObjectBytes = 256 << 20;
 static_assert(most_artifact_bytes == kPrefixBytes + kMaxHeaderBytes + kMaxObjectBytes);
-constexpr int most_threads = 1024;  // of a block, on every GPU
+constexpr int most_threads = 1024;  // limit of a block on every GPU
 
 tl::unexpected<Error> invalid(std::string message) {
   return fail(ErrorCode::Invalid, std::move(message));
@@ -63,7 +63,7 @@ Status check_phases(std::string_view what, const std::vector<PhaseInfo>& phases)
   return {};
 }
 
-/// Tasks have threads on GPUs and nowhere else, and tensor maps with CUDA.
+/// Only tasks of GPU kernels have threads, and only CUDA kernels have tensor maps.
 Status check_threads(const KernelInfo& info, const Target& target) {
   for (const PhaseInfo& phase : info.phases)
     if ((phase.threads > 0) != target.is_gpu())
@@ -119,7 +119,7 @@ Status check_arguments(const KernelInfo& info) {
   return {};
 }
 
-/// PTX is CUDA's.
+/// Only CUDA artifacts may carry PTX.
 Status check_artifact(const Artifact& artifact) {
   TW_RETURN_IF_ERROR(check_info(artifact.info));
   TW_TRY(const Target target, parse_target(artifact.info.target));
@@ -292,7 +292,7 @@ Result<Header> read_header(std::string_view text) {
   }
 }
 
-/// Its bytes, which begin `rest` and are taken from it.
+/// Removes the section's bytes from the front of `rest` and returns them.
 Result<std::string> take_section(const char* name, const Section& section, std::string_view& rest) {
   const std::string_view code = rest.substr(0, section.bytes);
   if (code.size() != section.bytes)

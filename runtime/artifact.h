@@ -40,15 +40,15 @@ namespace tw::runtime {
 
 inline constexpr int kRuntimeAbi = 2;
 
-/// Of the code generator: grows whenever old artifacts or records stop meaning the same, and takes
-/// part in every lookup.
+/// Version of the code generator's output. It grows whenever old artifacts or records stop meaning
+/// the same, and takes part in every lookup.
 inline constexpr int64_t current_codegen_abi = 4;
 
 struct PhaseInfo {
   std::string symbol;
   int64_t tasks = 1;
-  int threads = 0;           ///< of a task; 0 on a CPU, whose tasks have none
-  int64_t shared_bytes = 0;  ///< that a GPU's launch adds to what the code declares
+  int threads = 0;           ///< threads of one task; 0 on a CPU, whose tasks have none
+  int64_t shared_bytes = 0;  ///< shared memory that a GPU launch adds to the declared one
   /// Parameters of the code after its pointers, of which scratch is the last.
   std::vector<TensorMap> maps = {};
   friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
@@ -59,8 +59,8 @@ struct ArgumentInfo {
   DType dtype = Float32;
   bool is_output = false;
   std::vector<int64_t> shape;  ///< logical; empty for a scalar
-  std::string layout;          ///< of the storage, as text; empty: row-major, as the logical array
-  int64_t storage_elements = 0;  ///< of the array in storage layout, padding included
+  std::string layout;  ///< layout of the storage as text; empty: row-major, as the logical array
+  int64_t storage_elements = 0;  ///< elements in storage layout, padding included
   std::string
       pack;  ///< the entry of KernelInfo::packs; empty: none is needed, or only run() serves
   friend bool operator==(const ArgumentInfo&, const ArgumentInfo&) = default;
@@ -70,7 +70,7 @@ struct KernelInfo {
   std::string workload;   ///< text key
   std::string schedule;   ///< text
   std::string target;     ///< canonical text of a Target
-  std::string toolchain;  ///< what compiled it, for people and records
+  std::string toolchain;  ///< compiler and version, for people and records
   int64_t codegen_abi = 0;
   std::vector<ArgumentInfo> arguments;  ///< inputs, then outputs
   std::vector<PhaseInfo> phases;
@@ -79,21 +79,22 @@ struct KernelInfo {
   /// output.
   std::map<std::string, std::vector<PhaseInfo>> packs;
   int spills = 0;     ///< register spills that the compiler left in the object
-  int64_t flops = 0;  ///< of one call
+  int64_t flops = 0;  ///< floating-point operations of one call
   friend bool operator==(const KernelInfo&, const KernelInfo&) = default;
 };
 
 struct Artifact {
   KernelInfo info;
   std::string object;    ///< an ELF shared object; for GPUs a cubin, or OpenCL C
-  std::string ptx = {};  ///< of a cubin, what drivers compile for younger GPUs; empty: none
+  std::string ptx = {};  ///< PTX beside a cubin, from which drivers compile for newer GPUs
   friend bool operator==(const Artifact&, const Artifact&) = default;
 };
 
-/// Whose files are believed. A file is code: whoever can write it, or rename over it, runs as us.
+/// Owners whose files are trusted. A file is code: anyone who can write it, or rename a file over
+/// it, can run code as this process.
 enum class Trust {
-  Own,        ///< the file belongs to the effective user
-  OwnOrRoot,  ///< or to root: artifacts that were installed with the system
+  Own,        ///< files of the effective user
+  OwnOrRoot,  ///< files of root too: artifacts that were installed with the system
 };
 
 /// The file name of the kernel for these four, "<16 hex digits>.twart": where the compiler puts it
@@ -117,12 +118,12 @@ int64_t logical_bytes(const ArgumentInfo& argument);
 /// The largest file of an artifact.
 inline constexpr int64_t most_artifact_bytes = 12 + (int64_t{4} << 20) + (int64_t{256} << 20);
 
-/// The bytes of the artifact's file, equal for equal artifacts. Invalid as check_info() says, and
-/// where it is too large.
+/// The bytes of the artifact's file, equal for equal artifacts. Fails with Invalid if check_info()
+/// does or if the file would be too large.
 Result<std::string> artifact_bytes(const Artifact& artifact);
 
-/// The artifact of such bytes. Invalid as read_artifact() says, but for the machine; whose bytes
-/// they are is for the caller to know.
+/// Parses the bytes of an artifact's file. Fails with Invalid as read_artifact() does, but does not
+/// check the machine; the caller must trust the origin of the bytes.
 Result<Artifact> parse_artifact(std::string_view bytes);
 
 /// Replaces `path` atomically by the artifact, readable by its owner only. A reader sees the old
@@ -136,7 +137,8 @@ Status write_artifact(const std::string& path, const Artifact& artifact);
 Result<Artifact> read_artifact(const std::string& path, Trust trust = Trust::Own,
                                const Target& machine = host_target());
 
-/// The same of whatever machine: the device that it is loaded on says whether it takes the code.
+/// The same, but for an artifact of any target: the device that loads it decides whether it can run
+/// the code.
 Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trust = Trust::Own);
 
 }  // namespace tw::runtime

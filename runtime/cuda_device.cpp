@@ -62,7 +62,7 @@ std::string describe(const Driver& driver, int code) {
   return fmt::format("{} ({})", text, name);
 }
 
-/// After these, the context answers every call with the same error.
+/// True for errors after which every further call on the context returns the same error.
 bool is_fatal(int code) {
   switch (code) {
     case cuda::Deinitialized:
@@ -138,8 +138,8 @@ DeviceFacts facts_of(const Driver& driver, cuda::Device device) {
   return facts;
 }
 
-/// What the header of a cubin says it is for: "sm_90", without the letter of "sm_90a"; empty where
-/// the bytes are no cubin. CUDA 13 moved the number to the second byte of the flags.
+/// The architecture in the header of a cubin: "sm_90", without the letter of "sm_90a"; empty if the
+/// bytes are no cubin. CUDA 13 moved the number to the second byte of the flags.
 std::string cubin_architecture(std::string_view cubin) {
   constexpr unsigned char cuda13 = 8;
   Elf64_Ehdr header;
@@ -150,7 +150,7 @@ std::string cubin_architecture(std::string_view cubin) {
   return fmt::format("sm_{}", (header.e_flags >> (moved ? 8 : 0)) & 0xFF);
 }
 
-/// PTX says `.target sm_80`; empty where the text is no PTX.
+/// The architecture in PTX's directive `.target sm_80`; empty if the text is no PTX.
 std::string ptx_architecture(std::string_view text) {
   const size_t target = text.find(".target sm_");
   if (target == std::string_view::npos) return {};
@@ -158,8 +158,8 @@ std::string ptx_architecture(std::string_view text) {
   return std::string(rest.substr(0, rest.find_first_of(", \r\n")));
 }
 
-/// Drivers compile PTX for every GPU that is not older; one of a chip's or a family's own features
-/// moves like a binary.
+/// True if a driver can compile the PTX for the device: the GPU must not be older than the PTX's
+/// architecture. PTX with features of one chip or family is as restricted as a binary.
 bool ptx_runs_on(const std::string& ptx, const std::string& device) {
   if (ptx.empty()) return false;
   if (ptx.ends_with('a') || ptx.ends_with('f')) return runs_on(ptx, device);
@@ -191,7 +191,7 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// The context is the calling thread's while this lives.
+  /// Makes the context current in the calling thread for the object's lifetime.
   class Current {
    public:
     explicit Current(const CudaDevice& device) : cuda_(device.cuda_) {
@@ -227,7 +227,7 @@ class CudaDevice final : public Device {
     return failed(what, describe(cuda_, code), is_fatal(code));
   }
 
-  /// Owns what the driver made until the last copy goes, and keeps the device that long.
+  /// Shared ownership of an object of the driver; it also keeps the device alive.
   template <typename Number>
   std::shared_ptr<void> own(Handle made, cuda::Result (*release)(Number)) {
     return {made, [this, release, self = shared_from_this()](void* handle) {
@@ -288,8 +288,8 @@ class CudaDevice final : public Device {
                     facts_.name, version_text(facts_.driver_version), what, version_text(toolkit)));
   }
 
-  /// What to give to the driver. Drivers load cubins of every toolkit of their major version, and
-  /// PTX of toolkits that are not newer.
+  /// Selects the cubin or the PTX for this driver. Drivers load cubins of every toolkit of their
+  /// major version, and PTX of toolkits that are not newer.
   Result<const std::string*> choose(const DeviceCode& code) const {
     const std::string header = cubin_architecture(code.binary);
     const std::string_view declared = code.architecture;
@@ -337,7 +337,7 @@ class CudaDevice final : public Device {
     return own(module, cuda_.cuModuleUnload);
   }
 
-  /// -1 where the driver is too old to say.
+  /// Number of arguments of a function; -1 if the driver is too old to report it.
   int count_arguments(Handle function) const {
     if (cuda_.cuFuncGetParamInfo == nullptr) return -1;
     int count = 0;
@@ -370,7 +370,7 @@ class CudaDevice final : public Device {
     return std::shared_ptr<void>(module, function);
   }
 
-  // A launch with more than 48 KiB has to be allowed beforehand; allowing takes nothing away.
+  // Launches with more than 48 KiB need an opt-in beforehand, which has no cost.
   Status allow_shared_memory(Handle function, const std::string& name, const FunctionFacts& facts) {
     const auto most = static_cast<int>(facts_.shared_bytes_per_block - facts.shared_bytes);
     return check(cuda_.cuFuncSetAttribute(function, cuda::FunctionMaxDynamicSharedBytes, most),
@@ -402,7 +402,7 @@ class CudaDevice final : public Device {
     }
   }
 
-  /// The driver copies them when it is given the launch.
+  /// Encodes the tensor maps of a launch; the driver copies them when the launch is submitted.
   Result<std::vector<cuda::TensorMap>> encoded_maps(const Launch& launch) {
     std::vector<cuda::TensorMap> maps;
     for (const TensorMap& map : launch.maps) {
@@ -458,8 +458,8 @@ class CudaDevice final : public Device {
     return check(cuda_.cuStreamSynchronize(queue_), "finish launches");
   }
 
-  // Captured on a stream of its own, so that nothing else gets into the graph. It is brought to the
-  // device at once: the first launch would do it in its own time.
+  // The graph is captured on a stream of its own, so that it contains no other work, and is
+  // uploaded at once: else the first launch would do that within its time.
   Result<std::shared_ptr<void>> make_graph(const DeviceWork& work) {
     Handle recorder = nullptr, recorded = nullptr, graph = nullptr;
     TW_RETURN_IF_ERROR(
@@ -488,7 +488,7 @@ class CudaDevice final : public Device {
     return owner;
   }
 
-  /// What comes ahead of a sample.
+  /// Enqueues the preceding work and evicts the caches ahead of a sample.
   Status prepare(const TimingOptions& options) {
     TW_RETURN_IF_ERROR(enqueue_on(options.before, queue_));
     if (options.evicting == nullptr || options.evicting->bytes() == 0) return {};
@@ -509,7 +509,7 @@ class CudaDevice final : public Device {
     if (options.graph) {
       TW_TRY(graph, make_graph(work));
     }
-    // Were the queue idle, the first sample would count how long the host takes to launch the
+    // On an idle queue the first sample would include the time in which the host launches the
     // graph.
     if (graph)
       TW_RETURN_IF_ERROR(check(cuda_.cuGraphLaunch(graph.get(), queue_), "launch a graph"));

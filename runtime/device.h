@@ -18,9 +18,9 @@
 // opened in the process that uses it.
 //
 // Errors: Usage for an argument, Invalid for code that this device cannot run, Environment for
-// what the driver refuses. After an error that the driver does not recover from (an illegal
-// address, a failed launch) the device is lost: lost() says so, and every later call fails at once
-// with the first reason. The process and its other devices stay usable.
+// calls that the driver refuses. After an error that the driver does not recover from (an illegal
+// address, a failed launch) the device is lost: lost() returns true, and every later call fails at
+// once with the first reason. The process and its other devices stay usable.
 
 #include <atomic>
 #include <cstdint>
@@ -38,19 +38,19 @@
 
 namespace tw::runtime {
 
-/// What a driver says of a device; 0 where it does not say.
+/// Properties of a device as its driver reports them; 0 for a number that it does not report.
 struct DeviceFacts {
   std::string name;          ///< "NVIDIA H200"
-  int index = 0;             ///< as DeviceOptions have it
+  int index = 0;             ///< index among the devices of its kind, as in DeviceOptions
   std::string architecture;  ///< "sm_90", or "opencl"
   int driver_version = 0;    ///< the newest CUDA that the driver knows, 1000 * major + 10 * minor
   int multiprocessors = 0;
   int warp_size = 1;          ///< threads that run in lockstep
-  bool is_processor = false;  ///< of this machine, by its OpenCL
+  bool is_processor = false;  ///< an OpenCL device that is this machine's processor
   int max_threads_per_block = 0;
   int max_threads_per_multiprocessor = 0;
-  int registers_per_multiprocessor = 0;  ///< of 32 bits
-  int64_t shared_bytes_per_block = 0;    ///< the most that a launch can have, opted in
+  int registers_per_multiprocessor = 0;  ///< 32-bit registers
+  int64_t shared_bytes_per_block = 0;    ///< largest size of a launch, after opt-in
   int64_t shared_bytes_per_multiprocessor = 0;
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
@@ -58,20 +58,20 @@ struct DeviceFacts {
   bool is_cuda() const { return architecture.starts_with("sm_"); }
 };
 
-/// Code to load. The binary is taken where it is for this device, else the text.
+/// Code to load. The binary is used if it is for this device, else the text.
 struct DeviceCode {
-  std::string architecture = {};  ///< of the binary: "sm_90a"
+  std::string architecture = {};  ///< architecture of the binary: "sm_90a"
   std::string binary = {};        ///< a cubin
   std::string text = {};          ///< PTX; for OpenCL: OpenCL C
-  int toolkit = 0;  ///< of the CUDA toolkit that made it, as DeviceFacts::driver_version counts
+  int toolkit = 0;  ///< version of the CUDA toolkit that made it, as DeviceFacts::driver_version
 };
 
-/// Whether the binary of one architecture runs on a device of another, both as in "sm_90": the same
-/// major number and no smaller a minor one. "sm_90a" runs on sm_90 alone, "sm_100f" on all of its
-/// major number from there on.
+/// True if a binary for the architecture `code` runs on a device of the architecture `device`, both
+/// given as in "sm_90": the major numbers are equal and the device's minor number is not smaller.
+/// "sm_90a" runs on sm_90 only, "sm_100f" on sm_100 and newer ones with the same major number.
 bool runs_on(std::string_view code, std::string_view device);
 
-/// What an argument of a kernel is: a CUdeviceptr or a cl_mem. Null: no memory.
+/// A kernel argument: a CUdeviceptr or a cl_mem. Null: no memory.
 using DeviceAddress = void*;
 
 /// A queue of the caller's, a CUstream (null: CUDA's default stream) or a cl_command_queue;
@@ -89,9 +89,10 @@ class DeviceBuffer {
   DeviceBuffer() = default;
   /// Memory of the caller's, which must outlive the result.
   static DeviceBuffer borrow(std::shared_ptr<Device> device, DeviceAddress address, int64_t bytes);
-  /// From `offset` on. Usage: OpenCL memory of another context, or that ends before; Unsupported:
-  /// an offset that OpenCL's device does not take. The messages say what was given and expected,
-  /// for whoever knows what it is.
+  /// The same for `bytes` bytes of the memory from `offset` on. Usage: OpenCL memory of another
+  /// context, or memory that is too small; Unsupported: an offset that the OpenCL device does not
+  /// accept. The messages say what was given and expected; the caller adds the name of the
+  /// argument.
   static Result<DeviceBuffer> borrow(std::shared_ptr<Device> device, DeviceAddress address,
                                      int64_t bytes, int64_t offset);
 
@@ -112,7 +113,7 @@ class DeviceBuffer {
   int64_t bytes_ = 0;
 };
 
-/// What the driver says of a loaded function; -1 where it does not say.
+/// Properties of a loaded function as the driver reports them; -1 for one that it does not report.
 struct FunctionFacts {
   int arguments = -1;
   int registers = -1;         ///< a thread
@@ -155,22 +156,24 @@ struct Launch {
   int threads = 1;           ///< a block
   int64_t shared_bytes = 0;  ///< `extern __shared__`, a block; OpenCL C has no such thing: 0
   std::vector<DeviceAddress> arguments = {};
-  /// Parameters after these, each of the memory of one of them. CUDA alone has them.
+  /// Tensor maps, which follow the pointer parameters; each describes the memory of one of these.
+  /// CUDA only.
   std::vector<TensorMap> maps = {};
 };
 
-/// What another library does on a device: it is called with a queue of the kind that DeviceStream
-/// is, of CUDA with the primary context current, and puts its work there. May be called more than
-/// once, and while a graph is recorded.
+/// Enqueues another library's work. It is called with a queue of the kind that DeviceStream holds;
+/// for CUDA the primary context is current. May be called more than once, and while a graph is
+/// recorded.
 using DeviceWork = std::function<Status(void* queue)>;
 
 struct TimingOptions {
   int repeats = 1;
   std::span<const Launch> before = {};  ///< launched ahead of each sample and not counted
-  /// Overwritten ahead of each sample and not counted: memory larger than L2 empties it.
+  /// Memory that is overwritten ahead of each sample, outside of its time, to evict L2.
   const DeviceBuffer* evicting = nullptr;
-  /// Submit each sample as one CUDA graph: for kernels shorter than their launch. It is run once
-  /// more, and not counted. OpenCL, which has none, counts launches without what is between them.
+  /// Submits each sample as one CUDA graph, for kernels shorter than the overhead of a launch; the
+  /// graph runs once more ahead of the samples. OpenCL has no graphs: it adds up the times of the
+  /// launches.
   bool graph = false;
 };
 
@@ -183,33 +186,33 @@ class Device : public std::enable_shared_from_this<Device> {
   const DeviceFacts& facts() const { return facts_; }
   bool lost() const { return lost_.load(std::memory_order_acquire); }
 
-  /// Uninitialised memory; none, with a null address, for 0 bytes.
+  /// Allocates uninitialised memory; for 0 bytes the result has a null address.
   Result<DeviceBuffer> allocate(int64_t bytes);
-  /// Unsupported: no code of a kind that this device takes. Invalid: the binary is for another
-  /// architecture, which is found before the driver sees it, or damaged, or the text does not
-  /// compile.
+  /// Loads code. Unsupported: it has no kind of code that this device accepts. Invalid: the binary
+  /// is damaged or for another architecture (checked before the driver sees it), or the text does
+  /// not compile.
   Result<DeviceModule> load(const DeviceCode& code);
-  /// Returns before the launches have run.
+  /// Enqueues the launches; returns before they have run.
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
-  /// Work of another library's, on the device's own queue.
+  /// Enqueues another library's work on the device's own queue.
   Status submit(const DeviceWork& work);
   /// Returns when all work on the device's own queue is done.
   Status synchronize();
-  /// `repeats` samples: nanoseconds by the device's clock from the start of the first launch to the
-  /// end of the last. Repeat short launches in the list: CUDA's clock ticks every 500 ns.
+  /// Takes `repeats` samples: nanoseconds by the device's clock from the start of the first launch
+  /// to the end of the last. Repeat short launches in the list: CUDA's clock ticks every 500 ns.
   Result<std::vector<double>> time_ns(std::span<const Launch> launches,
                                       const TimingOptions& options = {});
-  /// The same of another library's work. Unsupported on OpenCL, which times launch by launch.
+  /// The same for another library's work. Unsupported on OpenCL, which times each launch by itself.
   Result<std::vector<double>> time_work_ns(const DeviceWork& work,
                                            const TimingOptions& options = {});
 
  protected:
   Device() = default;
 
-  /// An Environment error; from `fatal` ones on, the device is lost.
+  /// Makes an Environment error; after a `fatal` one the device is lost.
   tl::unexpected<Error> failed(std::string_view what, std::string_view reason, bool fatal);
 
-  /// What find_function() gave.
+  /// The handle of the launched function, as find_function() returned it.
   static void* handle(const Launch& launch) { return launch.function.handle_.get(); }
 
   DeviceFacts facts_;
@@ -218,9 +221,10 @@ class Device : public std::enable_shared_from_this<Device> {
   friend class DeviceBuffer;
   friend class DeviceModule;
 
-  // What drivers do. Arguments are checked, and the device was not lost a moment ago.
+  // Operations that a driver implements. The caller has checked the arguments, and that the device
+  // is not known to be lost.
   virtual Result<std::shared_ptr<void>> allocate_memory(int64_t bytes) = 0;
-  /// What a kernel takes for `bytes` of somebody's memory from `offset` on.
+  /// The kernel argument that stands for `bytes` bytes of the caller's memory from `offset` on.
   virtual Result<std::shared_ptr<void>> part_of(DeviceAddress memory, int64_t offset,
                                                 int64_t bytes) = 0;
   virtual Status write_memory(DeviceAddress to, int64_t offset, const void* data,
@@ -255,12 +259,12 @@ struct DeviceOptions {
   std::string library = {};
 };
 
-/// Environment errors say which it is: no driver, a driver that does not start, no device, a device
-/// in exclusive use, a driver older than what is needed.
+/// Opens a CUDA device. Environment errors name the cause: no driver, a driver that does not start
+/// or is too old, no device, a device in exclusive use.
 Result<std::shared_ptr<Device>> open_cuda_device(const DeviceOptions& options = {});
 Result<std::shared_ptr<Device>> open_opencl_device(const DeviceOptions& options = {});
 
-/// "cuda", "cuda:1", "opencl", "opencl:0": the first, or the one of that index.
+/// Opens the first device of a kind, "cuda" or "opencl", or the one with an index, "cuda:1".
 Result<std::shared_ptr<Device>> open_device(std::string_view name);
 
 }  // namespace tw::runtime

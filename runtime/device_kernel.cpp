@@ -60,7 +60,7 @@ Status read_view(const DeviceBuffer& memory, const StridedView& view) {
 /// CUDA's per-thread stream stands for as many queues as there are threads.
 using Queue = std::tuple<bool, void*, int64_t>;
 
-/// From 1 on; unlike the system's, no number is given out again.
+/// Number of the calling thread, from 1 on. Unlike the system's thread ids, no number is reused.
 int64_t number_of_thread() {
   static std::atomic<int64_t> threads = 0;
   thread_local const int64_t number = ++threads;
@@ -80,7 +80,7 @@ struct DeviceKernel::State {
   KernelInfo info;
   std::shared_ptr<Device> device;
   std::vector<DeviceFunction> functions;  ///< one a phase
-  std::mutex mutex;                       ///< of what follows, and of the order on a queue
+  std::mutex mutex;  ///< guards the members below and the order of launches on a queue
   std::map<Queue, DeviceBuffer> scratch;
 
   bool is_cuda() const { return device->facts().is_cuda(); }
@@ -184,7 +184,7 @@ Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream s
   for (size_t i = 0; i < arrays.size(); ++i) {
     TW_TRY(const DeviceBuffer memory, state_->place(info().arguments[i], arrays[i]));
     addresses.push_back(memory.address());
-    memories.push_back(memory);  // until the driver has the launch
+    memories.push_back(memory);  // keeps the memory alive until the driver has the launch
   }
   TW_RETURN_IF_ERROR(check_overlaps(info(), state_->ranges_of(arrays)));
   return queue(addresses, stream);

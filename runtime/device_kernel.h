@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An artifact for a GPU, loaded on a device: what Kernel is for the processor.
+// A DeviceKernel is an artifact for a GPU, loaded on a device. It corresponds to Kernel for the
+// processor.
 //
 //     TW_TRY(const DeviceKernel kernel, DeviceKernel::load(artifact, device));
 //     TW_RETURN_IF_ERROR(kernel.call(arrays));  // of the processor's memory: copied in and out
 //     TW_RETURN_IF_ERROR(kernel.call_on(on_device, stream));  // queued, nothing is copied
 //
-// Kernels of GPUs have no code that packs: of an argument that is stored in another layout than its
-// logical one call_on() takes the storage, as an array of one dimension; a logical array of it is
-// Unsupported in both calls.
+// Kernels of GPUs have no packing code. If an argument's storage has another layout than its
+// logical array, call_on() takes the storage, as an array of one dimension; a logical array of it
+// is Unsupported in both calls.
 //
 // The functions of the code have a parameter for each argument, in order, then scratch, and then
 // one for each tensor map. A value whose copies share the code and the scratch memory; thread-safe.
@@ -30,36 +31,36 @@ struct DeviceArray {
   DeviceAddress memory = nullptr;
   DType dtype = Float32;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides = {};  ///< of elements; empty: row-major
+  std::vector<int64_t> strides = {};  ///< in elements; empty: row-major
   int64_t offset = 0;                 ///< bytes from `memory` to the first element
 };
 
 class DeviceKernel {
  public:
-  /// Invalid where the code is for another device, or has not the functions that it should have;
-  /// Usage where the artifact is for a processor. A cubin that is not for this GPU gives way to its
-  /// PTX, which the driver compiles.
+  /// Loads an artifact. Invalid: the code is for another device, or lacks functions that the
+  /// artifact lists; Usage: the artifact is for a processor. If the cubin is not for this GPU, the
+  /// driver compiles the PTX.
   static Result<DeviceKernel> load(Artifact artifact, const std::shared_ptr<Device>& device);
 
   const KernelInfo& info() const;
   const std::shared_ptr<Device>& device() const;
 
-  /// One call on arrays of the processor's memory, as Kernel::call(): checked, copied to the
-  /// device, and the outputs back. Returns when it is done.
+  /// One call on arrays in the processor's memory, like Kernel::call(): checks them, copies them to
+  /// the device, runs, and copies the outputs back. Returns when it is done.
   Status call(std::span<const Buffer> arrays) const;
 
-  /// One call on arrays of the device's memory, on a queue of the caller's or the device's own.
-  /// Returns before it has run; nothing is copied. Usage, naming the argument: what call() refuses,
-  /// strides of an array that is not contiguous, and memory that is not aligned to
-  /// device_alignment. Whether CUDA's memory is as large as the array is not known here.
+  /// Enqueues one call on arrays in the device's memory, on a queue of the caller's or the device's
+  /// own. Returns before the kernel has run; nothing is copied. Fails with Usage, naming the
+  /// argument, for arrays that call() refuses, that are not contiguous, or that are not aligned to
+  /// device_alignment. It cannot check whether CUDA memory is as large as the array.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
 
-  /// One call. Requires: an address for each argument, of storage_bytes(), and scratch_bytes of
-  /// scratch.
+  /// The launches of one call. Requires: an address for each argument, of storage_bytes() bytes,
+  /// and scratch_bytes bytes of scratch memory.
   std::vector<Launch> launches(std::span<const DeviceAddress> arguments,
                                DeviceAddress scratch) const;
 
-  /// Kernels load and store as many bytes at once.
+  /// Alignment of arrays in bytes: the size of the widest vector access.
   static constexpr int64_t device_alignment = 16;
 
  private:

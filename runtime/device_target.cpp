@@ -8,7 +8,7 @@
 namespace tw::runtime {
 namespace {
 
-constexpr int64_t oldest = 50;  // of the architectures that any toolkit of today knows
+constexpr int64_t oldest = 50;  // oldest architecture that a current toolkit compiles for
 
 void add(const std::string& name, std::vector<Target>& targets) {
   if (auto target = parse_target(name)) targets.push_back(std::move(*target));
@@ -31,7 +31,7 @@ std::vector<Target> targets_of(const DeviceFacts& facts) {
 
 Target with_facts(Target target, const DeviceFacts& facts) {
   target.cpu = facts.name;
-  // What a driver does not say stays as the architecture has it.
+  // A number that the driver does not report keeps the value of the architecture's table row.
   if (facts.multiprocessors > 0) target.machine.cores = facts.multiprocessors;
   if (facts.l2_bytes > 0) target.machine.caches[1].bytes = facts.l2_bytes;
   target.machine.gpu->memory_bytes = facts.memory_bytes;

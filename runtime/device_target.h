@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The targets that a device runs kernels of. Free functions; thread-safe.
+// The targets whose kernels a device can run. Free functions; thread-safe.
 
 #include <string>
 #include <vector>
@@ -10,14 +10,15 @@
 
 namespace tw::runtime {
 
-/// Targets whose kernels a device runs, the closest first: of sm_90 "cuda:sm_90a", "cuda:sm_90",
-/// "cuda:sm_89" and so on, the older ones by their PTX. Empty: no kernels are made for it.
+/// Targets whose kernels a device can run, the closest first: for sm_90 "cuda:sm_90a",
+/// "cuda:sm_90", "cuda:sm_89" and so on, the older ones by their PTX. Empty: the project makes no
+/// kernels for it.
 std::vector<Target> targets_of(const DeviceFacts& facts);
 
-/// The target of a GPU as the device at hand is one. Its identity and what kernels may use stay.
+/// The target with the numbers of the device at hand. Its identity and the limits of kernels stay.
 Target with_facts(Target target, const DeviceFacts& facts);
 
-/// A GPU as records name it: "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB".
+/// The name of a GPU in records: "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB".
 std::string gpu_text(const Target& target);
 
 }  // namespace tw::runtime

@@ -57,10 +57,10 @@ std::string show(DLDevice device) {
   }
 }
 
-/// Where a kernel runs, and which memory it can use there.
+/// The place that a kernel runs on and the memory that it can use there.
 struct Place {
-  std::optional<DLDevice> own;   ///< of this index
-  std::vector<int> others = {};  ///< device types, of any index
+  std::optional<DLDevice> own;   ///< a device of this type and index
+  std::vector<int> others = {};  ///< device types of which any index will do
   std::string remedy;
 
   bool reaches(DLDevice device) const {
@@ -82,7 +82,7 @@ Place place_of(const Device& device) {
   return {own, std::move(others), show(own) + ": copy it there"};
 }
 
-/// The tensor, with its memory and offset apart.
+/// The tensor as an array of the device, with its memory and offset separate.
 Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tensor,
                              const Place& place) {
   if (tensor == nullptr) return wrong_argument(argument, "no tensor given");
@@ -126,7 +126,8 @@ Result<std::vector<DeviceArray>> arrays_of(const KernelInfo& info,
   return arrays;
 }
 
-/// The array API leaves 0 out, as libraries mean different streams by it.
+/// The stream of a number as in Python's array API, which does not define 0, since libraries mean
+/// different streams by it.
 Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
   if (stream == dlpack_own_queue) return DeviceStream();
   const bool cuda = device.facts().is_cuda();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Calls on tensors of other libraries (PyTorch, JAX, CuPy, NumPy), as DLPack describes them,
-// without a copy where they lie where the kernel runs.
+// Calls on tensors of other libraries (PyTorch, JAX, CuPy, NumPy), as DLPack describes them.
+// Tensors in memory of the device that runs the kernel are not copied.
 //
 //     const void* const tensors[] = {&a->dl_tensor, &b->dl_tensor, &c->dl_tensor};
 //     TW_RETURN_IF_ERROR(call_dlpack(kernel, tensors, stream));
 //
 // A tensor is a DLTensor*, of a DLManagedTensor or, since DLPack 1.0, a DLManagedTensorVersioned.
-// It is borrowed: the caller keeps it until the work has run and deletes it. One for each argument,
-// inputs first; what does not fit its argument is a Usage error that names it. Outputs have to be
-// writable, which a DLTensor does not say. Thread-safe.
+// It is borrowed: the caller keeps it until the work has run and deletes it. There is one tensor
+// for each argument, inputs first; one that does not fit its argument is a Usage error that names
+// it. Outputs must be writable, which a DLTensor does not state. Thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -21,14 +21,15 @@
 
 namespace tw::runtime {
 
-/// As Kernel::call(), on memory that the processor reaches: its own, CUDA's pinned and managed.
+/// Like Kernel::call(), for tensors in memory that the processor can access: its own, and pinned or
+/// managed memory of CUDA.
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads = 0);
 
-/// As DeviceKernel::call_on(): of CUDA, memory of the kernel's device, pinned or managed; of
-/// OpenCL, memory of the device. `stream` is as in Python's array API: dlpack_own_queue, or of CUDA
-/// 1 (the legacy default stream), 2 (the thread's own) or a CUstream's address; of OpenCL a
-/// cl_command_queue's.
+/// Like DeviceKernel::call_on(). With CUDA the tensors lie in memory of the kernel's device, pinned
+/// or managed memory; with OpenCL in memory of the device. `stream` is as in Python's array API:
+/// dlpack_own_queue; with CUDA also 1 (the legacy default stream), 2 (the stream of the calling
+/// thread) or the address of a CUstream; with OpenCL also the address of a cl_command_queue.
 Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
                    int64_t stream);
 

@@ -45,7 +45,8 @@ Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* 
                   ThreadPool& pool, int threads) {
   for (const Phase& phase : phases) {
     TaskContext context{phase.function, buffers, scratch};
-    // One task for each thread needs no queue; more of them even out what cores do besides.
+    // One task per thread needs no queue; with more tasks dynamic scheduling evens out other load
+    // on the cores.
     const int limit = threads > 0 ? std::min(threads, pool.threads()) : pool.threads();
     const auto distribution = phase.tasks <= limit ? Distribution::Static : Distribution::Dynamic;
     const int32_t code = pool.parallel_for(phase.tasks, &run_task, &context, threads, distribution);
@@ -121,7 +122,8 @@ class ArenaPlan {
   int64_t total_ = 0;
 };
 
-// Where one argument of a call lives: its own array where that will do, else in the arena.
+// The memory of one argument of a call: the caller's array if it can be used as it is, else a copy
+// in the arena.
 struct Placement {
   StridedView view;
   std::optional<int64_t> copied;  // offset of a contiguous copy of the logical array

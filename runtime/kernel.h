@@ -26,8 +26,8 @@
 namespace tw::runtime {
 
 struct KernelOptions {
-  Target machine = host_target();      ///< that must have the features of the artifact's target
-  std::shared_ptr<ArenaCache> arenas;  ///< to share with other kernels; null: an own one
+  Target machine = host_target();      ///< must have the features of the artifact's target
+  std::shared_ptr<ArenaCache> arenas;  ///< arenas shared with other kernels; null: an own cache
   LoadOptions library;
 };
 
@@ -45,11 +45,11 @@ class Kernel {
   /// unspecified after an error.
   Status run(std::span<void* const> buffers, ThreadPool& pool, int threads = 0) const;
 
-  /// As run(), on scratch of the caller's: scratch_bytes, aligned to 64 bytes.
+  /// Like run(), with scratch memory of the caller's: scratch_bytes bytes, aligned to 64.
   Status run_on(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
                 int threads = 0) const;
-  /// As run_on(), on the calling thread, the tasks of each phase last to first: where their order
-  /// matters, the outputs differ.
+  /// Like run_on(), but on the calling thread and with the tasks of each phase in reverse order.
+  /// Outputs that differ from those of run_on() show that a kernel depends on the order of tasks.
   Status run_backwards(std::span<void* const> buffers, void* scratch) const;
 
   /// Converts an input from logical to storage layout, or (unpack) an output back. Arguments

@@ -16,7 +16,8 @@ namespace tw::runtime {
 struct LoadOptions {
   bool in_memory =
       true;  ///< false: go straight to the directories, as where memfd_create is refused
-  /// Where a private file may be made for the time of loading; the first that works is taken.
+  /// Directories for a private file that exists while the object is loaded; the first that works is
+  /// used.
   std::vector<std::string> directories = {"/dev/shm", "/tmp", "/var/tmp"};
 };
 

@@ -112,7 +112,7 @@ std::vector<cl_device_id> list_devices(const OpenCl& cl) {
   return all;
 }
 
-/// 0 where the driver does not know the query.
+/// A number of the device; 0 if the driver does not know the query.
 template <typename Number>
 Number query(const OpenCl& cl, cl_device_id device, cl_device_info what) {
   Number value = 0;
@@ -173,7 +173,7 @@ class OpenClDevice final : public Device {
     return failed(what, describe(code), loses_device(code));
   }
 
-  /// Owns what OpenCL made until the last copy goes, and keeps the device that long.
+  /// Shared ownership of an object of OpenCL; it also keeps the device alive.
   template <typename Handle>
   std::shared_ptr<void> own(Handle made, cl_int (*release)(Handle)) {
     return {made, [release, self = shared_from_this()](void* handle) {
@@ -216,7 +216,7 @@ class OpenClDevice final : public Device {
     const cl_buffer_region region = {begin, length};
     cl_int code = CL_SUCCESS;
     const cl_mem part = cl_.clCreateSubBuffer(memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region,
-                                              &code);  // with the flags of the whole
+                                              &code);  // 0: the flags of the parent buffer
     if (code == CL_INVALID_MEM_OBJECT)
       return fail(ErrorCode::Usage,
                   fmt::format("an offset of {} bytes into a part of a buffer given, expected one "
@@ -345,7 +345,8 @@ class OpenClDevice final : public Device {
         fmt::format("launch {}", launch.function.name()));
   }
 
-  /// Of the caller's: launches must be able to use our memory there, and run in order.
+  /// Checks a queue of the caller's: it must be able to use this context's memory and must run
+  /// launches in order.
   Status check_queue(cl_command_queue queue) {
     cl_context context = nullptr;
     cl_device_id device = nullptr;
@@ -395,7 +396,7 @@ class OpenClDevice final : public Device {
                             facts_.name));
   }
 
-  /// What the launches take by themselves: between them the device may wait for the host.
+  /// Sum of the times of the launches alone, in ns: between them the device may wait for the host.
   Result<double> time_once(std::span<const Launch> launches) {
     std::vector<std::shared_ptr<void>> events;
     for (const Launch& launch : launches) {

@@ -32,7 +32,7 @@ std::string directory_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Requires nothing of who may read: code is no secret.
+// Others may read the file: code is no secret.
 Status check_owner(int descriptor, const std::string& path, std::string_view what, bool root_too) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return system_error("examine", path);
@@ -103,7 +103,8 @@ Status write_all(int descriptor, const std::string& path, std::string_view bytes
 
 Status replace_file(const std::string& path, std::string_view bytes) {
   std::string temporary = path + ".XXXXXX";
-  const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));  // of mode 0600
+  const Descriptor file(
+      mkostemp(temporary.data(), O_CLOEXEC));  // mkostemp creates it with mode 0600
   if (!file) return system_error("create", temporary);
   Status written = write_and_sync(file.get(), temporary, bytes);
   if (written && std::rename(temporary.c_str(), path.c_str()) != 0)

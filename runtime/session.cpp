@@ -16,7 +16,7 @@
 namespace tw::runtime {
 namespace {
 
-// In single quotes nothing but a single quote means anything to a shell.
+// Within single quotes a shell interprets no character but the closing quote.
 std::string shell_quoted(std::string_view text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
@@ -38,7 +38,7 @@ Status require_gpu(const SessionOptions& options) {
               "[session] it has no GPU: open it with one, or ask for a kernel of the processor");
 }
 
-/// No records are made for it, so that there is nothing to look for.
+/// Fails if no target matches the device: then no records can exist for it.
 Status require_targets(const std::vector<Target>& targets, const Device& gpu) {
   if (!targets.empty()) return {};
   return fail(ErrorCode::Unsupported,
@@ -52,7 +52,7 @@ struct Session::State {
   explicit State(SessionOptions given)
       : options(std::move(given)), pool(PoolOptions{.threads = options.threads}) {}
 
-  /// Of the first of the targets, and of the first number of threads, that has one.
+  /// The best record for the first target that has one, and for the first number of threads.
   Result<db::Record> best_record(std::string_view workload, const std::vector<Target>& targets,
                                  const std::vector<int>& threads);
   Result<Artifact> artifact_of(const db::Record& record) const;
@@ -60,7 +60,7 @@ struct Session::State {
   const SessionOptions options;
   ThreadPool pool;
   const std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
-  std::mutex mutex;  // of the members below
+  std::mutex mutex;  // guards the members below
   std::optional<db::Store> store;
   std::map<std::string, Kernel, std::less<>> kernels;
   std::map<std::string, DeviceKernel, std::less<>> device_kernels;

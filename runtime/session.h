@@ -35,13 +35,13 @@ namespace tw::runtime {
 struct SessionOptions {
   std::string database;  ///< path of a tuning database; empty: kernels come from load() only
   std::string cache;     ///< directory of artifacts, named by artifact_name()
-  int threads = 0;       ///< of the pool; 0: what affinity mask and cgroup quota allow
-  std::string device;    ///< as in records: its records are preferred to others of the same target;
-                         ///< empty: for a GPU, what gpu_text() says
-  int64_t codegen_abi = current_codegen_abi;  ///< of the records that are asked for
+  int threads = 0;     ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
+  std::string device;  ///< device name as in records, whose records are preferred to others of the
+                       ///< same target; empty: for a GPU, the result of gpu_text()
+  int64_t codegen_abi = current_codegen_abi;  ///< code generator version of the records to look for
   Trust trust = Trust::Own;
   Target machine = host_target();
-  std::shared_ptr<Device> gpu = {};  ///< that device_kernel() is for; or an OpenCL device
+  std::shared_ptr<Device> gpu = {};  ///< device of device_kernel(): a GPU or an OpenCL device
 };
 
 class Session {
@@ -64,12 +64,13 @@ class Session {
   /// The kernel of an artifact file, whatever the database says.
   Result<Kernel> load(const std::string& path);
 
-  /// The same for the GPU: the best record of the closest target that has one (targets_of(), so
-  /// that a younger GPU runs an older one's kernels by their PTX). Usage: the session has no GPU.
+  /// The same for the GPU: the kernel of the best record of the closest target that has one. A
+  /// newer GPU can so run an older one's kernels by their PTX (targets_of()). Usage: the session
+  /// has no GPU.
   Result<DeviceKernel> device_kernel(std::string_view workload);
   Result<DeviceKernel> load_on_device(const std::string& path);
 
-  /// Null: none.
+  /// The GPU of the session; null if it has none.
   const std::shared_ptr<Device>& gpu() const;
 
   ThreadPool& pool();

@@ -71,7 +71,7 @@ bool elements_are_distinct(const StridedView& view) {
   for (size_t i = 0; i < view.shape.size(); ++i)
     if (view.shape[i] > 1) axes.push_back({std::abs(view.strides[i]), view.shape[i]});
   std::sort(axes.begin(), axes.end());
-  int64_t reach = 0;  // of the axes with smaller strides
+  int64_t reach = 0;  // extent in memory of the axes with smaller strides
   for (const auto& [stride, extent] : axes) {
     if (stride <= reach) return false;
     reach += stride * (extent - 1);

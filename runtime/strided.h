@@ -13,7 +13,7 @@ struct StridedView {
   char* data = nullptr;
   int64_t element_bytes = 1;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  ///< of the same length as shape
+  std::vector<int64_t> strides;  ///< one for each element of shape
 };
 
 std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a GPU's copy engine is told of a tensor, of which it copies boxes into shared memory (CUDA:
-// CUtensorMap). Part of what a kernel needs for its launch. A plain value.
+// The description of a tensor from which a GPU's copy engine (TMA) moves boxes, tiles of the
+// tensor, to shared memory (CUDA: CUtensorMap, boxDim). A launch of the kernel takes it as a
+// parameter. A plain value.
 
 #include <cstdint>
 #include <vector>
@@ -11,21 +12,21 @@
 
 namespace tw::runtime {
 
-/// Dimensions innermost first, whose elements are neighbours.
+/// Dimensions are listed innermost first; elements along the innermost one are contiguous.
 struct TensorMap {
-  int argument = 0;    ///< of the launch: whose memory it is
-  int64_t offset = 0;  ///< bytes from its beginning
+  int argument = 0;    ///< index of the launch's argument whose memory holds the tensor
+  int64_t offset = 0;  ///< bytes from the beginning of that memory
   DType type = Float32;
-  std::vector<int64_t> extents;  ///< elements; what a box has outside of them is zeros
-  std::vector<int64_t> strides;  ///< bytes, of all dimensions but the innermost
+  std::vector<int64_t> extents;  ///< elements; a box is filled with zeros outside of them
+  std::vector<int64_t> strides;  ///< bytes, one for each dimension but the innermost
   std::vector<int64_t> box;      ///< elements that one copy moves
   /// 32, 64 or 128: the byte at `a` of a box lies at a ^ (((a >> 7) & (swizzle / 16 - 1)) << 4).
   int swizzle = 0;
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 
-/// Invalid, in one line, where the engine does not take it: sizes, and what must be multiples of
-/// 16 bytes.
+/// Fails with Invalid and a message of one line if the copy engine does not accept the map: a size
+/// is out of range, or a stride or a row is no multiple of 16 bytes.
 Status check_tensor_map(const TensorMap& map);
 
 }  // namespace tw::runtime

@@ -23,7 +23,8 @@ namespace {
 constexpr size_t kCacheLine = 128;
 constexpr int kMaxThreads = 1024;
 
-/// On standard error, as standard output is the application's. Lost where that cannot be written.
+/// Writes to standard error, since standard output belongs to the application. If that fails, the
+/// warning is lost.
 void warn(const std::string& text) {
   (void)std::fputs(fmt::format("tilewright: [thread pool] {}\n", text).c_str(), stderr);
 }
@@ -149,7 +150,8 @@ ThreadPool::ThreadPool(const PoolOptions& options) : spins_(std::max(0, options.
   const std::vector<int> cores = allowed_cores();
   const int usable = host_target().machine.cores;
   threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
-  if (threads_ > usable) spins_ = 0;  // who polls would hold the core that the other needs
+  if (threads_ > usable)
+    spins_ = 0;  // a polling thread would occupy the core that another one needs
   // A quota is time and not places: containers that all pin to their first cores would share those.
   const bool quota = usable < static_cast<int>(cores.size());
   if (options.pin && !quota && threads_ <= usable) cores_ = cores;

@@ -5,9 +5,8 @@
 // worker has its own slot on its own cache line, waits for it briefly on the core and then in the
 // system.
 //
-//     ThreadPool pool;                                        // as many threads as this process
-//     may use int32_t failure = pool.parallel_for(tasks, run, &job);  // run(&job, task) for each
-//     task
+//     ThreadPool pool;  // as many threads as this process may use
+//     int32_t failure = pool.parallel_for(tasks, run, &job);  // run(&job, task) for each task
 //
 // Thread-safe. While one caller has the workers, another caller, or a task that calls back, runs
 // its own tasks alone: nothing blocks and nothing deadlocks. Several pools in one process are
@@ -29,7 +28,7 @@ enum class Distribution {
 };
 
 struct PoolOptions {
-  int threads = 0;  ///< with the caller; 0: what affinity mask and cgroup quota allow
+  int threads = 0;  ///< the caller included; 0: as many as affinity mask and cgroup quota allow
   bool pin = true;  ///< a worker to a core, where each has one; a failure is a warning
   /// Polls before a waiting thread sleeps, about 20 to 100 us; none where threads exceed cores.
   int spins = 2000;
@@ -51,8 +50,7 @@ class ThreadPool {
   int32_t parallel_for(int64_t tasks, TaskFunction function, void* context, int threads = 0,
                        Distribution distribution = Distribution::Dynamic);
 
-  /// How many workers are pinned to a core, the caller not counted; 0 before the first parallel
-  /// call.
+  /// Number of workers pinned to a core, the caller not counted; 0 before the first parallel call.
   int pinned() const { return pinned_.load(std::memory_order_relaxed); }
 
  private:
@@ -63,15 +61,15 @@ class ThreadPool {
 
   static void* work(void* slot);
   static int32_t run_alone(int64_t tasks, TaskFunction function, void* context);
-  int start_workers(int wanted);  // how many of them there are
+  int start_workers(int wanted);  // returns the number of running workers
   void pin(int worker);
   void stop_workers();
-  void forget_workers();  // in the child of a fork, where they do not exist
+  void forget_workers();  // called in the child of a fork, where the threads do not exist
   void run_together(int workers);
 
   int threads_;
   int spins_;
-  std::vector<int> cores_;  // to pin to, in order; empty: none
+  std::vector<int> cores_;  // workers are pinned to these in order; empty: no pinning
   std::unique_ptr<Shared> shared_;
   std::atomic<int> pinned_{0};
 };

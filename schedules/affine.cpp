@@ -177,7 +177,7 @@ Constraints split_condition(const Expr& condition) {
 }
 
 Expr to_condition(const Affine& at_least_zero) {
-  // 0 <= a is printed with the negative part on the left: `x + 3 <= n`.
+  // `0 <= a` prints with the negated negative part of `a` on the left: `x + 3 <= n`.
   Affine left, right;
   for (const Affine::Term& term : at_least_zero.terms) {
     Affine& side = term.coefficient < 0 ? left : right;

@@ -35,22 +35,24 @@ Expr to_expr(const Affine& affine);
 /// Replaces c * w * (f / w) + c * (f % w) by c * f: the digits of a fused loop together.
 void rejoin_digits(Affine& affine);
 
-/// Of an element in dense row-major memory, in elements. Requires: an extent for each index.
+/// The offset of an element in dense row-major memory, in elements. Requires: an extent for each
+/// index.
 Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
 
-/// An index min(max(e, 0), 9), in any order and depth: e, and the constraints `a >= 0` under which
-/// the index is e. Without a minimum or maximum with a literal, the index itself and none.
+/// The parts of a clamped index such as min(max(e, 0), 9), nested in any order and depth: e, and
+/// the constraints `a >= 0` under which the index equals e. An index without a minimum or maximum
+/// with a literal is e itself, without constraints.
 struct Unclamped {
   Expr index;
   std::vector<Affine> at_least_zero;
 };
 Unclamped unclamp(const Expr& index);
 
-/// The expressions whose max (or min) `expr` is: itself alone where it is none.
+/// The operands of a nested max (or min); `expr` itself if it is no max (or min).
 std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
-/// A conjunction, split: each constraint means `affine >= 0`; what is not affine stays an
-/// expression.
+/// The terms of a conjunction: constraints `affine >= 0`, and terms that are not affine as
+/// expressions.
 struct Constraints {
   std::vector<Affine> affine;
   std::vector<Expr> opaque;

@@ -16,14 +16,15 @@ using dsl::BinaryOp;
 
 namespace {
 
-// Rules other than ranges that one proof may use, and rules tried in the whole search for it.
-// Proofs about the loops of schedules use 0 to 3; the second bounds the work where there is no
-// proof.
+// Limits on rules other than ranges: how many one proof may use, and how many the whole search for
+// it may try. Proofs about the loops of schedules use 0 to 3; the second limit bounds the work if
+// there is no proof.
 constexpr int most_rules = 6;
 constexpr int search_steps = 400;
 
-// What a search costs before witnesses are asked whether it can succeed, and how many there are:
-// of 48, most times one has the row and the one tap that are beyond an edge.
+// Search steps before witnesses are asked whether the search can succeed, and the number of
+// witnesses: among 48 there is mostly one with the row and the kernel position that lie beyond an
+// edge.
 constexpr int steps_before_witnesses = 2;
 constexpr size_t witness_count = 48;
 
@@ -33,7 +34,7 @@ std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) 
   return std::max(*a, *b);
 }
 
-/// Of an integer division or modulo by a literal; 0 for anything else.
+/// The divisor of an integer division or modulo by a literal; 0 for other expressions.
 int64_t positive_divisor(const Expr& expr) {
   const Binary* b = expr.as<Binary>();
   if (!b || (b->op != BinaryOp::Div && b->op != BinaryOp::Mod) || is_float(expr.type())) return 0;
@@ -133,7 +134,7 @@ int Bounds::enter(const Expr& expr) const {
     dsl::for_each(expr, [&](const Expr& e) {
       if (e.as<dsl::Var>()) atom.inside.push_back(number(e));
     });
-  // Numbering what is in the expression may have taken slots, and made new ones.
+  // Numbering the subexpressions may have taken slots and grown the table.
   const int id = static_cast<int>(atoms_.size());
   if (const dsl::Var* v = expr.as<dsl::Var>())
     numbered_variables_.push_back({std::hash<std::string>()(v->name), id});
@@ -223,8 +224,8 @@ bool Bounds::needs_both(const Linear::Term& term) const {
          (term.coefficient > 0 ? AtomKind::Min : AtomKind::Max);
 }
 
-/// k * linear without the floor of its term +-floor(e / k): linear >= 0 exactly where the result
-/// is, and linear is the result divided by k, rounded down.
+/// k * linear without the floor of its term +-floor(e / k). Then linear >= 0 if and only if the
+/// result is >= 0, and linear is the result divided by k, rounded down.
 ///   floor(e/k) + r  ->  e + k r
 ///   r - floor(e/k)  ->  k r - e + k - 1
 Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term& term) const {
@@ -288,8 +289,8 @@ void Bounds::add_fact(Linear at_least_zero) {
   facts_.push_back({std::move(at_least_zero), depth});
 }
 
-/// 39 - 4 x - t / 32 >= 0, where t / 32 is no less than 0, is 9 - x >= 0 too: what is left of a
-/// fact without a digit of a fused loop, or an inner loop, where that has a divisor.
+/// Derives a fact without a digit of a fused loop, or without an inner loop, if the rest has a
+/// common divisor: 39 - 4 x - t / 32 >= 0 with t / 32 >= 0 implies 9 - x >= 0.
 void Bounds::derive_without_digit(const Linear& at_least_zero) {
   for (const Linear::Term& term : at_least_zero.terms) {
     const AtomKind kind = atoms_[static_cast<size_t>(term.atom)].kind;
@@ -477,7 +478,7 @@ Bounds::Bound Bounds::atom_bound(int id, bool below, int rules) const {
   }
 }
 
-/// One question asks for the same atoms many times.
+/// Bound of an atom by ranges alone, cached: one question asks for the same atoms many times.
 Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
   Atom& atom = atoms_[static_cast<size_t>(id)];
   KnownBound& known = below ? atom.known_low : atom.known_high;
@@ -485,7 +486,8 @@ Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
   return known.bound;
 }
 
-/// Variables that no fact mentions: what their ranges say is the least value itself.
+/// True if no fact mentions the variables: then the bound by their ranges is the least value
+/// itself.
 bool Bounds::only_ranges_apply(const Linear& linear) const {
   return std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
     const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
@@ -498,7 +500,8 @@ bool Bounds::has_choice(const Linear& linear) const {
                      [&](const Linear::Term& term) { return is_min_or_max(term.atom); });
 }
 
-/// Without other rules each term has its bound, in whatever order they are eliminated.
+/// Bound by ranges alone: the sum of the terms' bounds, which does not depend on the order of
+/// elimination.
 Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   int64_t sum = linear.constant;
   for (const Linear::Term& term : linear.terms) {
@@ -509,8 +512,8 @@ Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   return sum;
 }
 
-// Range by range, innermost first; other rules may be taken at any point, `rules` times in all. The
-// search tries few before many, as the proofs that exist are short.
+// Eliminates by ranges, innermost variable first; other rules may be applied at any point, at most
+// `rules` times. The search tries few before many, since the proofs that exist are short.
 Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough) const {
   if (linear.terms.empty()) return linear.constant;
   if (rules == 0 && !has_choice(linear)) return bound_by_ranges(linear);
@@ -544,9 +547,9 @@ Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough)
   return result;
 }
 
-// The innermost atom; of several the one that is no variable, which may contain the others. Where a
-// minimum or maximum may be replaced by either side, those of which both sides must hold come
-// first, so that the choice may depend on them.
+// The next atom is the innermost one; among several, one that is no variable, since it may contain
+// the others. A minimum or maximum for which both sides must hold precedes those of which either
+// side may be chosen, so that the choice may depend on it.
 Bounds::Linear::Term Bounds::next_to_eliminate(const Linear& linear) const {
   const Linear::Term* next = &linear.terms[0];
   int deepest = depth_of(next->atom);
@@ -660,7 +663,8 @@ void Bounds::update_witnesses() const {
   witnessed_ = mark();
 }
 
-/// The first has the least values, the second the greatest, others any of them.
+/// Value of a variable in a witness: the least in the first witness, the greatest in the second,
+/// any value in the others.
 int64_t Bounds::chosen_value(size_t witness, const Variable& variable, size_t position) const {
   const int64_t low = variable.low.value_or(variable.high.value_or(0));
   const int64_t high = variable.high.value_or(low);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bounds: what is known about the variables in scope, and the bounds of index expressions that
-// follow. This is what trims loops and proves accesses inside their buffers.
+// Bounds holds the known facts about the variables in scope and derives bounds of index expressions
+// from them. Trimming of loops and the proof that accesses stay inside their buffers rest on it.
 //
 // The procedure is elimination, innermost variable first, by constant ranges and by facts `a >= 0`
-// (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. What it cannot
-// prove is treated as false.
+// (a Fourier-Motzkin step with one fact at a time): sound, fast, and incomplete. A claim that it
+// cannot prove is treated as false.
 //
-// Where a proof is not found soon, the values of a few assignments of the variables say whether
-// there can be one.
+// If a proof is not found soon, a few witnesses, i.e. assignments of values to the variables, show
+// whether there can be one.
 //
 // A search lowers thousands of schedules, and each asks hundreds of questions: atoms are numbered
 // when they are first seen, and the elimination works on numbers alone. A value; not thread-safe,
@@ -48,11 +48,11 @@ class Bounds {
   bool proves(const Expr& condition) const;   ///< it holds for all values in scope
   bool refutes(const Expr& condition) const;  ///< it holds for none
   bool proves_inside(const Expr& index, int64_t extent) const;  ///< 0 <= index < extent
-  /// floor(affine / divisor), where it is proved to be the same for all values in scope.
+  /// floor(affine / divisor) if it is proved to be the same for all values in scope, else nullopt.
   std::optional<int64_t> quotient(const Affine& affine, int64_t divisor) const;
 
  private:
-  /// As Affine, over numbered atoms.
+  /// Like Affine, over numbered atoms.
   struct Linear {
     struct Term {
       int atom;
@@ -69,7 +69,7 @@ class Bounds {
   };
 
   using Bound = std::optional<int64_t>;
-  /// By the ranges of variables alone, and when that was found.
+  /// A bound by the ranges of variables alone, and the state of the ranges for which it was found.
   struct KnownBound {
     size_t ranges = 0;
     Bound bound;
@@ -78,12 +78,12 @@ class Bounds {
   struct Atom {
     Expr expr;
     AtomKind kind = AtomKind::Other;
-    Linear a, b;              ///< operands; of a division the numerator, of a choice both sides
-    int64_t divisor = 0;      ///< of FloorDivision and Remainder, positive
-    std::vector<int> inside;  ///< variables in it
-    int position = -1;        ///< of a variable, in variables_; -1 out of scope
-    int facts = 0;            ///< that mention it
-    std::optional<int64_t> low, high;  ///< by the type of an Other
+    Linear a, b;  ///< operands: the numerator of a division, both sides of a minimum or maximum
+    int64_t divisor = 0;               ///< positive divisor of FloorDivision and Remainder
+    std::vector<int> inside;           ///< variables in it
+    int position = -1;                 ///< index of a variable in variables_; -1 out of scope
+    int facts = 0;                     ///< number of facts that mention it
+    std::optional<int64_t> low, high;  ///< range of the type of an Other
     KnownBound known_low, known_high;
   };
   struct Variable {
@@ -92,14 +92,14 @@ class Bounds {
     std::optional<int64_t> low, high;  ///< inclusive
   };
   struct NumberedVariable {
-    size_t hash;  ///< of its name
+    size_t hash;  ///< hash of its name
     int atom;
   };
   struct Fact {
     Linear at_least_zero;
-    int depth;  ///< of its innermost variable
+    int depth;  ///< depth of its innermost variable
   };
-  /// floor(e / k) of a term, removed by scaling all else.
+  /// A form without the floor(e / k) of a term; all other terms are scaled by k.
   struct Unfloored {
     Linear linear;
     int64_t divisor;
@@ -108,7 +108,7 @@ class Bounds {
   /// a fact fails.
   struct Witness {
     std::vector<int64_t> values;
-    std::optional<size_t> broken;  ///< the first fact that fails
+    std::optional<size_t> broken;  ///< index of the first fact that fails
   };
 
   int number(const Expr& atom) const;
@@ -117,7 +117,7 @@ class Bounds {
   Linear linear(const Expr& expr) const;
   Linear linear(const Affine& affine) const;
   void append(const Expr& expr, int64_t factor, Linear& out) const;
-  /// The constraints `a >= 0` of a conjunction; false when something in it has no such form.
+  /// Appends the constraints `a >= 0` of a conjunction; false if a term of it has no such form.
   bool split(const Expr& condition, std::vector<Linear>& out) const;
   Linear difference(const Expr& a, const Expr& b) const;
 
@@ -130,7 +130,7 @@ class Bounds {
   void derive_without_digit(const Linear& at_least_zero);
   void derive_facts(const Linear& at_least_zero);
 
-  /// A search for the best bound, or for one of at least `enough`.
+  /// Searches for the best bound, or for one of at least `enough`.
   Bound search_below(const Linear& linear, Bound enough) const;
   Bound bound_below(const Linear& linear, int rules, Bound enough = std::nullopt) const;
   Bound bound_above(const Linear& linear, int rules) const;
@@ -145,10 +145,11 @@ class Bounds {
   Bound atom_bound(int atom, bool below, int rules) const;
   Bound atom_bound_by_ranges(int atom, bool below) const;
 
-  /// The least value among the witnesses that keep all facts, or one below `enough`; nullopt where
-  /// none tells.
+  /// The least value among the witnesses that satisfy all facts, or a value below `enough`; nullopt
+  /// if no witness satisfies them.
   Bound least_witnessed(const Linear& linear, Bound enough) const;
-  /// How many values of floor(linear / divisor) they have: none, one or several (2).
+  /// Number of different values of floor(linear / divisor) among the witnesses: 0, 1, or 2 for
+  /// several.
   int witness_quotients(const Linear& linear, int64_t divisor) const;
   void update_witnesses() const;
   int64_t chosen_value(size_t witness, const Variable& variable, size_t position) const;
@@ -160,10 +161,10 @@ class Bounds {
   mutable std::deque<Atom> atoms_;
   mutable std::vector<NumberedVariable> numbered_variables_;
   mutable std::vector<int> slots_;  ///< numbers by the hash of their atoms, -1 where there is none
-  mutable int steps_ = 0;           ///< left of the present search
+  mutable int steps_ = 0;           ///< steps left of the current search
   size_t ranges_ = 1;               ///< grows when the variables in scope change
   mutable std::vector<Witness> witnesses_;
-  mutable Mark witnessed_ = {0, 0};  ///< of the present scope, what the witnesses know
+  mutable Mark witnessed_ = {0, 0};  ///< part of the current scope that the witnesses cover
 };
 
 }  // namespace tw::schedules

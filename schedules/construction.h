@@ -24,7 +24,7 @@ using Loops = std::vector<std::string>;
 struct Site {
   std::string stage;
   std::string loop;     ///< empty: there is no such loop
-  int64_t threads = 1;  ///< of a block, which share what is computed there
+  int64_t threads = 1;  ///< threads of a block, which share what is computed there
 };
 
 /// Notes when the construction of a schedule first used each decision of its point.
@@ -43,7 +43,7 @@ class Construction {
   /// Requires: the plan outlives the construction, and so does the trace if there is one.
   explicit Construction(const ComputePlan& plan, Trace* trace = nullptr);
 
-  Schedule schedule;  ///< so far
+  Schedule schedule;  ///< the schedule so far
 
   const ComputePlan& plan() const { return *plan_; }
   /// Current extent of the loop, or 1 if the schedule is invalid or has no such loop.

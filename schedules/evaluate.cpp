@@ -19,35 +19,37 @@ using dsl::UnaryOp;
 using dsl::Value;
 
 constexpr int64_t never = -1;
-constexpr int64_t most_threads = 1 << 20;  // that a stretch has numbers for
+constexpr int64_t most_threads = 1 << 20;  // numbers reserved for the threads of a stretch
 
-/// Who touches an element: tasks, the stretches between barriers of a task, and the threads of a
-/// stretch are numbered together, in the order in which they are run.
+/// An actor accesses elements: a thread within a stretch (the time between two barriers) of a task.
+/// Actors are numbered in the order in which they run.
 using Actor = int64_t;
 
-/// Asynchronous copies that are waited for together are numbered, over all tasks.
-using Group = int64_t;
+/// Number of a commit group: asynchronous copies that are waited for together. Groups of all tasks
+/// are numbered together.
+using CommitGroup = int64_t;
 
 /// A buffer's elements, and for each the actors that last wrote and read it.
 struct Memory {
   const Buffer* buffer = nullptr;
   bool is_input = false;
-  bool is_shared = false;  ///< between tasks, or the threads of one
+  bool is_shared = false;  ///< shared between tasks, or between the threads of one
   std::byte* data = nullptr;
   std::vector<std::byte> own;
   std::vector<char> written;
   std::vector<Actor> writer, reader;
-  std::vector<Group> group;  ///< that the element arrives with, where it is copied asynchronously
+  std::vector<CommitGroup>
+      commit_group;  ///< group of the asynchronous copy that an element arrives with
 
-  /// Who touched the elements since `task_begin` is kept: where a loop allocates a buffer that
-  /// threads share, it is the same memory each time.
+  /// Forgets accesses before `task_begin`. Later ones are kept: a shared buffer that a loop
+  /// allocates is the same memory in each iteration.
   void reset(Actor task_begin) {
     const auto elements = static_cast<size_t>(buffer->elements());
     written.assign(elements, is_input);
     if (!is_shared) return;
-    group.resize(elements, never);
+    commit_group.resize(elements, never);
     for (size_t i = 0; i < writer.size(); ++i)
-      if (writer[i] < task_begin) group[i] = never;
+      if (writer[i] < task_begin) commit_group[i] = never;
     for (std::vector<Actor>* actors : {&writer, &reader}) {
       actors->resize(elements, never);
       for (Actor& actor : *actors)
@@ -66,7 +68,7 @@ struct Node {
 struct Command {
   enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier, Commit, Wait } kind;
   const Stmt* statement = nullptr;
-  size_t slot = 0;             ///< of the variable or buffer
+  size_t slot = 0;             ///< slot of the variable or buffer
   std::vector<Node> operands;  ///< bounds; condition; indices, value and guard
   std::vector<Command> body;
 };
@@ -298,7 +300,8 @@ class Evaluator {
     if (in_nest_) iterations_.pop_back();
   }
 
-  /// One iteration after the other; the innermost loop's number is the thread's.
+  /// Runs the iterations of a thread loop one after the other. The threads of a nest are numbered
+  /// row by row, so the innermost loop counts by one.
   void run_threads(const Command& command) {
     const int64_t threads = value(command.operands[1]).i, outer = thread_;
     const bool is_outermost = !in_nest_;
@@ -313,7 +316,8 @@ class Evaluator {
     in_nest_ = !is_outermost;
   }
 
-  /// Threads of a nest come to the command one after the other, in the same iterations.
+  /// Evaluates a condition. If it is marked uniform, all threads of the nest that come to it in the
+  /// same iterations must find the same value.
   bool holds(const Command& command, const Node& condition, bool uniform) {
     const bool result = value(condition).i != 0;
     if (!uniform || !in_nest_) return result;
@@ -323,31 +327,32 @@ class Evaluator {
     return result && !error_;
   }
 
-  /// What threads did before is done for all of them.
+  /// Begins the stretch after a barrier: effects of the one before are visible to all threads.
   void begin_stretch() {
     stretch_begin_ = next_actor_;
     next_actor_ += most_threads;
   }
   Actor actor() const { return stretch_begin_ + thread_; }
-  /// Other than each of them.
+  /// An actor that stands for several threads of the stretch and differs from each of them.
   Actor several_threads() const { return stretch_begin_ + most_threads - 1; }
 
-  Group committed() const { return static_cast<Group>(arrived_in_.size()); }
+  CommitGroup committed() const { return static_cast<CommitGroup>(arrived_in_.size()); }
 
-  /// The groups before `end` have arrived, as if their threads wrote them now.
-  void wait_for(Group end) {
+  /// Makes the groups before `end` arrive, as if their threads wrote the elements now.
+  void wait_for(CommitGroup end) {
     for (; arrived_ < end; ++arrived_) arrived_in_[static_cast<size_t>(arrived_)] = stretch_begin_;
   }
 
-  /// Who wrote the element, when it arrived. Requires: it has.
+  /// The actor that wrote the element, in the stretch in which it arrived. Requires: it has
+  /// arrived.
   Actor writer_of(const Memory& memory, size_t i) const {
     const Actor writer = memory.writer[i];
-    const Group group = memory.group[i];
+    const CommitGroup group = memory.commit_group[i];
     if (writer == never || group == never) return writer;
     return arrived_in_[static_cast<size_t>(group)] + writer % most_threads;
   }
   bool is_on_its_way(const Memory& memory, size_t i) const {
-    return memory.is_shared && memory.group[i] >= arrived_;
+    return memory.is_shared && memory.commit_group[i] >= arrived_;
   }
 
   void run_assign(const Command& command) {
@@ -363,7 +368,7 @@ class Evaluator {
     const auto at = element(memory, command.operands, rank);
     if (error_ || !note_write(memory, at, assign.combine != Combine::None)) return;
     if (memory.is_shared)
-      memory.group[static_cast<size_t>(at)] = arrives_late ? committed() : never;
+      memory.commit_group[static_cast<size_t>(at)] = arrives_late ? committed() : never;
     const DType type = memory.buffer->type;
     const Value old = assign.combine == Combine::None ? Value{} : load(memory, at);
     const Value result = combined(assign.combine, type, old, computed);
@@ -374,7 +379,7 @@ class Evaluator {
     }
   }
 
-  /// The linear index, checked against each extent.
+  /// The linear index of an element; each index is checked against its extent.
   int64_t element(const Memory& memory, const std::vector<Node>& indices, size_t rank) {
     const std::vector<int64_t>& extents = memory.buffer->extents;
     int64_t linear = 0;
@@ -421,7 +426,8 @@ class Evaluator {
     return true;
   }
 
-  /// Whether the number is of another task of this phase, or another thread since the last barrier.
+  /// True if the actor belongs to another task of this phase, or is another thread since the last
+  /// barrier.
   bool others(Actor number) const {
     if (number < phase_begin_ || number == actor()) return false;
     return number < task_begin_ || number >= stretch_begin_;
@@ -495,14 +501,15 @@ class Evaluator {
   std::map<std::string, size_t> variables_;
   std::vector<int64_t> values_;
   int64_t thread_ = 0;
-  bool in_nest_ = false;             ///< of thread loops
-  std::vector<int64_t> iterations_;  ///< of the loops around that stand inside of the nest
-  /// What threads of the nest have found uniform conditions to be, by command and iterations.
+  bool in_nest_ = false;  ///< inside of thread loops
+  std::vector<int64_t>
+      iterations_;  ///< values of the loops inside of the nest around the statement
+  /// Values of uniform conditions that threads of the nest have found, by command and iterations.
   std::map<std::pair<const Command*, std::vector<int64_t>>, bool> found_;
   Actor next_actor_ = 0, phase_begin_ = 0, task_begin_ = 0, stretch_begin_ = 0;
-  Group arrived_ = 0;              ///< all groups before this one
-  std::vector<Actor> arrived_in_;  ///< the stretch of each that is committed; never: on its way
-  std::optional<Error> error_;     ///< the first; everything stops at it
+  CommitGroup arrived_ = 0;        ///< all groups before this one have arrived
+  std::vector<Actor> arrived_in_;  ///< arrival of each committed group; never: in flight
+  std::optional<Error> error_;     ///< the first error; it ends the evaluation
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The interpreter of Program: what a loop program does, checked at every step. It is the oracle of
-// the code generators, as dsl/interpret.h is the oracle of lowering.
+// The interpreter of Program: it runs a loop program and checks every access. Tests compare code
+// generators with it, and lowering with dsl/interpret.h.
 //
 // Values follow dsl/interpret.h: floats are computed in double and rounded where they are stored
 // and at casts, integers wrap, `select`, `&&` and `||` evaluate only what they need. Thread-safe.
@@ -16,7 +16,7 @@
 
 namespace tw::schedules {
 
-/// One array an argument, by name, in storage layout.
+/// One array for each argument, by name, in storage layout.
 using Storage = std::map<std::string, std::vector<std::byte>>;
 
 /// Runs all phases, their tasks in order. `storage` must hold each input; outputs are created.
@@ -26,8 +26,8 @@ using Storage = std::map<std::string, std::vector<std::byte>>;
 ///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element
 ///     that one of them writes,
 ///   - an element is touched before an asynchronous copy to it was waited for,
-///   - an iteration of a pipeline begins with fewer groups of copies on their way than it says,
-///   - threads find a condition different that is marked uniform, or
+///   - an iteration of a pipeline begins with fewer groups of copies in flight than it states,
+///   - threads find different values of a condition that is marked uniform, or
 ///   - an input is written.
 Status evaluate(const Program& program, Storage& storage);
 

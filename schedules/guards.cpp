@@ -12,8 +12,8 @@
 namespace tw::schedules {
 namespace {
 
-// Iterations that peeling may write out on each side of a loop. A kernel as wide as 11 taps has 5
-// at an edge; beyond that code size costs more than the branches.
+// Iterations that peeling may write out on each side of a loop. A convolution kernel 11 wide has 5
+// at an edge; for more, code size costs more than the branches.
 constexpr int64_t most_peeled = 5;
 
 Expr conjunction(const Constraints& constraints) {
@@ -49,7 +49,7 @@ void append(Block part, Block& all) {
   }
 }
 
-/// A variable replaced by a value. What does not change is shared with the original.
+/// Replaces a variable by a value. Subtrees that do not change are shared with the original.
 class Replacement {
  public:
   Replacement(const std::string& variable, const Expr& value)
@@ -77,7 +77,7 @@ class Replacement {
     return dsl::substitute(expr, variable_, value_);
   }
 
-  /// Nothing where nothing changes.
+  /// The changed statement; nullopt if nothing changes.
   std::optional<Stmt> changed(const Stmt& stmt) const {
     return schedules::visit(
         stmt,
@@ -137,7 +137,8 @@ BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const 
 
 // ---- hoisting -------------------------------------------------------------------------------
 
-/// Thread loops contain each other directly: what is guarded is the body of the innermost.
+/// Puts the condition around the body of the innermost thread loop: thread loops must contain each
+/// other directly.
 Block guarded_in_threads(const Expr& condition, const Block& body) {
   const Loop* loop = body.size() == 1 ? body[0].as<Loop>() : nullptr;
   if (!loop || loop->kind != LoopKind::Thread) return guarded(condition, body);
@@ -190,7 +191,7 @@ std::vector<Affine> clamps_of(const Assign& assign) {
   dsl::for_each(assign.value, [&](const Expr& e) {
     const dsl::Read* r = e.as<dsl::Read>();
     if (!r) return;
-    // Lanes along another dimension are not next to each other, clamped or not.
+    // Lanes along another dimension are not contiguous, clamped or not.
     if (r->indices.empty()) return;
     for (Affine& affine : unclamp(r->indices.back()).at_least_zero)
       constraints.push_back(std::move(affine));
@@ -207,7 +208,7 @@ bool clamps_somewhere(const Block& body) {
   return clamps;
 }
 
-/// Whether a guard of the body depends on the variable, whose bit is given.
+/// True if a guard of the body depends on the variable, whose bit is given.
 bool guards_use(const Block& body, const std::string& variable, uint64_t bit) {
   return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
     const auto inside = [&](const BlockPtr& inner) { return guards_use(*inner, variable, bit); };
@@ -233,12 +234,12 @@ class Resolver {
         clamps_(clamps_somewhere(body)),
         may_peel_(!has_threads(body)) {}
   bool is_too_large() const { return statements_ > most_statements_; }
-  /// Unspecified once it is too large.
+  /// The resolved body; unspecified once it is too large.
   Block run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis);
 
  private:
-  /// Values of a variable for which all guards that would stay in hot loops hold, and no clamp of
-  /// an index of vectors takes effect.
+  /// The range of a variable in which all guards that would stay in hot loops hold and no clamped
+  /// index of a vector access is clamped.
   struct Steady {
     int64_t low = std::numeric_limits<int64_t>::min();
     int64_t high = std::numeric_limits<int64_t>::max();  // inclusive
@@ -251,7 +252,7 @@ class Resolver {
       LoopKind kind;
     };
     const std::string& variable;
-    uint64_t bit;  ///< of the variable
+    uint64_t bit;  ///< bit of the variable in sets of variables
     std::vector<Level> loops;
     Steady steady;
   };
@@ -271,9 +272,10 @@ class Resolver {
   int64_t most_statements_;
   bool guards_;    ///< some statement has a condition
   bool clamps_;    ///< some index is a minimum or maximum
-  bool may_peel_;  ///< threads branch at little cost, and code that is long costs them much
-  int64_t statements_ = 0;  ///< resolved so far, each as often as it will be unrolled
-  int64_t copies_ = 1;      ///< of a statement here, by the unrolled loops around it
+  bool may_peel_;  ///< false if the body has threads: there branches cost little and long code
+                   ///< costs much
+  int64_t statements_ = 0;  ///< statements resolved so far, counted after unrolling
+  int64_t copies_ = 1;      ///< copies of a statement here after unrolling the loops around it
 };
 
 void Resolver::gather(const Block& body, Inside& inside) {
@@ -281,7 +283,7 @@ void Resolver::gather(const Block& body, Inside& inside) {
     schedules::visit(
         stmt, [&](const Loop& loop) { gather(loop, inside); },
         [&](const If& branch) {
-          // A serial loop absorbs a guard in its bounds, anything else needs constants.
+          // The bounds of a serial loop can be trimmed by a guard; other loops need literal bounds.
           if (dsl::uses_var(branch.condition, inside.variable))
             for (const Affine& affine : split_condition(branch.condition).affine)
               if (innermost_kind(affine, inside) != LoopKind::Serial) narrow(affine, inside);
@@ -290,8 +292,8 @@ void Resolver::gather(const Block& body, Inside& inside) {
         [&](const Allocate& allocate) { gather(*allocate.body, inside); },
         [&](const Assign& assign) {
           if (!clamps_) return;
-          // Lanes whose indices are clamped are not next to each other; for one element it costs
-          // little.
+          // Clamped indices make the lanes of a vector access not contiguous; for a single element
+          // clamping costs little.
           for (const Affine& affine : clamps_of(assign))
             if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
         },
@@ -308,14 +310,15 @@ void Resolver::gather(const Loop& loop, Inside& inside) {
   bounds_.restore(mark);
 }
 
-/// Of the loops inside, the innermost that the constraint uses decides where it can go.
+/// The kind of the innermost inner loop that the constraint uses; it decides where the constraint
+/// can go.
 LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
   for (auto loop = inside.loops.rbegin(); loop != inside.loops.rend(); ++loop)
     if (uses(affine, loop->variable)) return loop->kind;
   return LoopKind::Serial;
 }
 
-/// To the values for which `at_least_zero` always holds.
+/// Narrows the range to the values for which `at_least_zero` always holds.
 void Resolver::narrow(const Affine& at_least_zero, Inside& inside) const {
   const int64_t a = coefficient_of(at_least_zero, inside.variable);
   if (a == 0) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What becomes of guards: tails of splits and taps of padding start as an `if` around the innermost
-// statement and end, where possible, as loop bounds.
+// Hoists and resolves guards. Tails of splits and positions of a kernel window in the padding start
+// as an `if` around the innermost statement and end, where possible, as loop bounds.
 //
 //   for y / for ky in 0..3 / for x:  if 1 <= y + ky: s        (guards innermost)
 //   for y / for ky in 0..3:  if 1 <= y + ky:  for x:  s       (hoisted)
@@ -20,9 +20,9 @@ namespace tw::schedules {
 /// Moves conditions out of every loop whose variable they do not use.
 Block hoist_guards(const Block& body);
 
-/// Trims and peels; `task_axes` are peeled by branches on their value. Meaning is unchanged.
-/// nullopt as soon as it is clear that more than `most_statements` would be left after unrolling:
-/// peeling copies, and what is too large anyway need not be written out first.
+/// Trims and peels loops without changing the program's meaning; `task_axes` are peeled by branches
+/// on their value. Returns nullopt as soon as it is clear that more than `most_statements` would be
+/// left after unrolling: peeling makes copies, and a body that is too large need not be completed.
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements);
 

@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "schedules/bounds.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 namespace {
@@ -100,7 +100,8 @@ class AccessChecker {
     return check(*loop.body);
   }
 
-  /// Code generators count slots along with the loop, and count on as many groups on their way.
+  /// Checks a pipelined loop. Code generators count slots along with the loop and rely on the
+  /// stated number of commit groups in flight.
   static Status check_pipeline(const Loop& loop, const Stmt& stmt) {
     const Block& body = *loop.body;
     const auto end = dsl::as_int(loop.end);
@@ -171,7 +172,7 @@ class AccessChecker {
   }
 
   Bounds bounds_;
-  std::map<std::string_view, const Buffer*> buffers_;  // of the program
+  std::map<std::string_view, const Buffer*> buffers_;  // all buffers of the program
 };
 
 }  // namespace
@@ -230,7 +231,7 @@ Status check_legal(const Program& program, const Limits& limits) {
   for (const Phase& phase : program.phases) {
     TW_RETURN_IF_ERROR(checker.check_phase(phase));
     TW_RETURN_IF_ERROR(check_tensor_tiles(phase, limits));
-    TW_RETURN_IF_ERROR(check_bulk_copies(program, phase, limits));
+    TW_RETURN_IF_ERROR(check_tma_copies(program, phase, limits));
     TW_RETURN_IF_ERROR(check_specialised(phase, limits));
     if (unrolled_statements(*phase.body) > limits.unrolled_statements)
       return too_large(phase.name, limits);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Legality of a Program, decided before anything is compiled. What cannot be proved is illegal.
+// Legality of a Program, decided before anything is compiled. A program whose legality cannot be
+// proved is illegal.
 
 #include "base/result.h"
 #include "base/target.h"
@@ -9,30 +10,32 @@
 namespace tw::schedules {
 
 struct Limits {
-  int64_t unrolled_statements = 2048;  ///< of one phase; beyond, compiling takes seconds
-  int64_t local_bytes = 256 << 10;     ///< of one task's stack, where it has no threads
-  int64_t threads = 1024;              ///< of one task
-  int64_t shared_bytes = 48 << 10;     ///< between the threads of a task
-  int64_t thread_bytes = 4 << 10;      ///< of one thread, in registers or on its stack
-  int gpu_architecture = 0;            ///< 80: sm_80; 0: tensor tiles run as loops, any does
+  int64_t unrolled_statements = 2048;  ///< limit of one phase; larger ones compile for seconds
+  int64_t local_bytes = 256 << 10;     ///< stack of one task without threads
+  int64_t threads = 1024;              ///< threads of one task
+  int64_t shared_bytes = 48 << 10;     ///< memory shared by the threads of a task
+  int64_t thread_bytes = 4 << 10;      ///< memory of one thread, in registers or on its stack
+  int gpu_architecture = 0;            ///< 80: sm_80; 0: no CUDA GPU, any tensor tile runs as loops
   bool architecture_specific = false;  ///< sm_90a, which has more than sm_90
 };
 
-/// 90 of "sm_90a"; 0 of targets that are no GPUs of CUDA.
+/// The number of the target's architecture: 90 for "sm_90a"; 0 for targets that are no CUDA GPUs.
 int gpu_architecture(const Target& target);
-/// Before sm_80 copies into shared memory pass through registers, and threads wait for them.
+/// True if the target has cp.async. Before sm_80 copies to shared memory pass through registers,
+/// and threads wait for them.
 bool copies_asynchronously(const Target& target);
 
-/// Those of a target: blocks of GPUs have theirs.
+/// Limits of a target. A GPU's block has its own.
 Limits limits_of(const Target& target);
 
-/// Unrolled statements of one phase, at most, in what a search builds. Code generation takes a
-/// third of a millisecond for each, and on Zen 4 tiles of up to 28 accumulators stay free of spills
-/// below about 400.
+/// Largest number of unrolled statements of one phase in candidates of a search. Code generation
+/// takes a third of a millisecond for each, and on Zen 4 tiles of up to 28 accumulators have no
+/// spills below about 400 statements.
 inline constexpr int64_t most_statements_searched = 256;
-/// The same for GPUs: a tile of 128 sums four times, and what clears, fetches and writes it.
+/// The same for GPUs: four multiply-adds for each of 128 accumulators of a thread, and the
+/// statements that initialise, load and store its tile.
 inline constexpr int64_t most_gpu_statements_searched = 1024;
-/// Those of the target, and no more statements than a search builds.
+/// Limits of the target, with the number of statements that a search allows.
 Limits limits_searched(const Target& target);
 
 /// Every access is inside its buffer for all iterations and of its type; vector loops are innermost

@@ -40,20 +40,20 @@ bool is_zero(const Expr& expr) {
   return c && (is_float(c->type) ? c->float_value == 0 : c->int_value == 0);
 }
 
-/// How the copies of an operand go through the loop that they are computed at.
-struct Turns {
-  int64_t trips = 1;  ///< of the loop
-  int64_t ahead = 0;  ///< of them, that copies are started before they are used
+/// The loop of a pipeline: how many iterations it has, and how far copies run ahead of their use.
+struct PipelineTrip {
+  int64_t trips = 1;  ///< iterations of the loop
+  int64_t ahead = 0;  ///< iterations from the start of a copy to its use
   int64_t slots() const { return std::min(ahead + 1, trips); }
 };
 
-Turns turns_of(const NestLoop& loop, int64_t depth) {
+PipelineTrip pipeline_trip(const NestLoop& loop, int64_t depth) {
   return {loop.extent, std::min(depth - 1, loop.extent)};
 }
 
-/// Of the buffer of a placed stage.
+/// Extents of the buffer of a placed stage.
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
-  std::vector<int64_t> extents = placed.box_extent;
+  std::vector<int64_t> extents = placed.region_extent;
   if (placed.padding) {
     int64_t row = 1;
     for (size_t d = placed.padding->dimension; d < extents.size(); ++d) row *= extents[d];
@@ -61,30 +61,30 @@ std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
     extents.push_back(row + placed.padding->elements);
   }
   if (placed.depth > 1)
-    extents.insert(extents.begin(), turns_of(loop_around(nest, placed), placed.depth).slots());
+    extents.insert(extents.begin(), pipeline_trip(loop_around(nest, placed), placed.depth).slots());
   return extents;
 }
 
-/// Where an element of a placed stage is in its buffer.
+/// Indices of an element of a placed stage in its buffer.
 std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
                                  std::vector<Expr> indices) {
-  for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.box_offset[d];
+  for (size_t d = 0; d < indices.size(); ++d) indices[d] = indices[d] - placed.region_offset[d];
   if (placed.padding) {
     Expr row = 0;
     for (size_t d = placed.padding->dimension; d < indices.size(); ++d)
-      row = row * Expr(placed.box_extent[d]) + indices[d];
+      row = row * Expr(placed.region_extent[d]) + indices[d];
     indices.resize(placed.padding->dimension, Expr(0));
     indices.push_back(row);
   }
   if (placed.depth > 1) {
     const NestLoop& loop = loop_around(nest, placed);
     indices.insert(indices.begin(),
-                   dsl::var(loop.variable) % Expr(turns_of(loop, placed.depth).slots()));
+                   dsl::var(loop.variable) % Expr(pipeline_trip(loop, placed.depth).slots()));
   }
   return indices;
 }
 
-/// Whether the stage, or what is computed inside of it, reads the tensor.
+/// True if the stage, or a stage that is computed inside of it, reads the tensor.
 bool reads_inside(const Nest& nest, const StageNest& s, const std::string& tensor) {
   return reads(s, tensor) ||
          std::any_of(nest.stages.begin(), nest.stages.end(), [&](const StageNest& other) {
@@ -124,13 +124,14 @@ Status check_swizzles(const Phase& phase) {
   return {};
 }
 
-/// A term of a reduction that is its identity where `condition` fails: the padding taps of a sum.
+/// A term of a reduction that is the neutral element where `condition` fails, as the terms of a
+/// convolution in the padding are.
 struct GuardedTerm {
   Expr condition, value;
 };
 
-// select(c, a, 0) * w is 0 where c fails, as far as finite numbers go: skipping the tap is the
-// point.
+// For finite w, select(c, a, 0) * w is 0 where c fails. The condition is split off so that such a
+// term is skipped instead of multiplied.
 GuardedTerm split_guard(const Expr& body, const Expr& neutral) {
   if (const dsl::Select* s = body.as<dsl::Select>(); s && dsl::equal(s->b, neutral)) {
     GuardedTerm inner = split_guard(s->a, neutral);
@@ -178,7 +179,8 @@ class Emitter {
 
   const Nest& nest_;
 
-  /// What an epilogue stores is of its own type: partial sums of another type cannot wait there.
+  /// Rejects an epilogue of another type than its reduction if partial sums would be stored in the
+  /// epilogue's tensor.
   Status check_accumulation(const StageNest& s) const {
     if (!s.epilogue || s.epilogue->type == s.stage.type) return {};
     const bool continues =
@@ -194,7 +196,7 @@ class Emitter {
             describe(s)));
   }
 
-  /// The loop from which on a reduction initialises, accumulates and writes.
+  /// Index of the loop from which on a reduction initialises, accumulates and writes.
   size_t core_start(const StageNest& s) const {
     if (s.cache) return static_cast<size_t>(s.find_loop(s.cache->loop)) + 1;
     const auto first = std::find_if(s.loops.begin(), s.loops.end(),
@@ -209,7 +211,7 @@ class Emitter {
     return around(s, s.loops[i], from(s, i + 1));
   }
 
-  /// The loop, and what is computed in it.
+  /// The loop around the body, with the stages that are computed in it.
   Block around(const StageNest& s, const NestLoop& l, Block body) {
     body = with_placed(s, l, std::move(body));
     const std::vector<const StageNest*> copied = pipelined_at(s, l);
@@ -224,39 +226,40 @@ class Emitter {
     return copied;
   }
 
-  /// for k: copy(k), compute(k), three iterations deep where threads share the copies:
+  /// Pipelines `for k: copy(k), compute(k)`. With a depth of three and copies that threads share:
   ///
   ///     for k in 0..2:  copy(k); commit
   ///     for k:  wait 1; barrier; if k + 2 < trips: copy(k + 2);  commit; compute(k)
   ///
-  /// The barrier is between what an iteration reads and the copies that take its place, too. Each
-  /// iteration commits, so that the groups behind the one that is waited for are always as many.
+  /// The barrier also separates the reads of an iteration from the copies that overwrite them. Each
+  /// iteration commits a group, if need be an empty one, so that the number of groups after the one
+  /// to wait for is constant.
   Block pipeline(const StageNest& s, const NestLoop& l, const std::vector<const StageNest*>& copied,
                  Block body) {
     Block copies;
     for (const StageNest* producer : copied) append(copies, from(*producer, 0));
-    const Turns turns = turns_of(l, copied.front()->depth);
+    const PipelineTrip trip = pipeline_trip(l, copied.front()->depth);
     const bool is_shared = scope_at(s, l) == Scope::Shared;
-    const Expr turn = dsl::var(l.variable), later = turn + Expr(turns.ahead);
+    const Expr turn = dsl::var(l.variable), later = turn + Expr(trip.ahead);
 
-    Block turned;
+    Block iteration;
     if (is_shared) {
-      turned.push_back({Wait{turns.ahead - 1}});
-      turned.push_back({Barrier{}});
+      iteration.push_back({Wait{trip.ahead - 1}});
+      iteration.push_back({Barrier{}});
     }
     const auto in_later = [&](const Expr& e) { return dsl::substitute(e, l.variable, later); };
-    if (turns.ahead < turns.trips)
-      append(turned, guard(later < Expr(turns.trips), map_expressions(copies, in_later)));
-    if (is_shared) turned.push_back({Commit{}});
-    append(turned, std::move(body));
+    if (trip.ahead < trip.trips)
+      append(iteration, guard(later < Expr(trip.trips), map_expressions(copies, in_later)));
+    if (is_shared) iteration.push_back({Commit{}});
+    append(iteration, std::move(body));
 
     if (is_shared) copies.push_back({Commit{}});
     NestLoop first = l;
-    first.extent = turns.ahead;
+    first.extent = trip.ahead;
     Block result = loop(first, std::move(copies));
-    Loop turning = loop_of(l, std::move(turned));
-    if (is_shared) turning.pipeline = LoopPipeline{turns.ahead, turns.slots()};
-    result.push_back({std::move(turning)});
+    Loop steady = loop_of(l, std::move(iteration));
+    if (is_shared) steady.pipeline = LoopPipeline{trip.ahead, trip.slots()};
+    result.push_back({std::move(steady)});
     for (size_t i = copied.size(); i > 0; --i)
       result = single({Allocate{buffer_of(s, l, *copied[i - 1]), block(std::move(result))}});
     return result;
@@ -276,9 +279,9 @@ class Emitter {
   }
   static Block loop(const NestLoop& l, Block body) { return single({loop_of(l, std::move(body))}); }
 
-  /// Beside the sum, where a tensor tile's sums are cleared and written: a lane's neighbours are a
-  /// vector.
-  static NestLoop beside_sum(const StageNest& s, size_t i) {
+  /// Loop `i` of the stage as it stands where accumulators are initialised or written: there the
+  /// loops of a tensor tile are unrolled, and the innermost one is a vector of a lane's neighbours.
+  static NestLoop init_or_write_loop(const StageNest& s, size_t i) {
     NestLoop l = s.loops[i];
     const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
                                           s.loops.end(), [](const auto& o) { return o.reduction; });
@@ -300,8 +303,8 @@ class Emitter {
     return body;
   }
 
-  /// Of what is placed in a loop of the stage: a thread's own inside of thread loops; outside of
-  /// them all threads see it, where there are any.
+  /// Scope of the buffer of a stage that is placed in a loop of this one: private to a thread
+  /// inside of thread loops; else shared by the threads, if there are any.
   Scope scope_at(const StageNest& s, const NestLoop& l) const {
     for (const NestLoop& loop : s.loops) {
       if (loop.kind == LoopKind::Thread) return Scope::Local;
@@ -311,7 +314,7 @@ class Emitter {
     return phase_has_threads(s) ? Scope::Shared : Scope::Local;
   }
 
-  /// Of the stage, or of what is computed inside of it.
+  /// True if the stage, or a stage that is computed inside of it, has thread loops.
   bool phase_has_threads(const StageNest& s) const {
     const auto is_bound = [](const NestLoop& loop) { return loop.kind == LoopKind::Thread; };
     return std::any_of(s.loops.begin(), s.loops.end(), is_bound) ||
@@ -326,17 +329,17 @@ class Emitter {
     });
   }
 
-  /// The loops from `i` on around `leaf`; reduction loops only when `with_reduction`.
+  /// The loops from `i` on around `leaf`; reduction loops only if `with_reduction`.
   Block loops(const StageNest& s, size_t i, bool with_reduction, const Leaf& leaf) {
     if (i == s.loops.size()) return leaf();
     if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
     Block inner = loops(s, i + 1, with_reduction, leaf);
     return with_reduction ? around(s, s.loops[i], std::move(inner))
-                          : loop(beside_sum(s, i), std::move(inner));
+                          : loop(init_or_write_loop(s, i), std::move(inner));
   }
 
-  /// The stage's expression over loop variables, reads of placed stages made relative to their
-  /// boxes.
+  /// The stage's expression over loop variables; indices of placed stages are made relative to the
+  /// regions in their buffers.
   Expr over_loops(const StageNest& s, const Stage& definition, const Expr& expr) const {
     dsl::Substitution axis = s.axis;
     for (size_t i = 0; i < definition.axes.size(); ++i)
@@ -364,13 +367,13 @@ class Emitter {
     return s.at ? buffer_indices(nest_, s, std::move(indices)) : indices;
   }
 
-  /// Into memory that threads share.
+  /// True if the stage is copied ahead of its use into memory that threads share.
   bool is_copied_ahead(const StageNest& s) const {
     return s.depth > 1 &&
            scope_at(*nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
   }
 
-  /// A copy of what no thread of the phase writes.
+  /// True if the copy may be asynchronous: no thread of the phase writes its source.
   bool is_asynchronous(const StageNest& s, const Expr& value) const {
     const dsl::Read* r = is_copied_ahead(s) ? value.as<dsl::Read>() : nullptr;
     const StageNest* source = r ? nest_.find(r->tensor) : nullptr;
@@ -386,13 +389,13 @@ class Emitter {
     const Expr inside = conjunction(s.guards);
     const dsl::Select* select = s.stage.body.as<dsl::Select>();
     if (select && select->b.as<dsl::Const>() && (phase_has_threads(s) || is_copied_ahead(s))) {
-      // A thread reads nothing that is not there, and stores an element once.
+      // With a guard a thread reads only elements that exist, and stores each element once.
       Assign guarded = assign_of(select->a);
       guarded.guard = Guard{over_loops(s, s.stage, select->condition), select->b};
       return loops(s, i, true, [&] { return guard(inside, single({guarded})); });
     }
-    // A fill and a guarded copy instead of a select in the innermost loop, where nothing else is
-    // placed.
+    // A fill and a guarded copy replace a select in the innermost loop, if no stage is placed
+    // there.
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
       const Expr condition = over_loops(s, s.stage, select->condition);
@@ -421,34 +424,35 @@ class Emitter {
                        [](const dsl::Axis& axis) { return axis.extent == 0; });
   }
 
-  /// Whether all operands are held, which may be read whatever the guards say, and sums go to an
-  /// accumulator, which has room for those beyond the end.
-  bool holds_operands(const StageNest& s) const {
+  /// True if all operands are staged in buffers, which can be read where guards fail, and sums go
+  /// to an accumulator, which also has elements for iterations beyond the end.
+  bool reads_staged_operands(const StageNest& s) const {
     bool all = s.cache.has_value(), any = false;
     for_each_read(s.stage.body, [&](const dsl::Read& r) {
       const StageNest* producer = nest_.find(r.tensor);
-      all = all && producer && producer->holds_operand;
+      all = all && producer && producer->is_staged_operand;
       any = true;
     });
     return all && any;
   }
 
-  /// Of a reduction whose operands are held: the guards of its terms that no operand is neutral by.
-  Expr unabsorbed_guards(const StageNest& s) const {
-    const auto is_absorbed = [&](const Expr& guard) {
+  /// For a reduction whose operands are staged: the guards of its terms for which no operand's
+  /// buffer is filled with the neutral element.
+  Expr guards_not_zero_filled(const StageNest& s) const {
+    const auto is_zero_filled = [&](const Expr& guard) {
       return std::any_of(nest_.stages.begin(), nest_.stages.end(), [&](const StageNest& other) {
         return other.at && other.at->consumer == s.stage.name &&
-               std::any_of(other.absorbed.begin(), other.absorbed.end(),
-                           [&](const Expr& absorbed) { return dsl::equal(absorbed, guard); });
+               std::any_of(other.zero_filled_guards.begin(), other.zero_filled_guards.end(),
+                           [&](const Expr& zero_filled) { return dsl::equal(zero_filled, guard); });
       });
     };
     std::vector<Expr> guards;
     for (const Expr& guard : s.guards)
-      if (uses_reduction(s, guard) && !is_absorbed(guard)) guards.push_back(guard);
+      if (uses_reduction(s, guard) && !is_zero_filled(guard)) guards.push_back(guard);
     return conjunction(guards);
   }
 
-  /// Without anything to reduce no reduction loop runs, and what hangs on one would not happen.
+  /// Writes the neutral element for a reduction over an empty range, whose loops never run.
   Block neutral(const StageNest& s, size_t i) {
     const Expr value = identity(s.stage.combine, s.stage.type);
     const Expr result = s.epilogue ? epilogue_of(s, value) : value;
@@ -457,7 +461,7 @@ class Emitter {
     });
   }
 
-  /// The epilogue's expression with the reduction's result given.
+  /// The epilogue's expression with `reduced` in place of the reduction's result.
   Expr epilogue_of(const StageNest& s, const Expr& reduced) const {
     return dsl::transform(
         over_loops(s, *s.epilogue, s.epilogue->body), [&](const Expr& e) -> std::optional<Expr> {
@@ -466,8 +470,8 @@ class Emitter {
         });
   }
 
-  /// Where a reduction sums: its accumulator, an element for each loop from `start` on that does
-  /// not reduce, or the result itself.
+  /// The buffer in which a reduction accumulates: its accumulator, with an element for each
+  /// iteration of the spatial loops from `start` on, or the result itself.
   struct Accumulator {
     Buffer buffer;
     std::vector<Expr> at;
@@ -529,10 +533,10 @@ class Emitter {
       append(blocks.is_later,
              set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
     append(always, loops(s, start, true, [&] {
-             // Where sums begin with what is stored, there is none beyond the end.
+             // A sum that continues from a stored value has no such value beyond the end.
              Expr taken = over_loops(s, s.stage, term.condition);
-             if (holds_operands(s)) {
-               taken = unabsorbed_guards(s) && taken;
+             if (reads_staged_operands(s)) {
+               taken = guards_not_zero_filled(s) && taken;
                if (blocks.any) taken = inside && taken;
              } else {
                taken = conjunction(s.guards) && taken;
@@ -628,8 +632,8 @@ class Finisher {
     }
   }
 
-  /// The parts of a conjunction hold together: each is simplified under the others, as what is
-  /// guarded will be; under those before it alone, where one reads memory that those guard.
+  /// Simplifies each term of a conjunction under the other terms, as the guarded statement will be;
+  /// a term that reads memory only under the terms before it, since those guard the read.
   Expr rewrite_condition(const Expr& condition) {
     const dsl::Unary* u = condition.as<dsl::Unary>();
     if (u && u->op == dsl::UnaryOp::Not) return !rewrite_condition(u->a);
@@ -649,8 +653,9 @@ class Finisher {
     }
     return conjunction(parts);
   }
-  /// A box is linear in all of its loops. Where a condition leaves one iteration of them, indices
-  /// are not to be without the loop.
+  /// Pushes a condition inside of the loops of a TMA copy, whose indices must stay linear in these
+  /// loops. A term that leaves one iteration of a loop is not used, so that the loop's variable is
+  /// not replaced by a constant.
   void push_in_box(const Expr& condition) {
     std::vector<Expr> parts;
     gather_parts(condition, parts);
@@ -672,8 +677,8 @@ class Finisher {
 
   Expr rewrite(const Expr& expr) { return rewrite(expr, false); }
 
-  /// Reads under a select may be executed whatever the condition says: they are clamped into the
-  /// buffer.
+  /// Rewrites an expression. Reads under a select are speculative, as they may be executed even if
+  /// the condition fails: their indices are clamped into the buffer.
   Expr rewrite(const Expr& expr, bool speculative) {
     return dsl::visit(
         expr,
@@ -719,7 +724,7 @@ class Finisher {
 
   const Nest& nest_;
   std::map<std::string, std::vector<int64_t>> shapes_;
-  std::vector<std::string> box_;  ///< bulk loops around
+  std::vector<std::string> box_;  ///< variables of the bulk loops around the statement
   Bounds bounds_;
 };
 
@@ -765,7 +770,7 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
     phase.body = block(std::move(*resolved));
     program.phases.push_back(std::move(phase));
   }
-  // Last, as many a nest proves too large before.
+  // Indices are finished last: many nests turn out too large before.
   Finisher finisher(nest, program.arguments);
   for (Phase& phase : program.phases) {
     phase.body = finisher.run(phase);

@@ -6,9 +6,8 @@
 //             copies of operands ahead of what uses them
 //   resolve   guards hoisted, loops trimmed, edges peeled (schedules/guards.h)
 //   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
-//   order     barriers between threads of a task that meet in a buffer, and which conditions are
-//   the
-//             same for all of them (schedules/threads.h)
+//   order     barriers between threads of a task that access the same buffer, and marks on the
+//             conditions that are the same for all of them (schedules/threads.h)
 //   check     every access inside its buffer, sizes within limits (schedules/legality.h)
 
 #include "base/result.h"

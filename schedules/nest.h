@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Nest: what steps work on. Each stage is a list of loops, outermost first, and its axes as
-// expressions of them; a step changes one stage's entry, and lower() turns the whole into a
-// Program. A value.
+// Nest: the representation that steps change. Each stage has a list of loops, outermost first, and
+// its axes as expressions of them. A step changes the entry of one stage, and lower() turns the
+// nest into a Program. A value.
 
 #include <functional>
 #include <map>
@@ -18,14 +18,14 @@
 namespace tw::schedules {
 
 struct NestLoop {
-  std::string name;      ///< as steps say it: "x.1"
-  std::string variable;  ///< as the Program says it: unique over all stages
+  std::string name;      ///< the name in steps: "x.1"
+  std::string variable;  ///< the name in the Program: unique over all stages
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
   bool reduction = false;
-  bool overlaps = false;  ///< of a split with a shifted tail: iterations may share elements
-  const TensorTile* tile = nullptr;  ///< of the outermost of a tile
+  bool overlaps = false;             ///< split with a shifted tail: iterations may share elements
+  const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
 };
 
 /// One stage. `axis` expressions are over the variables of its loops and, when the stage is placed
@@ -34,27 +34,28 @@ struct StageNest {
   dsl::Stage stage;
   std::vector<NestLoop> loops;
   dsl::Substitution axis;
-  std::vector<Expr> guards;  ///< of splits that do not divide, and of boxes
+  std::vector<Expr> guards;  ///< tails of splits, and edges of regions
 
   struct Placement {
     std::string consumer, loop;
   };
   std::optional<Placement> at;
-  std::vector<Expr> box_offset;  ///< of its buffer, an axis each, when placed
-  std::vector<int64_t> box_extent;
-  /// It holds an operand of its consumer, by the consumer's loops (cache_operand), and the neutral
-  /// element where one of the absorbed guards of the consumer fails.
-  bool holds_operand = false;
-  std::vector<Expr> absorbed;
-  bool specialised = false;  ///< its boxes are asked for by threads of their own
-  int64_t depth = 1;  ///< iterations of the loop that it is computed at in its buffer (pipeline)
-  /// The dimensions from this one on are one that is longer by so many elements.
+  std::vector<Expr> region_offset;  ///< if placed: region in its buffer, one entry for each axis
+  std::vector<int64_t> region_extent;
+  /// The stage is a staged operand of its consumer, indexed by the consumer's loops
+  /// (cache_operand). Where one of `zero_filled_guards`, guards of the consumer, fails, it holds
+  /// the neutral element.
+  bool is_staged_operand = false;
+  std::vector<Expr> zero_filled_guards;
+  bool specialised = false;  ///< its TMA copies are issued by producer warps
+  int64_t depth = 1;  ///< iterations that its buffer holds of the loop it is computed at (pipeline)
+  /// The buffer's dimensions from `dimension` on are fused into one with additional elements.
   struct Padding {
     size_t dimension;
     int64_t elements;
   };
   std::optional<Padding> padding;
-  int swizzle = 0;  ///< of its buffer
+  int swizzle = 0;  ///< swizzle of its buffer (Buffer::swizzle)
 
   struct Cache {
     std::string loop;
@@ -69,32 +70,32 @@ struct StageNest {
 };
 
 struct Nest {
-  dsl::Compute compute;           ///< as steps have rewritten it
-  std::vector<StageNest> stages;  ///< those that have loops, in dependency order
+  dsl::Compute compute;           ///< the compute as rewritten by steps
+  std::vector<StageNest> stages;  ///< stages that have loops, in dependency order
   std::map<std::string, dsl::Layout> layouts;
 
   StageNest* find(const std::string& stage);
   const StageNest* find(const std::string& stage) const;
 };
 
-/// One loop an axis, in the order of the declaration: axes, then reduction axes.
+/// The nest with one loop for each axis in the order of the declaration: axes, then reduction axes.
 Nest default_nest(const dsl::Compute& compute);
 
-/// Applies one step, or says why it is illegal (ErrorCode::Invalid), with the loops of the stage;
-/// the nest is of no use then.
+/// Applies one step. An illegal step fails with ErrorCode::Invalid; the message gives the reason
+/// and the loops of the stage, and the nest must not be used any more.
 Status apply(Nest& nest, const Step& step);
 
 /// Calls `visit` with every read of a tensor in the expression, those inside of indices too.
 void for_each_read(const Expr& body, const std::function<void(const dsl::Read&)>& visit);
 
-/// Whether the stage, or the epilogue that is written where it is, reads the tensor.
+/// True if the stage or its epilogue reads the tensor.
 bool reads(const StageNest& stage, const std::string& tensor);
 
-/// What a reduction's term is made of: the factors of a product, or the term itself.
+/// The operands of a reduction's term: the factors of a product, or the term itself.
 std::vector<Expr> operands_of(const dsl::Stage& stage);
-/// An operand before it is widened: what is worth holding.
+/// An operand without its conversion to a wider type, the form in which it is staged.
 Expr unwidened(const Expr& operand);
-/// Whether the stage sums, in the tile's accumulator, products of what the tile multiplies.
+/// True if the stage sums products in the operand and accumulator types of the tile.
 bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
 
 /// The loop of its consumer that a placed stage is computed at.

@@ -7,17 +7,17 @@
 namespace tw::schedules {
 namespace {
 
-/// How far a construction agrees with the steps that are wanted.
+/// Length of the common prefix of a construction and the wanted steps.
 struct Agreement {
-  bool complete = false;  ///< and the choices are allowed
-  size_t steps = 0;       ///< before the first that differs
-  size_t letters = 0;     ///< of that one's text, before the first that differs
+  bool complete = false;  ///< all steps agree, and the choices are allowed
+  size_t steps = 0;       ///< steps before the first that differs
+  size_t letters = 0;     ///< letters of that step before the first that differs
   auto operator<=>(const Agreement&) const = default;
 };
 
 struct Attempt {
   Agreement agreement;
-  std::vector<Trace::Use> uses;  ///< of decisions, in order
+  std::vector<Trace::Use> uses;  ///< uses of decisions, in order
 };
 
 size_t common_letters(const std::string& a, const std::string& b) {
@@ -70,9 +70,9 @@ class Climber {
     }
   }
 
-  /// By the decision that was used last before the step that differs, if one of its values makes
-  /// more steps agree, or by the one before it and so on; else by the one that makes most letters
-  /// agree.
+  /// Changes the decision that was used last before the step that differs, if one of its values
+  /// makes more steps agree; else the decision before it, and so on. If no decision makes more
+  /// steps agree, changes the one that makes most letters agree.
   bool climb_once(Attempt& current) {
     Attempt best = current;
     std::vector<int> best_choices = choices_;
@@ -97,9 +97,9 @@ class Climber {
     return better;
   }
 
-  /// Depth first over the decisions in the order in which a construction uses them. A choice is
-  /// given up as soon as a step differs that no open decision can change: those used before it are
-  /// made.
+  /// Searches the decisions depth first, in the order in which a construction uses them. A choice
+  /// is given up as soon as a step differs that no open decision can change, since only decisions
+  /// that are used before a step can change it.
   bool descend(const Attempt& current) {
     if (current.agreement.complete) return true;
     const std::optional<size_t> open = open_decision(current);
@@ -107,7 +107,7 @@ class Climber {
     const size_t d = *open;
     const int count = search_.counts[d];
     decided_[d] = true;
-    // Open decisions stand at their start: the first attempt is the current one.
+    // Open decisions have their first value, so the first attempt is the current one.
     for (int i = 0; i < count && left_ > 0; ++i) {
       choices_[d] = (start_[d] + i) % count;
       if (descend(i == 0 ? current : attempt())) return true;
@@ -117,7 +117,7 @@ class Climber {
     return false;
   }
 
-  /// The first that the step that differs may depend on.
+  /// The first open decision on which the step that differs may depend.
   std::optional<size_t> open_decision(const Attempt& current) const {
     for (const Trace::Use& use : current.uses)
       if (use.steps <= current.agreement.steps && !decided_[use.decision]) return use.decision;
@@ -125,7 +125,7 @@ class Climber {
   }
 
   const PointSearch& search_;
-  int left_;  // constructions
+  int left_;  // constructions left
   std::vector<std::string> wanted_;
   std::vector<int> choices_, start_;
   std::vector<bool> decided_;

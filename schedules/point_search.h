@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From steps back to the choices that they came from: the inverse of a construction, for schedules
-// whose configuration is not known. Free function; thread-safe where the functions given to it are.
+// Finds the choices whose construction has given steps: the inverse of a construction, for
+// schedules whose configuration is not known. Free function; thread-safe if the functions given to
+// it are.
 
 #include <functional>
 #include <optional>
@@ -20,8 +21,8 @@ struct PointSearch {
   std::function<bool(const std::vector<int>& choices)> allowed;
 };
 
-/// Allowed choices whose construction has these steps; nothing when there are none, or when
-/// `most_constructions` did not find them.
+/// Allowed choices whose construction has these steps; nullopt if there are none, or if they were
+/// not found within `most_constructions` constructions.
 std::optional<std::vector<int>> find_choices(const PointSearch& search,
                                              const std::vector<Step>& steps,
                                              int most_constructions);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Program: what a schedule means. Explicit loops, buffers and statements; every target, the
+// Program: the meaning of a schedule as explicit loops, buffers and statements. Every target, the
 // legality check, the cost features and the printers read this and nothing else.
 //
 // A kernel is a list of phases with a barrier between them. A phase is a body and task axes; each
 // combination of their values is one task, and tasks of a phase may run in any order or at once.
 // On a GPU a task is a block, and the iterations of its thread loops are the block's threads: loops
 // over threads that directly contain each other are one nest, whose iterations run in any order or
-// at once, numbered row by row. What stands between the nests of a task is done by all threads
-// together, and a barrier orders what threads do before it and after it (threads.h).
+// at once, numbered row by row. All threads go through the statements between the nests of a task
+// together, and a barrier orders the accesses of threads before it and after it (threads.h).
 //
 // Buffers are accessed by one index per storage dimension; index expressions are Int64 expressions
 // of the loop variables and task axes in scope. All values are immutable and safe to share.
@@ -38,10 +38,10 @@ namespace tw::schedules {
 using dsl::Combine;
 using dsl::Expr;
 
-/// Where a buffer lives. Argument: the caller's. Scratch: an arena that outlives phases and is
-/// shared by tasks. Shared: memory of one task that all of its threads see. Local: memory of one
-/// task, or of one thread where it has several. Register: as Local, small enough to be promoted
-/// after unrolling.
+/// The memory that holds a buffer. Argument: memory of the caller. Scratch: an arena that outlives
+/// phases and is shared by tasks. Shared: memory of one task that all of its threads access. Local:
+/// memory of one task, or of one thread if the task has several. Register: like Local, but small
+/// enough to be promoted to registers after unrolling.
 enum class Scope { Argument, Scratch, Shared, Local, Register };
 std::string_view to_string(Scope scope);
 
@@ -51,15 +51,16 @@ struct Buffer {
   DType type = Float32;
   std::vector<int64_t> extents;
   Scope scope = Scope::Argument;
-  /// Of Shared buffers, 32, 64 or 128: on a GPU an element lies at swizzled(its dense byte), from a
-  /// multiple of swizzle_period() on. 0: where it does in dense memory.
+  /// 0, or 32, 64 or 128 for Shared buffers: then on a GPU the buffer begins at a multiple of
+  /// swizzle_period(), and an element lies at swizzled(its offset in dense memory). 0: dense.
   int swizzle = 0;
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * size_bytes(type); }
-  /// The bytes after which a swizzle repeats; the buffer has a multiple of them. 1 without one.
+  /// Number of bytes after which the swizzle repeats, 1 without one. The size of the buffer is a
+  /// multiple of it.
   int64_t swizzle_period() const { return swizzle > 0 ? 8 * swizzle : 1; }
-  /// What CU_TENSOR_MAP_SWIZZLE_32B, 64B and 128B make of an address.
+  /// The address to which CU_TENSOR_MAP_SWIZZLE_32B, 64B or 128B moves a byte.
   int64_t swizzled(int64_t byte) const {
     return swizzle > 0 ? byte ^ ((byte >> 7 & (swizzle / 16 - 1)) << 4) : byte;
   }
@@ -72,7 +73,7 @@ struct Argument {
   dsl::Layout layout;
   std::string letters;
   bool is_output = false;
-  bool constant = false;  ///< may be packed ahead of the call
+  bool constant = false;  ///< its value is constant: it may be packed ahead of the call
 };
 
 enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Reduce, Bulk };
@@ -83,44 +84,45 @@ struct TensorTile;
 using Block = std::vector<Stmt, PoolAllocator<Stmt>>;
 using BlockPtr = std::shared_ptr<const Block>;
 
-/// What a loop uses was copied by earlier iterations, asynchronously, into memory that the threads
-/// of a task share: iteration k uses slot k % slots of the buffers. An iteration begins when the
-/// copies for it and for the `ahead` - 1 iterations after it have been started, each in a group of
-/// its own (Commit); it begins by a Wait for the first of these groups, and a Barrier.
+/// A pipelined loop: earlier iterations copy the data that an iteration uses, asynchronously, to
+/// memory that the threads of a task share. Iteration k uses slot k % slots of the buffers. When an
+/// iteration begins, the copies for it and for the `ahead` - 1 iterations after it have been
+/// started, each in a commit group of its own (Commit); its first statements are a Wait for the
+/// first of these groups, and a Barrier.
 struct LoopPipeline {
   int64_t ahead = 1;  ///< iterations from the start of a copy to its use
-  int64_t slots = 2;  ///< of each buffer
+  int64_t slots = 2;  ///< slots of each buffer
   friend bool operator==(const LoopPipeline&, const LoopPipeline&) = default;
 };
 
 /// Runs body for variable = begin, ..., end - 1; not at all when end <= begin.
-/// All but Serial loops have literal bounds, Thread loops from 0. Three Tensor loops inside each
-/// other are a tile that the threads of a warp compute together (tensor_tiles.h). A Reduce loop
-/// stands outside of thread loops, and around one combining Assign to one element: the threads of a
-/// warp may share the iterations and combine what they have, in any order. Bulk loops inside
-/// each other are a box that is copied as a whole (bulk_copies.h).
+/// All but Serial loops have literal bounds, Thread loops from 0. Three nested Tensor loops are a
+/// tile that the threads of a warp compute together (tensor_tiles.h). A Reduce loop stands outside
+/// of thread loops, and around one combining Assign to one element: the threads of a warp may share
+/// the iterations and combine their partial results in any order. Nested Bulk loops are a box that
+/// one TMA copy moves (tma_copies.h).
 struct Loop {
   std::string variable;
   Expr begin, end;
   LoopKind kind = LoopKind::Serial;
   BlockPtr body;
-  const TensorTile* tile = nullptr;  ///< of the outermost of a tile
-  /// Of a Serial loop with literal bounds, from 0, outside of thread loops.
+  const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
+  /// Set only for a Serial loop outside of thread loops, with literal bounds from 0.
   std::optional<LoopPipeline> pipeline = std::nullopt;
 };
 struct If {
   Expr condition;
   BlockPtr body;
-  /// All threads of the task that come here in the same iteration of the loops around find the
-  /// condition the same, so that no warp takes both ways.
+  /// All threads of the task that evaluate the condition in the same iteration of the loops around
+  /// it find the same value, so that no warp diverges.
   bool uniform = false;
 };
-/// Decides which of two values is stored: the first exists under a condition only, such as that an
-/// element is not beyond the edge of a tensor.
+/// Selects which of two values is stored. The first may be evaluated only under the condition, for
+/// instance that an element is not beyond the edge of a tensor.
 struct Guard {
   Expr condition;
-  Expr otherwise;        ///< a literal, stored where the condition does not hold
-  bool uniform = false;  ///< as If::uniform
+  Expr otherwise;        ///< literal that is stored where the condition fails
+  bool uniform = false;  ///< see If::uniform
 };
 /// buffer[indices] = value, or combine(buffer[indices], value). With a guard, the value is
 /// evaluated and stored where the condition holds, and `otherwise` is stored where it does not;
@@ -130,27 +132,27 @@ struct Assign {
   std::vector<Expr> indices;
   Expr value;
   Combine combine = Combine::None;
-  /// The element may arrive any time before the thread has waited for the group of this copy; until
-  /// then nobody touches it. Only where a read or a zero is stored in a Shared buffer; another
-  /// literal of the guard is stored at once.
+  /// The copy may complete any time before the thread has waited for its commit group; until then
+  /// nobody accesses the element. Allowed only if a read or a zero is stored in a Shared buffer;
+  /// another literal of the guard is stored at once.
   bool asynchronous = false;
   std::optional<Guard> guard = std::nullopt;
 };
-/// `buffer` exists, uninitialised, within body. Outside of thread loops, a Local or Register buffer
-/// has a dimension for each of the loops that threads are numbered by, and a thread touches only
-/// the elements of its own number.
+/// `buffer` exists within body, at first uninitialised. A Local or Register buffer that is
+/// allocated outside of thread loops has a dimension for each loop that numbers the threads, and a
+/// thread accesses only the elements of its own number.
 struct Allocate {
   Buffer buffer;
   BlockPtr body;
 };
-/// All threads of the task arrive before one goes on, and see what was written. No meaning for the
-/// values where iterations run one by one.
+/// A barrier of all threads of the task, after which they see each other's earlier writes. It has
+/// no effect on values if iterations run one by one.
 struct Barrier {};
-/// What each thread of the task has begun to copy asynchronously since its last commit is a group,
-/// an empty one where there is nothing. Like waits, commits stand outside of thread loops.
+/// Ends a commit group: the asynchronous copies that a thread has begun since its last commit,
+/// possibly none. Like waits, commits stand outside of thread loops.
 struct Commit {};
-/// Each thread goes on when all but its last `pending` groups have arrived; for others to see what
-/// it copied, a barrier follows.
+/// Each thread waits until all but its last `pending` commit groups have arrived. A barrier must
+/// follow before other threads can read the copies.
 struct Wait {
   int64_t pending = 0;
 };
@@ -176,7 +178,7 @@ Block single(Stmt statement);
 
 /// The statements inside of a loop, condition or allocation; null for the other kinds.
 const Block* body_of(const Stmt& stmt);
-/// The loop, condition or allocation around another body; a statement of another kind as it is.
+/// The loop, condition or allocation with another body; a statement of another kind unchanged.
 Stmt with_body(const Stmt& stmt, BlockPtr body);
 
 struct TaskAxis {
@@ -185,10 +187,11 @@ struct TaskAxis {
 };
 
 struct Phase {
-  std::string name;  ///< of the stage that it computes
+  std::string name;  ///< name of the stage that the phase computes
   std::vector<TaskAxis> axes;
   BlockPtr body;
-  /// Boxes may be asked for by threads beside those of the body, ahead of it (specialised.h).
+  /// Producer warps, additional to the threads of the body, may issue its TMA copies
+  /// (specialised.h).
   bool specialised = false;
   int64_t tasks() const;
 };
@@ -205,8 +208,8 @@ struct Program {
 std::string to_string(const Program& program);
 std::string to_string(const Block& body, int indent);
 
-/// The same for programs that print alike, and for others hardly ever. Of one process: not to be
-/// stored.
+/// A hash that is equal for programs that print alike, and differs for others with high
+/// probability. It is valid within one process and must not be stored.
 size_t hash(const Program& program);
 
 /// Calls `see` on each statement, parents first.
@@ -228,20 +231,20 @@ void for_each_access(const Stmt& stmt, const std::function<void(const BufferAcce
 /// Rebuilds a block with each expression (conditions, bounds, indices, values) replaced.
 Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f);
 
-/// The statements that store in the code of an assignment: with a guard two.
+/// Number of store statements in the code of an assignment: two if it has a guard.
 inline int64_t stores(const Assign& assign) { return assign.guard ? 2 : 1; }
 
-/// The guarded assignment under another condition, and without a guard where that is a literal.
+/// The guarded assignment with another condition; without a guard if that is a literal.
 Assign with_condition(Assign assign, const Expr& condition);
 
-/// A guarded assignment as a target has it that stores either value by a branch.
+/// A guarded assignment as two branches, for targets that store either value under a condition.
 struct Branches {
   If taken;                   ///< stores the value
   If otherwise;               ///< stores the literal, under the negation
   bool stores_zeros = false;  ///< the literal's bytes are all 0
 };
-/// Of a guarded assignment, or of a vector loop around one whose lanes share the condition, so that
-/// both stores are vectors. nullopt: it is something else.
+/// The branches of a guarded assignment, or of a vector loop around one whose lanes share the
+/// condition, so that both stores are vectors. nullopt for other statements.
 std::optional<Branches> branches_of(const Stmt& stmt);
 /// The body with these branches in place of guarded assignments.
 Block with_branches(const Block& body);

@@ -39,7 +39,7 @@ void Schedule::add(Step step) {
   }
 }
 
-// Each step has a method of its parameters, which are the step's fields in order.
+// Checks that each step has a method whose parameters are the step's fields in order.
 template <typename S, typename... T>
 std::tuple<T...> types_of(const std::tuple<Field<S, T>...>&);
 template <typename... T>

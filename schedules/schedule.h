@@ -27,8 +27,8 @@ namespace tw::schedules {
 
 struct Nest;
 
-/// The version word that schedule text begins with. A change of what any text means needs a new
-/// one.
+/// The version word that schedule text begins with. A change in the meaning of any text needs a new
+/// version.
 inline constexpr std::string_view schedule_version = "tw1";
 
 class Schedule {
@@ -38,7 +38,7 @@ class Schedule {
   /// The schedule with one more step; once a step failed, all further ones are ignored.
   Schedule then(Step step) const;
   Schedule then(const std::vector<Step>& steps) const;
-  /// As `*this = then(step)`, without a copy of the nest where this schedule alone holds it.
+  /// Like `*this = then(step)`, but does not copy the nest if no other schedule shares it.
   void add(Step step);
 
   // The fields of each step in order (step.h); docs/schedules.md shows what each step does.
@@ -109,7 +109,8 @@ class Schedule {
   /// The loop nest that the steps have built so far. Requires: no error.
   const Nest& nest() const { return *nest_; }
 
-  /// Lowers and checks: what the schedule means, or the reason why it is illegal.
+  /// Lowers and checks the schedule. Returns the program that it means, or the reason why it is
+  /// illegal.
   Result<Program> program(const Limits& limits = {}) const;
 
   /// "tw1" and one step a line.

@@ -69,7 +69,8 @@ std::optional<Expr> simplify_comparison(const Expr& condition, const Bounds& bou
   return std::nullopt;
 }
 
-/// min(a, b, ...) without what another is proved not to exceed; likewise for the maximum.
+/// min(a, b, ...) without the operands that are proved to be no less than another; likewise for the
+/// maximum.
 Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
   if (is_float(x.type())) return dsl::binary(b.op, x, y);
@@ -89,7 +90,7 @@ Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   return result;
 }
 
-/// A term that is no multiple of a variable. A product of two that are none is a term as it is.
+/// Simplifies an atom that is no variable. A product of two atoms stays as it is.
 Expr simplify_term(const Expr& atom, const Bounds& bounds) {
   const Binary* b = atom.as<Binary>();
   if (!b || b->op != BinaryOp::Mul) return simplify(atom, bounds);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// simplify(): index expressions and conditions in the light of what is known in a scope.
+// simplify(): simplifies index expressions and conditions by the facts that are known in a scope.
 
 #include "dsl/expr.h"
 #include "schedules/bounds.h"

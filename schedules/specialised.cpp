@@ -7,9 +7,9 @@
 #include <set>
 #include <string>
 
-#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 namespace {
@@ -19,15 +19,16 @@ bool is_bulk(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Bulk;
 }
 
-/// The barrier that an iteration of a pipeline begins by, after its wait.
+/// True for the barrier at the beginning of an iteration of a pipeline, after its wait.
 bool is_barrier_of_pipeline(bool in_pipeline, size_t i) { return in_pipeline && i == 1; }
 
 void append_nonempty(const Stmt& around, Block part, Block& result) {
   if (!part.empty()) result.push_back(with_body(around, block(std::move(part))));
 }
 
-/// Without what threads do; barriers where a pipeline has one.
-Block asking_part(const Block& body, bool in_pipeline = false) {
+/// The producers' part of the body: TMA copies, commits and the pipeline's barriers, without the
+/// thread loops.
+Block producer_part(const Block& body, bool in_pipeline = false) {
   Block result;
   for (size_t i = 0; i < body.size(); ++i) {
     const Stmt& stmt = body[i];
@@ -37,12 +38,12 @@ Block asking_part(const Block& body, bool in_pipeline = false) {
           if (loop.kind == LoopKind::Bulk) {
             result.push_back(stmt);
           } else if (loop.kind != LoopKind::Thread) {
-            append_nonempty(stmt, asking_part(*loop.body, loop.pipeline.has_value()), result);
+            append_nonempty(stmt, producer_part(*loop.body, loop.pipeline.has_value()), result);
           }
         },
-        [&](const If& branch) { append_nonempty(stmt, asking_part(*branch.body), result); },
+        [&](const If& branch) { append_nonempty(stmt, producer_part(*branch.body), result); },
         [&](const Allocate& allocate) {
-          for (Stmt& inner : asking_part(*allocate.body)) result.push_back(std::move(inner));
+          for (Stmt& inner : producer_part(*allocate.body)) result.push_back(std::move(inner));
         },
         [&](const Barrier&) {
           if (is_barrier_of_pipeline(in_pipeline, i)) result.push_back(stmt);
@@ -52,7 +53,7 @@ Block asking_part(const Block& body, bool in_pipeline = false) {
   return result;
 }
 
-Block computing_part(const Block& body, bool in_pipeline = false) {
+Block consumer_part(const Block& body, bool in_pipeline = false) {
   Block result;
   for (size_t i = 0; i < body.size(); ++i) {
     const Stmt& stmt = body[i];
@@ -63,12 +64,12 @@ Block computing_part(const Block& body, bool in_pipeline = false) {
           if (loop.kind == LoopKind::Thread) {
             keep();
           } else if (loop.kind != LoopKind::Bulk) {
-            append_nonempty(stmt, computing_part(*loop.body, loop.pipeline.has_value()), result);
+            append_nonempty(stmt, consumer_part(*loop.body, loop.pipeline.has_value()), result);
           }
         },
-        [&](const If& branch) { append_nonempty(stmt, computing_part(*branch.body), result); },
+        [&](const If& branch) { append_nonempty(stmt, consumer_part(*branch.body), result); },
         [&](const Allocate& allocate) {
-          result.push_back(with_body(stmt, block(computing_part(*allocate.body))));
+          result.push_back(with_body(stmt, block(consumer_part(*allocate.body))));
         },
         [&](const Barrier&) {
           if (!is_barrier_of_pipeline(in_pipeline, i)) keep();
@@ -136,7 +137,7 @@ class PipelineChecker {
     std::set<std::string> own;
     for (const Buffer& buffer : local_buffers(*phase_.body))
       if (buffer.scope == Scope::Local || buffer.scope == Scope::Register) own.insert(buffer.name);
-    const Block body = computing_part(*pipeline.body, true);
+    const Block body = consumer_part(*pipeline.body, true);
     for (const Stmt& stmt : body)
       if (stmt.as<Barrier>() || !(stmt.as<Wait>() || stmt.as<Commit>() || has_threads(Block{stmt})))
         return wrong("one thread computes in the pipeline, or threads wait for each other");
@@ -158,7 +159,7 @@ class PipelineChecker {
 }  // namespace
 
 SpecialisedBody specialised_body(const Phase& phase) {
-  return {asking_part(*phase.body), computing_part(*phase.body)};
+  return {producer_part(*phase.body), consumer_part(*phase.body)};
 }
 
 Status check_specialised(const Phase& phase, const Limits& limits) {
@@ -171,11 +172,11 @@ Status check_specialised(const Phase& phase, const Limits& limits) {
                 fmt::format("[specialise] {} bytes between threads, with their barriers, at most "
                             "{}\n  stage '{}'",
                             shared, limits.shared_bytes, phase.name));
-  if (threads % warp_threads == 0 && threads + asking_threads <= limits.threads) return {};
+  if (threads % warp_threads == 0 && threads + producer_threads <= limits.threads) return {};
   return fail(ErrorCode::Invalid,
               fmt::format("[specialise] {} threads, expected whole warps, and room for {} more\n  "
                           "stage '{}'",
-                          threads, asking_threads, phase.name));
+                          threads, producer_threads, phase.name));
 }
 
 }  // namespace tw::schedules

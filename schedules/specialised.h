@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Specialised phases: threads of their own ask for the boxes of a pipeline, ahead of those that
-// compute, which so neither ask nor wait for each other. The phase means what its body says; what
-// follows is the same work in two parts, for a target that has barriers of bulk copies.
+// Warp-specialised phases: producer warps issue the TMA copies of a pipeline ahead of the
+// consumers, i.e. the threads that compute, which then neither issue copies nor wait for each
+// other. The meaning of the phase is that of its body; specialised_body() divides it into two parts
+// for a target that has mbarriers:
 //
 //   for k in 0..2:  bulk ...; commit
 //   for k in 0..9:  wait 1; barrier; if k + 2 < 9: bulk ...;  commit; compute
 //
-// becomes, where a barrier waits until all who compute have come to their wait:
+// becomes, where `barrier` waits until all consumers have come to their wait:
 //
-//   asking                                            computing
+//   producer                                          consumer
 //   for k in 0..2:  bulk ...; commit                  for k in 0..2:  commit
 //   for k in 0..9:  barrier; if ...: bulk; commit     for k in 0..9:  wait 1; commit; compute
 //
@@ -22,20 +23,21 @@ namespace tw::schedules {
 
 struct Limits;
 
-/// Of a block: four warps, of which one thread asks.
-inline constexpr int64_t asking_threads = 128;
+/// Number of producer threads of a block: four warps, of which one thread issues the copies.
+inline constexpr int64_t producer_threads = 128;
 
 struct SpecialisedBody {
-  Block asking;
-  Block computing;
+  Block producer;
+  Block consumer;
 };
 
-/// The blocks of the boxes are those of the phase. Requires: check_specialised() holds.
+/// Divides the phase. The bodies of TMA copies are the phase's own blocks, not copies of them.
+/// Requires: check_specialised() succeeds.
 SpecialisedBody specialised_body(const Phase& phase);
 
-/// The phase, where it is specialised, has one pipeline, outside of other loops, which copies by
-/// boxes alone, and threads in it write only what is their own; its threads are whole warps and
-/// leave room for those that ask. ErrorCode::Invalid says what is wrong.
+/// Checks a phase if it is specialised: it has one pipeline, outside of other loops, whose copies
+/// are all TMA copies; threads in the pipeline write only to their private buffers; and the threads
+/// are whole warps and leave room for the producers. Fails with ErrorCode::Invalid.
 Status check_specialised(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

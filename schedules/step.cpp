@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 2> partition_names = {"interleaved", "blo
 constexpr std::array<std::string_view, 2> accumulator_scope_names = {"register", "local"};
 constexpr std::array<Scope, 2> accumulator_scopes = {Scope::Register, Scope::Local};
 
-/// What a field of an enumeration may say, by the words of schedule text.
+/// The words that schedule text uses for the values of an enumeration.
 template <typename T>
 struct Words;
 template <>
@@ -138,7 +138,7 @@ class Parser {
     rest_.erase(rest_.begin());
   }
 
-  /// What is wrong with the line, words that no field has taken included; empty if nothing is.
+  /// The first error of the line, words left over after the last field included; empty if none.
   std::string error() const {
     if (!error_.empty() || rest_.empty()) return error_;
     return fmt::format("'{}' is left over", rest_[0]);

@@ -2,12 +2,12 @@
 #pragma once
 // Scheduling steps as plain data. Each struct names its fields once, in `fields()`; printing,
 // parsing, the usage line of the documentation and bindings of other languages follow from that
-// list, and TW_STEPS lists the structs. What a step does to the loops stands in
-// steps/<its name>.cpp. Plain values; thread-safe.
+// list, and TW_STEPS lists the structs. steps/<its name>.cpp defines the effect of a step on the
+// loops. Plain values; thread-safe.
 //
-// The words are Halide's; where TVM says otherwise the comment names its word. A step names a stage
-// of the compute and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner);
-// fusing `y` and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
+// The words are Halide's; where TVM has another word the comment names it. A step names a stage of
+// the compute and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner); fusing
+// `y` and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
 
 #include <cstdint>
 #include <string>
@@ -21,18 +21,17 @@
 
 namespace tw::schedules {
 
-/// What happens when a split factor does not divide the extent.
+/// Treatment of a split factor that does not divide the extent.
 ///   Guard: iterations past the end are skipped; loops are trimmed where the guard allows.
 ///   Exact: the step is illegal.
-///   Shift: the last tile starts earlier and overlaps its neighbour (TVM: none, Halide:
-///   ShiftInwards);
-///          only on serial loops of stages that are not reductions.
+///   Shift: the last tile starts earlier and overlaps its neighbour (Halide: ShiftInwards, TVM:
+///          none); only on serial loops of stages that are not reductions.
 enum class Tail { Guard, Exact, Shift };
 std::string_view to_string(Tail tail);
 
-/// Which terms of a reduction one partial result has (rfactor).
-///   Interleaved: every factor-th; neighbours go to different partial results.
-///   Blocks: neighbours (of a product: split-K).
+/// The terms of a reduction that one partial result sums (rfactor).
+///   Interleaved: every factor-th term; neighbours go to different partial results.
+///   Blocks: a block of consecutive terms (for a matrix product: split-K).
 enum class Partition { Interleaved, Blocks };
 std::string_view to_string(Partition partition);
 
@@ -108,9 +107,9 @@ struct Parallel {
   }
 };
 /// The loop's iterations become threads of a block (TVM: bind to threadIdx). Bound loops that
-/// directly contain each other number the threads together, row by row. A loop that reduces is
-/// shared by the threads of a warp, which combine what they have: it is the innermost, and the only
-/// one of its stage that reduces.
+/// directly contain each other number the threads together, row by row. A reduction loop can be
+/// bound if it is the innermost loop and the only reduction loop of its stage: the threads of a
+/// warp share its iterations and combine their partial results.
 struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;
@@ -118,8 +117,8 @@ struct Bind {
     return std::tuple(field("stage", &Bind::stage), field("loop", &Bind::loop));
   }
 };
-/// Computes what `loop` of `consumer` needs of `stage`, at the start of each iteration of that
-/// loop.
+/// Computes the region of `stage` that an iteration of `consumer`'s loop `loop` reads, at the start
+/// of that iteration.
 struct ComputeAt {
   static constexpr std::string_view name = "compute_at";
   std::string stage, consumer, loop;
@@ -143,8 +142,8 @@ struct Epilogue {
     return std::tuple(field("stage", &Epilogue::stage), field("into", &Epilogue::into));
   }
 };
-/// What the stage computes inside `loop` is accumulated in a buffer of its own and written at the
-/// end.
+/// Accumulates the results that the stage computes inside `loop` in a buffer of their own, and
+/// writes them at the end.
 struct CacheWrite {
   static constexpr std::string_view name = "cache_write";
   std::string stage, loop;
@@ -154,7 +153,8 @@ struct CacheWrite {
                       optional("scope", &CacheWrite::scope));
   }
 };
-/// What `loop` of `stage` reads of `tensor` is copied first, by a new stage `tensor@stage`.
+/// Copies the region of `tensor` that an iteration of `loop` reads to a buffer first, by a new
+/// stage `tensor@stage`.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
@@ -163,11 +163,11 @@ struct CacheRead {
                       field("loop", &CacheRead::loop));
   }
 };
-/// What one iteration of `loop` needs of an operand of a reduction's term is computed first, by a
-/// new stage `<tensor>@stage`, into a buffer with a dimension for each of the `loops`, which are
-/// all the loops inside of `loop` that the operand depends on. A product has operands 1 and 2, any
-/// other term is operand 1. Where a tail or padding leaves nothing to read the buffer holds the
-/// neutral element: a reduction all of whose operands are cached accumulates without guards.
+/// Stages an operand of a reduction's term: a new stage `<tensor>@stage` first computes the values
+/// that one iteration of `loop` uses, into a buffer with a dimension for each of the `loops`, which
+/// are all the loops inside of `loop` that the operand depends on. A product has operands 1 and 2,
+/// any other term is operand 1. The buffer holds the neutral element where a tail or padding leaves
+/// nothing to read, so a reduction whose operands are all staged accumulates without guards.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;
@@ -180,9 +180,9 @@ struct CacheOperand {
                       field("loops", &CacheOperand::loops));
   }
 };
-/// `loop` and the two inside of it, which are innermost, are a tensor tile (tensor_tiles.h): two of
-/// a lane's rows, two of its columns, and what is summed. Of a warpgroup's tile it is three: eights
-/// of columns stand outside of a lane's two.
+/// `loop` and the two innermost loops inside of it become a tensor tile (tensor_tiles.h): they run
+/// over a lane's two rows, its two columns, and the terms of the sum. In a warpgroup's tile one
+/// loop more, over blocks of eight columns, stands outside of a lane's two columns.
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
@@ -191,9 +191,10 @@ struct Tensorize {
                       field("tile", &Tensorize::tile));
   }
 };
-/// The copies of a stage that cache_operand made are started `depth` - 1 iterations ahead of the
-/// loop that they are computed at, while that computes (TVM: software_pipeline). Its buffer holds
-/// `depth` iterations. All stages that are computed at one loop have the same depth.
+/// Starts the copies of a stage that cache_operand made `depth` - 1 iterations ahead of their use
+/// in the loop that the stage is computed at, so that they overlap with computation (TVM:
+/// software_pipeline). The buffer holds `depth` iterations. All stages that are computed at one
+/// loop have the same depth.
 struct Pipeline {
   static constexpr std::string_view name = "pipeline";
   std::string stage;
@@ -202,23 +203,24 @@ struct Pipeline {
     return std::tuple(field("stage", &Pipeline::stage), field("depth", &Pipeline::depth));
   }
 };
-/// The copies of a pipelined stage are boxes that the copy engine of a GPU moves (bulk_copies.h),
-/// asked for by one thread (CUTLASS: TMA). All of the stage's loops are its box.
+/// The copies of a pipelined stage become TMA copies: one thread issues them, and the copy engine
+/// of the GPU moves a box, a tile of the source tensor, at a time (tma_copies.h). The box spans all
+/// loops of the stage.
 struct Bulk {
   static constexpr std::string_view name = "bulk";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Bulk::stage)); }
 };
-/// Threads of their own ask for the boxes of the stage's pipeline, those that compute do not wait
-/// for each other (CUTLASS: warp specialisation).
+/// Producer warps issue the TMA copies of the stage's pipeline, and the threads that compute do not
+/// wait for each other (CUTLASS: warp specialisation; specialised.h).
 struct Specialise {
   static constexpr std::string_view name = "specialise";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Specialise::stage)); }
 };
-/// The dimensions of a stage that cache_operand made, from `loop` inwards, become one that is
-/// `elements` longer (TVM: storage_align), so that a column of what is outside of it lies in
-/// different banks of shared memory.
+/// Pads the buffer of a stage that cache_operand made: the dimensions from `loop` inwards become
+/// one that is `elements` longer (TVM: storage_align), so that elements that are neighbours along
+/// the next outer dimension lie in different banks of shared memory.
 struct Pad {
   static constexpr std::string_view name = "pad";
   std::string stage, loop;
@@ -228,9 +230,10 @@ struct Pad {
                       field("elements", &Pad::elements));
   }
 };
-/// In the shared buffer of a stage that cache_operand made, 16 bytes change places within 128 so
-/// that what is a row apart lies in different banks: as TMA and wgmma swizzle by 32, 64 or 128
-/// bytes (CU_TENSOR_MAP_SWIZZLE_128B). Values do not change, nor indices: see Buffer::swizzle.
+/// Swizzles the shared buffer of a stage that cache_operand made: chunks of 16 bytes change places
+/// within 128 bytes, so that elements of successive rows lie in different banks. This is the
+/// swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B). It changes neither
+/// values nor indices: see Buffer::swizzle.
 struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;
@@ -240,8 +243,9 @@ struct Swizzle {
   }
 };
 /// Splits the reduction over `axis`: a new stage `stage.rf` reduces to `factor` partial results
-/// along a new axis `axis_rf`, the last of interleaved ones and the first of blocks, and the stage
-/// reduces those. Comes before any other step on the stage.
+/// along a new axis `axis_rf`, and the stage reduces those. `axis_rf` is the last axis of
+/// `stage.rf` for interleaved partial results, and the first for blocks. Must precede any other
+/// step on the stage.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
@@ -298,7 +302,7 @@ std::string to_string(const Step& step);
 /// Invalid for text that is no step; the message names the word that is wrong.
 Result<Step> parse_step(std::string_view line);
 
-/// How each step is written, e.g. "split STAGE LOOP FACTOR [guard|exact|shift]", in the order of
+/// Usage lines of all steps, e.g. "split STAGE LOOP FACTOR [guard|exact|shift]", in the order of
 /// TW_STEPS.
 std::vector<std::string> step_usages();
 

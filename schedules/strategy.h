@@ -3,9 +3,9 @@
 // A Strategy is one way to schedule one stage of a compute on a machine: register tiles of vectors,
 // or the tensor cores of a GPU. It matches a stage or does not. Where it does, it offers knobs;
 // their values are decoded into a configuration, a plain struct in which everything that follows
-// from the values (accumulators, threads, bytes of shared memory) is computed once; and the
-// configuration says whether it fits the machine, how promising it looks, and which steps it
-// stands for:
+// from the values (accumulators, threads, bytes of shared memory) is computed once. The strategy
+// decides whether a configuration fits the machine, gives its heuristic prior, and appends its
+// steps to a schedule:
 //
 //   struct Rows { int64_t tile = 1; };                                 // the configuration
 //
@@ -56,33 +56,35 @@ class StageStrategy {
 
   virtual const std::vector<Knob>& knobs() const = 0;
 
-  // Below, `values` are one of each knob's values, in the order of knobs().
+  // Below, `values` has one value for each knob, in the order of knobs().
 
-  /// Whether the configuration fits the machine and is worth building. No configuration depends on
-  /// those of other stages.
+  /// True if the configuration fits the machine and should be built. It does not depend on the
+  /// configurations of other stages.
   virtual bool allows(std::span<const int64_t> values) const = 0;
-  /// How promising the configuration looks before anything is measured; higher is better. Of
-  /// configurations of one stage, by any strategy, these are compared; over the stages they add up.
-  /// `placed`: computed inside another stage, where there is a loop for it.
+  /// The heuristic prior of the configuration, before anything is measured; higher is better.
+  /// Ratings of configurations of one stage are comparable across strategies, and ratings of
+  /// several stages are added. `placed`: the stage is computed inside another stage, if that has a
+  /// loop for it.
   virtual double rate(std::span<const int64_t> values, bool placed) const = 0;
-  /// Whether rate() says so much about each knob that climbing it leads to a good schedule.
+  /// True if rate() depends on each knob, so that hill climbing on it leads to a good schedule.
   virtual bool can_be_climbed() const { return false; }
   /// Appends the steps of the stage. The stage is computed at the site `inside`, which belongs to
-  /// another stage; nullptr: in a phase of its own. Returns where producers of a stage that has a
-  /// phase of its own may be computed.
+  /// another stage; nullptr: in a phase of its own. Returns the site at which producers of a stage
+  /// with a phase of its own may be computed.
   virtual Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
                          const Site* inside, Construction& c) const = 0;
 };
 
 /// A row of the table of strategies.
 struct Strategy {
-  std::string_view name;  ///< as configurations spell it
-  /// The strategy for the stage, or nullptr where it does not apply. The plan outlives the result.
+  std::string_view name;  ///< its name in configurations
+  /// Returns the strategy for the stage, or nullptr if it does not match. The plan must outlive the
+  /// result.
   std::unique_ptr<const StageStrategy> (*match)(const ComputePlan& plan, const StagePlan& stage);
 };
 
-/// All strategies, in the order in which a space offers them: where several match a stage, the
-/// first is what points prefer that say nothing else.
+/// All strategies, in the order in which a space offers them. If several match a stage, the first
+/// one is the default of points that name no strategy.
 std::span<const Strategy> strategies();
 
 /// A strategy with a configuration of type Config, whose members the knobs are bound to.
@@ -117,7 +119,7 @@ class Configured : public StageStrategy {
   }
 
  protected:
-  /// Gives the member of a configuration that a knob sets: a pointer to it, or a function.
+  /// Selects the member of a configuration that a knob sets: a pointer to member, or a function.
   using Member = std::function<int64_t&(Config&)>;
   void add_knob(std::string name, std::vector<int64_t> values, Member member) {
     if (values.empty()) values = {1};  // an extent of 0 leaves nothing to choose from
@@ -125,7 +127,7 @@ class Configured : public StageStrategy {
     members_.push_back(std::move(member));
   }
 
-  /// Computes the members that follow from those that knobs set.
+  /// Computes the members that depend on those that knobs set.
   virtual void complete(Config&) const {}
   virtual bool fits(const Config&) const { return true; }
   virtual double prior(const Config&, bool /*placed*/) const { return 0; }
@@ -133,7 +135,7 @@ class Configured : public StageStrategy {
 
   const ComputePlan& compute_;
   const StagePlan& plan_;
-  const dsl::Stage& stage_;  ///< what is computed
+  const dsl::Stage& stage_;  ///< definition of the stage
 
  private:
   std::vector<Knob> knobs_;

@@ -25,7 +25,7 @@ constexpr TensorTile rows[] = {
     {"mma_m16n8k16_f16", Float16, Float32, 16, 1, 80, 0},
     {"mma_m16n8k16_bf16", BFloat16, Float32, 16, 1, 80, 0},
     {"mma_m16n8k32_s8", Int8, Int32, 32, 1, 80, 0},
-    // Columns are as its loops say. Of an f32 the instruction drops what a tf32 has no bits for.
+    // The number of columns is that of the loops. The instruction truncates an f32 to a tf32.
     {"wgmma_m64k8_tf32", Float32, Float32, 8, 1, 90, 0x1p-10, true},
     {"wgmma_m64k16_f16", Float16, Float32, 16, 1, 90, 0, true},
     {"wgmma_m64k16_bf16", BFloat16, Float32, 16, 1, 90, 0, true},
@@ -51,13 +51,13 @@ bool uses(const std::vector<Expr>& indices, const std::string& variable) {
                      [&](const Expr& index) { return dsl::uses_var(index, variable); });
 }
 
-int64_t turns(const Loop& loop) { return *dsl::as_int(loop.end); }
+int64_t iterations(const Loop& loop) { return *dsl::as_int(loop.end); }
 
 /// The loops over columns, outermost first.
 std::vector<const Loop*> column_loops(const TensorNest& nest) {
   if (!nest.columns) return {nest.column};
-  if (!nest.groups) return {nest.columns, nest.column};
-  return {nest.groups, nest.columns, nest.column};
+  if (!nest.column_groups) return {nest.columns, nest.column};
+  return {nest.column_groups, nest.columns, nest.column};
 }
 
 bool is_variable_of(const Expr& index, const Loop& loop) {
@@ -106,7 +106,7 @@ class TileChecker {
     if (loop.kind == LoopKind::Thread && !threads_) {
       const ThreadNest nest = thread_nest(loop);
       threads_ = &nest;
-      for (const Loop* l : nest.loops) last_[l->variable] = turns(*l) - 1;
+      for (const Loop* l : nest.loops) last_[l->variable] = iterations(*l) - 1;
       written_ = written_in(*nest.loops.back()->body);
       const Status status = check(*nest.loops.back()->body);
       threads_ = nullptr;
@@ -120,7 +120,8 @@ class TileChecker {
     return status;
   }
 
-  /// What decides whether the body runs must be the same for all lanes of a warp.
+  /// Checks a body. The expressions that decide whether it runs must be equal for all lanes of a
+  /// warp.
   Status inside(const std::vector<Expr>& decide, const Block& body) {
     const size_t before = decide_.size();
     decide_.insert(decide_.end(), decide.begin(), decide.end());
@@ -161,7 +162,8 @@ class TileChecker {
     return tile.is_of_warpgroup ? check_warpgroup(nest, stmt) : Status{};
   }
 
-  /// What its instruction reads, and what it takes for the sums of a thread.
+  /// Checks the layouts that a warpgroup's instruction requires of its factors in shared memory and
+  /// of a thread's accumulators.
   Status check_warpgroup(const TensorNest& nest, const Stmt& stmt) const {
     const Buffer& sums = *buffers_.at(nest.sum->buffer);
     const std::vector<Expr>& at = nest.sum->indices;
@@ -171,7 +173,7 @@ class TileChecker {
     for (size_t i = 0; is_dense && i < at.size(); ++i) {
       const size_t left = at.size() - i;
       const Loop* loop = left <= inner.size() ? inner[inner.size() - left] : nullptr;
-      is_dense = loop ? is_variable_of(at[i], *loop) && sums.extents[i] == turns(*loop)
+      is_dense = loop ? is_variable_of(at[i], *loop) && sums.extents[i] == iterations(*loop)
                       : std::none_of(inner.begin(), inner.end(), [&](const Loop* l) {
                           return dsl::uses_var(at[i], l->variable);
                         });
@@ -182,7 +184,7 @@ class TileChecker {
                       nest.tile->name, nest.part->variable, nest.columns->variable,
                       nest.column->variable, sums.name),
           stmt);
-    // A thread's registers have no addresses that a loop could count.
+    // Registers have no addresses, so a loop that indexes them must be unrolled.
     for (const std::string& variable : rolled_)
       if (uses(at, variable))
         return illegal_tile(
@@ -190,14 +192,14 @@ class TileChecker {
                         "which indexes them, is not unrolled",
                         nest.tile->name, variable),
             stmt);
-    // The step from one to the next, in rows.
+    // Each loop with the distance of its successive iterations in rows.
     TW_RETURN_IF_ERROR(check_rows(
         nest, *nest.by_row,
         {{nest.warp, tile_rows}, {nest.part->variable, lane_rows}, {nest.lane_row, 1}}, stmt));
     std::vector<RowLoop> columns = {{nest.columns->variable, tile_columns},
                                     {nest.lane_column, tile_part},
                                     {nest.column->variable, 1}};
-    if (nest.groups) columns.push_back({nest.groups->variable, mn_group});
+    if (nest.column_groups) columns.push_back({nest.column_groups->variable, most_mn_neighbours});
     return check_rows(nest, *nest.by_column, columns, stmt);
   }
 
@@ -206,9 +208,10 @@ class TileChecker {
     int64_t rows;
   };
 
-  /// Rows as long as the swizzle lie one after the other, from where it begins anew; a tile's terms
-  /// are some of a row's. Or a row is 64 neighbours of one term, and a tile has as many rows as
-  /// terms, and groups of them a constant apart.
+  /// Checks how a factor lies in shared memory. K-major: rows as long as the swizzle lie one after
+  /// the other, from a multiple of its period on, and a tile's terms are part of a row. MN-major: a
+  /// row holds at most 64 neighbours of one term, a tile has a row for each term, and groups of
+  /// columns have a constant stride.
   Status check_rows(const TensorNest& nest, const dsl::Read& factor,
                     const std::vector<RowLoop>& loops, const Stmt& stmt) const {
     const auto found = buffers_.find(factor.tensor);
@@ -234,18 +237,19 @@ class TileChecker {
     };
     bool is_plain = takes(nest.depth->variable, is_mn_major ? row : 1);
     for (const RowLoop& loop : loops) {
-      if (is_mn_major && loop.rows == mn_group) {
-        const int64_t apart = at.coefficient(dsl::var(loop.variable));
-        is_plain = apart > 0 && apart % period == 0 && takes(loop.variable, apart) && is_plain;
+      if (is_mn_major && loop.rows == most_mn_neighbours) {
+        const int64_t stride = at.coefficient(dsl::var(loop.variable));
+        is_plain = stride > 0 && stride % period == 0 && takes(loop.variable, stride) && is_plain;
       } else {
         is_plain = takes(loop.variable, is_mn_major ? loop.rows : loop.rows * row) && is_plain;
       }
     }
-    // One row of neighbours, or groups of the longest.
+    // All neighbours are one row, or several groups of rows of the largest size.
     const bool is_by_row = &factor == nest.by_row;
-    const int64_t neighbours = is_by_row ? warpgroup_rows : turns(*nest.columns) * tile_columns;
+    const int64_t neighbours =
+        is_by_row ? warpgroup_rows : iterations(*nest.columns) * tile_columns;
     if (is_mn_major && neighbours != row) is_plain = false;
-    const int64_t wanted = has_mn_major(*nest.tile, neighbours) ? neighbours : mn_group;
+    const int64_t wanted = has_mn_major(*nest.tile, neighbours) ? neighbours : most_mn_neighbours;
     if (!is_plain && is_mn_major)
       return wrong(
           fmt::format("rows of {} neighbours for each '{}', one after the other, swizzled "
@@ -254,7 +258,7 @@ class TileChecker {
     if (!is_plain)
       return wrong(fmt::format("rows of {} elements, one after the other, with '{}' innermost", row,
                                nest.depth->variable));
-    // Before the tile: whole periods, and terms of the same rows.
+    // The offset of the tile is a multiple of whole periods plus some terms within the same rows.
     int64_t terms = at.constant % period;
     bool is_aligned = at.constant >= 0 && terms % depth == 0 && !(is_mn_major && terms > 0);
     std::vector<const Loop*> own = column_loops(nest);
@@ -276,7 +280,8 @@ class TileChecker {
     return {};
   }
 
-  /// Other lanes take part in what this one reads.
+  /// Checks that a factor, of which all lanes read parts for each other, is not private to a thread
+  /// and does not change within the nest.
   Status check_factor(const TensorTile& tile, const dsl::Read& factor, const Stmt& stmt) const {
     std::vector<std::string> buffers = {factor.tensor};
     for (const Expr& index : factor.indices)
@@ -326,7 +331,7 @@ class TileChecker {
   const Limits& limits_;
   const ThreadNest* threads_ = nullptr;
   static constexpr int64_t unknown = -1;
-  std::map<std::string, const Buffer*> buffers_;  ///< of the phase
+  std::map<std::string, const Buffer*> buffers_;  ///< buffers of the phase
   std::map<std::string, int64_t> last_;           ///< value of a loop's variable, from 0 on
   std::set<std::string> written_;                 ///< in the nest
   std::vector<std::string> rolled_;  ///< variables of serial loops around, inside of the nest
@@ -348,15 +353,16 @@ bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a) {
 }
 
 bool has_columns(const TensorTile& tile, int64_t columns) {
-  // Of integers, beyond 32 only each second one (PTX ISA, "Asynchronous Warpgroup Level Matrix").
+  // Integer tiles beyond 32 columns have multiples of 16 (PTX ISA, "Asynchronous Warpgroup Level
+  // Matrix").
   const int64_t step = tile.operand == Int8 && columns > 32 ? 16 : 8;
-  // Loops of one turn are no loops of a program.
+  // Programs have no loops of one iteration, so a loop over columns has two or more.
   return columns > tile_columns && columns <= most_warpgroup_columns && columns % step == 0;
 }
 
 bool has_mn_major(const TensorTile& tile, int64_t neighbours) {
   return tile.is_of_warpgroup && size_bytes(tile.operand) == 2 &&
-         (neighbours == 16 || neighbours == 32 || neighbours == mn_group);
+         (neighbours == 16 || neighbours == 32 || neighbours == most_mn_neighbours);
 }
 
 Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
@@ -364,31 +370,32 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
   const Stmt whole{loop};
   std::vector<const Loop*> inner;
   for (const Loop* l = only_loop(*loop.body); l; l = only_loop(*l->body)) inner.push_back(l);
-  const bool has_groups = tile.is_of_warpgroup && inner.size() == 4;
-  const bool is_whole = has_groups || inner.size() == (tile.is_of_warpgroup ? 3 : 2);
+  const bool has_column_groups = tile.is_of_warpgroup && inner.size() == 4;
+  const bool is_whole = has_column_groups || inner.size() == (tile.is_of_warpgroup ? 3 : 2);
   const Loop* depth = is_whole ? inner.back() : nullptr;
   const Loop* column = is_whole ? inner[inner.size() - 2] : nullptr;
   const Loop* columns = is_whole && tile.is_of_warpgroup ? inner[inner.size() - 3] : nullptr;
-  const Loop* groups = has_groups ? inner.front() : nullptr;
+  const Loop* column_groups = has_column_groups ? inner.front() : nullptr;
   if (!runs_to(&loop, tile_part) || !runs_to(column, tile_part) || !runs_to(depth, tile.depth))
     return illegal_tile(
         fmt::format("{} is loops of {}, {}{} and {} inside each other", tile.name, tile_part,
                     tile.is_of_warpgroup ? "columns / 8, " : "", tile_part, tile.depth),
         whole);
-  const auto has_turns = [](const Loop& l) {
+  const auto is_counted = [](const Loop& l) {
     return l.kind == LoopKind::Tensor && dsl::is_int(l.begin, 0) && dsl::as_int(l.end);
   };
-  if (groups && (!runs_to(columns, mn_group / tile_columns) || !has_turns(*groups) ||
-                 !has_columns(tile, turns(*groups) * mn_group)))
+  if (column_groups &&
+      (!runs_to(columns, most_mn_neighbours / tile_columns) || !is_counted(*column_groups) ||
+       !has_columns(tile, iterations(*column_groups) * most_mn_neighbours)))
     return illegal_tile(
         fmt::format("{0} has groups of {1} columns, up to {2}: '{3}' of {4} turns in "
                     "'{5}', not {6} in {7}",
-                    tile.name, mn_group, most_warpgroup_columns, columns->variable,
-                    mn_group / tile_columns, groups->variable, dsl::to_string(columns->end),
-                    dsl::to_string(groups->end)),
+                    tile.name, most_mn_neighbours, most_warpgroup_columns, columns->variable,
+                    most_mn_neighbours / tile_columns, column_groups->variable,
+                    dsl::to_string(columns->end), dsl::to_string(column_groups->end)),
         whole);
-  if (columns && !groups &&
-      (!has_turns(*columns) || !has_columns(tile, turns(*columns) * tile_columns)))
+  if (columns && !column_groups &&
+      (!is_counted(*columns) || !has_columns(tile, iterations(*columns) * tile_columns)))
     return illegal_tile(no_such_columns(tile, *columns), whole);
   const Assign* sum = depth->body->size() == 1 ? depth->body->front().as<Assign>() : nullptr;
   const dsl::Binary* product = sum ? sum->value.as<dsl::Binary>() : nullptr;
@@ -427,11 +434,11 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
                   threads.loops[count - 1]->variable,
                   columns,
                   columns ? threads.loops[count - 3]->variable : "",
-                  groups};
+                  column_groups};
   const auto is_by_row = [&](const dsl::Read& read) {
     return !uses(read.indices, column->variable) && !uses(read.indices, nest.lane_column) &&
            !(columns && uses(read.indices, columns->variable)) &&
-           !(groups && uses(read.indices, groups->variable));
+           !(column_groups && uses(read.indices, column_groups->variable));
   };
   const auto is_by_column = [&](const dsl::Read& read) {
     return !uses(read.indices, loop.variable) && !uses(read.indices, nest.lane_row) &&
@@ -450,8 +457,8 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads) {
 int64_t rows_of(const TensorNest& nest) { return nest.columns ? warpgroup_rows : tile_rows; }
 
 int64_t columns_of(const TensorNest& nest) {
-  const int64_t groups = nest.groups ? turns(*nest.groups) : 1;
-  return nest.columns ? groups * turns(*nest.columns) * tile_columns : tile_columns;
+  const int64_t column_groups = nest.column_groups ? iterations(*nest.column_groups) : 1;
+  return nest.columns ? column_groups * iterations(*nest.columns) * tile_columns : tile_columns;
 }
 
 int64_t lane_elements(const TensorTile& tile) { return tile.depth / lane_columns; }
@@ -463,7 +470,8 @@ std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Ex
 }
 
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i) {
-  // The lanes of a column stand where those of a row do: r is the column's number in the tile.
+  // The instruction distributes columns over lanes as it does rows: r is the number of the column
+  // in the tile.
   const Expr k = dsl::var(nest.lane_column) * Expr(lane_elements(*nest.tile)) + i;
   const Expr number = dsl::var(nest.lane_row);
   return dsl::substitute(nest.by_column->indices,
@@ -499,8 +507,9 @@ FactorLayout layout_of_rows(const TensorNest& nest, const Buffer& buffer) {
 FactorLayout layout_of_columns(const TensorNest& nest, const Buffer& buffer) {
   const Affine at = linear_address(buffer.extents, nest.by_column->indices);
   if (at.coefficient(dsl::var(nest.depth->variable)) == 1) return {};
-  const int64_t apart = nest.groups ? at.coefficient(dsl::var(nest.groups->variable)) : 0;
-  return {true, apart * size_bytes(buffer.type)};
+  const int64_t stride =
+      nest.column_groups ? at.coefficient(dsl::var(nest.column_groups->variable)) : 0;
+  return {true, stride * size_bytes(buffer.type)};
 }
 
 Status check_tensor_tiles(const Phase& phase, const Limits& limits) {

@@ -10,8 +10,8 @@
 
 #include "base/integer.h"
 #include "schedules/affine.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 namespace {
@@ -35,11 +35,12 @@ bool has_threads(const Stmt& stmt) {
 
 // ---- barriers -------------------------------------------------------------------------------
 
-/// Which part of a buffer is touched: where the index of the first dimension is the same for all
-/// threads, that index, in the loops around them. A pipeline reads one slot and writes others.
+/// The part of a buffer that an access touches: the index of the first dimension, if it is the same
+/// for all threads, as an expression of the loops around them. A pipeline reads one slot and writes
+/// others.
 struct Slot {
   Affine index;
-  int64_t count = 1;  ///< of slots: the index is to be taken modulo this
+  int64_t count = 1;  ///< number of slots: the index is taken modulo this
 };
 
 bool are_apart(const std::optional<Slot>& a, const std::optional<Slot>& b) {
@@ -54,7 +55,7 @@ bool uses(const Slot& slot, const std::string& variable) {
                      [&](const Affine::Term& term) { return dsl::uses_var(term.atom, variable); });
 }
 
-/// How buffers that others see have been touched.
+/// Accesses to buffers that several threads see.
 class Touched {
  public:
   void add(const Touched& other) {
@@ -73,7 +74,7 @@ class Touched {
   void forget(const std::string& buffer) { uses_.erase(buffer); }
   void clear() { uses_.clear(); }
 
-  /// From the view of the loop's next iteration.
+  /// Rewrites the accesses from the view of the loop's next iteration.
   void step(const std::string& variable) {
     change_slots(variable, [&](std::optional<Slot>& slot) {
       const Expr v = dsl::var(variable);
@@ -87,14 +88,14 @@ class Touched {
       }
     });
   }
-  /// From outside of the loop, or from an iteration that is not known.
+  /// Rewrites the accesses from the view outside of the loop, or of an unknown iteration.
   void leave(const std::string& variable) {
     change_slots(variable, [](std::optional<Slot>& slot) { slot = std::nullopt; });
   }
 
  private:
   struct Use {
-    std::optional<Slot> slot;  ///< none: any part
+    std::optional<Slot> slot;  ///< nullopt: any part
     bool writes;
   };
 
@@ -152,7 +153,8 @@ class BarrierPlacer {
   }
 
  private:
-  /// Around nests, or what a warp reduces: threads other than the first take part in it.
+  /// True for statements in which threads other than the first take part: those around nests, and
+  /// reductions by a warp.
   static bool concerns_all(const Stmt& stmt) {
     if (as_thread_loop(stmt) || as_reduce_loop(stmt)) return false;
     return has_threads(stmt) || has_reductions(Block{stmt});
@@ -171,7 +173,7 @@ class BarrierPlacer {
     passed_ = true;
   }
 
-  /// A statement around nests: all threads go through it.
+  /// Places barriers inside of a statement around nests, which all threads execute.
   Stmt inside(const Stmt& stmt) {
     return schedules::visit(
         stmt, [&](const Loop& loop) { return inside(loop, stmt); },
@@ -193,7 +195,8 @@ class BarrierPlacer {
     return with_body(stmt, block(run(*allocate.body)));
   }
 
-  /// What an iteration touched last meets what the next touches first.
+  /// Places barriers inside of a loop. The last accesses of an iteration may conflict with the
+  /// first ones of the next.
   Stmt inside(const Loop& loop, const Stmt& stmt) {
     const Touched entered = since_;
     const bool passed = passed_;
@@ -209,14 +212,15 @@ class BarrierPlacer {
     return result;
   }
 
-  /// A loop or condition, whose body may not have run.
+  /// Leaves a loop or condition, whose body may not have run.
   void leave(const Touched& entered, bool passed) {
     since_.add(entered);
     passed_ = passed;
   }
 
-  /// From the view of the loop's next iteration. Without a barrier in each, what is left may be of
-  /// any of those before; there are few where a pipeline begins.
+  /// The accesses since the last barrier from the view of the loop's next iteration. If iterations
+  /// have no barrier, they may be those of any earlier iteration; for a few iterations, as at the
+  /// beginning of a pipeline, each is considered by itself.
   Touched before_next(const Loop& loop) const {
     constexpr int64_t few = 4;
     Touched left = since_, all;
@@ -272,11 +276,11 @@ class BarrierPlacer {
     return is_uniform ? std::optional(std::move(slot)) : std::nullopt;
   }
 
-  Touched since_;        ///< the last barrier
-  bool passed_ = false;  ///< a barrier, since the innermost loop or condition around began
+  Touched since_;        ///< accesses since the last barrier
+  bool passed_ = false;  ///< true if the innermost loop or condition has passed a barrier
   std::set<std::string> own_;
   std::map<std::string, int64_t> slots_;  ///< extents of first dimensions of buffers
-  std::set<std::string> around_;          ///< variables of loops that all threads go through
+  std::set<std::string> around_;          ///< variables of loops that all threads execute
 };
 
 int64_t count_barriers(const Block& body) {
@@ -287,7 +291,7 @@ int64_t count_barriers(const Block& body) {
 
 // ---- conditions -----------------------------------------------------------------------------
 
-/// Marks conditions, and knows the first of the given marks that is not proved.
+/// Marks uniform conditions, and finds the first mark in its input that cannot be proved.
 class UniformMarker {
  public:
   Block run(const Block& body) {
@@ -321,8 +325,8 @@ class UniformMarker {
         always<Barrier, Commit, Wait>(stmt));
   }
 
-  /// Threads have different values of the variable where they number its iterations, share them, or
-  /// make different ones.
+  /// Marks conditions inside of a loop. Its variable differs between threads if they number its
+  /// iterations, share them, or run different ones.
   Stmt marked(const Loop& loop, const Stmt& stmt) {
     const bool differs = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Reduce ||
                          loop.kind == LoopKind::Bulk || !is_uniform(loop.begin) ||
@@ -338,8 +342,8 @@ class UniformMarker {
     if (is_marked && !proved && !unproved_) unproved_ = &stmt;
     return proved;
   }
-  /// Nobody writes between two barriers what another thread reads: all read the same of what they
-  /// share.
+  /// True if the expression has the same value in all threads. Reads of shared buffers do: between
+  /// two barriers no thread writes an element that another one reads.
   bool is_uniform(const Expr& expr) const {
     bool uniform = true;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -350,14 +354,14 @@ class UniformMarker {
     return uniform;
   }
 
-  std::set<std::string> differing_;  ///< variables in scope
-  std::set<std::string> own_;        ///< buffers of a thread
+  std::set<std::string> differing_;  ///< variables in scope that differ between threads
+  std::set<std::string> own_;        ///< private buffers of a thread
   const Stmt* unproved_ = nullptr;
 };
 
-// ---- buffers of a thread's own --------------------------------------------------------------
+// ---- private buffers of a thread ------------------------------------------------------------
 
-/// The dimension that the loop's variable alone indexes.
+/// The dimension whose index is the loop's variable.
 std::optional<size_t> dimension_of(const Loop& loop, const std::vector<Expr>& indices) {
   for (size_t d = 0; d < indices.size(); ++d)
     if (const dsl::Var* v = indices[d].as<dsl::Var>(); v && v->name == loop.variable) return d;
@@ -390,8 +394,8 @@ tl::unexpected<Error> illegal_threads(const std::string& why, const Stmt& stmt) 
   return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
-/// Which threads touch a buffer of their own that is allocated outside of the nests: the loops that
-/// number them, and in which dimension of the buffer each stands.
+/// The threads that access a private buffer that is allocated outside of the nests: the loops that
+/// number them, and the dimension of the buffer that each loop indexes.
 struct Owners {
   std::vector<std::pair<std::string, int64_t>> loops;
   std::vector<size_t> dimensions;
@@ -452,7 +456,7 @@ class ThreadChecker {
     return status;
   }
 
-  /// What a thread does by itself.
+  /// Checks a statement inside of a nest, which a thread executes by itself.
   static Status check_in_nest(const Stmt& inner, const Stmt& nest) {
     const auto orders_copies = [&]() -> Status {
       return illegal_threads("copies are committed and waited for outside of thread loops", nest);
@@ -479,7 +483,8 @@ class ThreadChecker {
         [&](const Wait&) { return orders_copies(); }, always<If, Assign>(Status{}));
   }
 
-  /// Other threads than the one that has the result read what is combined.
+  /// Checks a Reduce loop: its operands are read by other threads than the one that stores the
+  /// result.
   Status check_reduce(const Loop& loop, const Stmt& stmt) {
     const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
     const bool is_one = assign && assign->combine != Combine::None && !assign->asynchronous &&
@@ -532,7 +537,7 @@ class ThreadChecker {
 
   const Limits& limits_;
   const ThreadNest* nest_ = nullptr;
-  /// Buffers of threads that are allocated outside of nests.
+  /// Private buffers that are allocated outside of nests.
   std::map<std::string, std::optional<Owners>> owned_;
 };
 
@@ -583,12 +588,12 @@ NumberedDimensions numbered_dimensions(const Block& body) {
 }
 
 int64_t shared_bytes(const Block& body) {
-  const int64_t groups = bulk_groups(body);
+  const int64_t groups = tma_barriers(body);
   int64_t bytes = 0;
   for (const Buffer& buffer : local_buffers(body))
     if (buffer.scope == Scope::Shared)
-      bytes += round_up(buffer.bytes(), groups > 0 ? box_alignment : shared_alignment);
-  const int64_t barriers = 2 * groups * group_barrier_bytes;  // and of those who ask for boxes
+      bytes += round_up(buffer.bytes(), groups > 0 ? tma_alignment : shared_alignment);
+  const int64_t barriers = 2 * groups * mbarrier_bytes;  // those of the copies and of the producers
   const bool is_dynamic = bytes + barriers > most_static_shared_bytes;
   return bytes + (is_dynamic ? round_up(barriers, dynamic_alignment) : barriers);
 }

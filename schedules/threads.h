@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Threads of a task, as a GPU's block has them: thread loops that directly contain each other are a
-// nest, and its iterations are numbered row by row. Statements outside of nests are done once, by
-// thread 0; loops and conditions outside of nests are the same for all threads.
+// Threads of a task, as a GPU's block has them. Thread loops that directly contain each other are a
+// nest, whose iterations are numbered row by row. Thread 0 executes statements outside of nests;
+// loops and conditions outside of nests are the same for all threads.
 //
 //   a@c: shared f32[8, 64]
 //   for k.0 in 0..32
@@ -25,7 +25,7 @@ namespace tw::schedules {
 
 struct Limits;
 
-/// The thread loops from `loop` inwards: what numbers the threads in its body.
+/// The thread loops from `loop` inwards, which number the threads in its body.
 struct ThreadNest {
   std::vector<const Loop*> loops;  ///< outermost first; the body of the last has no thread loop
   int64_t threads() const;
@@ -34,39 +34,40 @@ struct ThreadNest {
 ThreadNest thread_nest(const Loop& loop);
 
 bool has_threads(const Block& body);
-/// Whether there is a Reduce loop, in which all threads may take part.
+/// True if there is a Reduce loop, in which all threads may take part.
 bool has_reductions(const Block& body);
-/// Of the largest nest; 1 where there is none.
+/// Number of threads of the largest nest; 1 if there is none.
 int64_t threads_of(const Block& body);
 
-/// Of each buffer of a thread's own that is allocated outside of nests: the dimensions that the
-/// thread's number indexes. What is left of its extents, each thread holds.
+/// For each private buffer that is allocated outside of nests, the dimensions that are indexed by
+/// the thread's number. Each thread holds the remaining dimensions.
 using NumberedDimensions = std::map<std::string, std::vector<size_t>>;
 NumberedDimensions numbered_dimensions(const Block& body);
 
-/// In GPUs' shared memory a buffer begins at a multiple of this: vector accesses are of as many.
+/// Alignment in bytes of a buffer in shared memory of GPUs: that of the widest vector access.
 inline constexpr int64_t shared_alignment = 16;
-/// Beyond, a launch asks for shared memory, from a multiple of the second on, after what is fixed.
+/// Largest size of static shared memory, in bytes. More is requested by the launch; this dynamic
+/// memory follows the static one, at a multiple of the second constant.
 inline constexpr int64_t most_static_shared_bytes = 48 << 10, dynamic_alignment = 1024;
-/// Bytes of the buffers that all threads of a task see, and of the barriers of bulk copies: no less
-/// than a kernel has.
+/// Upper bound on the shared memory of a kernel: bytes of the buffers that all threads of a task
+/// see, and of the mbarriers of TMA copies.
 int64_t shared_bytes(const Block& body);
-/// Bytes of the buffers of one thread, which registers hold where the compiler can.
+/// Bytes of the private buffers of one thread; the compiler keeps them in registers if it can.
 int64_t thread_bytes(const Block& body);
 
-/// With a barrier wherever a nest touches a buffer that others see (shared, scratch, arguments),
-/// another has touched it since the last barrier, and one of them writes; but not where the two are
-/// proved to be in different slots of a pipeline.
+/// The body with the barriers that it needs: one wherever a nest accesses a buffer that other
+/// threads see (shared, scratch, arguments), another nest has accessed it since the last barrier,
+/// and one of them writes; unless both are proved to access different slots of a pipeline.
 Block place_barriers(const Block& body);
 
-/// With If::uniform and Guard::uniform set wherever that is proved: the condition depends neither
-/// on what numbers the threads, nor on loops whose iterations differ between them, nor on a
-/// thread's own buffers.
+/// The body with If::uniform and Guard::uniform set wherever that can be proved: the condition
+/// depends neither on variables that number the threads, nor on loops whose iterations differ
+/// between threads, nor on private buffers.
 Block mark_uniform(const Block& body);
 
-/// Nests are perfect and within the limits; a thread's own buffers are indexed by its number, and
-/// the same in each nest; conditions that are marked uniform are; no barrier is missing. What
-/// cannot be proved is ErrorCode::Invalid.
+/// Checks that nests are perfect and within the limits, that private buffers are indexed by the
+/// thread's number in the same way in each nest, that conditions marked uniform are so, and that no
+/// barrier is missing. Fails with ErrorCode::Invalid if that cannot be proved.
 Status check_threads(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

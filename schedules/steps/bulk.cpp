@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "schedules/bulk_copies.h"
 #include "schedules/steps/editing.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 
@@ -16,15 +16,15 @@ Status apply(Nest& nest, const Bulk& s) {
       return illegal(s.name, fmt::format("loop '{}' is unrolled, vectorized, bound or of a box "
                                          "already",
                                          loop.name));
-    if (loop.extent > most_box_iterations)
+    if (loop.extent > most_tma_iterations)
       return illegal(s.name, fmt::format("loop '{}' has {} iterations, a box has at most {} in a "
                                          "dimension",
-                                         loop.name, loop.extent, most_box_iterations));
+                                         loop.name, loop.extent, most_tma_iterations));
   }
-  if (stage->loops.size() > most_box_dimensions)
+  if (stage->loops.size() > most_tma_dimensions)
     return illegal(s.name, fmt::format("'{}' has {} loops, a box has at most {} dimensions: fuse "
                                        "some",
-                                       s.stage, stage->loops.size(), most_box_dimensions));
+                                       s.stage, stage->loops.size(), most_tma_dimensions));
   for (NestLoop& loop : stage->loops) loop.kind = LoopKind::Bulk;
   return {};
 }

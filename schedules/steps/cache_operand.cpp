@@ -75,19 +75,19 @@ Status apply(Nest& nest, const CacheOperand& s) {
   TW_TRY(const std::vector<NestLoop> loops,
          operand_loops(*stage, s, static_cast<size_t>(index), variables_of(held)));
 
-  // Guards that hold or fail for all that an element stands for.
+  // The guards that hold or fail for all iterations that read one element of the buffer.
   std::set<std::string> inside;
   for (size_t i = static_cast<size_t>(index) + 1; i < stage->loops.size(); ++i)
     inside.insert(stage->loops[i].variable);
   for (const NestLoop& loop : loops) inside.erase(loop.variable);
-  std::vector<Expr> absorbed;
+  std::vector<Expr> zero_filled_guards;
   Expr exists = dsl::constant_int(Bool, 1);
   for (const Expr& guard : stage->guards) {
     const auto used = variables_of(guard);
     if (std::any_of(used.begin(), used.end(), [&](const auto& v) { return inside.contains(v); }))
       continue;
     exists = exists && guard;
-    absorbed.push_back(guard);
+    zero_filled_guards.push_back(guard);
   }
   if (const dsl::Select* select = held.as<dsl::Select>();
       select && dsl::equal(select->b, neutral)) {
@@ -103,7 +103,7 @@ Status apply(Nest& nest, const CacheOperand& s) {
   std::vector<Expr> indices;
   std::vector<int64_t> extents;
   for (const NestLoop& loop : loops) {
-    // Apart from the variables of loops further out, which `held` may use too.
+    // The copy's axes have names of their own: `held` may also use variables of outer loops.
     copy.axes.emplace_back(copy.name + "." + loop.name, loop.extent);
     held = dsl::substitute(held, loop.variable, dsl::var(copy.axes.back().name));
     indices.push_back(dsl::var(loop.variable));
@@ -124,10 +124,10 @@ Status apply(Nest& nest, const CacheOperand& s) {
     placed.loops.push_back({loops[i].name, copy.axes[i].name, loops[i].extent});
   placed.axis.clear();
   for (const Axis& axis : copy.axes) placed.axis[axis.name] = dsl::var(axis.name);
-  placed.box_offset.assign(extents.size(), Expr(0));
-  placed.box_extent = extents;
-  placed.holds_operand = true;
-  placed.absorbed = std::move(absorbed);
+  placed.region_offset.assign(extents.size(), Expr(0));
+  placed.region_extent = extents;
+  placed.is_staged_operand = true;
+  placed.zero_filled_guards = std::move(zero_filled_guards);
   return {};
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "schedules/box.h"
+#include "schedules/interval.h"
 #include "schedules/steps/editing.h"
 
 namespace tw::schedules {
@@ -14,8 +14,8 @@ using dsl::Stage;
 
 namespace {
 
-/// The box of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers
-/// inside.
+/// The region of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers
+/// inside of the loop.
 Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& tensor,
                                            const StageNest& consumer, int index,
                                            const std::vector<int64_t>& shape) {
@@ -92,13 +92,13 @@ Status apply(Nest& nest, const ComputeAt& s) {
   TW_TRY(const auto box,
          required_box(nest, stage->result(), *consumer, index, stage->stage.shape()));
   stage->at = StageNest::Placement{s.consumer, s.loop};
-  stage->box_offset.clear();
-  stage->box_extent.clear();
+  stage->region_offset.clear();
+  stage->region_extent.clear();
   for (const Interval& interval : box) {
-    stage->box_offset.push_back(interval.low);
-    stage->box_extent.push_back(interval.extent);
+    stage->region_offset.push_back(interval.low);
+    stage->region_extent.push_back(interval.extent);
   }
-  stage->loops = default_loops(stage->stage, stage->stage.name + ".", stage->box_extent);
+  stage->loops = default_loops(stage->stage, stage->stage.name + ".", stage->region_extent);
   stage->guards.clear();
   for (const NestLoop& loop : stage->loops) stage->axis[loop.name] = dsl::var(loop.variable);
   for (size_t d = 0; d < box.size(); ++d) {

@@ -43,7 +43,7 @@ Status check_untouched(const Nest& nest, const StageNest& stage, std::string_vie
                      fmt::format("'{}' is computed at loop '{}' of '{}': schedule the loops around "
                                  "it first",
                                  other.stage.name, other.at->loop, stage.stage.name));
-    if (other.holds_operand)
+    if (other.is_staged_operand)
       return illegal(step, fmt::format("'{}' is indexed by the loops of '{}': schedule them first",
                                        other.stage.name, stage.stage.name));
   }
@@ -127,7 +127,7 @@ std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& s
 
 Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std::string& name) {
   TW_TRY(StageNest * stage, stage_of(nest, step, name));
-  if (!stage->holds_operand)
+  if (!stage->is_staged_operand)
     return illegal(step,
                    fmt::format("'{}' holds no operand: cache_operand makes stages that do", name));
   return stage;

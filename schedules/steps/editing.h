@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the steps of a schedule share: finding stages and loops with errors that name them, and
-// edits of a Nest that keep its stages and its compute consistent. Private to schedules/. Functions
-// that take a `step` take its name, for the message. Not thread-safe for one nest.
+// Functions that the steps of a schedule share: lookup of stages and loops with errors that name
+// them, and edits of a Nest that keep its stages and its compute consistent. Private to schedules/.
+// A parameter `step` is the name of the step, for the message. Not thread-safe for one nest.
 
 #include <cstdint>
 #include <functional>
@@ -32,13 +32,13 @@ Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std
 /// The index of a loop of the stage; the error lists its loops.
 Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name);
 
-/// Fails where another stage is computed at the loop of index `outermost`, or at one inside of it:
-/// such loops must stay what they are, and so must those around them.
+/// Fails if another stage is computed at the loop of index `outermost`, or at one inside of it:
+/// such loops must not change, nor must the loops around them.
 Status check_untouched(const Nest& nest, const StageNest& stage, std::string_view step,
                        int outermost);
-/// Whether the loops of the stage are as default_nest() made them, and nothing is computed inside.
+/// True if the loops of the stage are as default_nest() made them, and no stage is computed inside.
 bool has_fresh_loops(const Nest& nest, const StageNest& stage);
-/// Whether no step has been applied to the stage.
+/// True if no step has been applied to the stage.
 bool is_fresh(const Nest& nest, const StageNest& stage);
 
 /// One loop per axis, spatial axes first; their variables are the axes' names after `prefix`.
@@ -61,7 +61,7 @@ void erase_stage(Nest& nest, const std::string& name);
 void insert_before(Nest& nest, const std::string& name, const dsl::Stage& stage);
 
 /// The stages from this one outwards, each computed in a loop of the next, up to the one that is
-/// computed in a loop of `consumer`; none where it is not inside.
+/// computed in a loop of `consumer`; empty if the stage is not computed inside of `consumer`.
 std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& stage,
                                             const std::string& consumer);
 

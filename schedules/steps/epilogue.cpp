@@ -35,8 +35,8 @@ Status apply(Nest& nest, const Epilogue& s) {
   if (!elementwise)
     return illegal(s.name,
                    fmt::format("'{}' does not read '{}' at its own indices", s.stage, s.into));
-  // What else the epilogue reads may be computed after `into`: that takes the place of the
-  // epilogue.
+  // Other tensors that the epilogue reads may be computed after `into`, so `into` moves to the
+  // place of the epilogue.
   into->epilogue = stage->stage;
   const auto from = nest.stages.begin() + (into - nest.stages.data());
   const auto to = nest.stages.begin() + (stage - nest.stages.data());

@@ -21,7 +21,8 @@ int64_t count_reads(const Expr& body, const std::string& tensor) {
   return count;
 }
 
-/// Whether an expression is beyond what is declared by hand, and so what passes are made for.
+/// True for an expression larger than any that is declared by hand; the passes are not made for
+/// those.
 bool is_too_large(const Expr& body) {
   return body.node().size > dsl::largest_expression || body.node().height > dsl::tallest_expression;
 }
@@ -56,7 +57,8 @@ Status apply(Nest& nest, const Inline& s) {
                     reader.name, dsl::largest_expression, dsl::tallest_expression,
                     copies == 1 ? "a copy" : fmt::format("{} copies", copies), producer.name));
   };
-  // Readers come after what they read. The stages before may be many and large.
+  // Readers come after the stages that they read, so the earlier ones, which may be many and large,
+  // need not be searched.
   for (StageNest* reader = stage; reader != nest.stages.data() + nest.stages.size(); ++reader) {
     TW_RETURN_IF_ERROR(inline_into(reader->stage));
     if (reader->epilogue) TW_RETURN_IF_ERROR(inline_into(*reader->epilogue));

@@ -14,7 +14,7 @@ Status apply(Nest& nest, const Swizzle& s) {
     return illegal(s.name, fmt::format("'{}' is padded: one or the other", s.stage));
   const int64_t period = 8 * s.bytes;
   int64_t bytes = size_bytes(stage->stage.type);
-  for (const int64_t extent : stage->box_extent) bytes *= extent;
+  for (const int64_t extent : stage->region_extent) bytes *= extent;
   if (bytes % period != 0)
     return illegal(s.name, fmt::format("'{}' has {} bytes, which are no multiple of {}", s.stage,
                                        bytes, period));

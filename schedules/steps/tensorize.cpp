@@ -20,17 +20,17 @@ Status apply(Nest& nest, const Tensorize& s) {
   const auto first = static_cast<size_t>(index);
   std::vector<int64_t> extents = {tile_part, tile_part, tile->depth};
   if (tile->is_of_warpgroup) {
-    int64_t turns = first + 1 < stage->loops.size() ? stage->loops[first + 1].extent : 0;
+    int64_t iterations = first + 1 < stage->loops.size() ? stage->loops[first + 1].extent : 0;
     if (first + extents.size() + 2 == stage->loops.size()) {  // groups of columns
-      extents.insert(extents.begin() + 1, {turns, mn_group / tile_columns});
-      turns *= mn_group / tile_columns;
+      extents.insert(extents.begin() + 1, {iterations, most_mn_neighbours / tile_columns});
+      iterations *= most_mn_neighbours / tile_columns;
     } else {
-      extents.insert(extents.begin() + 1, turns);
+      extents.insert(extents.begin() + 1, iterations);
     }
-    if (!has_columns(*tile, turns * tile_columns))
+    if (!has_columns(*tile, iterations * tile_columns))
       return illegal(s.name, fmt::format("'{}' has no {} columns, 8 for each turn of the loop "
                                          "inside of '{}'",
-                                         tile->name, turns * tile_columns, s.loop));
+                                         tile->name, iterations * tile_columns, s.loop));
   }
   if (first + extents.size() != stage->loops.size())
     return illegal(s.name, fmt::format("'{}' is to be the {} loop from within", s.loop,

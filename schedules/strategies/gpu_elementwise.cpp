@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage of a GPU that is neither a product nor a reduction of rows: each thread computes a few
-// neighbouring elements, and neighbouring threads neighbouring ones. Where blocks are rows,
-// producers may be computed in them. A single number is computed by one thread.
+// Strategy for a stage on a GPU that is neither a product nor a reduction of rows: each thread
+// computes a vector of neighbouring elements, and neighbouring threads compute neighbouring
+// vectors. If blocks are rows, producers may be computed in them. One thread computes a single
+// number.
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +15,10 @@ namespace tw::schedules {
 namespace {
 
 struct GpuElementwise {
-  int64_t threads = warp_threads;  ///< of a block
-  int64_t together = 1;            ///< neighbouring elements of a thread, a vector
-  int64_t rows = 0;                ///< 1: a block is a row, else a part of all elements
-  int64_t taps = 0;                ///< innermost axes of a reduction that are unrolled
+  int64_t threads = warp_threads;  ///< threads of a block
+  int64_t together = 1;            ///< vector width: neighbouring elements of a thread
+  int64_t rows = 0;                ///< 1: a block is a row; 0: a part of all elements
+  int64_t taps = 0;                ///< number of innermost reduction axes that are unrolled
 };
 
 class GpuElementwiseStage : public Configured<GpuElementwise> {

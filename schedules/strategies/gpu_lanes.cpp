@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reduction along contiguous elements on a GPU: a block reduces a row, split over its threads
-// (rfactor). Producers may be computed in the block.
+// Strategy for a reduction along contiguous elements on a GPU: a block reduces a row, which is
+// split over its threads (rfactor). Producers may be computed in the block.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace tw::schedules {
 namespace {
 
 struct GpuLanes {
-  int64_t threads = warp_threads;  ///< of a block
+  int64_t threads = warp_threads;  ///< threads of a block
 };
 
 class GpuLanesStage : public Configured<GpuLanes> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product on a GPU by the tensor cores of sm_80 and newer: the threads of a warp compute tiles of
-// sums together (mma.sync).
+// Strategy for a product on the tensor cores of sm_80 and newer GPUs: the threads of a warp compute
+// tiles of sums together (mma.sync).
 
 #include "base/integer.h"
 #include "schedules/strategies/gpu_tensor.h"
@@ -8,8 +8,9 @@
 namespace tw::schedules {
 namespace {
 
-/// Where one product takes several instructions, they must beat the f32 lanes. The rate of tensor
-/// cores halves with each doubling of the operand.
+/// True if the tile's instructions are faster than scalar f32 multiply-adds, which matters if one
+/// product takes several instructions. The rate of tensor cores halves with each doubling of the
+/// operand's size.
 bool is_worth_it(const TensorTile& tile, const Target& target) {
   const Gpu& gpu = *target.machine.gpu;
   return tile.instructions == 1 ||
@@ -22,13 +23,13 @@ class GpuMmaStage : public GpuTensorStage {
 
  private:
   bool fits(const GpuTensor& config) const override {
-    // Two registers for each eight rows or columns, and as many for what splitting leaves.
+    // A fragment takes two registers for eight rows or columns, and again as many if f32 is split.
     int64_t fragments = 0;
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuProduct::Side& chosen = config.sides[side];
       fragments += chosen.block / config.warps[side] / 8 * 2 * (tile_.instructions > 1 ? 2 : 1);
-      // The tiles of a block are a dimension of a box, and what is left over must be whole ones.
-      if (chosen.bulk == 1 && facts_.boxes[side] == BoxNeighbours::Terms && config.tiles > 1 &&
+      // The tiles of a block are a dimension of the TMA box, so the remainder must be whole tiles.
+      if (chosen.bulk == 1 && facts_.boxes[side] == TmaNeighbours::Terms && config.tiles > 1 &&
           facts_.terms % tile_.depth != 0)
         return false;
     }

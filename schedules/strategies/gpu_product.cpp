@@ -5,25 +5,26 @@
 #include <cmath>
 
 #include "base/integer.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/specialised.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 namespace {
 
-// Products that are smaller than a tile of a warpgroup, and a row of its swizzled factors, are for
-// tiles of a warp.
+// Products that are smaller than a warpgroup's tile, or whose reduction is shorter than a row of
+// its swizzled factors, are left to tiles of a warp.
 constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
-// Terms of a part of a split reduction: fewer are not worth storing a sum for.
+// Smallest number of terms in a part of a split reduction; for fewer, storing a partial sum costs
+// more than it saves.
 constexpr int64_t least_split_terms = 64;
-// The last bits of an f32.
+// Input error that counts as exact for f32: its last bits.
 constexpr double exact_input_error = 0x1p-20;
 
 bool has_copy_engine(const Target& target) {
-  return target.architecture == Architecture::Cuda && gpu_architecture(target) >= bulk_architecture;
+  return target.architecture == Architecture::Cuda && gpu_architecture(target) >= tma_architecture;
 }
 
 bool are_rows_last(const StagePlan& plan) {
@@ -31,7 +32,7 @@ bool are_rows_last(const StagePlan& plan) {
   return std::find(rows.begin(), rows.end(), plan.contiguous) != rows.end();
 }
 
-/// The loop over the reduction that is blocked, with parts of their own where it is split.
+/// Extent of the reduction loop that is blocked; that of one part if the reduction is split.
 int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
   if (config.fused == 1) return facts.terms / config.split;
   const std::string& main = facts.plan.main_reduction;
@@ -39,29 +40,30 @@ int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
                       : extent_of(facts.stage, main) / config.split;
 }
 
-/// Operands that are copied in bulk are boxes of whole units, and no other choice says how they are
-/// copied.
+/// True if operands that TMA copies are boxes of whole 16-byte units, and no other choice for their
+/// copies is set.
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   for (size_t side = 0; side < product_sides; ++side) {
     const GpuProduct::Side& chosen = config.sides[side];
     if (chosen.bulk == 0) continue;
     if (config.stages <= 1 || chosen.copy != 0 || chosen.pad != 0) return false;
-    if (config.split > 1) return false;  // parts need not begin at 16 bytes
-    if (facts.boxes[side] != BoxNeighbours::Rows) continue;
+    if (config.split > 1) return false;  // parts may begin at unaligned addresses
+    if (facts.boxes[side] != TmaNeighbours::Rows) continue;
     const int64_t row_bytes = chosen.block * size_bytes(unwidened(facts.operands[side]).type());
-    if (row_bytes % engine_bytes != 0 || config.kblock * row_bytes % box_alignment != 0)
+    if (row_bytes % engine_bytes != 0 || config.kblock * row_bytes % tma_alignment != 0)
       return false;
   }
   return true;
 }
 
-/// Threads of their own ask for boxes only where both operands are copied in bulk.
+/// True if there are no producer warps, or if TMA copies both operands and the block has room for
+/// the producers.
 bool asking_fits(const ProductFacts& facts, const GpuProduct& config) {
   if (config.specialise == 0) return true;
   for (const GpuProduct::Side& side : config.sides)
     if (side.bulk == 0) return false;
   return config.threads % warp_threads == 0 &&
-         config.threads + asking_threads <= facts.compute.target.machine.gpu->block_threads;
+         config.threads + producer_threads <= facts.compute.target.machine.gpu->block_threads;
 }
 
 }  // namespace
@@ -77,11 +79,11 @@ ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned)
       most_block(tensor_tile_for(of, planned, true) ? 256 : 128),
       operands(operands_of(stage)) {
   if (!has_copy_engine(of.target)) return;
-  // Tensor tiles alone take factors that are contiguous along the reduction.
+  // Only tensor tiles can use factors that are contiguous along the reduction.
   const bool has_tiles = tensor_tile_for(of, planned, false);
   for (size_t side = 0; side < product_sides; ++side) {
-    const BoxNeighbours neighbours = box_neighbours(of, planned, side);
-    if (neighbours == BoxNeighbours::Rows || has_tiles) boxes[side] = neighbours;
+    const TmaNeighbours neighbours = tma_neighbours(of, planned, side);
+    if (neighbours == TmaNeighbours::Rows || has_tiles) boxes[side] = neighbours;
   }
 }
 
@@ -119,7 +121,7 @@ void complete_product(const ProductFacts& facts, GpuProduct& config) {
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
   const bool has_boxes = std::any_of(config.sides.begin(), config.sides.end(),
                                      [](const GpuProduct::Side& side) { return side.bulk == 1; });
-  // Barriers are fewer, and what a launch asks for begins after them.
+  // The mbarriers take less than this; dynamic shared memory begins after them.
   return config.stages * stage_bytes + (has_boxes ? dynamic_alignment : 0);
 }
 
@@ -176,7 +178,7 @@ ProductSteps::ProductSteps(Construction& c, const ProductFacts& facts, const Gpu
       reduction_(names_of(facts.stage.reduction)) {
   const std::string& main = facts.plan.main_reduction;
   c_.uses(config.split);
-  // More blocks of threads where there are few results and long sums (split-K).
+  // Split-K: more blocks of threads for products with few results and long sums.
   if (config.split > 1) {
     c_.schedule.add(Rfactor{name_, main, config.split, Partition::Blocks});
     name_ += ".rf";
@@ -235,7 +237,8 @@ void ProductSteps::bulk(size_t side, const std::string& operand) {
 void ProductSteps::share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                               int64_t threads, int64_t most_guarded) {
   std::string thread = fuse_all(c_, operand, loops);
-  // A thread's turns inside of it: outside they would be as many nests, with barriers between.
+  // The repeats of a thread go inside of the thread loop: outside they would be several nests with
+  // barriers in between.
   const std::string turns = schedules::split_off(c_, operand, thread, threads);
   c_.schedule.add(Reorder{operand, {thread, turns}});
   c_.schedule.add(Bind{operand, thread});

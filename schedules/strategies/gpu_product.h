@@ -2,10 +2,10 @@
 #pragma once
 // The common part of the strategies for products on GPUs. A reduction of a product whose operands
 // have axes of their own is a matrix product, rows by columns (a convolution: pixels by channels).
-// A block of threads computes a block of it; blocks of the reduction pass through shared memory,
-// where the threads put them together (cache_operand; implicit GEMM), several blocks ahead of what
-// is computed (pipeline). How threads compute a block is for the strategies: gpu_simt.cpp,
-// gpu_mma.cpp, gpu_wgmma.cpp. Not thread-safe, but for what is const.
+// A block of threads computes a block of it; blocks of the reduction pass through shared memory, to
+// which the threads copy them together (cache_operand; implicit GEMM), several blocks ahead of
+// their use (pipeline). The strategies define how threads compute a block: gpu_simt.cpp,
+// gpu_mma.cpp, gpu_wgmma.cpp. Not thread-safe; const calls are.
 
 #include <array>
 #include <cstdint>
@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/box_choice.h"
 #include "schedules/construction.h"
 #include "schedules/strategy.h"
 #include "schedules/tensor_tiles.h"
+#include "schedules/tma_choice.h"
 
 namespace tw::schedules {
 
@@ -26,36 +26,37 @@ inline constexpr std::string_view side_names[product_sides] = {"rows", "columns"
 
 // Accumulators live in registers; this bound leaves room for the operand fragments.
 inline constexpr int64_t most_sums = 128;
-// Statements of a product's innermost loop: beyond, compiling takes longer than they save.
+// Largest number of statements in a product's innermost loop: for more, compiling costs more than
+// the kernel gains.
 inline constexpr int64_t most_products = 512;
 // Row padding that keeps vector accesses aligned and puts the 8 consecutive reduction elements
 // copied by a quarter-warp into distinct shared-memory banks.
 inline constexpr int64_t pad_words = 4, word_bytes = 4;
-/// More than all else that a prior says of a stage.
+/// A term that outweighs all other terms of a stage's prior.
 inline constexpr double far_better = 100;
 
-/// The part of a configuration that all products have.
+/// The part of the configuration that strategies for products share.
 struct GpuProduct {
   struct Side {
     int64_t block = 8;  ///< rows, or columns, of a block of threads
-    int64_t copy = 0;   ///< neighbours that a thread copies to shared memory at once: a strategy's
-    int64_t pad = 0;    ///< words between rows in shared memory, where a strategy pads them
-    int64_t bulk = 0;   ///< 1: boxes that the copy engine moves
+    int64_t copy = 0;   ///< kind of copy to shared memory; values are the strategy's
+    int64_t pad = 0;    ///< padding words between rows in shared memory
+    int64_t bulk = 0;   ///< 1: TMA copies
   };
   std::array<Side, product_sides> sides;
   int64_t stages = 1;      ///< blocks of the reduction in shared memory at once
-  int64_t specialise = 0;  ///< 1: threads of their own ask for boxes
-  int64_t unroll = 1;      ///< of a block of the reduction
+  int64_t specialise = 0;  ///< 1: producer warps issue the TMA copies
+  int64_t unroll = 1;      ///< unroll factor within a block of the reduction
   int64_t fused = 0;       ///< 1: the reduction is fused to one loop before it is blocked
-  int64_t raster = 1;      ///< blocks of the outer side that are next to each other
+  int64_t raster = 1;      ///< number of neighbouring blocks of the outer side (rasterization)
   int64_t split = 1;       ///< parts of the main reduction, each with sums of its own
-  // Derived from these, partly by the strategy:
-  int64_t length = 1;  ///< of the loop over the reduction that is blocked
-  std::array<int64_t, product_sides> blocks = {1, 1};  ///< of threads, along each side
-  int64_t kblock = 1;        ///< elements of the reduction in a block of it
-  int64_t threads = 1;       ///< that compute a block
+  // Computed from these members, partly by the strategy:
+  int64_t length = 1;  ///< extent of the reduction loop that is blocked
+  std::array<int64_t, product_sides> blocks = {1, 1};  ///< blocks of threads along each side
+  int64_t kblock = 1;                                  ///< terms in a block of the reduction
+  int64_t threads = 1;                                 ///< threads that compute a block
   int64_t sums = 1;          ///< accumulators of a thread, registers of 32 bits
-  int64_t shared_bytes = 0;  ///< of a block: all stages, and the barriers of boxes
+  int64_t shared_bytes = 0;  ///< shared memory of a block: all stages, and the mbarriers
 };
 
 /// Facts about the structure of a product, the same for every configuration.
@@ -70,38 +71,38 @@ struct ProductFacts {
   size_t inner() const { return rows_last ? product_rows : product_columns; }
   size_t outer() const { return rows_last ? product_columns : product_rows; }
   const Loops& axes(size_t side) const;
-  std::array<int64_t, product_sides> extents;  ///< of each side
+  std::array<int64_t, product_sides> extents;  ///< extent of each side
   int64_t batches;
-  int64_t terms;       ///< of a sum
-  int64_t most_block;  ///< of rows or columns
+  int64_t terms;       ///< terms of a sum
+  int64_t most_block;  ///< largest block of rows or columns
   std::vector<Expr> operands;
-  /// Operands that the copy engine can move; None where the target has no copy engine, or where no
-  /// strategy would use it.
-  std::array<BoxNeighbours, product_sides> boxes = {BoxNeighbours::None, BoxNeighbours::None};
+  /// For each operand, how TMA can copy it; None if the target has no TMA, or if no strategy would
+  /// use it.
+  std::array<TmaNeighbours, product_sides> boxes = {TmaNeighbours::None, TmaNeighbours::None};
 };
 
-/// The tensor tile that computes what the stage means as exactly as its type does, where the target
-/// has it and the stage is not too small for it; null where there is none.
+/// The tensor tile that computes the stage as exactly as the stage's type does; null if the target
+/// has none, or if the stage is too small for it.
 const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
                                   bool is_of_warpgroup);
 
 /// Computes `length` and `blocks`.
 void complete_product(const ProductFacts& facts, GpuProduct& config);
-/// Bytes of shared memory for so many in a stage of the pipeline.
+/// Bytes of shared memory of a block whose pipeline stages have `stage_bytes` bytes each.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
-/// Blocks are in an order that divides them, parts of a split are worth a sum, boxes are whole and
-/// no other choice says how they are copied, the stages of the pipeline are filled, and a block has
-/// as many threads and as much shared memory as the target allows.
+/// True if the order of blocks divides their number, parts of a split reduction are long enough,
+/// TMA copies are of whole boxes and have no other choice set, the stages of the pipeline are
+/// filled, and a block stays within the target's threads and shared memory.
 bool product_fits(const ProductFacts& facts, const GpuProduct& config);
-/// Prefers few multiprocessors without a block, whole sums, plain copies.
+/// Heuristic prior: prefers few idle multiprocessors, unsplit sums and plain copies.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);
 /// Minus the distance of a value from the wanted one, in powers of two, times the weight.
 double preference(int64_t value, double wanted, double weight);
 
-/// Whether elements of the operand that are neighbours in memory are terms of one sum.
+/// True if elements of the operand that are neighbours in memory are terms of one sum.
 bool reduces_along_memory(const ProductFacts& facts, size_t side);
 
-/// A product's strategy; Config derives from GpuProduct.
+/// Base class of strategies for products. Requires: Config derives from GpuProduct.
 template <typename Config>
 class ProductStrategy : public Configured<Config> {
  public:
@@ -110,7 +111,7 @@ class ProductStrategy : public Configured<Config> {
   bool can_be_climbed() const override { return true; }
 
  protected:
-  /// A knob of one side: its member is given by a function of the configuration.
+  /// Adds a knob of one side, whose member a function of the configuration selects.
   void add_side_knob(std::string_view name, size_t side, std::vector<int64_t> values,
                      typename Configured<Config>::Member member) {
     this->add_knob(std::string(name) + "." + std::string(side_names[side]), std::move(values),
@@ -126,12 +127,12 @@ class ProductStrategy : public Configured<Config> {
     add_side_knob("pad", side, {0, pad_words},
                   [side](Config& c) -> int64_t& { return c.sides[side].pad; });
   }
-  /// The pipeline, and boxes for the operands that may be copied in bulk.
+  /// Adds the knobs of the pipeline, and of TMA copies for the operands that permit them.
   void add_pipeline() {
     this->add_knob("stages", {1, 2, 3, 4}, &Config::stages);
     size_t boxes = 0;
     for (size_t side = 0; side < product_sides; ++side) {
-      if (facts_.boxes[side] == BoxNeighbours::None) continue;
+      if (facts_.boxes[side] == TmaNeighbours::None) continue;
       ++boxes;
       add_side_knob("bulk", side, {0, 1},
                     [side](Config& c) -> int64_t& { return c.sides[side].bulk; });
@@ -139,7 +140,7 @@ class ProductStrategy : public Configured<Config> {
     if (boxes == product_sides) this->add_knob("specialise", {0, 1}, &Config::specialise);
   }
   void add_unroll() { this->add_knob("unroll", {1, 2, 4, 8}, &Config::unroll); }
-  /// The knobs that every product has after its own ones.
+  /// Adds the knobs of the order of blocks, which every product has after its own knobs.
   void add_order() {
     if (facts_.stage.reduction.size() > 1) this->add_knob("fused", {0, 1}, &Config::fused);
     this->add_knob("raster", {1, 2, 4, 8}, &Config::raster);
@@ -154,32 +155,32 @@ class ProductStrategy : public Configured<Config> {
   const ProductFacts facts_;
 };
 
-/// Appends the steps that all products have.
+/// Appends the steps that strategies for products share.
 class ProductSteps {
  protected:
   ProductSteps(Construction& c, const ProductFacts& facts, const GpuProduct& config);
 
-  /// Batches, rows, columns, reduction: the order in which blocks are split.
+  /// Orders the axes for blocking: batches, rows, columns, reduction.
   void order_axes();
-  /// Splits blocks of `block` off the innermost loop of the reduction, or off all of it fused; sets
-  /// `outside_` and returns the loop of a block.
+  /// Splits blocks of `block` terms off the innermost loop of the reduction, or off the fused
+  /// reduction; sets `outside_` and returns the loop within a block.
   std::string split_blocks(int64_t block);
-  /// The loops over blocks of threads. Of the outer side a few at a time are next to each other, so
-  /// that blocks which run at once share what they read of the inner one too.
+  /// Returns the loops over blocks of threads. A few blocks of the outer side are next to each
+  /// other, so that blocks which run at the same time also share data of the inner side.
   Loops order_blocks(std::string outer, const std::string& inner);
-  /// The stage that holds an operand's block of the reduction, with these loops as dimensions; its
-  /// name, empty where the step fails.
+  /// Stages an operand's block of the reduction in shared memory, with these loops as dimensions.
+  /// Returns the name of the new stage; empty if the step fails.
   std::string cache_operand(size_t side, const Loops& loops);
-  /// The copies of an operand are as many blocks of the reduction ahead as the pipeline has stages.
+  /// Pipelines the copies of an operand by the configuration's number of stages.
   void pipeline(const std::string& operand);
   void bulk(size_t side, const std::string& operand);
-  /// The loops of a copy, and vectors inside of them, to so many threads. Turns of a thread are
-  /// unrolled up to `most_guarded` elements, where each has a condition of its own.
+  /// Distributes the loops of a copy, with vectors inside of them, over `threads` threads. The
+  /// repeats of a thread are unrolled, up to `most_guarded` elements if each has its own condition.
   void share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                   int64_t threads, int64_t most_guarded);
   void specialise();
-  /// The sums of a split reduction: neighbouring sums to neighbouring threads, each of which reads
-  /// all partial ones at once.
+  /// Schedules the final sums of a split reduction: neighbouring sums go to neighbouring threads,
+  /// each of which reads all partial sums of its element at once.
   void sum_partials();
 
   std::string split_off(std::string& loop, int64_t factor) {
@@ -189,10 +190,10 @@ class ProductSteps {
   Construction& c_;
   const ProductFacts& facts_;
   const GpuProduct& product_;
-  std::string name_;  ///< of the stage that is tiled: the product, or its partial sums
+  std::string name_;  ///< the stage that is tiled: the product, or its partial sums
   Loops batch_;       ///< its axes that both operands use
   Loops reduction_;   ///< its reduction, the main loop innermost
-  Loops outside_;     ///< of the reduction: around its blocks, and over them
+  Loops outside_;     ///< loops of the reduction outside of its blocks
 };
 
 }  // namespace tw::schedules

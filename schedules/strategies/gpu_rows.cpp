@@ -11,7 +11,7 @@ void place_in_block(Construction& c, const StagePlan& plan, const Site& site) {
   if (splits) c.schedule.add(Rfactor{plan.name, plan.lane_axis, site.threads});
   c.schedule.add(ComputeAt{plan.name, site.stage, site.loop});
   if (splits) return append_partial_sums(c, plan);
-  if (stage.axes.empty()) return;  // a single number
+  if (stage.axes.empty()) return;  // a single number needs no loops
   std::string thread = fuse_all(c, plan.name, names_of(stage.axes));
   const std::string turns = split_off(c, plan.name, thread, site.threads);
   c.schedule.add(Reorder{plan.name, {thread, turns}});

@@ -8,16 +8,16 @@
 
 namespace tw::schedules {
 
-/// Computes the stage in a block of its consumer, by the threads that this has: a row each where it
-/// reduces rows, else an element each.
+/// Computes the stage in a block of its consumer, by the block's threads: each computes a row if
+/// the stage reduces rows, else an element.
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site);
 
-/// Partial sums of a row by the threads of a block, which a warp adds up. Requires: an rfactor of
-/// the stage's last reduction axis.
+/// Schedules the threads of a block to compute partial sums of a row, and a warp to add them up.
+/// Requires: an rfactor of the stage's last reduction axis.
 void append_partial_sums(Construction& c, const StagePlan& plan);
 
-/// The site `loop` of a stage whose blocks are rows. Only producers of an output are computed in
-/// its blocks: a stage between them would be computed in no block of the output.
+/// The site `loop` of a stage whose blocks are rows. Only an output's blocks are offered as a site:
+/// the blocks of an intermediate stage are computed in no block of the output.
 Site rows_of(const StagePlan& plan, const std::string& loop, int64_t threads);
 
 }  // namespace tw::schedules

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product on a GPU by scalar multiply-adds: each thread computes a tile of sums in registers, of
-// a block that passes through shared memory (gpu_product.h).
+// Strategy for a product on a GPU by scalar multiply-adds: each thread computes a tile of sums in
+// registers, from operands that pass through shared memory (gpu_product.h).
 
 #include <algorithm>
 
@@ -18,17 +18,17 @@ constexpr int64_t most_guarded_elements = 256;
 
 struct GpuSimt : GpuProduct {
   struct Tile {
-    int64_t size = 1;      ///< rows or columns of a thread
-    int64_t together = 1;  ///< of them, next to each other
+    int64_t size = 1;      ///< rows or columns that a thread computes
+    int64_t together = 1;  ///< vector width: those next to each other
   };
   std::array<Tile, product_sides> tiles;
 };
 
-/// The loops of one side of a block's tile: a thread has `apart` groups of `together` neighbours,
-/// so that the groups of neighbouring threads are neighbours too.
+/// The loops of one side of a block's tile: a thread has `apart` strided repeats of vectors of
+/// `together` neighbours, so that vectors of neighbouring threads are neighbours.
 struct SimtSide {
-  std::string block;      ///< outside of the tile
-  Loops apart, together;  ///< a loop or none each
+  std::string block;      ///< loop over tiles
+  Loops apart, together;  ///< one loop or none each
   std::string thread;
 
   Loops of_thread() const { return concat({apart, together}); }
@@ -45,7 +45,7 @@ class SimtSteps : ProductSteps {
     const std::array<SimtSide, product_sides> sides = {split_side(product_rows),
                                                        split_side(product_columns)};
     const Loops reduction = split_reduction();
-    // The threads whose results are next to each other are next to each other.
+    // Neighbouring threads compute neighbouring results.
     const SimtSide &outer = sides[facts_.outer()], &inner = sides[facts_.inner()];
     const Loops blocks = order_blocks(outer.block, inner.block);
     c_.schedule.add(Reorder{name_, concat({blocks,
@@ -88,7 +88,7 @@ class SimtSteps : ProductSteps {
     return result;
   }
 
-  /// The loops of a block of the reduction.
+  /// Splits the reduction; returns the loops within a block of it.
   Loops split_reduction() {
     c_.uses(config_.kblock);
     std::string loop = split_blocks(config_.kblock);
@@ -103,7 +103,8 @@ class SimtSteps : ProductSteps {
     return {rest, loop};
   }
 
-  /// All threads of the block copy an operand, neighbours to neighbours.
+  /// Schedules the copy of an operand by all threads of the block; neighbouring threads copy
+  /// neighbouring elements.
   void copy(size_t side, const std::string& operand, const SimtSide& loops_of,
             const Loops& reduction) {
     if (operand.empty()) return;
@@ -137,7 +138,7 @@ class SimtSteps : ProductSteps {
   }
 
   const GpuSimt& config_;
-  std::string unrolled_;  // of a block of the reduction, or none
+  std::string unrolled_;  // unrolled loop within a block of the reduction, or empty
 };
 
 class GpuSimtStage : public ProductStrategy<GpuSimt> {
@@ -149,7 +150,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
                     [side](GpuSimt& c) -> int64_t& { return c.tiles[side].size; });
       add_side_knob("together", side, {1, 2, 4},
                     [side](GpuSimt& c) -> int64_t& { return c.tiles[side].together; });
-      add_copy(side, {0, 1});  // 1: neighbours along the reduction; these rows may be padded
+      add_copy(side, {0, 1});  // 1: copies neighbours along the reduction, whose rows may be padded
     }
     add_pipeline();
     add_knob("kblock", powers(facts_.terms, 4, 32), &GpuSimt::kblock);
@@ -177,8 +178,8 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuSimt::Tile& tile = config.tiles[side];
       if (tile.size > config.sides[side].block || tile.together > tile.size) return false;
-      // Shared memory holds operands contiguous across the reduction, as boxes of terms are not.
-      if (config.sides[side].bulk == 1 && facts_.boxes[side] != BoxNeighbours::Rows) return false;
+      // Operands in shared memory are contiguous across the reduction; boxes of terms would not be.
+      if (config.sides[side].bulk == 1 && facts_.boxes[side] != TmaNeighbours::Rows) return false;
     }
     return config.threads >= least_threads && config.unroll <= config.kblock &&
            config.sums * config.unroll <= most_products && product_fits(facts_, config);

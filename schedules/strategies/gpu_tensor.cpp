@@ -14,22 +14,22 @@ namespace {
 // Upper bound on predicated elements a thread stages per iteration while it also holds tensor-core
 // accumulators. At twice this bound some of the benchmark convolutions spill.
 constexpr int64_t most_guarded_copies = 32, most_guarded_of_warpgroup = 16;
-// Registers of a block, and those of a thread that hold neither sums nor factors.
+// Registers of a block, and registers of a thread for anything but sums and factors.
 constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
-// Bytes that a thread copies at once.
+// Bytes of one vector copy by a thread.
 constexpr int64_t vector_bytes = 16;
 
-/// The loops of one side of a block's tile where warps, or warpgroups, compute it by tensor tiles:
-/// each has neighbouring tiles, and in each of them a lane two rows eight apart, or two columns
-/// that are neighbours.
+/// The loops of one side of a block's tile that warps, or warpgroups, compute by tensor tiles. Each
+/// warp has neighbouring tiles, and in each tile a lane has two rows, eight apart, or two
+/// neighbouring columns.
 struct TensorSide {
-  std::string block;   ///< outside of the block's tile
-  Loops warps, tiles;  ///< a loop or none each
-  Loops groups;        ///< of columns of a warpgroup's tile, or none
-  Loops inside;        ///< of a warpgroup's tile: its warps, or eights of columns
-  std::string lane;    ///< of 8 in a column, or of 4 in a row
-  std::string part;    ///< of a lane: the loop of 2
-  Loops row;           ///< eight neighbours: lanes and parts, as they lie in memory
+  std::string block;   ///< loop over tiles of blocks
+  Loops warps, tiles;  ///< one loop or none each
+  Loops groups;        ///< groups of columns of a warpgroup's tile, or none
+  Loops inside;        ///< in a warpgroup's tile: its warps, or its blocks of eight columns
+  std::string lane;    ///< loop over 8 lanes in a column, or over 4 in a row
+  std::string part;    ///< loop over the 2 rows, or columns, of a lane
+  Loops row;           ///< eight neighbours: lanes and parts in the order of memory
 
   Loops beyond() const { return concat({warps, tiles, groups}); }
   Loops outside() const { return concat({beyond(), inside}); }
@@ -94,7 +94,7 @@ class TensorSteps : ProductSteps {
     if (is_wide) result.inside = {split_off(loop, tile_rows)};
     result.part = split_off(loop, lane_rows);
     result.lane = loop;
-    // Eight rows of what a tile needs of each are 256 bytes: all banks of shared memory, once.
+    // A tile's parts of eight rows are 256 bytes, which use each bank of shared memory equally.
     result.row = {result.part, result.lane};
     return result;
   }
@@ -104,7 +104,8 @@ class TensorSteps : ProductSteps {
     const bool is_wide = tile_.is_of_warpgroup;
     TensorSide result = split_side(side, is_wide ? most_warpgroup_columns : tile_columns, loop);
     const int64_t columns = config_.sides[side].block / config_.warps[side];
-    if (is_mn_major(side) && columns > mn_group) result.groups = {split_off(loop, mn_group)};
+    if (is_mn_major(side) && columns > most_mn_neighbours)
+      result.groups = {split_off(loop, most_mn_neighbours)};
     if (is_wide) result.inside = {split_off(loop, tile_columns)};
     result.lane = split_off(loop, tile_part);
     result.part = loop;
@@ -121,8 +122,8 @@ class TensorSteps : ProductSteps {
     depth_ = loop;
   }
 
-  /// A warpgroup's instruction reads rows, of a block of the reduction, which are swizzled, or for
-  /// each term of it groups of neighbouring rows.
+  /// Stages an operand. A warpgroup's instruction reads it K-major, as swizzled rows of a block of
+  /// the reduction, or MN-major, as groups of neighbouring rows for each term.
   std::string cache(size_t side, const TensorSide& s) {
     const bool is_wide = tile_.is_of_warpgroup, is_mn = is_mn_major(side);
     const Loops rows = concat({s.outside(), s.row});
@@ -137,8 +138,8 @@ class TensorSteps : ProductSteps {
     return operand;
   }
 
-  /// Whether the neighbours of an operand stay neighbours in what a warpgroup's instruction reads:
-  /// rows, that are contiguous in memory and copied several at once.
+  /// True if a warpgroup's instruction reads the operand MN-major: rows are contiguous in memory,
+  /// and a copy moves several of them at once.
   bool is_mn_major(size_t side) {
     const GpuProduct::Side& chosen = config_.sides[side];
     c_.uses(chosen.block, config_.warps[side]);
@@ -148,14 +149,14 @@ class TensorSteps : ProductSteps {
     return chosen.copy == copy_across && !reduces_along_memory(facts_, side);
   }
 
-  /// The copy engine keeps the order of what it copies: rows may stay neighbours.
+  /// True if a TMA copy, which keeps the order in memory, leaves rows as neighbours.
   bool keeps_rows(size_t side) {
     c_.uses(config_.sides[side].bulk);
-    return config_.sides[side].bulk == 1 && facts_.boxes[side] == BoxNeighbours::Rows;
+    return config_.sides[side].bulk == 1 && facts_.boxes[side] == TmaNeighbours::Rows;
   }
 
-  /// All threads of the block copy an operand, or the copy engine does. `outside` and `row`: the
-  /// loops of a side as a warp's lanes copy them one by one.
+  /// Schedules the copy of an operand, by all threads of the block or by TMA. `outside` and `row`
+  /// are the loops of a side for copies of single elements by a warp's lanes.
   void copy(size_t side, const std::string& operand, const TensorSide& s, const Loops& outside,
             const Loops& row) {
     if (operand.empty()) return;
@@ -192,8 +193,8 @@ class TensorSteps : ProductSteps {
       fuse_all(c_, operand, concat({steps_, {depth_}}));
   }
 
-  /// A box of groups by terms by neighbours; or all threads of the block copy 16 bytes of these
-  /// each.
+  /// Schedules the copy of an MN-major operand: as a box of groups by terms by neighbours, or by
+  /// all threads of the block with 16 bytes of neighbours each.
   void copy_neighbours(const std::string& operand, const TensorSide& s, bool is_box) {
     const Loops groups = s.beyond();
     std::string neighbours = fuse_all(c_, operand, concat({s.inside, s.row}));
@@ -211,9 +212,9 @@ class TensorSteps : ProductSteps {
 
   const GpuTensor& config_;
   const TensorTile& tile_;
-  Loops steps_;        // of the reduction: tiles of a block
-  Loops unrolled_;     // of these
-  std::string depth_;  // of a tile
+  Loops steps_;        // loops over tiles in a block of the reduction
+  Loops unrolled_;     // those of them that are unrolled
+  std::string depth_;  // reduction loop of a tile
 };
 
 }  // namespace
@@ -226,7 +227,8 @@ int64_t tile_extent(const ProductFacts& facts, const TensorTile& tile, size_t si
 int64_t mn_neighbours(const ProductFacts& facts, const TensorTile& tile, const GpuTensor& config,
                       size_t side) {
   const int64_t own = config.sides[side].block / config.warps[side];
-  const int64_t neighbours = side == facts.outer() ? mn_group : std::min(own, mn_group);
+  const int64_t neighbours =
+      side == facts.outer() ? most_mn_neighbours : std::min(own, most_mn_neighbours);
   return has_mn_major(tile, neighbours) && own % neighbours == 0 ? neighbours : 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product on a GPU by the tensor cores of sm_90a: the threads of a warpgroup compute a tile of
-// sums together, whose factors the instruction reads from shared memory itself (wgmma).
+// Strategy for a product on the tensor cores of sm_90a: the threads of a warpgroup compute a tile
+// of sums together, and the instruction reads its factors from shared memory (wgmma).
 
 #include "schedules/strategies/gpu_tensor.h"
 
@@ -20,16 +20,17 @@ class GpuWgmmaStage : public GpuTensorStage {
     return tensor_fits(facts_, tile_, config, 0);
   }
 
-  /// Rows that are copied in bulk are groups of neighbours, a dimension of the box: the last must
-  /// be whole.
+  /// True if the rows of a TMA copy form whole groups of neighbours; groups are a dimension of its
+  /// box, so the last one must be complete.
   bool groups_fit(const GpuTensor& config, size_t side) const {
     const GpuProduct::Side& chosen = config.sides[side];
-    if (chosen.bulk == 0 || facts_.boxes[side] != BoxNeighbours::Rows) return true;
+    if (chosen.bulk == 0 || facts_.boxes[side] != TmaNeighbours::Rows) return true;
     const int64_t group = mn_neighbours(facts_, tile_, config, side);
     return group > 0 && (chosen.block <= group || facts_.extents[side] % group == 0);
   }
 
-  /// Two warpgroups below each other, and rows of 128 bytes. Tiles of warps come second.
+  /// Heuristic prior: prefers two warpgroups along the rows, and rows of 128 bytes; rates this
+  /// strategy above tiles of warps.
   double prior(const GpuTensor& config, bool /*placed*/) const override {
     double score = tensor_prior(facts_, config) + 2 * far_better;
     for (size_t side = 0; side < product_sides; ++side) {

@@ -34,7 +34,7 @@ TEST(Visit, CallsTheHandlerOfTheAlternative) {
   EXPECT_EQ(circles, 2);
 }
 
-// What does not compile.
+// Incomplete sets of handlers do not compile.
 TEST(Visit, NeedsAHandlerForEachAlternativeByName) {
   const auto circle = [](const Circle&) {};
   const auto square = [](const Square&) {};

@@ -54,7 +54,7 @@ TEST(Agreement, OneWrongElementIsFound) {
   EXPECT_FALSE(check_agreement(c.workload, c.inputs, c.exact, wrong, 5, 1));
 }
 
-// Both sides may be wrong alike: the interpreter tells.
+// If both sides are wrong in the same way, the comparison with the interpreter shows it.
 TEST(Agreement, SamplesAreComparedWithTheInterpreter) {
   const Case c = make_case(product);
   dsl::Arrays wrong = c.exact;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for libcudnn.so.9: convolutions of f32 arrays, which it really computes. Of its two
-// algorithms the first is faster with channels last.
+// A fake of libcudnn.so.9 that computes convolutions of f32 arrays. It has two algorithms, of which
+// the first is faster with channels last.
 
 #include "tests/bench/fake_vendor.h"
 
@@ -15,7 +15,7 @@ FakeVendor fake;
 struct Context {
   void* stream = nullptr;
 };
-/// Of a tensor or a filter: n, c, h, w.
+/// Extents of a tensor or a filter: n, c, h, w.
 struct Tensor {
   bool channels_last = false;
   int n = 0, c = 0, h = 0, w = 0;

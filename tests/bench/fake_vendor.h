@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What libraries that stand in for NVIDIA's have in common: their work runs on the processor, on a
-// stream of the driver of tests/runtime/fake_cuda.h, and they can be told to be wrong.
+// The common part of the fakes of NVIDIA's libraries: their work runs on the processor, on a stream
+// of the fake driver (tests/runtime/fake_cuda.h), and tests can make them fail or be wrong.
 
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@ namespace tw::bench {
 
 /// `fake_vendor()` of each library. Not thread-safe.
 struct FakeVendor {
-  double microseconds = 100;  ///< that a call takes
+  double microseconds = 100;  ///< time of a call
   double error = 0;           ///< added to the first element of each result
   int live = 0;               ///< handles and descriptors
 };

@@ -66,7 +66,7 @@ TEST(Interleave, RatioIsThePeersTimeOverOurs) {
   EXPECT_DOUBLE_EQ(versus->high, 1.5);
 }
 
-// What is done to the caches is no part of a call, and is done before each.
+// The caches are prepared before each call, outside of its time.
 TEST(Interleave, PreparesEachCallOutsideOfItsTime) {
   Time time;
   Fake a(time, always(1000)), b(time, always(1500));
@@ -175,8 +175,8 @@ TEST(Median, IntervalComesFromTheOrder) {
   EXPECT_EQ(one.value, 5);
   EXPECT_EQ(one.low, 5);
   EXPECT_EQ(one.high, 5);
-  // Of ten values the second and the ninth enclose the median with 97.9 %, the third and the eighth
-  // with 89 %.
+  // Among ten values the second and the ninth enclose the median with a probability of 97.9 %, the
+  // third and the eighth with 89 %.
   const Median ten = median_of({10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
   EXPECT_EQ(ten.value, 5.5);
   EXPECT_EQ(ten.low, 2);

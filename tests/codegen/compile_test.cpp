@@ -119,8 +119,8 @@ TEST(Compile, TheSameBatchGivesTheSameBytes) {
   EXPECT_EQ((*first)[0]->info, (*first)[2]->info);
 }
 
-// What decides the speed of a convolution, looked at without running it: 14 x 2 accumulators in
-// registers, each updated by one instruction a step. 117.8 of 118.2 GF/s on a Zen 4 core.
+// Inspects, without running it, a kernel of a convolution that reaches 117.8 of 118.2 GFLOP/s on a
+// Zen 4 core: 14 x 2 accumulators stay in registers, each updated by one instruction per step.
 TEST(Compile, CodeHashesTellKernelsApartByWhatTheyDo) {
   std::vector<KernelSpec> specs(4, doubling_spec());
   specs[1].schedule = "tw1\n# as the first, under another name";

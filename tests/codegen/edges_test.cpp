@@ -65,7 +65,7 @@ dsl::Arrays inputs_of(const dsl::Compute& compute, Random& random) {
       for (int64_t i = 0; i < array.size(); ++i)
         if (random.chance(0.1)) array.set_float(i, std::numeric_limits<double>::quiet_NaN());
     if (input.name == "ids") {
-      // Of 64 bits as much as docs/expressions.md promises.
+      // 64-bit indices cover the range that docs/expressions.md promises.
       const int bits = std::min(8 * size_bytes(input.type), 63);
       const int64_t largest = std::numeric_limits<int64_t>::max() >> (64 - bits);
       const std::vector<int64_t> outside = {-1, 19, largest - 1, -largest};
@@ -160,7 +160,7 @@ void expect_threads_agree(const std::vector<dsl::Compute>& computes) {
     }
   }
   ASSERT_GE(cases.size(), 2 * computes.size());
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(Edges, WindowsOfPaddingAlone) {

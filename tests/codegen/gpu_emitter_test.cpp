@@ -319,7 +319,8 @@ TEST(GpuEmitter, GoldenTexts) {
   expect_golden("gemm_pipelined.cl", text_of(pipelined_gemm(3), GpuDialect::OpenCl));
 }
 
-/// On the GPU of this machine, if its architecture lies between; else the test says why it skips.
+/// Runs the cases on the GPU of this machine if its architecture is between `least` and `most`;
+/// else the test says why it skips.
 void expect_gpu_agrees(std::span<const GpuCase> cases, int least = 0, int most = 999) {
   const auto device = runtime::open_cuda_device();
   if (!device) GTEST_SKIP() << device.error().message;
@@ -348,7 +349,7 @@ TEST(GpuEmitter, WarpsReduceByShuffles) {
   EXPECT_THAT(text_of(row_reduction("f32", "sum"), GpuDialect::OpenCl), Not(HasSubstr("shuffle")));
 }
 
-TEST(HostTwin, RunsReductionsOfWarps) { expect_twins_agree(row_reductions()); }
+TEST(HostEmulator, RunsReductionsOfWarps) { expect_emulation_agrees(row_reductions()); }
 
 TEST(Cuda, RunsReductionsOfWarps) { expect_gpu_agrees(row_reductions()); }
 
@@ -371,7 +372,8 @@ std::vector<schedules::TensorTile> tiles_of_warps() {
   return tiles;
 }
 
-/// Of all tiles of a warp, with factors that are neighbours in memory, and others.
+/// Products by all tiles of a warp, with factors that are contiguous in memory and ones that are
+/// not.
 std::vector<GpuCase> tensor_tiles() {
   std::vector<GpuCase> cases;
   for (const schedules::TensorTile& tile : tiles_of_warps())
@@ -394,12 +396,13 @@ TEST(GpuEmitter, TensorTilesAreCalls) {
   }
 }
 
-TEST(HostTwin, RunsTensorTiles) { expect_twins_agree(tensor_tiles()); }
+TEST(HostEmulator, RunsTensorTiles) { expect_emulation_agrees(tensor_tiles()); }
 
 TEST(Cuda, RunsTensorTiles) { expect_gpu_agrees(tensor_tiles(), 80); }
 
-// What the accuracy class `fast` allows of the largest result, which is above 1 here, of every one.
-TEST(HostTwin, SplitTf32IsFastF32) {
+// Every element meets the relative bound that the accuracy class `fast` sets for the largest one,
+// which is above 1 here.
+TEST(HostEmulator, SplitTf32IsFastF32) {
   const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"));
   Random random(5);
   Storage inputs;
@@ -411,7 +414,7 @@ TEST(HostTwin, SplitTf32IsFastF32) {
     inputs[argument.buffer.name].assign(bytes, bytes + values.size() * sizeof(float));
   }
   const std::vector<GpuCase> cases = {gpu_case("", program, inputs, 2e-5)};
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(OpenCl, RunsTensorTilesAsLoops) {
@@ -456,7 +459,7 @@ TEST(GpuEmitter, SwizzledBuffersAreAligned) {
               AllOf(HasSubstr("__local ushort b_c[512];"), Not(HasSubstr("swizzled"))));
 }
 
-TEST(HostTwin, RunsSwizzledProducts) { expect_twins_agree(swizzled_products()); }
+TEST(HostEmulator, RunsSwizzledProducts) { expect_emulation_agrees(swizzled_products()); }
 
 TEST(Cuda, RunsSwizzledProducts) { expect_gpu_agrees(swizzled_products(), 80); }
 
@@ -484,16 +487,16 @@ void expect_swizzled(int swizzle) {
 )",
       count, swizzle, sizeof(Element));
   std::vector<int> out(count);
-  const auto twin = HostTwin::compile(cuda_functions_for(text) + text, {"k"});
-  ASSERT_TRUE(twin) << twin.error().message;
-  ASSERT_TRUE(twin->launch(kernel, {out.data(), nullptr}));
+  const auto emulator = HostEmulator::compile(cuda_functions_for(text) + text, {"k"});
+  ASSERT_TRUE(emulator) << emulator.error().message;
+  ASSERT_TRUE(emulator->launch(kernel, {out.data(), nullptr}));
   const schedules::Buffer buffer{"b", Int8, {4096}, Scope::Shared, swizzle};
   for (size_t i = 0; i < count; ++i)
     ASSERT_EQ(out[i] * sizeof(Element),
               static_cast<size_t>(buffer.swizzled(static_cast<int64_t>(i * sizeof(Element)))));
 }
 
-TEST(HostTwin, SwizzlesAsBuffersSay) {
+TEST(HostEmulator, SwizzlesAsBuffersSay) {
   for (const int swizzle : {32, 64, 128}) {
     expect_swizzled<int8_t>(swizzle);
     expect_swizzled<int16_t>(swizzle);
@@ -563,7 +566,7 @@ TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
   EXPECT_THAT(both, HasSubstr("*(uint4*)&"));
 }
 
-// What a search begins with: no thread transposes.
+// In the default schedule no thread transposes a factor.
 TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
   const Schedule schedule = schedules::schedule_of({2048, 2048, 2048, {}});
   const std::string text =
@@ -574,7 +577,8 @@ TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
   EXPECT_THAT(text, Not(HasSubstr("tw_v.")));
 }
 
-// In a pipeline they run while their threads copy; without one there is a barrier between.
+// In a pipeline warpgroup instructions run while their threads copy; without a pipeline there is a
+// barrier between the two.
 TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
   const std::string text = text_of(warpgroups({.stages = 3, .has_tails = false}));
   const size_t loop = text.find("tw_wait<1>()");
@@ -590,7 +594,7 @@ TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
   EXPECT_THAT(plain, HasSubstr("tw_wgmma_commit();\n    tw_wgmma_wait(c_acc);\n"));
 }
 
-TEST(HostTwin, RunsWarpgroups) { expect_twins_agree(warpgroup_cases()); }
+TEST(HostEmulator, RunsWarpgroups) { expect_emulation_agrees(warpgroup_cases()); }
 
 TEST(Cuda, RunsWarpgroups) { expect_gpu_agrees(warpgroup_cases(), 90, 90); }
 
@@ -645,7 +649,7 @@ TEST(GpuEmitter, LargeSharedMemoryIsAskedForByTheLaunch) {
   EXPECT_THAT(text_of(fits), Not(HasSubstr("tw_shared")));
   EXPECT_THAT(text_of(large), HasSubstr("extern __shared__ __align__(1024) uint4 tw_shared[];"));
   const std::vector<GpuCase> cases = {gpu_case("large", large, integer_inputs(large, 1))};
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(GpuEmitter, OneThreadDoesWhatStandsOutsideOfNests) {
@@ -683,7 +687,7 @@ TEST(GpuEmitter, OneThreadDoesWhatStandsOutsideOfNests) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = 1; seed < 5; ++seed)
     cases.push_back(gpu_case("", program, integer_inputs(program, seed)));
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 /// out[t * stride + v] = in[t * stride + v] for v < lanes, by threads t.
@@ -725,7 +729,7 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
       const Program program = copies(Int8, 16, lanes, offset);
       cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
     }
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 /// out[v, t] = in[t, v + offset] for v < lanes, by threads t.
@@ -759,7 +763,7 @@ TEST(GpuEmitter, CopiesThatAreDenseWhereTheyReadAreScattered) {
         const Program program = transposing_copy(type, lanes, offset);
         cases.push_back(gpu_case("", program, integer_inputs(program, 3)));
       }
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(GpuEmitter, NamesNeverCollide) {
@@ -768,7 +772,7 @@ TEST(GpuEmitter, NamesNeverCollide) {
       {argument("scratch", Float32, {3, 4}, false), argument("half", Float32, {3, 4}, true)},
       {{"block", 3}}, {threads("thread", 4, {assign("half", {b, t}, f32("scratch", {b, t}))})});
   const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 std::vector<GpuCase> kernels_written_by_hand() {
@@ -784,7 +788,9 @@ std::vector<GpuCase> kernels_written_by_hand() {
   return cases;
 }
 
-TEST(HostTwin, RunsKernelsThatWereWrittenByHand) { expect_twins_agree(kernels_written_by_hand()); }
+TEST(HostEmulator, RunsKernelsThatWereWrittenByHand) {
+  expect_emulation_agrees(kernels_written_by_hand());
+}
 
 TEST(OpenCl, RunsKernelsThatWereWrittenByHand) {
   const auto device = opencl_device();
@@ -815,7 +821,7 @@ TEST(GpuEmitter, CopiesOf4BytesAndMoreAreAsynchronous) {
 TEST(GpuEmitter, SlotsAreCounted) {
   for (const int depth : {2, 3})
     EXPECT_THAT(text_of(pipelined_gemm(depth)), HasSubstr("a_c[(slot_of_k_0 * 8 + k_1) * 36"));
-  // As many slots as iterations: the loop counts them.
+  // With as many slots as iterations, the loop variable is the slot.
   EXPECT_THAT(text_of(pipelined_gemm(4)), HasSubstr("a_c[(k_0 * 8 + k_1) * 36"));
 }
 
@@ -836,7 +842,7 @@ TEST(GpuEmitter, TablesAreReadOnlyWhereTheConditionHolds) {
                  threads("j", 8, {assign("out", {var("j")}, f32("s", {7 - var("j")}))})})});
   EXPECT_THAT(text_of(program), HasSubstr("if (i < 4) {\n      tw_copy_async<4>("));
   const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(Nvrtc, CopiesAreAsynchronousFromSm80On) {
@@ -883,22 +889,23 @@ TEST(Nvrtc, KeepsAThreadsTileInRegisters) {
   }
 }
 
-/// Of one launch; "" where all is well.
-std::string twin_error(const std::string& text, const GpuKernel& kernel,
-                       const std::vector<void*>& arguments, const TwinOptions& options = {}) {
-  const auto twin = HostTwin::compile(text, {kernel.name});
-  if (!twin) return twin.error().message;
-  const Status launched = twin->launch(kernel, arguments, options);
+/// The error of compiling and launching the kernel in the emulator; "" if there is none.
+std::string emulator_error(const std::string& text, const GpuKernel& kernel,
+                           const std::vector<void*>& arguments,
+                           const EmulatorOptions& options = {}) {
+  const auto emulator = HostEmulator::compile(text, {kernel.name});
+  if (!emulator) return emulator.error().message;
+  const Status launched = emulator->launch(kernel, arguments, options);
   return launched ? "" : launched.error().message;
 }
 
-TEST(HostTwin, AMissingBarrierShows) {
+TEST(HostEmulator, AMissingBarrierShows) {
   const Program program = neighbours(256, false);
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   std::vector<float> in(48, 1), forward(48), backward(48);
-  EXPECT_EQ(twin_error(code.text, code.kernels[0], {in.data(), forward.data(), nullptr}), "");
-  EXPECT_EQ(twin_error(code.text, code.kernels[0], {in.data(), backward.data(), nullptr},
-                       {.order = ThreadOrder::Backward}),
+  EXPECT_EQ(emulator_error(code.text, code.kernels[0], {in.data(), forward.data(), nullptr}), "");
+  EXPECT_EQ(emulator_error(code.text, code.kernels[0], {in.data(), backward.data(), nullptr},
+                           {.order = ThreadOrder::Backward}),
             "");
   // The neighbour has not written: NaN from the pattern.
   EXPECT_TRUE(std::isnan(forward[0]));
@@ -912,16 +919,16 @@ std::string without(std::string text, const std::string& part) {
   return text.erase(at, part.size());
 }
 
-TEST(HostTwin, AMissingWaitShows) {
+TEST(HostEmulator, AMissingWaitShows) {
   const Program program = pipelined_gemm(3);
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   const std::vector<float> a(64 * 30, 1), b(30 * 128, 1);
   const auto sum = [&](const std::string& text) {
     std::vector<float> c(64 * 128);
-    EXPECT_EQ(
-        twin_error(text, code.kernels[0],
-                   {const_cast<float*>(a.data()), const_cast<float*>(b.data()), c.data(), nullptr}),
-        "");
+    EXPECT_EQ(emulator_error(
+                  text, code.kernels[0],
+                  {const_cast<float*>(a.data()), const_cast<float*>(b.data()), c.data(), nullptr}),
+              "");
     return c[0];
   };
   EXPECT_EQ(sum(code.text), 30);
@@ -938,11 +945,11 @@ std::string with(std::string text, const std::string& part, const std::string& i
   return text;
 }
 
-/// As texts for CUDA have it.
+/// The part of a prelude as it stands in texts for CUDA.
 std::string in_cuda(const std::string& part) { return with(part, "ULONG", "unsigned long long"); }
 
-// Of elements that differ: 1 in one row of each factor and column of the reduction, else 0.
-TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
+// One element of each factor is 1 and all others are 0, so that a wrong address changes the result.
+TEST(HostEmulator, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
   const Program program = warpgroups({.columns = 16});
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   constexpr uint16_t one = 0x3f80;
@@ -951,7 +958,7 @@ TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
   const auto outcome = [&](const std::string& text) -> std::string {
     std::vector<float> c(54 * 22, 7);
     const std::string error =
-        twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
+        emulator_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
     if (!error.empty()) return error;
     if (std::ranges::any_of(c, [](float value) { return std::isnan(value); })) return "NaN";
     for (size_t i = 0; i < c.size(); ++i)
@@ -985,7 +992,7 @@ TEST(HostTwin, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
 }
 
 // c[m, n] is one term, which another row or column has in another place.
-TEST(HostTwin, AnMnMajorFactorThatLiesElsewhereIsWrong) {
+TEST(HostEmulator, AnMnMajorFactorThatLiesElsewhereIsWrong) {
   const Program program = mn_major(true, true);
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   constexpr size_t m = 64, n = 128, k = 64;
@@ -1000,7 +1007,7 @@ TEST(HostTwin, AnMnMajorFactorThatLiesElsewhereIsWrong) {
   const auto outcome = [&](const std::string& text) -> std::string {
     std::vector<float> c(m * n, 7);
     const std::string error =
-        twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
+        emulator_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
     if (!error.empty()) return error;
     for (size_t i = 0; i < c.size(); ++i)
       if (c[i] != value(term_of(i / n), i % n)) return "wrong";
@@ -1012,7 +1019,7 @@ TEST(HostTwin, AnMnMajorFactorThatLiesElsewhereIsWrong) {
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_ta(")), "right");
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_tb(")), "right");
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16(")), "right");
-  // Of both offsets one, or one in place of the other.
+  // One of the two offsets is missing, or the two are exchanged.
   const std::string leading = "(ULONG)(group_bytes / 16) << 16";
   const std::string stride = "(ULONG)(8 * swizzle / 16) << 32";
   EXPECT_EQ(
@@ -1116,7 +1123,7 @@ c: f32[m=40, n=64] = sum(k=64) t[m, k] * b[k, n])");
   ASSERT_EQ(code.kernels.size(), 2U);
   EXPECT_EQ(code.kernels[1].maps[0].argument, 3);  // scratch
   const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 TEST(GpuEmitter, BoxesThatOneThreadAloneReadsAreLoops) {
@@ -1139,7 +1146,7 @@ bind t j
   EXPECT_THAT(code.text, Not(HasSubstr("tw_copy_box")));
   EXPECT_TRUE(code.kernels[0].maps.empty());
   const std::vector<GpuCase> cases = {gpu_case("", program, integer_inputs(program, 1))};
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
 std::vector<GpuCase> boxes_in_pipelines() {
@@ -1153,7 +1160,7 @@ std::vector<GpuCase> boxes_in_pipelines() {
   return cases;
 }
 
-TEST(HostTwin, CopiesBoxesInPipelines) { expect_twins_agree(boxes_in_pipelines()); }
+TEST(HostEmulator, CopiesBoxesInPipelines) { expect_emulation_agrees(boxes_in_pipelines()); }
 
 TEST(Cuda, CopiesBoxesInPipelines) { expect_gpu_agrees(boxes_in_pipelines(), 90); }
 
@@ -1163,13 +1170,13 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-TEST(HostTwin, WrongBulkCopiesShow) {
+TEST(HostEmulator, WrongBulkCopiesShow) {
   const Program program = bulk_schedule(3).program().value();
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   std::vector<float> a(20 * 44, 1), b(44 * 16, 1), c(20 * 16);
   const auto run = [&](const std::string& text, const GpuKernel& kernel,
                        ThreadOrder order = ThreadOrder::Forward) {
-    return twin_error(text, kernel, {a.data(), b.data(), c.data(), nullptr}, {.order = order});
+    return emulator_error(text, kernel, {a.data(), b.data(), c.data(), nullptr}, {.order = order});
   };
   const auto sum = [&](const std::string& text, const GpuKernel& kernel) {
     EXPECT_EQ(run(text, kernel), "");
@@ -1190,7 +1197,7 @@ TEST(HostTwin, WrongBulkCopiesShow) {
   wrong = kernel;
   wrong.maps[1].swizzle = 64;
   EXPECT_EQ(run(code.text, wrong),
-            "[host twin] a box goes to an address that is no multiple of 512");
+            "[host emulator] a box goes to an address that is no multiple of 512");
   b[2 * 16] = 1;
   const std::string wait = "tw_wait_at(&tw_barriers[tw_arrived & 3], tw_arrived >> 2 & 1);";
   const std::string short_box = replaced(code.text, ", 256, ", ", 252, ");
@@ -1211,18 +1218,18 @@ TEST(HostTwin, WrongBulkCopiesShow) {
   EXPECT_THAT(run(code.text, wrong), HasSubstr("a box of 3 dimensions is copied by 2"));
 }
 
-TEST(HostTwin, AMissingWaitForBoxesShows) {
+TEST(HostEmulator, AMissingWaitForBoxesShows) {
   const Program program = bulk_schedule(2, 8, 16).program().value();
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   std::vector<float> a(8 * 16, 1), b(16 * 16, 1), c(8 * 16);
   const auto error = [&](const std::string& text) {
-    return twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
+    return emulator_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr});
   };
   EXPECT_EQ(error(code.text), "");
   EXPECT_EQ(c[0], 16);
   EXPECT_EQ(
       error(without(code.text, "tw_wait_at(&tw_barriers[tw_arrived & 1], tw_arrived >> 1 & 1);")),
-      "[host twin] a block ends while boxes are on their way");
+      "[host emulator] a block ends while boxes are on their way");
   EXPECT_TRUE(std::isnan(c[0]));
 }
 
@@ -1253,7 +1260,7 @@ TEST(GpuEmitter, SpecialisedPhasesHaveThreadsThatAsk) {
     EXPECT_THAT(code.text, HasSubstr(part));
   EXPECT_EQ(code.kernels[0].threads, 256);
   EXPECT_EQ(code.kernels[0].shared_bytes, 3 * (64 + 128) * 4 + 2 * 4 * 8);
-  // Where there is no engine, nobody asks.
+  // Without TMA there are no producers.
   EXPECT_EQ(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].threads, 128);
 }
 
@@ -1268,17 +1275,17 @@ std::vector<GpuCase> specialised_phases() {
   return cases;
 }
 
-TEST(HostTwin, SpecialisedPhasesCompute) { expect_twins_agree(specialised_phases()); }
+TEST(HostEmulator, SpecialisedPhasesCompute) { expect_emulation_agrees(specialised_phases()); }
 
 TEST(Cuda, SpecialisedPhasesCompute) { expect_gpu_agrees(specialised_phases(), 90); }
 
-TEST(HostTwin, WrongSpecialisedPhasesShow) {
+TEST(HostEmulator, WrongSpecialisedPhasesShow) {
   const Program program = bulk_schedule(2).specialise("c").program().value();
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   std::vector<float> a(20 * 44, 1), b(44 * 16, 1), c(20 * 16);
   const auto run = [&](const std::string& text, ThreadOrder order) {
-    return twin_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr},
-                      {.order = order});
+    return emulator_error(text, code.kernels[0], {a.data(), b.data(), c.data(), nullptr},
+                          {.order = order});
   };
   const std::string leave = "tw_leave(&tw_emptied[tw_arrived & 1]);";
   const std::string emptied = "tw_wait_at(&tw_emptied[tw_arrived & 1], tw_arrived >> 1 & 1);";
@@ -1292,7 +1299,7 @@ TEST(HostTwin, WrongSpecialisedPhasesShow) {
   }
 }
 
-TEST(HostTwin, ABarrierOfSomeThreadsThatOneDoesNotReachIsAnError) {
+TEST(HostEmulator, ABarrierOfSomeThreadsThatOneDoesNotReachIsAnError) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 64};
   const std::string text = R"(extern "C" __global__ void k(int* out, unsigned char* scratch) {
   if (threadIdx.x >= 32) return;
@@ -1301,8 +1308,9 @@ TEST(HostTwin, ABarrierOfSomeThreadsThatOneDoesNotReachIsAnError) {
 }
 )";
   std::vector<int> out(64);
-  EXPECT_EQ(twin_error(without(text, "if (threadIdx.x != 5) "), kernel, {out.data(), nullptr}), "");
-  EXPECT_THAT(twin_error(text, kernel, {out.data(), nullptr}),
+  EXPECT_EQ(emulator_error(without(text, "if (threadIdx.x != 5) "), kernel, {out.data(), nullptr}),
+            "");
+  EXPECT_THAT(emulator_error(text, kernel, {out.data(), nullptr}),
               HasSubstr("the first threads of a block part at a barrier"));
 }
 
@@ -1338,7 +1346,7 @@ c: f32[m=128, n=16] = sum(k=256) a[m, k] * b[k, n])");
       EXPECT_EQ(facts.spill_store_bytes, 0) << architecture;
       // No tensor map, of 128 bytes, which is a parameter, is copied to the stack.
       EXPECT_LT(facts.stack_bytes, 64) << architecture;
-      // What computing threads take must be there: it is never more than all begin with.
+      // Consumers cannot take more registers than all threads have at the start.
       if (architecture != std::string("sm_90a") || rows == 8) continue;
       EXPECT_EQ(facts.registers, rows == 16 ? 168 : 96);
     }
@@ -1381,25 +1389,25 @@ TEST(Nvrtc, BulkCopiesAreOfSm90On) {
   }
 }
 
-TEST(HostTwin, ThreadsThatPartAtABarrierAreAnError) {
+TEST(HostEmulator, ThreadsThatPartAtABarrierAreAnError) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 4};
-  EXPECT_THAT(twin_error(R"(extern "C" __global__ void k(unsigned char* scratch) {
+  EXPECT_THAT(emulator_error(R"(extern "C" __global__ void k(unsigned char* scratch) {
   if (threadIdx.x < 3) __syncthreads();
 }
 )",
-                         kernel, {nullptr}),
+                             kernel, {nullptr}),
               HasSubstr("thread 0 waits in line 2, thread 3 has ended"));
-  EXPECT_THAT(twin_error(R"(extern "C" __global__ void k(unsigned char* scratch) {
+  EXPECT_THAT(emulator_error(R"(extern "C" __global__ void k(unsigned char* scratch) {
   if (threadIdx.x < 3) __syncthreads();
   else
     __syncthreads();
 }
 )",
-                         kernel, {nullptr}),
+                             kernel, {nullptr}),
               HasSubstr("thread 0 waits in line 2, thread 3 waits in line 4"));
 }
 
-TEST(HostTwin, ALaneThatIsMissingFromAnInstructionOfItsWarpIsAnError) {
+TEST(HostEmulator, ALaneThatIsMissingFromAnInstructionOfItsWarpIsAnError) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 64};
   const std::string text = R"(extern "C" __global__ void k(float* out, unsigned char* scratch) {
   float c[4] = {};
@@ -1408,11 +1416,11 @@ TEST(HostTwin, ALaneThatIsMissingFromAnInstructionOfItsWarpIsAnError) {
 }
 )";
   std::vector<float> out(64);
-  EXPECT_THAT(twin_error(text, kernel, {out.data(), nullptr}),
+  EXPECT_THAT(emulator_error(text, kernel, {out.data(), nullptr}),
               HasSubstr("an instruction of a warp that not all lanes of threads 32 to 63 reach"));
 }
 
-TEST(HostTwin, TensorTilesRoundToTf32) {
+TEST(HostEmulator, TensorTilesRoundToTf32) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 32};
   const std::string text = R"(extern "C" __global__ void k(float* out, unsigned char* scratch) {
   const float third = 1.0f / 3.0f;
@@ -1425,7 +1433,7 @@ TEST(HostTwin, TensorTilesRoundToTf32) {
 }
 )";
   std::vector<float> out(64);
-  EXPECT_EQ(twin_error(cuda_functions_for(text) + text, kernel, {out.data(), nullptr}), "");
+  EXPECT_EQ(emulator_error(cuda_functions_for(text) + text, kernel, {out.data(), nullptr}), "");
   for (size_t i = 0; i < 32; ++i) {
     EXPECT_GT(std::abs(out[i] - 8.0 / 9), 1e-5);
     EXPECT_LT(std::abs(out[i] - 8.0 / 9), 1e-3);
@@ -1433,24 +1441,24 @@ TEST(HostTwin, TensorTilesRoundToTf32) {
   }
 }
 
-TEST(HostTwin, WritesPastDynamicSharedMemoryAreAnError) {
+TEST(HostEmulator, WritesPastDynamicSharedMemoryAreAnError) {
   const Program program = neighbours(64 << 10);
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
   GpuKernel kernel = code.kernels[0];
   kernel.dynamic_shared_bytes = 47 * 4;
   std::vector<float> in(48, 1), out(48);
-  EXPECT_THAT(twin_error(code.text, kernel, {in.data(), out.data(), nullptr}),
+  EXPECT_THAT(emulator_error(code.text, kernel, {in.data(), out.data(), nullptr}),
               HasSubstr("k_p0 writes past its 188 bytes of shared memory"));
 }
 
-TEST(HostTwinDeathTest, UnalignedVectorsEndTheProcess) {
+TEST(HostEmulatorDeathTest, UnalignedVectorsEndTheProcess) {
   const GpuKernel kernel = {.name = "k", .blocks = 1, .threads = 1};
   alignas(16) float data[8] = {};
-  EXPECT_DEATH(twin_error(R"(extern "C" __global__ void k(float* data, unsigned char* scratch) {
+  EXPECT_DEATH(emulator_error(R"(extern "C" __global__ void k(float* data, unsigned char* scratch) {
   *(float4*)&data[2] = float4{};
 }
 )",
-                          kernel, {data, nullptr}),
+                              kernel, {data, nullptr}),
                "misaligned address");
 }
 

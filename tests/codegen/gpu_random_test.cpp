@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random computes x random legal schedules with threads, shared memory and barriers, and products x
 // points of their spaces, on small odd shapes: the meaning of the compute, the interpreter of
-// programs, the CUDA text on its host twin and the OpenCL text on a device agree.
+// programs, the CUDA text on its host emulator and the OpenCL text on a device agree.
 
 #include <gtest/gtest.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 
 #include "base/text.h"
 #include "dsl/workload.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/space.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
@@ -27,7 +27,7 @@ namespace {
 
 using schedules::Schedule;
 
-/// How much of what matters the cases have.
+/// Counts of the features that the cases have.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
   int64_t tiles = 0, pipelines = 0, boxes = 0;
@@ -43,7 +43,7 @@ struct Seen {
       const int64_t most = schedules::threads_of(*phase.body);
       any_threads |= most > 1;
       any_shared |= schedules::shared_bytes(*phase.body) > 0;
-      any_box |= schedules::has_bulk_copies(*phase.body);
+      any_box |= schedules::has_tma_copies(*phase.body);
       schedules::for_each(*phase.body, [&](const schedules::Stmt& stmt) {
         any_barrier |= stmt.as<schedules::Barrier>() != nullptr;
         any_pipeline |= stmt.as<schedules::Wait>() != nullptr;
@@ -109,8 +109,9 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// Of five, one is a product by tensor tiles. Of seven others, one copies in bulk. Of what is left
-/// a third is of a space for GPUs: there operands pass through shared memory, mostly in pipelines.
+/// Draws a case. One in five is a product by tensor tiles; one in seven of the others uses TMA
+/// copies; a third of the rest is from a search space for GPUs, where operands pass through shared
+/// memory, mostly in pipelines.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {
@@ -206,7 +207,7 @@ std::vector<GpuCase> mn_major_cases() {
 }
 #endif
 
-/// What legality counts is no less than what a kernel asks for.
+/// Legality counts no less shared memory than the kernel asks for.
 void expect_shared_memory_is_counted(const GpuCase& c) {
   const auto code = emit_gpu(c.program, "k", GpuDialect::Cuda);
   ASSERT_TRUE(code) << code.error().message;
@@ -242,8 +243,8 @@ void run(uint64_t first_seed, int64_t cases, Expect&& expect) {
   EXPECT_GE(seen.boxes * 14, seen.cases);
 }
 
-void run_twins(uint64_t first_seed, int64_t cases) {
-  run(first_seed, cases, [](const std::vector<GpuCase>& some) { expect_twins_agree(some); });
+void run_emulated(uint64_t first_seed, int64_t cases) {
+  run(first_seed, cases, [](const std::vector<GpuCase>& some) { expect_emulation_agrees(some); });
 }
 
 void run_opencl(uint64_t first_seed, int64_t cases) {
@@ -268,20 +269,20 @@ TEST(GpuRandom, NvrtcCompilesSchedules) {
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
   run(201, 60, [&](const std::vector<GpuCase>& some) { expect_nvrtc_compiles(*nvrtc, some); });
 }
-TEST(GpuRandom, SchedulesAgreeOnTheHostTwin) { run_twins(1, 60); }
+TEST(GpuRandom, SchedulesAgreeOnTheEmulator) { run_emulated(1, 60); }
 TEST(GpuRandom, SchedulesAgreeOnOpenCl) { run_opencl(101, 40); }
 TEST(GpuRandom, SchedulesAgreeOnCuda) { run_cuda(301, 60); }
 
-// For sm_90a alone: neither OpenCL nor another architecture has more than the loops.
-TEST(GpuRandom, WarpgroupsAgreeOnTheTwin) {
+// Only sm_90a has these instructions; OpenCL and other architectures run the loops.
+TEST(GpuRandom, WarpgroupsAgreeOnTheEmulator) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = 1; seed <= 8; ++seed) cases.push_back(make_warpgroup_case(seed));
-  expect_twins_agree(cases);
+  expect_emulation_agrees(cases);
 }
 
-TEST(GpuRandom, LayoutsThatAreAskedForAgreeOnTheHostTwin) {
+TEST(GpuRandom, LayoutsThatAreAskedForAgreeOnTheEmulator) {
   for (const char* target : {"cuda:sm_80", "cuda:sm_90a"})
-    expect_twins_agree(cases_with_layouts(1, batch, target));
+    expect_emulation_agrees(cases_with_layouts(1, batch, target));
 }
 TEST(GpuRandom, LayoutsThatAreAskedForAgreeOnOpenCl) {
   const auto device = opencl_device();
@@ -294,7 +295,7 @@ TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
   expect_nvrtc_compiles(*nvrtc, cases_with_layouts(201, 12, "cuda:sm_80"));
 }
 
-TEST(MnMajor, ProductsAgreeOnTheTwin) { expect_twins_agree(mn_major_cases()); }
+TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(mn_major_cases()); }
 
 TEST(MnMajor, ProductsCompileForSm90aWithoutSpills) {
   const auto nvrtc = open_nvrtc();
@@ -380,8 +381,8 @@ int64_t many() {
   const char* text = getenv("TW_RANDOM_CASES");
   return text ? parse_int(text).value() : 240;
 }
-TEST(GpuRandom, ManySchedulesAgreeOnTheHostTwin) { run_twins(10000, many()); }
-TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheTwin) {
+TEST(GpuRandom, ManySchedulesAgreeOnTheEmulator) { run_emulated(10000, many()); }
+TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheEmulator) {
   const auto nvrtc = open_nvrtc();
   int64_t transposing = 0, boxes = 0;
   for (int64_t done = 0; done < many() / 2 && !testing::Test::HasFailure(); done += batch) {
@@ -398,17 +399,17 @@ TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheTwin) {
       const auto code = nvrtc->compile(text, "sm_90a");
       ASSERT_TRUE(code) << cases.back().title << code.error().message << text;
     }
-    expect_twins_agree(cases);
+    expect_emulation_agrees(cases);
   }
   printf("%d transposed by the instruction, %d by the copy engine\n", static_cast<int>(transposing),
          static_cast<int>(boxes));
   EXPECT_GE(transposing * 4, many() / 2);
   EXPECT_GE(boxes * 4, many() / 2);
 }
-TEST(GpuRandom, ManyLayoutsThatAreAskedForAgreeOnTheHostTwin) {
+TEST(GpuRandom, ManyLayoutsThatAreAskedForAgreeOnTheEmulator) {
   for (int64_t done = 0; done < many() && !testing::Test::HasFailure(); done += batch)
-    expect_twins_agree(cases_with_layouts(static_cast<uint64_t>(50000 + done), batch,
-                                          done % 40 == 0 ? "cuda:sm_80" : "cuda:sm_90a"));
+    expect_emulation_agrees(cases_with_layouts(static_cast<uint64_t>(50000 + done), batch,
+                                               done % 40 == 0 ? "cuda:sm_80" : "cuda:sm_90a"));
 }
 TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
 TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }

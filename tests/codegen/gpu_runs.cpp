@@ -30,8 +30,8 @@ std::vector<std::string> names_of(const GpuCode& code) {
   return names;
 }
 
-/// What an argument holds before the first launch. Outputs hold a pattern that is no result, but
-/// zeros where a layout's rounding adds elements that need not be written.
+/// Fills an argument before the first launch. Outputs get a pattern that is no result, and zeros
+/// where a layout's rounding adds elements that need not be written.
 void fill(const Argument& argument, const Storage& inputs, std::byte* data) {
   const auto bytes = static_cast<size_t>(argument.buffer.bytes());
   if (!argument.is_output) {
@@ -41,8 +41,8 @@ void fill(const Argument& argument, const Storage& inputs, std::byte* data) {
   }
 }
 
-Result<Storage> launch_twin(const HostTwin& twin, std::span<const GpuKernel> kernels,
-                            const GpuCase& c, const TwinOptions& options) {
+Result<Storage> launch_emulated(const HostEmulator& emulator, std::span<const GpuKernel> kernels,
+                                const GpuCase& c, const EmulatorOptions& options) {
   std::vector<tuner::GuardedBuffer> buffers;
   std::vector<void*> pointers;
   const auto add = [&](int64_t bytes) -> Status {
@@ -58,7 +58,7 @@ Result<Storage> launch_twin(const HostTwin& twin, std::span<const GpuKernel> ker
   TW_RETURN_IF_ERROR(add(scratch_layout(c.program).bytes));
   buffers.back().poison(tuner::Poison::First);
   for (const GpuKernel& kernel : kernels)
-    TW_RETURN_IF_ERROR(twin.launch(kernel, pointers, options));
+    TW_RETURN_IF_ERROR(emulator.launch(kernel, pointers, options));
   Storage outputs;
   for (size_t i = 0; i < c.program.arguments.size(); ++i) {
     if (!c.program.arguments[i].is_output) continue;
@@ -157,26 +157,26 @@ Result<std::vector<Storage>> run_opencl(runtime::Device& device, std::span<const
 Result<std::vector<Storage>> run_cuda(runtime::Device& device, const Nvrtc& nvrtc,
                                       std::span<const GpuCase> cases) {
   TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::Cuda));
-  // With what this chip alone has, where it has such.
+  // Also for the variant with features of this chip alone, if it has one.
   const std::string plain = device.facts().architecture, own = plain + "a";
   const bool has_own = std::ranges::count(nvrtc.architectures(), own) > 0;
   TW_TRY(const CudaCode compiled, nvrtc.compile(code.text, has_own ? own : plain));
   return run_on(device, code, compiled.code, cases);
 }
 
-void expect_twins_agree(std::span<const GpuCase> cases) {
+void expect_emulation_agrees(std::span<const GpuCase> cases) {
   const auto code = emit_gpu(named(cases), GpuDialect::Cuda);
   ASSERT_TRUE(code) << code.error().message;
-  const auto twin = HostTwin::compile(code->text, names_of(*code));
-  ASSERT_TRUE(twin) << twin.error().message << "\n" << code->text;
-  const std::pair<const char*, TwinOptions> ways[] = {
+  const auto emulator = HostEmulator::compile(code->text, names_of(*code));
+  ASSERT_TRUE(emulator) << emulator.error().message << "\n" << code->text;
+  const std::pair<const char*, EmulatorOptions> ways[] = {
       {"forward", {ThreadOrder::Forward, 0, 0xff}},
       {"backward", {ThreadOrder::Backward, 0, 0xaa}},
       {"shuffled", {ThreadOrder::Shuffled, cases.size(), 0x7f}}};
   for (const auto& [way, options] : ways) {
     std::vector<Storage> results;
     const Status ran = for_each_case(cases, *code, [&](const GpuCase& c, auto kernels) -> Status {
-      auto outputs = launch_twin(*twin, kernels, c, options);
+      auto outputs = launch_emulated(*emulator, kernels, c, options);
       if (!outputs)
         return fail(outputs.error().code, fmt::format("{}\n{}\n{}", outputs.error().message,
                                                       c.title, to_string(c.program)));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ways to run Programs as GPU text: without a GPU, CUDA C++ on its host twin between guard pages
-// and OpenCL C on whatever device the machine has; and CUDA C++ on a GPU. Many programs share a
-// text, as compilers have fixed costs.
+// Ways to run Programs as GPU text: without a GPU, CUDA C++ on its host emulator between guard
+// pages and OpenCL C on whatever device the machine has; and CUDA C++ on a GPU. Many programs share
+// a text, as compilers have fixed costs.
 
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "codegen/host_twin.h"
+#include "codegen/host_emulator.h"
 #include "codegen/nvrtc.h"
 #include "runtime/device.h"
 #include "tests/codegen/runs.h"
@@ -17,19 +17,20 @@
 namespace tw::codegen {
 
 struct GpuCase {
-  std::string title;  ///< what a failure shows
+  std::string title;  ///< shown if the case fails
   Program program;
   Storage inputs;
   Storage expected;  ///< inputs may be among them
   double slack = 0;  ///< relative and absolute
 };
 
-/// With what the interpreter of programs says; an error there is a failure of the test.
+/// A case whose expected outputs are those of the interpreter of programs; its error fails the
+/// test.
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs,
                  double slack = 0);
 
 /// Forwards, backwards and shuffled, threads compute what is expected.
-void expect_twins_agree(std::span<const GpuCase> cases);
+void expect_emulation_agrees(std::span<const GpuCase> cases);
 void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases);
 void expect_cuda_agrees(runtime::Device& device, const Nvrtc& nvrtc,
                         std::span<const GpuCase> cases);

@@ -174,7 +174,7 @@ TEST_F(NvrtcTest, Fault53_ARemovedArchitectureIsUnsupportedAndTheRestListed) {
   }
 }
 
-// By the headers of real cubins, on a driver of our own.
+// Checks the headers of real cubins with the fake driver.
 TEST_F(NvrtcTest, Fault52_ItsCubinsAreTakenByTheirOwnGpusAlone) {
   void* library = dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();

@@ -50,7 +50,7 @@ Program elementwise(DType type, const std::vector<std::pair<std::string, Expr>>&
   return program;
 }
 
-/// All that the type allows; functions with a restricted domain get operands from it.
+/// All operations that the type allows; functions with a restricted domain get operands from it.
 std::vector<std::pair<std::string, Expr>> operations(DType type) {
   const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
   std::vector<std::pair<std::string, Expr>> results;
@@ -72,7 +72,7 @@ std::vector<std::pair<std::string, Expr>> operations(DType type) {
   return results;
 }
 
-/// Each lane a thread.
+/// Replaces vector loops by thread loops.
 Block with_threads(const Block& body) {
   Block result;
   for (const Stmt& stmt : body) {
@@ -85,7 +85,7 @@ Block with_threads(const Block& body) {
   return result;
 }
 
-/// What a test expects, it expects of GPU texts, too: all at once, at its end.
+/// Checks each expectation of a test for GPU texts too, for all cases at once at its end.
 class Operations : public testing::Test {
  protected:
   void expect(const Program& program, const Storage& inputs, double relative = 0,
@@ -97,7 +97,7 @@ class Operations : public testing::Test {
   }
 
   void TearDown() override {
-    expect_twins_agree(cases_);
+    expect_emulation_agrees(cases_);
     if (const auto device = opencl_device()) expect_opencl_agrees(**device, cases_);
     if (const auto nvrtc = open_nvrtc()) expect_nvrtc_compiles(*nvrtc, cases_);
   }
@@ -154,7 +154,7 @@ TEST_F(Operations, IntegersWrap) {
                                                          {"product", a * b},
                                                          {"negated", -a},
                                                          {"magnitude", dsl::abs(a)}};
-    // What an optimizer that ignores overflow would fold.
+    // An optimizer that ignores overflow would fold this comparison.
     results.push_back({"grows", dsl::cast(Int32, a < a + dsl::constant_int(type, 1))});
     results.push_back({"halved", a * dsl::constant_int(type, 2) / dsl::constant_int(type, 2)});
     const Program program = elementwise(type, results, true);

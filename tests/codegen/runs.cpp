@@ -66,8 +66,8 @@ std::string main_for(const Program& program) {
   std::string pointers, save;
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const int64_t bytes = program.arguments[i].buffer.bytes();
-    // What a layout's rounding adds to an output need not be written: it is zero, as in the
-    // interpreter.
+    // Elements that a layout's rounding adds to an output need not be written: they are zero, as in
+    // the interpreter.
     const bool is_rounded = !program.arguments[i].layout.is_row_major();
     text += fmt::format("  void* b{} = {}{});\n", i, is_rounded ? "calloc(1, " : "malloc(", bytes);
     pointers += fmt::format("{}b{}", i ? ", " : "", i);

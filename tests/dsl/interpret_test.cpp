@@ -125,7 +125,8 @@ TEST(Interpret, SamplesAgreeWithTheWhole) {
   EXPECT_FALSE(evaluate_at(compute, inputs, "missing", {0}));
 }
 
-// Each stage reads the one before twice: computed anew for each read they would be 2^64.
+// Each stage reads the previous one twice: computed anew for each read, there would be 2^64
+// evaluations.
 TEST(Interpret, Fault77_AChainOfStagesIsComputedOnce) {
   std::string text = "input a: f32[4]", before = "a";
   for (int i = 1; i <= 64; ++i) {
@@ -145,7 +146,7 @@ TEST(Interpret, Fault06_IndicesBeyond2To31AreExact) {
   EXPECT_EQ(*evaluate_at(compute, {}, "t", {99999, 99999}), 9999999999.0);
 }
 
-// Each term of the sum reads the peak of its row: a billion of reads, were it not kept.
+// Each term of the sum reads the maximum of its row: a billion reads if it were not kept.
 TEST(Interpret, OneElementOfALongRowReducesTheRowOnce) {
   const auto compute = parse_compute(R"(peak: f32[i=2] = max(j=30000) f32(j % 7)
 total: f32[i=2] = sum(j=30000) f32(j % 7) - peak[i]

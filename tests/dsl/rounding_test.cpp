@@ -45,7 +45,7 @@ std::vector<float> floats(const Array& x) {
   return values;
 }
 
-/// As vectors of that many lanes do it.
+/// The sum in the order in which vectors of that many lanes compute it.
 float lane_sum(const std::vector<float>& x, size_t lanes) {
   std::vector<float> sums(lanes, 0);
   for (size_t i = 0; i < x.size(); ++i) sums[i % lanes] += x[i];
@@ -107,7 +107,8 @@ TEST(Rounding, FollowsTheLengthOfTheSum) {
     const Rounded rounded = at(mean, normal(Float32, n));
     return rounded.rounding / rounded.value;
   };
-  // Of positive terms it grows with the root of their number, and with the luck of the plain loop.
+  // For positive terms the bound grows with the root of their number, and with the error that the
+  // declared loop happens to have.
   const double growth = of(25088) / of(25088 / 16);
   EXPECT_GT(growth, 3);
   EXPECT_LT(growth, 6);

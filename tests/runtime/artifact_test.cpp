@@ -275,7 +275,7 @@ TEST_F(ArtifactTest, PtxStandsBehindACubinAndNowhereElse) {
   EXPECT_THAT(write_artifact(path_, artifact).error().message, HasSubstr("PTX and the target"));
 }
 
-/// Of a GPU, with a tensor map.
+/// An artifact for a GPU, with a tensor map.
 Artifact artifact_with_map() {
   Artifact artifact = small_artifact();
   artifact.info.target = "cuda:sm_90a";

@@ -26,7 +26,7 @@ using testing::Not;
 
 struct Outcome {
   int exit_code = -1;  ///< minus the signal where one ended it
-  std::string output;  ///< of both streams
+  std::string output;  ///< text of both output streams
 };
 
 Outcome run_command(const std::string& command) {
@@ -169,7 +169,7 @@ class OnDevice : public CApiTest {
     EXPECT_EQ(tw_kernel_load(session_, artifact_.c_str(), &kernel_), TW_OK) << tw_last_error();
     return kernel_ != nullptr;
   }
-  /// Of arrays in the processor's memory.
+  /// Checks calls on arrays in the processor's memory.
   void expect_call() {
     std::vector<float> y(64);
     const auto buffers = buffers_of(known_.a.data(), known_.x.data(), y.data());
@@ -260,8 +260,8 @@ TEST(Linkage, RuntimeExportsTheCInterfaceOnly) {
   }
 }
 
-// For every N: the program ends by itself, with a message and not by a signal. The exception is the
-// destructor of nlohmann's values (3.11): it allocates, and aborts where it cannot.
+// Whichever allocation fails, the program ends by itself with a message and not by a signal, except
+// in the destructor of nlohmann's values (3.11), which allocates, and aborts if that fails.
 TEST_F(CApiTest, Fault14_AnyAllocationMayFail) {
   if (has_shadow_memory) GTEST_SKIP() << "the sanitizer has its own allocator";
   int succeeded = 0, aborted_in_destructor = 0;

@@ -93,7 +93,7 @@ TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
     const std::vector<Launch> launches = {
         {saxpy, 4, 128, 0, arguments}, {saxpy, 0, 128, 0, arguments}, {saxpy, 1, 64, 0, arguments}};
     ASSERT_TRUE(device->launch(launches));
-    device.reset();  // what is left of it keeps it open
+    device.reset();  // the objects that are left keep it open
     ASSERT_TRUE(y.read(results.data(), 2048));
   }
   for (size_t i = 0; i < 512; ++i) EXPECT_EQ(results[i], (i < 64 ? 4 : 2) * numbers[i]) << i;
@@ -426,7 +426,7 @@ TEST_F(CudaDevice, Fault67_ALostDeviceLeavesTheProcessAndItsOtherDevicesUsable) 
     ASSERT_FALSE(device->synchronize());
   }
   EXPECT_EQ(fake_->live, 0);
-  fake_->sticky = 0;  // as after a reset of the GPU
+  fake_->sticky = 0;  // like after a reset of the GPU
   const auto device = open().value();
   EXPECT_FALSE(device->lost());
   EXPECT_TRUE(buffer_of(*device, {1.0F}).fill(0));

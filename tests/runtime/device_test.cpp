@@ -6,7 +6,8 @@
 namespace tw::runtime {
 namespace {
 
-// Of the same major number and no younger; what uses one chip's own instructions on that chip only.
+// Code runs on devices of the same major number that are not older; code with one chip's own
+// instructions runs on that chip only.
 TEST(RunsOn, Fault52_FollowsCudasRules) {
   EXPECT_TRUE(runs_on("sm_80", "sm_80"));
   EXPECT_TRUE(runs_on("sm_80", "sm_89"));

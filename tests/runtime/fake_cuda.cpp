@@ -36,12 +36,12 @@ struct FakeStream {
 
 FakeCuda fake;
 FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1};
-std::map<std::string, FakeFunction> added;  // of fake.kernels, once they are asked for
+std::map<std::string, FakeFunction> added;  // functions of fake.kernels that have been looked up
 std::map<Address, size_t> allocations;
 thread_local std::vector<Handle> contexts;
 char context;
 
-/// What a call on the current context begins with.
+/// Common beginning of calls on the current context.
 Result enter() {
   ++fake.calls;
   return contexts.empty() ? InvalidContext : fake.sticky;
@@ -54,7 +54,7 @@ bool is_allocated(Address address, size_t bytes) {
   return address - begin <= size && bytes <= size - (address - begin);
 }
 
-/// From the library of a test's that starts a program.
+/// Looks up a kernel in the library of a test that starts a program.
 void find_kernel(const std::string& name) {
   const char* const path = getenv("TW_FAKE_CUDA_KERNELS");
   void* const library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
@@ -64,7 +64,7 @@ void find_kernel(const std::string& name) {
   if (count != nullptr && run != nullptr) fake.kernels[name] = {*count, run};
 }
 
-/// What it does wrong is told to whoever asks next.
+/// Runs a kernel. Its error is reported by the next call.
 void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   fake.launches.push_back(launch);
   fake.clock_us += launch.blocks;
@@ -85,7 +85,7 @@ void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   for (size_t i = 0; i < count; ++i) y[i] += 2 * x[i];
 }
 
-/// At once, or with the graph that the stream records.
+/// Does the work at once, or adds it to the graph that the stream records.
 void put(Handle stream, std::function<void()> work) {
   constexpr uintptr_t last_default = 2;  // 0 to 2 are the default streams
   auto* queue = static_cast<FakeStream*>(stream);

@@ -29,15 +29,15 @@ struct FakeLaunch {
   void* stream = nullptr;
 };
 
-/// A kernel of a test's: what it does with the pointers that it is given. Of tensor maps, which
-/// follow the others, these are pointers to FakeTensorMap.
+/// A kernel of a test: a function of its pointer arguments. Tensor maps, which follow the other
+/// arguments, are pointers to FakeTensorMap.
 struct FakeKernel {
   int arguments = 0;
   std::function<void(void* const* arguments)> run;
   int maps = 0;
 };
 
-/// What cuTensorMapEncodeTiled puts into a CUtensorMap.
+/// The content that cuTensorMapEncodeTiled writes to a CUtensorMap.
 struct alignas(128) FakeTensorMap {
   uint64_t address;
   uint16_t type, rank, swizzle, promotion;
@@ -47,7 +47,7 @@ struct alignas(128) FakeTensorMap {
 
 /// One a process, `fake_cuda()` of the library. Not thread-safe.
 struct FakeCuda {
-  // What it answers.
+  // Results that the driver returns.
   int init = 0;    ///< cuInit
   int retain = 0;  ///< cuDevicePrimaryCtxRetain
   int load = 0;    ///< cuModuleLoadDataEx, with `jit_log`
@@ -57,17 +57,17 @@ struct FakeCuda {
   int major = 9;
   int minor = 0;
   int compute_mode = 0;
-  int sticky = 0;  ///< what every call on a context answers, once a kernel has failed
+  int sticky = 0;  ///< result of every call on a context after a kernel has failed
 
-  // What it saw.
-  int calls = 0;     ///< that need a context
+  // Observed calls.
+  int calls = 0;     ///< number of calls that need a context
   int64_t live = 0;  ///< memory, modules, streams, events, graphs and retained contexts
   int current = 0;   ///< contexts that were made current and not given back
   std::vector<FakeLaunch> launches = {};
   std::string loaded = {};  ///< the first 4 bytes of the last module
   int graphs = 0;
   double clock_us = 0;
-  std::map<std::string, FakeKernel> kernels = {};  ///< of a test, by name
+  std::map<std::string, FakeKernel> kernels = {};  ///< kernels of the test, by name
 };
 
 using FakeCudaControl = FakeCuda*();  // fake_cuda

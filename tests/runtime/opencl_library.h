@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a program that uses OpenCL by itself has: memory and queues of its own, in the context of a
-// device's queue. Fails the test where there is no OpenCL; not thread-safe.
+// Stands for a program that uses OpenCL directly: it has memory and queues of its own, in the
+// context of a device's queue. Fails the test if there is no OpenCL; not thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ class OpenClLibrary {
   /// A cl_mem that holds these numbers after `offset` others; and all that one holds.
   std::shared_ptr<void> make_memory(const std::vector<float>& numbers, size_t offset = 0);
   std::shared_ptr<void> make_foreign_memory(size_t bytes);
-  /// What it holds once the queue has run what is on it.
+  /// Content of the memory after the queue has run all its commands.
   std::vector<float> read(void* queue, void* memory, size_t count, size_t offset = 0);
   /// Bytes that parts of memory begin at multiples of.
   int64_t alignment();

@@ -207,7 +207,7 @@ class GpuSessionTest : public SessionTest {
   }
   void TearDown() override { *fake_ = {}; }
 
-  /// From here on records and artifacts are for another GPU.
+  /// Makes all further records and artifacts for this GPU architecture.
   void is_for(const std::string& architecture) { artifact_ = matvec_for_cuda(architecture); }
   Result<Session> open_on_gpu() {
     return Session::open(

@@ -35,7 +35,7 @@ TEST(Strided, GatherAndScatterAgreeWithIndexArithmeticOnRandomViews) {
     gather(view, packed.data());
     ASSERT_EQ(packed, expected);
     const std::vector<char> before = memory;
-    scatter(packed.data(), view);  // what was read is written back to its place
+    scatter(packed.data(), view);  // writes the elements back to their places
     ASSERT_EQ(memory, before);
   }
 }

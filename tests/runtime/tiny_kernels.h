@@ -44,8 +44,8 @@ std::string plain_target();
 /// that a missing barrier or a lost task gives a wrong y.
 Artifact matvec_artifact();
 
-/// The same for an OpenCL device; and for a GPU of NVIDIA's: a cubin without code, whose kernels
-/// the driver of fake_cuda.h has to be given.
+/// The same for an OpenCL device; and for an NVIDIA GPU, as a cubin without code: a test must give
+/// its kernels to the fake driver (fake_cuda.h).
 Artifact matvec_for_opencl();
 Artifact matvec_for_cuda(const std::string& architecture);
 std::map<std::string, FakeKernel> matvec_for_fake_cuda();

@@ -32,7 +32,7 @@ ComputePlan plan_of(const dsl::Compute& compute) {
   return plan_stages({compute}, *parse_target("x86-64-v3")).value();
 }
 
-// What is planned grows with the text, by a factor that does not depend on the number of stages.
+// The size of a plan is at most that of the text times a constant, whatever the number of stages.
 TEST(Chains, Fault77_PlansAreAsLargeAsTheirText) {
   constexpr int64_t most_growth = 64;
   for (const int stages : {4, 16, 64})
@@ -112,7 +112,7 @@ TEST(Chains, Fault77_PlanningIsCutShortWhereThereAreManyStages) {
   EXPECT_EQ(planned(200, 4), 1u);
 }
 
-// Of computes with many tiled stages hardly a point meets the constraints of all by chance.
+// In computes with many tiled stages hardly any random point meets the constraints of all stages.
 TEST(Chains, Fault77_SamplesOfManyStagesDiffer) {
   const Space space = space_of(parsed(products(16)), "x86-64-v3");
   Random random(7);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What searches begin with, for every operator at its example shape and a few expressions: hashes
-// of the default schedules, so that a change of a strategy shows which of them it changes. Run with
-// TW_UPDATE_GOLDEN=1 to rewrite the file, where a change is meant.
+// Hashes of the default schedules, with which searches begin, for every operator at its example
+// shape and a few expressions: they show which defaults a change of a strategy affects. Run with
+// TW_UPDATE_GOLDEN=1 to rewrite the file if a change is intended.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -6,10 +6,10 @@
 
 #include "base/text.h"
 #include "dsl/parse.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/legality.h"
 #include "schedules/space.h"
 #include "schedules/threads.h"
+#include "schedules/tma_copies.h"
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/spaces.h"
@@ -248,7 +248,7 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
 }
 
-/// Whether the first point is allowed, with other values of some knobs of the product.
+/// True if the default point is allowed with other values of some knobs of the product.
 bool allows(std::string_view op, std::string_view shape, DType type, KnobChanges values) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;
@@ -314,7 +314,7 @@ TEST(GpuSpaceOfProducts, BulkPointsComputeWhatTheComputeMeans) {
       ASSERT_TRUE(program) << workload->key() << "\n"
                            << schedule.to_string() << "\n"
                            << program.error().message;
-      const auto copies = bulk_copies(*program, program->phases.back());
+      const auto copies = tma_copies(*program, program->phases.back());
       ASSERT_TRUE(copies);
       EXPECT_FALSE(copies->empty());
       several += copies->size() > 2;

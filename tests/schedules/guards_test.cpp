@@ -79,7 +79,8 @@ TEST(Guards, TaskAxesPeelByBranches) {
       "    s[0] += 1.0\n");
 }
 
-// With stride 2 only the first tap of the first row is outside: 28 rows are not written out for it.
+// With stride 2 only the first window position of the first row is outside: the 28 rows are not
+// written out because of it.
 TEST(Guards, OneSidedOnesPeelOneSide) {
   const Block body =
       loop("y", 28, loop("k", 3, guarded("1 <= y * 2 + k", store()), LoopKind::Unrolled));

@@ -54,7 +54,7 @@ inline Schedule schedule_of(const MnMajorProduct& p) {
   return space.schedule(*point);
 }
 
-/// Both operands by the copy engine.
+/// Knob values with which TMA copies both operands.
 inline KnobChanges in_bulk(int64_t stages, int64_t specialise, KnobChanges more = {}) {
   KnobChanges knobs = {{"bulk.rows", 1},    {"bulk.columns", 1},       {"copy.rows", 0},
                        {"copy.columns", 0}, {"pad.rows", 0},           {"pad.columns", 0},
@@ -86,7 +86,7 @@ inline std::vector<MnMajorProduct> mn_major_products() {
       {64, 64, 96, threads(2, blocks(64, 32, 1, 1, 4))},
       {70, 72, 104, threads(3, blocks(64, 16, 1, 1, 1))},
       {128, 104, 80, threads(2, blocks(64, 64, 1, 2, 2))},
-      // By the copy engine.
+      // With TMA copies.
       {64, 72, 136, in_bulk(3, 1, blocks(64, 32, 1, 1, 2))},
       {64, 96, 136, in_bulk(2, 1, blocks(64, 64, 1, 2, 4))},
       {64, 72, 64, in_bulk(2, 0, blocks(64, 16, 1, 1, 1))},
@@ -99,7 +99,7 @@ inline std::vector<MnMajorProduct> mn_major_products() {
       {70, 72, 200, in_bulk(4, 1, blocks(64, 64, 1, 1, 2))},
       {70, 264, 136, in_bulk(2, 1, blocks(128, 64, 2, 1, 4))},
   };
-  // Of the first factor, and of both.
+  // The first factor is MN-major, or both are.
   const auto add = [&](MnMajorProduct p, bool across_b, DType type) {
     p.across_a = true;
     p.across_b = across_b;
@@ -118,7 +118,7 @@ inline std::vector<MnMajorProduct> mn_major_products() {
   return products;
 }
 
-/// Any point of the space of such a product, half of them by the copy engine.
+/// A random point of the space of such a product; half of the points use TMA copies.
 inline std::pair<dsl::Compute, Schedule> random_mn_major_product(Random& random) {
   const Target target = *parse_target("cuda:sm_90a");
   const auto size = [&](int64_t more) {

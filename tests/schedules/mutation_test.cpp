@@ -204,7 +204,7 @@ const std::vector<Subject>& subjects() {
   return table;
 }
 
-/// On several fills: one maximum may hide another.
+/// True if the program is wrong for one of several inputs: one maximum may hide another.
 bool is_wrong(const dsl::Compute& compute, const Program& program) {
   for (uint64_t seed = 1; seed <= 16; ++seed)
     if (disagreement(compute, program, seed)) return true;

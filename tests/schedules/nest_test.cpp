@@ -22,7 +22,7 @@ const std::string chain =
     "+ u[i + 1]";
 const std::string square = "input a: f32[10, 8]; out: f32[i=10] = sum(j=8) a[i, j]";
 
-/// What is left of a stage's loops after the steps.
+/// The loops of a stage after the steps.
 std::string loops_after(const std::string& compute, const std::string& steps,
                         const std::string& stage) {
   const auto schedule = parse_schedule(dsl::parse_compute(compute).value(), "tw1;" + steps);
@@ -200,7 +200,7 @@ TEST_P(NestAgrees, WithTheCompute) {
 INSTANTIATE_TEST_SUITE_P(
     Table, NestAgrees,
     ::testing::Values(
-        // Nothing to reduce, and what initialises hangs on the reduction loop.
+        // There is nothing to reduce, and the initialisation depends on the reduction loop.
         NestCase{"input a: f32[5, 0]; r: f32[i=5] = sum(j=0) a[i, j]; out: f32[i=5] = r[i] + 1.0",
                  "epilogue out r; cache_write r j", ""},
         NestCase{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",

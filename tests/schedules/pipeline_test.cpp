@@ -226,8 +226,8 @@ TEST(Pipeline, TheLoopSaysSo) {
   EXPECT_EQ(pipelines_of(product(20).program().value()), Found());
   EXPECT_EQ(pipelines_of(pipelined(20, 2).program().value()), (Found{{1, 2}}));
   EXPECT_EQ(pipelines_of(pipelined(20, 4).program().value()), (Found{{3, 4}}));
-  EXPECT_EQ(pipelines_of(pipelined(6, 4).program().value()), (Found{{2, 2}}));  // of two iterations
-  EXPECT_EQ(pipelines_of(pipelined(3, 4).program().value()), Found());          // of one
+  EXPECT_EQ(pipelines_of(pipelined(6, 4).program().value()), (Found{{2, 2}}));  // two iterations
+  EXPECT_EQ(pipelines_of(pipelined(3, 4).program().value()), Found());          // one iteration
   EXPECT_THAT(text_of(pipelined(20, 3)), HasSubstr("for k.0 in 0..7 pipeline 2 ahead, 3 slots\n"));
 }
 

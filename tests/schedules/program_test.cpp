@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What statements say besides their loops and values: guards, pipelines, uniform conditions.
+// Attributes of statements besides loops and values: guards, pipelines, uniform conditions.
 
 #include "schedules/program.h"
 
@@ -38,7 +38,7 @@ Stmt loop_over(const std::string& variable, int64_t extent, LoopKind kind, Block
   return {Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body))}};
 }
 
-/// From in[4] to out[8].
+/// A program with the input in[4] and the output out[8].
 Program program_of(Block body) {
   Program program;
   for (const bool is_output : {false, true}) {
@@ -53,7 +53,7 @@ Program program_of(Block body) {
   return program;
 }
 
-/// What is stored where the input is 1, 2, 3 and 4, or the error.
+/// The output for the input 1, 2, 3, 4, or the error.
 std::string stored(const Program& program) {
   Storage storage;
   storage["in"].resize(4 * sizeof(float));

@@ -37,7 +37,7 @@ struct BulkProductCase {
 inline BulkProductCase random_bulk_product(Random& random) {
   struct Type {
     const char *operand, *sum;
-    int64_t lanes;  ///< of 16 bytes
+    int64_t lanes;  ///< elements of 16 bytes
   };
   const auto [type, sum, lanes] =
       random.pick(std::vector<Type>{{"f32", "f32", 4}, {"f16", "f32", 8}, {"i8", "i32", 16}});
@@ -49,7 +49,7 @@ inline BulkProductCase random_bulk_product(Random& random) {
   const int64_t block_rows = rows == PixelsLast || random.chance(0.5) ? 16 : 8, block_columns = 16;
   const int64_t block_terms = lanes * (int64_t{1} << random.below(3));
   const bool has_batch = rows == Batch, has_pixels = rows == PixelsLast || rows == ChannelsLast;
-  const bool terms_last = random.chance(0.5);  // of the second operand
+  const bool terms_last = random.chance(0.5);  // in the second operand
   const int64_t m = 1 + random.below(40), batch = 1 + random.below(3);
   // A block of rows is of one image, and rows of what is contiguous are whole units.
   const int64_t images = has_pixels && random.chance(0.5) ? 2 : 1;
@@ -104,7 +104,7 @@ inline BulkProductCase random_bulk_product(Random& random) {
   for (const std::string& loop : outside) s = s.parallel("c", loop);
   s = s.bind("c", row + ".1").bind("c", "n.1");
   const int64_t depth = 2 + random.below(3);
-  const int64_t only = random.below(4);  // by threads, of the operands: 0 or 1, or none
+  const int64_t only = random.below(4);  // the operand that threads copy: 0 or 1, else none
   const std::vector<std::string> copies = {"a@c", "w@c"}, across = {row + ".1", "n.1"};
   for (size_t i = 0; i < copies.size(); ++i) {
     s = s.pipeline(copies[i], depth);

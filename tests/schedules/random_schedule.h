@@ -13,7 +13,7 @@
 
 namespace tw::schedules {
 
-/// What schedules should have much of.
+/// Features that the random generator should favour.
 enum class Favour { Nothing, Threads };
 
 class StepMaker {
@@ -126,7 +126,7 @@ class StepMaker {
         ->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))]
         .name;
   }
-  /// The same, of those that reduce where one does.
+  /// The same among reduction loops, if there are any.
   std::string reduction_loop() {
     std::vector<std::string> names;
     for (const NestLoop& l : current_->loops)
@@ -191,7 +191,7 @@ class StepMaker {
         return Bind{s.stage.name, l.name};
     return Bind{s.stage.name, loop()};
   }
-  /// With the loops that the operand depends on, in any order.
+  /// A cache_operand step with the loops that the operand depends on, in random order.
   Step cache_operand() {
     const StageNest& s = reduction_stage();
     const dsl::Binary* product = s.stage.body.as<dsl::Binary>();
@@ -209,7 +209,7 @@ class StepMaker {
   const StageNest* holder() {
     std::vector<const StageNest*> holders;
     for (const StageNest& s : nest_.stages)
-      if (s.holds_operand) holders.push_back(&s);
+      if (s.is_staged_operand) holders.push_back(&s);
     return holders.empty() ? nullptr : random_.pick(holders);
   }
   Step holding() { return random_.chance(0.7) ? pipeline() : pad(); }

@@ -27,11 +27,11 @@ inline Point tensor_point(const Space& space, Random& random) {
   }
 }
 
-/// With operands that are swizzled by some number of bytes, where that divides them.
+/// The schedule with operands that are swizzled by a random number of bytes, if that divides them.
 inline Schedule swizzled(const Schedule& schedule, Random& random) {
   Schedule result = schedule;
   for (const StageNest& stage : schedule.nest().stages) {
-    if (!stage.holds_operand || random.chance(0.3)) continue;
+    if (!stage.is_staged_operand || random.chance(0.3)) continue;
     const int64_t bytes = random.pick(std::vector<int64_t>{32, 64, 128});
     const Schedule next = result.swizzle(stage.stage.name, bytes);
     if (!next.error()) result = next;
@@ -68,7 +68,7 @@ inline TensorProductCase random_tensor_product(Random& random) {
   }
 }
 
-/// The same by tiles of warpgroups, on sm_90a.
+/// The same with tiles of warpgroups, for sm_90a.
 inline TensorProductCase random_warpgroup_product(Random& random) {
   const DType type = random.pick(std::vector<DType>{Float16, BFloat16, BFloat16, Int8});
   const auto size = [&](int64_t least, int64_t more) {

@@ -250,7 +250,7 @@ TEST(Space, TheDefaultIsLegal) {
   }
 }
 
-// To pack rows whose elements are needed once costs as much as to reduce them.
+// Packing rows whose elements are used once costs as much as reducing them.
 TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
   for (const char* key :
        {"softmax rows=64 cols=128 f32 fast", "layer_norm rows=64 cols=256 f32 fast",

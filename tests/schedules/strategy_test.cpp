@@ -50,7 +50,7 @@ std::unique_ptr<const StageStrategy> row_blocks(const ComputePlan& plan, const S
   return std::make_unique<RowBlocksStage>(plan, stage);
 }
 
-/// All strategies and one more line.
+/// All strategies, and one that only this test has.
 std::vector<Strategy> with_row_blocks() {
   std::vector<Strategy> all(strategies().begin(), strategies().end());
   all.push_back({"row_blocks", row_blocks});
@@ -70,7 +70,7 @@ TEST(Strategy, ANewOneIsALineOfTheList) {
               space = Space::derive(Problem{scaled_rows()}, target, nullptr, list).value();
   EXPECT_EQ(space.size(), before.size() + 5 * 2);
 
-  // Its prior is the highest: it is the default, with the largest block that fits.
+  // The strategy has the highest prior, so it is the default, with the largest block that fits.
   const Point first = space.default_point();
   EXPECT_EQ(space.to_string(first).substr(0, 24), "out: row_blocks rows=32 ");
   EXPECT_EQ(space.point_of(space.schedule(first)), first);

@@ -169,7 +169,7 @@ TEST(TensorTiles, StepsSayWhatDoesNotFit) {
             "[tensorize] loop 'm.1.0' is unrolled, vectorized, bound or parallel");
 }
 
-/// As tiled(), but for what `change` does to the steps: it may drop some.
+/// Like tiled(), with the steps as `change` modifies them; it may drop some.
 template <typename F>
 std::string refusal_without(F&& drops) {
   Schedule schedule(tile_product(Float32));
@@ -223,8 +223,8 @@ struct Parts {
   Combine combine = Combine::Sum;
   Expr condition = dsl::constant_int(Bool, 1);
   Scope acc = Scope::Register;
-  Block beside = {};  ///< in the same nest
-  int64_t rows = 8;   ///< of lanes
+  Block beside = {};  ///< other statements of the same nest
+  int64_t rows = 8;   ///< rows of lanes
 };
 
 std::string tile_verdict(const Parts& p) {
@@ -361,7 +361,7 @@ TEST(Warpgroups, MnMajorFactorsComputeWhatTheComputeMeans) {
     const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
     ASSERT_TRUE(program) << schedule.to_string() << "\n" << program.error().message;
     expect_layouts(program->phases[0], p.across_a, p.across_b);
-    if (p.m * p.n * p.k > 1'200'000) continue;  // for the interpreter
+    if (p.m * p.n * p.k > 1'200'000) continue;  // too slow for the interpreter
     EXPECT_EQ(disagreement(compute_of(p), *program, 3), std::nullopt) << to_string(*program);
   }
 }
@@ -376,7 +376,7 @@ TEST(Warpgroups, HaveColumnsByEights) {
               HasSubstr("'wgmma_m64k16_bf16' has no 264 columns, 8 for each turn of the loop"));
 }
 
-/// With other loops of the buffers, or another step instead of one of them.
+/// The verdict with one text in the steps replaced by another, e.g. other loops of a buffer.
 std::string changed(const std::string& from, const std::string& to, const Group& g = {}) {
   std::string text = warpgroup(wgmma(), g).to_string();
   const size_t at = text.find(from);

@@ -56,7 +56,7 @@ std::string thread_verdict(Block body, const Limits& limits = {}) {
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
 }
 
-/// Without the n-th barrier; `n` is counted down.
+/// The body without the n-th barrier; `n` is counted down.
 Block without(const Block& body, int& n) {
   Block result;
   for (const Stmt& stmt : body) {
@@ -223,7 +223,7 @@ TEST(Threads, AWarpReducesWhatAllThreadsSee) {
             "[threads] what a warp reduces together stands outside of thread loops");
 }
 
-// What thread 0 alone writes, other lanes of its warp read.
+// Other lanes of the warp read elements that thread 0 alone writes.
 TEST(Threads, AReductionWaitsForWhatOneThreadWrote) {
   const Block both = {
       store("s", "i"),
@@ -235,7 +235,7 @@ TEST(Threads, AReductionWaitsForWhatOneThreadWrote) {
                                 {Loop{"i", Expr(0), Expr(3), LoopKind::Serial, block(both)}}})};
   EXPECT_EQ(thread_verdict(body),
             "[threads] stage 'p': threads read what others write, without a barrier between");
-  // Between the two, and before the next iteration writes again.
+  // One barrier is between the two, one before the next iteration writes again.
   const Block placed = place_barriers(body);
   EXPECT_EQ(count_barriers(placed), 3);
   EXPECT_EQ(thread_verdict(placed), "legal");

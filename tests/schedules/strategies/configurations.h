@@ -30,13 +30,13 @@ inline std::string steps_of(const Space& space, const std::string& configuration
   return text.substr(text.find('\n') + 1) + "\n";
 }
 
-/// Whether a configuration is one of the space, and allowed.
+/// True if a configuration is in the space and allowed.
 inline bool allows(const Space& space, const std::string& configuration) {
   const auto point = space.parse(configuration);
   return point && space.allowed(*point);
 }
 
-/// Whether some stage of the space can be scheduled by the strategy.
+/// True if the strategy matches a stage of the space.
 inline bool offers(const Space& space, const std::string& strategy) {
   Random random(1);
   for (int i = 0; i < 50; ++i)

@@ -26,7 +26,7 @@ TEST(CpuElementwise, MaySitInALoopOfItsConsumer) {
   const std::string rest =
       "; total: cpu_lanes place=0 lanes=1 tasks=1; e: cpu_elementwise place=1 tile=1 "
       "vectors=1 columns=0 tasks=1; peak: cpu_lanes place=0 lanes=1 tasks=1";
-  // Its other reader has a phase of its own: there is no loop that both are computed in.
+  // The other reader has a phase of its own: there is no loop in which both are computed.
   const std::string apart =
       steps_of(space, "out: cpu_elementwise tile=1 vectors=1 columns=0 tasks=1" + rest);
   EXPECT_EQ(apart.find("compute_at e "), std::string::npos) << apart;

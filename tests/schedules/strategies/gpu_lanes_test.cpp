@@ -29,7 +29,7 @@ TEST(GpuLanes, MaySitInTheRowsOfTheirConsumer) {
   const std::string steps = steps_of(space, configuration);
   EXPECT_NE(steps.find("compute_at spread out i\n"), std::string::npos) << steps;
   EXPECT_NE(steps.find("compute_at total out i\n"), std::string::npos) << steps;
-  // Where blocks are no rows, each has a phase of its own.
+  // If blocks are no rows, each stage has a phase of its own.
   const std::string apart = steps_of(space, with(configuration, "rows=1", "rows=0"));
   EXPECT_EQ(apart.find("compute_at total out"), std::string::npos) << apart;
 }

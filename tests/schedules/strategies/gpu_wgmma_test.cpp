@@ -61,7 +61,8 @@ TEST(GpuWgmma, BlocksAreWholeInstructionsAndFitTheTarget) {
   EXPECT_FALSE(allows(space, with(warpgroups, "block.rows=128", "block.rows=64")));
   EXPECT_FALSE(allows(space, with(warpgroups, "stages=2", "stages=1")));  // no pipeline to ask for
   EXPECT_FALSE(allows(space, with(warpgroups, "split=1", "split=2")));
-  EXPECT_FALSE(allows(space, with(warpgroups, "bulk.rows=1", "bulk.rows=0")));  // and specialised
+  EXPECT_FALSE(allows(
+      space, with(warpgroups, "bulk.rows=1", "bulk.rows=0")));  // producers need both operands
   // Sums of 128 by 256 by one warpgroup are 256 registers.
   EXPECT_FALSE(allows(space, with(with(warpgroups, "warps.rows=2", "warps.rows=1"),
                                   "block.columns=128", "block.columns=256")));

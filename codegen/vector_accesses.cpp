@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/lanes.h"
+#include "codegen/vector_accesses.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,7 @@ class LaneIndex {
     return without_lane(schedules::to_affine(linear)) ? std::optional(result) : std::nullopt;
   }
 
-  /// The same, lane by lane: dimensions may take a lane apart, as [..., lane / 2, lane % 2].
+  /// The same by checking each lane, since indices may divide a lane, as [..., lane / 2, lane % 2].
   std::optional<std::vector<Expr>> first_of_each(const VectorBuffer& b,
                                                  const std::vector<Expr>& indices) const {
     const auto of_lane = [&](int64_t i) { return dsl::substitute(indices, {{lane, Expr(i)}}); };
@@ -117,8 +117,9 @@ class LaneIndex {
   std::string stepped_;
 };
 
-std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_t lanes,
-                                  const std::function<VectorBuffer(const std::string&)>& buffer) {
+std::optional<VectorAccess> with_lanes(
+    const Assign& assign, const Loop& loop, int64_t lanes,
+    const std::function<VectorBuffer(const std::string&)>& buffer) {
   const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
   const bool needs_loop = end - begin > lanes;
   if ((end - begin) % lanes != 0 || (needs_loop && begin % lanes != 0)) return std::nullopt;
@@ -132,7 +133,7 @@ std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_
   };
   const auto to = first(assign.buffer, assign.indices);
   if (!to) return std::nullopt;
-  Vectors vectors{lanes, needs_loop, *to, {}};
+  VectorAccess vectors{lanes, needs_loop, *to, {}};
   if (const auto* read = assign.value.as<dsl::Read>()) {
     const auto from = first(read->tensor, read->indices);
     if (!from) return std::nullopt;
@@ -145,8 +146,9 @@ std::optional<Vectors> with_lanes(const Assign& assign, const Loop& loop, int64_
 
 Expr lane_number() { return dsl::var(lane); }
 
-std::optional<std::vector<Expr>> first_of_lanes(const VectorBuffer& buffer,
-                                                const std::vector<Expr>& indices, int64_t lanes) {
+std::optional<std::vector<Expr>> first_lane_indices(const VectorBuffer& buffer,
+                                                    const std::vector<Expr>& indices,
+                                                    int64_t lanes) {
   return LaneIndex(lanes, "").first(buffer, indices);
 }
 
@@ -162,11 +164,12 @@ std::optional<std::vector<Expr>> find_scatter(
   if (buffer(assign->buffer).buffer.type != type || size_bytes(type) > 4 ||
       (bytes != 8 && bytes != 16))
     return std::nullopt;
-  return first_of_lanes(buffer(read->tensor),
-                        dsl::substitute(read->indices, {{loop.variable, dsl::var(lane)}}), lanes);
+  return first_lane_indices(buffer(read->tensor),
+                            dsl::substitute(read->indices, {{loop.variable, dsl::var(lane)}}),
+                            lanes);
 }
 
-std::optional<Vectors> find_vectors(
+std::optional<VectorAccess> find_vector_access(
     const Loop& loop, const std::function<VectorBuffer(const std::string& name)>& buffer) {
   const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
   if (!assign || assign->combine != schedules::Combine::None || assign->guard) return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/host_twin.h"
+#include "codegen/host_emulator.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -16,15 +16,15 @@
 #include "codegen/c_prelude.h"
 #include "codegen/command.h"
 #include "runtime/library.h"
-#include "schedules/bulk_copies.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::codegen {
 namespace {
 
 constexpr int64_t compile_timeout_ns = 300'000'000'000;
 
-// All fixed shared arrays lie in one section, which the linker gives a beginning and an end: that
-// is where they are poisoned. Barriers are told apart by their line.
+// All static shared arrays lie in one section, whose begin and end symbols the linker defines, so
+// that they can be poisoned as a whole. Barriers are told apart by their source lines.
 constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
 #include <math.h>
 #include <stdint.h>
@@ -71,8 +71,8 @@ unsigned char* tw_shared_end() { return __stop_tw_shared_arrays; }
 int64_t tw_dynamic_bytes;
 }
 
-// Whether each thread has ordered its stores before instructions of a warpgroup that come after the
-// next barrier, and after the last one.
+// For each thread: has it put a fence between its stores and warpgroup instructions after the next
+// barrier, and had it done so at the last barrier.
 static bool tw_fenced[1024], tw_may_read[1024];
 static inline void tw_fence_async() { tw_fenced[threadIdx.x] = true; }
 static inline void tw_pass_fence() {
@@ -91,7 +91,7 @@ static inline float __uint_as_float(unsigned bits) {
   return value;
 }
 
-// What the lane has whose number differs in the bit of the mask.
+// Returns the value of the lane whose number is this lane's xor the mask.
 template <typename T> static T tw_shuffle(T value, int mask) {
   static T values[1024];
   values[threadIdx.x] = value;
@@ -156,7 +156,7 @@ static void tw_call(void (*kernel)(A...), void* const* arguments) {
 // Instructions of tensor tiles: a lane hands its factors to all of its warp, and takes what the
 // hardware's layout says (PTX ISA, "Matrix Fragments for mma.m16n8k8" and those after it).
 constexpr std::string_view tensor_prelude = R"(
-static unsigned tw_factors[1024][6];  // of each thread: a0 to a3, b0 and b1
+static unsigned tw_factors[1024][6];  // registers of each thread: a0 to a3, b0 and b1
 static inline void tw_add(float& sum, float term) { sum += term; }
 static inline void tw_add(int& sum, int term) { sum = (int)((unsigned)sum + (unsigned)term); }
 
@@ -182,7 +182,7 @@ static void tw_mma(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,
 }
 
 #define TW_MMA(name, Sum, packed, element)                                                        static inline void name(Sum& c0, Sum& c1, Sum& c2, Sum& c3, unsigned a0, unsigned a1,                                   unsigned a2, unsigned a3, unsigned b0, unsigned b1) {                     tw_mma<packed>(c0, c1, c2, c3, a0, a1, a2, a3, b0, b1,                                                         [](unsigned bits, unsigned i) { return element; });                            }
-// What is below a tf32 in the register, the hardware does not see.
+// The hardware ignores the bits of the register below those of a tf32.
 TW_MMA(tw_mma_tf32, float, 1, __uint_as_float(bits & ~0x1fffu))
 TW_MMA(tw_mma_m16n8k16_f16, float, 2, tw_from_f16((unsigned short)(bits >> 16 * i)))
 TW_MMA(tw_mma_m16n8k16_bf16, float, 2, __uint_as_float(bits >> 16 * i << 16))
@@ -238,10 +238,10 @@ struct tw_matrix {
   }
 };
 
-// What a thread has begun and not waited for.
+// An instruction that a thread has begun and not waited for.
 struct tw_instruction {
   void (*run)(void* sums, tw_matrix a, tw_matrix b, unsigned thread);
-  void* sums;  // where they are kept
+  void* sums;  // the thread's accumulators
   tw_matrix a, b;
   bool is_committed;
 };
@@ -313,7 +313,7 @@ static inline void tw_wgmma_commit() {
   tw_queue& queue = tw_own_queue();
   for (int i = 0; i < queue.instruction_count; ++i) queue.instructions[i].is_committed = true;
 }
-// What has not been committed is not waited for: its sums stay a pattern.
+// A wait does not include uncommitted instructions: their accumulators keep a pattern.
 template <typename Sum, int count>
 static void tw_wgmma_wait(Sum (&)[count]) {
   tw_warp_barrier(5, 128);
@@ -360,8 +360,8 @@ struct tw_s8 {
   static int element(const unsigned char* p) { return (signed char)*p; }
 };
 
-// Of 64 rows a warp has 16, and a lane two of them, eight apart (PTX ISA, "Register Fragments for
-// wgmma.mma_async"); its sums of the first come first.
+// Each warp has 16 of the 64 rows, and a lane two of them, eight apart (PTX ISA, "Register Fragments
+// for wgmma.mma_async"); the sums of the first row come first.
 template <int columns, typename Type>
 static void tw_wgmma_run(void* sums, tw_matrix a, tw_matrix b, unsigned thread) {
   constexpr unsigned terms = 32 / Type::bytes, pairs = columns / 8;
@@ -393,18 +393,18 @@ static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned lo
 
 using Call = void(void* const* arguments);
 
-/// A tensor that boxes are copied of: what a kernel's parameter is on the CPU.
-struct TwinMap {
+/// The source tensor of TMA copies: a kernel's tensor map parameter as it is on the CPU.
+struct EmulatedMap {
   const runtime::TensorMap* map;
   const unsigned char* data;
 };
 struct MapParameter {
-  const TwinMap* map;
+  const EmulatedMap* map;
 };
 
-/// A box in the order of its destination: zeros where it is outside of the tensor, and moved to
-/// where the map's swizzle says.
-std::vector<unsigned char> box_of(const TwinMap& from, const int* first) {
+/// The bytes of a box in the order of its destination: zeros outside of the tensor, swizzled as the
+/// map says.
+std::vector<unsigned char> box_of(const EmulatedMap& from, const int* first) {
   const runtime::TensorMap& map = *from.map;
   const auto size = static_cast<size_t>(size_bytes(map.type));
   int64_t elements = 1;
@@ -426,8 +426,8 @@ std::vector<unsigned char> box_of(const TwinMap& from, const int* first) {
   return bytes;
 }
 
-/// A barrier in shared memory that threads arrive at, and bytes of copies (PTX: mbarrier). Its
-/// phases are counted: phase n is complete when all have arrived that it expects.
+/// An mbarrier in shared memory: it counts arrivals of threads and bytes of copies. A phase is
+/// complete when all arrivals and bytes that it expects have come; phases are numbered.
 class BoxBarrier {
  public:
   explicit BoxBarrier(int arrivals = 1) : arrivals_(arrivals) {}
@@ -439,13 +439,13 @@ class BoxBarrier {
   }
   bool has_copies() const { return !copies_.empty(); }
 
-  /// Whether the phase of this parity is over. Copies arrive as late as they may: when they are
-  /// asked for, or when the next phase begins.
+  /// True if the phase of this parity is over. Copies arrive as late as possible: when a thread
+  /// waits for them, or when the next phase begins.
   bool is_over(int parity) {
     if (phase_ % 2 == parity) complete();
     return phase_ % 2 != parity;
   }
-  /// Of the phase, if nothing is missing.
+  /// Ends the phase if all arrivals and bytes have come.
   void complete() {
     if (!all_arrived() || expected_ != 0) return;
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
@@ -461,7 +461,7 @@ class BoxBarrier {
     std::vector<unsigned char> bytes;
   };
   int arrivals_, arrived_ = 0;
-  int64_t expected_ = 0;  ///< bytes that nobody brings
+  int64_t expected_ = 0;  ///< bytes expected and not copied yet
   int phase_ = 0;
   std::vector<Copy> copies_;
 };
@@ -498,7 +498,8 @@ class Block {
       for (const size_t thread : order())
         if (fibers_[thread].may_run && fault_.empty()) resume(thread);
       if (!fault_.empty())
-        return fail(ErrorCode::Invalid, fmt::format("[host twin] {}", std::exchange(fault_, {})));
+        return fail(ErrorCode::Invalid,
+                    fmt::format("[host emulator] {}", std::exchange(fault_, {})));
       if (release_boxes()) continue;
       TW_TRY(const bool some_go_on, release_warps());
       if (some_go_on) continue;
@@ -511,26 +512,27 @@ class Block {
     }
     for (const auto& [at, barrier] : barriers_)
       if (barrier.has_copies())
-        return fail(ErrorCode::Invalid, "[host twin] a block ends while boxes are on their way");
+        return fail(ErrorCode::Invalid,
+                    "[host emulator] a block ends while boxes are on their way");
     return {};
   }
 
-  /// What __syncthreads() calls.
+  /// Implements __syncthreads().
   static void arrive(int line) { wait(line, 0); }
-  /// What tw_sync() calls: a barrier of the first threads.
+  /// Implements tw_sync(), a barrier of the first threads.
   static void arrive_among(int line, int threads) {
     running().among = static_cast<size_t>(threads);
     wait(line, 0);
   }
-  /// What an instruction of a warp calls, or of a warpgroup.
+  /// Called by instructions of a warp or of a warpgroup.
   static void arrive_in_warp(int line, int threads) { wait(line, static_cast<size_t>(threads)); }
-  /// What an instruction calls that cannot do what it is to.
+  /// Called by an instruction that finds its operands invalid.
   static void fault(const char* what) {
     if (running_->fault_.empty()) running_->fault_ = what;
   }
 
-  /// What tw_copy_async() calls: the copy is made when the thread waits for its group, and until
-  /// then there is a pattern in its place.
+  /// Implements tw_copy_async(): the copy is made when the thread waits for its commit group, and
+  /// until then the destination holds a pattern.
   static void defer(void* to, const void* value, int bytes) {
     Fiber& fiber = running();
     Copy copy{static_cast<unsigned char*>(to), {}, static_cast<size_t>(bytes), fiber.committed};
@@ -538,9 +540,9 @@ class Block {
     std::memset(to, running_->poison_, copy.bytes);
     fiber.copies.push_back(copy);
   }
-  /// What tw_commit() calls.
+  /// Implements tw_commit().
   static void commit() { ++running().committed; }
-  /// What tw_wait() calls.
+  /// Implements tw_wait().
   static void wait_for(int pending) {
     Fiber& fiber = running();
     std::erase_if(fiber.copies, [&](const Copy& copy) {
@@ -550,16 +552,16 @@ class Block {
     });
   }
 
-  /// What tw_open_barriers() calls.
+  /// Implements tw_open_barriers().
   static void open_barrier(void* at, int arrivals) {
     running_->barriers_[at] = BoxBarrier(arrivals);
   }
-  /// What tw_copy_box() calls: as defer(), for the barrier's phase.
+  /// Implements tw_copy_box(): like defer(), but the copy is made in the phase of the mbarrier.
   static void begin_box(void* to, const MapParameter* parameter, void* at, int bytes, int rank,
                         const int* first) {
-    const TwinMap& map = *parameter->map;
+    const EmulatedMap& map = *parameter->map;
     BoxBarrier& barrier = begin_phase(at);
-    const int64_t alignment = std::max<int64_t>(schedules::box_alignment, 8 * map.map->swizzle);
+    const int64_t alignment = std::max<int64_t>(schedules::tma_alignment, 8 * map.map->swizzle);
     if (reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(alignment) != 0)
       stop(fmt::format("a box goes to an address that is no multiple of {}", alignment));
     if (static_cast<size_t>(rank) != map.map->box.size())
@@ -569,9 +571,9 @@ class Block {
     barrier.expect(bytes);
     barrier.bring(static_cast<unsigned char*>(to), std::move(box));
   }
-  /// What tw_arrive() calls.
+  /// Implements tw_arrive().
   static void arrive_at(void* at) { begin_phase(at).arrive(); }
-  /// What tw_wait_at() calls.
+  /// Implements tw_wait_at().
   static void wait_for_parity(void* at, int parity) {
     Fiber& fiber = running();
     while (!barrier_at(at).is_over(parity)) {
@@ -592,14 +594,14 @@ class Block {
   };
   struct Fiber {
     ucontext_t context;
-    int line = 0;      ///< of the barrier where it waits
-    size_t meets = 0;  ///< threads of that barrier: of a warp or warpgroup, or 0: of all
+    int line = 0;      ///< source line of the barrier where it waits
+    size_t meets = 0;  ///< threads of that barrier: those of a warp or warpgroup, or 0: all
     bool may_run = true;
-    size_t among = 0;     ///< threads of that barrier, where not all
-    void* box = nullptr;  ///< of boxes: the barrier where it waits
+    size_t among = 0;     ///< threads of a barrier of the block's first threads
+    void* box = nullptr;  ///< mbarrier where it waits for boxes
     int parity = 0;
-    std::vector<Copy> copies;  ///< on their way
-    int committed = 0;         ///< groups
+    std::vector<Copy> copies;  ///< copies in flight
+    int committed = 0;         ///< number of commit groups
   };
   static Fiber& running() { return running_->fibers_[running_->current_]; }
 
@@ -611,7 +613,7 @@ class Block {
     swapcontext(&fiber.context, &block.scheduler_);
   }
   static void pause() { swapcontext(&running().context, &running_->scheduler_); }
-  /// The block ends with an error.
+  /// Ends the block with an error.
   static void stop(const std::string& why) {
     running_->fault_ = why;
     for (;;) pause();
@@ -622,7 +624,7 @@ class Block {
     if (found == running_->barriers_.end()) stop("a barrier of boxes is used before it is opened");
     return found->second;
   }
-  /// A phase begins when the last is over: the hardware knows of no other.
+  /// Begins a phase, for which the one before must be over: an mbarrier has one phase at a time.
   static BoxBarrier& begin_phase(void* at) {
     BoxBarrier& barrier = barrier_at(at);
     barrier.complete();
@@ -630,7 +632,7 @@ class Block {
     return barrier;
   }
 
-  /// Lets threads go on whose boxes have arrived; whether there are any.
+  /// Resumes threads whose boxes have arrived; true if there are any.
   bool release_boxes() {
     bool any = false;
     for (Fiber& fiber : fibers_) {
@@ -644,8 +646,9 @@ class Block {
   Status check_boxes() const {
     for (size_t thread = 0; thread < fibers_.size(); ++thread)
       if (fibers_[thread].box != nullptr)
-        return fail(ErrorCode::Invalid,
-                    fmt::format("[host twin] thread {} waits for boxes that never arrive", thread));
+        return fail(
+            ErrorCode::Invalid,
+            fmt::format("[host emulator] thread {} waits for boxes that never arrive", thread));
     return {};
   }
 
@@ -678,8 +681,8 @@ class Block {
     swapcontext(&scheduler_, &fibers_[thread].context);
   }
 
-  /// Lets the warps and warpgroups go on all of whose lanes wait for each other; whether there are
-  /// any. A barrier that some of the lanes do not reach is an error.
+  /// Resumes the warps and warpgroups whose lanes have all reached the same instruction; true if
+  /// there are any. An instruction that some of the lanes do not reach is an error.
   Result<bool> release_warps() {
     bool any = false;
     for (size_t thread = 0; thread < fibers_.size(); ++thread) {
@@ -693,10 +696,11 @@ class Block {
                         return fiber.meets == meets && fiber.line == fibers_[thread].line;
                       });
       if (!all_meet)
-        return fail(ErrorCode::Invalid,
-                    fmt::format("[host twin] an instruction of a {} that not all lanes of threads "
-                                "{} to {} reach",
-                                meets == warp ? "warp" : "warpgroup", first, first + meets - 1));
+        return fail(
+            ErrorCode::Invalid,
+            fmt::format("[host emulator] an instruction of a {} that not all lanes of threads "
+                        "{} to {} reach",
+                        meets == warp ? "warp" : "warpgroup", first, first + meets - 1));
       for (size_t other = first; other < end; ++other) {
         fibers_[other].may_run = true;
         fibers_[other].meets = 0;
@@ -706,8 +710,8 @@ class Block {
     return any;
   }
 
-  /// Lets the first threads of the block go on, whose barrier all of them have reached; whether
-  /// they wait at one.
+  /// Resumes the first threads of the block if all of them have reached their barrier; false if
+  /// they wait at none.
   Result<bool> release_first() {
     const size_t among = fibers_[0].among;
     if (std::any_of(fibers_.begin() + static_cast<ptrdiff_t>(among), fibers_.end(),
@@ -717,7 +721,7 @@ class Block {
                       return fiber.among != among || fiber.line != fibers_[0].line;
                     }))
       return fail(ErrorCode::Invalid,
-                  "[host twin] the first threads of a block part at a barrier of theirs");
+                  "[host emulator] the first threads of a block part at a barrier of theirs");
     for (size_t thread = 0; thread < among; ++thread) {
       fibers_[thread].among = 0;
       fibers_[thread].may_run = true;
@@ -728,9 +732,10 @@ class Block {
   Status check_arrivals() const {
     for (size_t thread = 1; thread < fibers_.size(); ++thread)
       if (fibers_[thread].line != fibers_[0].line)
-        return fail(ErrorCode::Invalid,
-                    fmt::format("[host twin] threads part at a barrier: thread 0 {}, thread {} {}",
-                                whereabouts(fibers_[0]), thread, whereabouts(fibers_[thread])));
+        return fail(
+            ErrorCode::Invalid,
+            fmt::format("[host emulator] threads part at a barrier: thread 0 {}, thread {} {}",
+                        whereabouts(fibers_[0]), thread, whereabouts(fibers_[thread])));
     return {};
   }
   static std::string whereabouts(const Fiber& fiber) {
@@ -748,7 +753,7 @@ class Block {
   ucontext_t scheduler_;
   size_t current_ = 0;
   std::string fault_;
-  std::map<void*, BoxBarrier> barriers_;  ///< by where they are
+  std::map<void*, BoxBarrier> barriers_;  ///< by address
 };
 
 thread_local Block* Block::running_ = nullptr;
@@ -756,7 +761,8 @@ thread_local Block* Block::running_ = nullptr;
 /// Numbers 0 to n - 1.
 class Order {
  public:
-  Order(size_t n, const TwinOptions& options) : options_(options), random_(options.seed), all_(n) {
+  Order(size_t n, const EmulatorOptions& options)
+      : options_(options), random_(options.seed), all_(n) {
     std::iota(all_.begin(), all_.end(), size_t{0});
     if (options.order == ThreadOrder::Backward) std::reverse(all_.begin(), all_.end());
   }
@@ -766,7 +772,7 @@ class Order {
   }
 
  private:
-  const TwinOptions& options_;
+  const EmulatorOptions& options_;
   Random random_;
   std::vector<size_t> all_;
 };
@@ -799,7 +805,7 @@ class DynamicShared {
 
 }  // namespace
 
-struct HostTwin::Module {
+struct HostEmulator::Module {
   runtime::Library library;
 
   template <typename T>
@@ -834,24 +840,24 @@ std::string warpgroup_functions() {
 
 }  // namespace
 
-std::string_view host_twin_prelude() {
+std::string_view host_emulator_prelude() {
   static const std::string text =
       std::string(prelude) + c_functions_for("tw_from_f16( tw_to_f16(") +
       std::string(tensor_prelude) + std::string(warpgroup_prelude) + warpgroup_functions();
   return text;
 }
 
-Result<HostTwin> HostTwin::compile(const std::string& text,
-                                   const std::vector<std::string>& kernels) {
-  std::string source(host_twin_prelude());
+Result<HostEmulator> HostEmulator::compile(const std::string& text,
+                                           const std::vector<std::string>& kernels) {
+  std::string source(host_emulator_prelude());
   source += "#line 1 \"kernels.cu\"\n" + text;
   for (const std::string& kernel : kernels)
     source += fmt::format(
         "extern \"C\" void tw_call_{0}(void* const* arguments) {{ tw_call({0}, arguments); }}\n",
         kernel);
-  TW_TRY(const MemoryFile input, MemoryFile::create("twin", source));
+  TW_TRY(const MemoryFile input, MemoryFile::create("emulator", source));
   TW_TRY(const MemoryFile output, MemoryFile::create("shared"));
-  // Without strict aliasing: kernels access elements as vectors.
+  // -fno-strict-aliasing, since kernels access elements as vectors.
   TW_TRY(const std::string said,
          run_command({"c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing",
                       "-ffp-contract=off", "-fsanitize=alignment,bounds,signed-integer-overflow",
@@ -859,11 +865,11 @@ Result<HostTwin> HostTwin::compile(const std::string& text,
                      compile_timeout_ns));
   TW_TRY(const std::string shared, output.content());
   TW_TRY(runtime::Library library, runtime::Library::load(shared));
-  return HostTwin(std::make_shared<const Module>(Module{std::move(library)}));
+  return HostEmulator(std::make_shared<const Module>(Module{std::move(library)}));
 }
 
-Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& arguments,
-                        const TwinOptions& options) const {
+Status HostEmulator::launch(const GpuKernel& kernel, const std::vector<void*>& arguments,
+                            const EmulatorOptions& options) const {
   struct Index {
     unsigned x;
   };
@@ -903,17 +909,17 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
   *begin_box = Block::begin_box;
   *arrive_at = Block::arrive_at;
   *wait_for_parity = Block::wait_for_parity;
-  std::vector<TwinMap> maps;
+  std::vector<EmulatedMap> maps;
   for (const runtime::TensorMap& map : kernel.maps) {
     TW_RETURN_IF_ERROR(runtime::check_tensor_map(map));
     maps.push_back(
         {&map, static_cast<const unsigned char*>(arguments[static_cast<size_t>(map.argument)]) +
                    map.offset});
     if (reinterpret_cast<uintptr_t>(maps.back().data) % 16 != 0)
-      return fail(ErrorCode::Invalid, "[host twin] a tensor map of memory that is not aligned");
+      return fail(ErrorCode::Invalid, "[host emulator] a tensor map of memory that is not aligned");
   }
   std::vector<void*> parameters = arguments;
-  for (TwinMap& map : maps) parameters.push_back(&map);
+  for (EmulatedMap& map : maps) parameters.push_back(&map);
   Block block(call, parameters.data(), kernel.threads, &thread_index->x, options.poison);
   Order blocks(static_cast<size_t>(kernel.blocks), options);
   Order threads(static_cast<size_t>(kernel.threads), options);
@@ -925,7 +931,7 @@ Status HostTwin::launch(const GpuKernel& kernel, const std::vector<void*>& argum
     TW_RETURN_IF_ERROR(block.run([&]() -> const auto& { return threads.next(); }));
     if (!shared.is_intact())
       return fail(ErrorCode::Invalid,
-                  fmt::format("[host twin] {} writes past its {} bytes of shared memory",
+                  fmt::format("[host emulator] {} writes past its {} bytes of shared memory",
                               kernel.name, kernel.dynamic_shared_bytes));
   }
   return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/box.h"
+#include "schedules/interval.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ std::string interval(const std::string& index) {
   return found ? dsl::to_string(found->low) + " + 0.." + std::to_string(found->extent) : "unknown";
 }
 
-TEST(Box, IntervalsOfIndices) {
+TEST(Interval, IntervalsOfIndices) {
   EXPECT_EQ(interval("7"), "7 + 0..1");
   EXPECT_EQ(interval("y * 2"), "y * 2 + 0..1");
   EXPECT_EQ(interval("y * 2 + x + k - 1"), "y * 2 - 1 + 0..6");
@@ -30,7 +30,7 @@ TEST(Box, IntervalsOfIndices) {
   EXPECT_EQ(interval("x * k"), "unknown");
 }
 
-TEST(Box, CoversBothOrSaysNo) {
+TEST(Interval, CoversBothOrSaysNo) {
   const auto at = [](const std::string& low, int64_t extent) {
     return Interval{dsl::parse_expr(low).value(), extent};
   };

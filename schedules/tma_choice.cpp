@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/box_choice.h"
+#include "schedules/tma_choice.h"
 
 #include <algorithm>
 #include <map>
@@ -7,16 +7,16 @@
 #include <string>
 
 #include "schedules/affine.h"
-#include "schedules/bulk_copies.h"
 #include "schedules/nest.h"
+#include "schedules/tma_copies.h"
 
 namespace tw::schedules {
 namespace {
 
-/// Of an element's address, in elements, for each axis of the stage that has more than one value.
+/// Strides of an element's address, in elements, for each axis of the stage with an extent above 1.
 using Strides = std::map<std::string, int64_t>;
 
-/// Of a read's element in memory; nullopt where the layout of its tensor splits a dimension.
+/// Address of a read's element in memory; nullopt if the layout of its tensor splits a dimension.
 std::optional<Affine> address_of(const dsl::Read& read, const ComputePlan& compute) {
   const std::vector<int64_t> shape = compute.compute.shape_of(read.tensor);
   const auto layout = compute.layouts.find(read.tensor);
@@ -40,7 +40,8 @@ std::optional<Strides> strides_of(const Affine& address, const dsl::Stage& stage
   return strides;
 }
 
-/// Of the axes fused, as one; nullopt where they are none, or not one.
+/// Stride of the axis that fusing `axes` makes; nullopt if there are none, or if they cannot be
+/// addressed by one stride.
 std::optional<int64_t> fused_stride(const Strides& strides, const dsl::Stage& stage,
                                     const std::vector<std::string>& axes) {
   std::optional<int64_t> stride;
@@ -58,32 +59,32 @@ std::optional<int64_t> fused_stride(const Strides& strides, const dsl::Stage& st
 
 }  // namespace
 
-BoxNeighbours box_neighbours(const ComputePlan& compute, const StagePlan& plan, size_t operand) {
+TmaNeighbours tma_neighbours(const ComputePlan& compute, const StagePlan& plan, size_t operand) {
   const dsl::Stage& stage = compute.stage(plan);
   const Expr factor = unwidened(operands_of(stage)[operand]);
   const auto* read = factor.as<dsl::Read>();
-  if (!read) return BoxNeighbours::None;
+  if (!read) return TmaNeighbours::None;
   const auto address = address_of(*read, compute);
   const auto strides = address ? strides_of(*address, stage) : std::nullopt;
-  if (!strides) return BoxNeighbours::None;
+  if (!strides) return TmaNeighbours::None;
   std::vector<std::string> terms;
   for (const dsl::Axis& axis : stage.reduction)
     if (axis.extent > 1) terms.push_back(axis.name);
   const auto rows =
       fused_stride(*strides, stage, operand == 0 ? plan.product.rows : plan.product.columns);
-  if (!rows || terms.size() != 1 || terms[0] != plan.main_reduction) return BoxNeighbours::None;
+  if (!rows || terms.size() != 1 || terms[0] != plan.main_reduction) return TmaNeighbours::None;
   const auto is_multiple = [&](int64_t stride) {
     return stride > 0 && stride * size_bytes(factor.type()) % engine_bytes == 0;
   };
   for (const std::string& axis : plan.product.batch) {
     const auto found = strides->find(axis);
-    if (found != strides->end() && !is_multiple(found->second)) return BoxNeighbours::None;
+    if (found != strides->end() && !is_multiple(found->second)) return TmaNeighbours::None;
   }
   const auto term = strides->find(terms[0]);
-  if (term == strides->end()) return BoxNeighbours::None;
-  if (term->second == 1 && is_multiple(*rows)) return BoxNeighbours::Terms;
-  if (*rows == 1 && is_multiple(term->second)) return BoxNeighbours::Rows;
-  return BoxNeighbours::None;
+  if (term == strides->end()) return TmaNeighbours::None;
+  if (term->second == 1 && is_multiple(*rows)) return TmaNeighbours::Terms;
+  if (*rows == 1 && is_multiple(term->second)) return TmaNeighbours::Rows;
+  return TmaNeighbours::None;
 }
 
 }  // namespace tw::schedules

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Interval arithmetic that keeps the outer loops symbolic: which box of a tensor a set of reads
-// touches while the outer variables stand still. Offsets are expressions, extents are constants.
+// Interval arithmetic that keeps the outer loops symbolic. It finds the region of a tensor that a
+// set of reads accesses for fixed values of the outer variables. Offsets are expressions, extents
+// are constants.
 
 #include <cstdint>
 #include <map>
@@ -14,11 +15,11 @@ namespace tw::schedules {
 
 struct Interval {
   dsl::Expr low;
-  int64_t extent = 1;  ///< low, low + 1, ..., low + extent - 1
+  int64_t extent = 1;  ///< the values are low, low + 1, ..., low + extent - 1
 };
 
-/// The values that `index` takes while each variable in `inner` runs over [0, extent); nullopt when
-/// it depends on them in a way that is not understood (a data-dependent index).
+/// The values that `index` takes while each variable in `inner` runs over [0, extent); nullopt if
+/// it depends on them in a way that this analysis does not handle (a data-dependent index).
 std::optional<Interval> interval_of(const dsl::Expr& index,
                                     const std::map<std::string, int64_t>& inner);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/box.h"
+#include "schedules/interval.h"
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ Interval scaled(const Interval& a, int64_t k) {
   return {(a.low + Expr(a.extent - 1)) * Expr(k), (a.extent - 1) * -k + 1};
 }
 
-/// Of the value divided by k, whatever its variables are.
+/// Upper bound on the remainder of the value divided by k, for any values of its variables.
 int64_t greatest_remainder(const Expr& value, int64_t k) {
   const Affine affine = to_affine(value);
   const bool is_known = std::all_of(affine.terms.begin(), affine.terms.end(),

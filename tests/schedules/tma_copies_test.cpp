@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bulk: which copies are boxes, what the copy engine is told of them, and what is refused.
 
-#include "schedules/bulk_copies.h"
+#include "schedules/tma_copies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,14 +52,14 @@ Schedule bulk_product(const Sizes& z = {}, int64_t depth = 3) {
   return staged_product(z, depth).bulk("a@c").bulk("b@c");
 }
 
-std::vector<BulkCopy> copies_of(const Program& program) {
-  return bulk_copies(program, program.phases[0]).value();
+std::vector<TmaCopy> copies_of(const Program& program) {
+  return tma_copies(program, program.phases[0]).value();
 }
 
 /// "extent/stride/box first" of each dimension, innermost first.
-std::string text_of(const BulkCopy& copy) {
+std::string text_of(const TmaCopy& copy) {
   std::string text = copy.source;
-  for (const BoxDimension& d : copy.dimensions)
+  for (const TmaDimension& d : copy.dimensions)
     text += fmt::format(", {}/{}/{} {}", d.extent, d.stride, d.box, dsl::to_string(d.first));
   return text;
 }
@@ -70,7 +70,7 @@ std::vector<std::string> boxes_of(const Schedule& schedule) {
   std::vector<std::string> texts;
   if (!program) return texts;
   EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << to_string(*program);
-  for (const BulkCopy& copy : copies_of(*program)) texts.push_back(text_of(copy));
+  for (const TmaCopy& copy : copies_of(*program)) texts.push_back(text_of(copy));
   return texts;
 }
 
@@ -171,7 +171,7 @@ TEST(BulkCopies, RandomProductsAgree) {
     ASSERT_TRUE(program) << dsl::to_text(compute) << schedule.to_string() << "\n"
                          << program.error().message;
     ASSERT_EQ(disagreement(compute, *program), std::nullopt) << to_string(*program);
-    for (const BulkCopy& copy : copies_of(*program)) ++ranks[copy.dimensions.size()];
+    for (const TmaCopy& copy : copies_of(*program)) ++ranks[copy.dimensions.size()];
   }
   EXPECT_GE(ranks[2], 60);
   EXPECT_GE(ranks[3], 20);
@@ -180,10 +180,10 @@ TEST(BulkCopies, RandomProductsAgree) {
 TEST(BulkCopies, HaveABarrierForEachGroup) {
   for (const auto& [depth, groups] : {std::pair(2, 2), std::pair(3, 4), std::pair(4, 8)}) {
     const Program program = bulk_product({}, depth).program().value();
-    EXPECT_EQ(bulk_groups(*program.phases[0].body), groups);
+    EXPECT_EQ(tma_barriers(*program.phases[0].body), groups);
     EXPECT_EQ(shared_bytes(*program.phases[0].body), depth * 2 * 8 * 8 * 4 + 2 * groups * 8);
   }
-  EXPECT_EQ(bulk_groups(*staged_product().program()->phases[0].body), 0);
+  EXPECT_EQ(tma_barriers(*staged_product().program()->phases[0].body), 0);
 }
 
 /// The first line of why the schedule is illegal, when its last step is made or when it is lowered.
@@ -225,7 +225,7 @@ TEST(BulkCopies, SayWhyNot) {
             "[bulk] the box has gaps in 'a@c'");
 }
 
-/// With threads in whole warps.
+/// A product whose threads are whole warps, with producers.
 Schedule specialised_product() { return bulk_product({.block_columns = 16}).specialise("c"); }
 
 TEST(Specialise, SplitsTheWorkOfAPhase) {
@@ -246,16 +246,16 @@ TEST(Specialise, SplitsTheWorkOfAPhase) {
   const auto is_barrier = [](const Stmt& s) { return s.as<Barrier>() != nullptr; };
   const auto is_commit = [](const Stmt& s) { return s.as<Commit>() != nullptr; };
   const auto is_wait = [](const Stmt& s) { return s.as<Wait>() != nullptr; };
-  EXPECT_EQ(count(parts.asking, is_box), 8);  // four of two loops
-  EXPECT_EQ(count(parts.asking, is_barrier), 1);
-  EXPECT_EQ(count(parts.asking, is_commit), 2);
-  EXPECT_EQ(count(parts.asking, is_wait), 0);
-  EXPECT_FALSE(has_threads(parts.asking));
-  EXPECT_EQ(count(parts.computing, is_box), 0);
-  EXPECT_EQ(count(parts.computing, is_barrier), 0);
-  EXPECT_EQ(count(parts.computing, is_commit), 2);
-  EXPECT_EQ(count(parts.computing, is_wait), 1);
-  EXPECT_EQ(threads_of(parts.computing), 128);
+  EXPECT_EQ(count(parts.producer, is_box), 8);  // four of two loops
+  EXPECT_EQ(count(parts.producer, is_barrier), 1);
+  EXPECT_EQ(count(parts.producer, is_commit), 2);
+  EXPECT_EQ(count(parts.producer, is_wait), 0);
+  EXPECT_FALSE(has_threads(parts.producer));
+  EXPECT_EQ(count(parts.consumer, is_box), 0);
+  EXPECT_EQ(count(parts.consumer, is_barrier), 0);
+  EXPECT_EQ(count(parts.consumer, is_commit), 2);
+  EXPECT_EQ(count(parts.consumer, is_wait), 1);
+  EXPECT_EQ(threads_of(parts.consumer), 128);
 }
 
 TEST(Specialise, SaysWhyNot) {

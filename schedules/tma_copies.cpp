@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/bulk_copies.h"
+#include "schedules/tma_copies.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ const Loop* as_bulk_loop(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Bulk ? loop : nullptr;
 }
 
-/// The numbers of elements along the loops of a box.
+/// Number of elements of a box along each of its loops.
 using BoxLoops = std::map<std::string, int64_t>;
 
 bool uses_any(const Expr& expr, const BoxLoops& loops) {
@@ -53,7 +53,7 @@ std::optional<Digit> as_digit(const Expr& expr, BinaryOp op) {
   return k && *k > 0 ? std::optional(Digit{b->a, *k}) : std::nullopt;
 }
 
-/// The whole as one quotient: x / 3 / 4 is x / 12, and x / 3 + y is (x + y * 3) / 3.
+/// The expression as one quotient: x / 3 / 4 -> x / 12, x / 3 + y -> (x + y * 3) / 3.
 std::optional<Digit> as_quotient(const Expr& expr) {
   if (const auto outer = as_digit(expr, BinaryOp::Div)) {
     const auto inner = as_quotient(outer->x);
@@ -71,7 +71,7 @@ std::optional<Digit> as_quotient(const Expr& expr) {
   return std::nullopt;
 }
 
-/// Whether x % k and y % k are the same.
+/// True if x % k and y % k are proved to be equal.
 bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
   Affine difference = to_affine(x);
   difference.add(to_affine(y), -1);
@@ -80,7 +80,8 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
                      [&](const Affine::Term& term) { return term.coefficient % k == 0; });
 }
 
-/// Digits of one number, joined: x / k * k + x % k is x, and x / k % n * k + x % k is x % (k * n).
+/// Joins digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n). True
+/// if it joined two.
 bool join_digits(Affine& affine) {
   for (const Affine::Term& low : affine.terms) {
     const auto last = as_digit(low.atom, BinaryOp::Mod);
@@ -102,7 +103,8 @@ bool join_digits(Affine& affine) {
   return false;
 }
 
-/// What does not depend on the loops of a box, and the coefficients of these.
+/// An affine form as a part that does not depend on the loops of a box, and the coefficients of
+/// these loops.
 struct BoxForm {
   Affine rest;
   std::map<std::string, int64_t> strides;
@@ -112,7 +114,7 @@ class AffineForms {
  public:
   explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
 
-  /// nullopt: the loops' part is not linear.
+  /// Splits an affine form; nullopt if it is not linear in the loops of the box.
   std::optional<BoxForm> split(Affine affine) const {
     while (join_digits(affine)) {
     }
@@ -134,7 +136,7 @@ class AffineForms {
     return split;
   }
 
-  /// The most that the loops add.
+  /// The largest value of the loops' part.
   int64_t most(const std::map<std::string, int64_t>& strides) const {
     int64_t sum = 0;
     for (const auto& [name, a] : strides) sum += a * (loops_.at(name) - 1);
@@ -142,7 +144,7 @@ class AffineForms {
   }
 
  private:
-  /// (r + v) / k is r / k and (r + v) % k is r % k + v, where v is less than what divides r and k.
+  /// (r + v) / k is r / k, and (r + v) % k is r % k + v, if 0 <= v < gcd(r, k).
   std::optional<BoxForm> split_digit(const Expr& atom) const {
     const auto remainder = as_digit(atom, BinaryOp::Mod);
     const auto quotient = remainder ? std::nullopt : as_quotient(atom);
@@ -171,14 +173,15 @@ int64_t stride_of(const BoxForm& split, const std::string& loop) {
 
 // ---- one copy -------------------------------------------------------------------------------
 
-/// A dimension while its index is found: first + v, for the values v of its loop.
+/// A dimension of the box while its index is determined: it is first + v for the values v of its
+/// loop.
 struct Dimension {
   std::string loop;
   int64_t box = 1, stride = 1;
   Affine first;
-  bool is_fixed = false;            ///< `first` is known up to a constant
-  bool is_exact = false;            ///< and that constant
-  std::optional<Affine> last_room;  ///< v <= this where an element exists
+  bool is_fixed = false;            ///< `first` is determined up to a constant
+  bool is_exact = false;            ///< the constant is determined too
+  std::optional<Affine> last_room;  ///< elements exist for v <= this
 };
 
 class CopyFinder {
@@ -187,7 +190,7 @@ class CopyFinder {
              const std::map<std::string, const Buffer*>& buffers)
       : stmt_{loop}, outermost_(loop), bounds_(bounds), buffers_(buffers), forms_(loops_) {}
 
-  Result<BulkCopy> find() {
+  Result<TmaCopy> find() {
     TW_TRY(const Block* body, gather_loops());
     TW_RETURN_IF_ERROR(gather_copy(*body));
     TW_RETURN_IF_ERROR(gather_dimensions());
@@ -205,18 +208,18 @@ class CopyFinder {
     for (const Loop* loop = &outermost_; loop; body = loop->body.get(),
                      loop = body->size() == 1 ? as_bulk_loop(body->front()) : nullptr) {
       const auto end = dsl::as_int(loop->end);
-      if (!dsl::is_int(loop->begin, 0) || !end || *end < 1 || *end > most_box_iterations)
+      if (!dsl::is_int(loop->begin, 0) || !end || *end < 1 || *end > most_tma_iterations)
         return wrong(fmt::format("loop '{}' does not run from 0 over at most {} iterations",
-                                 loop->variable, most_box_iterations));
+                                 loop->variable, most_tma_iterations));
       loops_[loop->variable] = *end;
     }
-    if (loops_.size() > most_box_dimensions)
+    if (loops_.size() > most_tma_dimensions)
       return wrong(fmt::format("{} loops, a box has at most {} dimensions", loops_.size(),
-                               most_box_dimensions));
+                               most_tma_dimensions));
     return body;
   }
 
-  /// `to[...] = from[...]`, or that under a condition and zeros where it fails.
+  /// Recognises `to[...] = from[...]`, or the same under a condition with zeros where it fails.
   Status gather_copy(const Block& body) {
     copy_ = body.size() == 1 ? body.front().as<Assign>() : nullptr;
     read_ = copy_ ? copy_->value.as<dsl::Read>() : nullptr;
@@ -239,7 +242,7 @@ class CopyFinder {
     return {};
   }
 
-  /// By their order in the destination, innermost first.
+  /// Lists the dimensions in the order of the destination, innermost first.
   Status gather_dimensions() {
     const auto to = forms_.split(linear_address(to_->extents, copy_->indices));
     const auto from = forms_.split(linear_address(from_->extents, read_->indices));
@@ -247,7 +250,7 @@ class CopyFinder {
       return wrong(fmt::format("the address in '{}' is not linear in the loops of the box",
                                to ? from_->name : to_->name));
     base_ = from->rest;
-    dimensions_.reserve(most_box_dimensions);  // they are pointed to
+    dimensions_.reserve(most_tma_dimensions);  // pointers to them stay valid
     for (const auto& [loop, box] : loops_)
       dimensions_.push_back({loop, box, stride_of(*from, loop), {}, false, false, {}});
     std::ranges::sort(dimensions_, {}, [&](const Dimension& d) { return stride_of(*to, d.loop); });
@@ -272,7 +275,7 @@ class CopyFinder {
                                row.loop, row.box * size, engine_bytes));
     for (size_t i = 1; i < dimensions_.size(); ++i)
       TW_RETURN_IF_ERROR(check_stride(dimensions_[i].stride, dimensions_[i].loop));
-    const int64_t swizzle = to_->swizzle, alignment = std::max(box_alignment, 8 * swizzle);
+    const int64_t swizzle = to_->swizzle, alignment = std::max(tma_alignment, 8 * swizzle);
     if (swizzle > 0 && row.box * size != swizzle)
       return wrong(fmt::format("a row of the box has {} bytes, and '{}' is swizzled by {}",
                                row.box * size, to_->name, swizzle));
@@ -291,7 +294,7 @@ class CopyFinder {
                              from_->name, bytes, along, engine_bytes));
   }
 
-  /// Part of the condition: a bound of one loop's index, from below or above.
+  /// Applies a term of the condition, which must bound the index of one loop from below or above.
   Status apply(const Affine& at_least_zero) {
     const auto split = forms_.split(at_least_zero);
     const auto refuse = [&] {
@@ -299,7 +302,7 @@ class CopyFinder {
                                dsl::to_string(to_condition(at_least_zero))));
     };
     if (!split) return refuse();
-    // (f + v) * a + rest >= 0, where the rest counts for nothing: it is less than a.
+    // (f + v) * a + rest >= 0 with 0 <= rest < a is equivalent to f + v >= 0.
     const auto main = std::ranges::max_element(
         split->strides, {}, [](const auto& stride) { return std::abs(stride.second); });
     if (main == split->strides.end() || main->second == 0) return refuse();
@@ -326,7 +329,7 @@ class CopyFinder {
     return *std::ranges::find(dimensions_, loop, &Dimension::loop);
   }
 
-  /// room + v >= 0
+  /// Applies room + v >= 0.
   Status bound_below(const std::string& loop, const Affine& room) {
     Dimension& d = dimension(loop);
     if (d.is_exact) return wrong(fmt::format("loop '{}' has two bounds from below", loop));
@@ -334,7 +337,7 @@ class CopyFinder {
     d.is_fixed = d.is_exact = true;
     return {};
   }
-  /// room - v >= 0
+  /// Applies room - v >= 0.
   Status bound_above(const std::string& loop, const Affine& room) {
     Dimension& d = dimension(loop);
     if (d.last_room) return wrong(fmt::format("loop '{}' has two bounds from above", loop));
@@ -346,7 +349,7 @@ class CopyFinder {
     return {};
   }
 
-  /// The address of the first element, as the dimensions' indices.
+  /// Distributes the address of the first element over the indices of the dimensions.
   Status place_box() {
     Affine rest = base_;
     for (const Dimension& d : dimensions_) rest.add(d.first, -d.stride);
@@ -381,11 +384,12 @@ class CopyFinder {
     }
   }
 
-  /// What no loop of the box moves along, as a batch: a dimension of its own.
+  /// Places the part of the address that no dimension takes, for instance the offset of a batch: in
+  /// a dimension of its own if there is room.
   Status place_elsewhere(Affine& rest) {
     int64_t stride = 0;
     for (const Affine::Term& term : rest.terms) stride = std::gcd(stride, term.coefficient);
-    const bool has_room = dimensions_.size() < most_box_dimensions;
+    const bool has_room = dimensions_.size() < most_tma_dimensions;
     Dimension& row = dimensions_.front();
     const bool divides = stride * size_bytes(from_->type) % engine_bytes == 0;
     if ((!has_room || !divides) && !row.is_fixed) {
@@ -400,10 +404,10 @@ class CopyFinder {
     return {};
   }
 
-  Result<BulkCopy> result() const {
-    BulkCopy copy{outermost_.body.get(), from_->name, to_->name, {}, {}, bytes_};
+  Result<TmaCopy> result() const {
+    TmaCopy copy{outermost_.body.get(), from_->name, to_->name, {}, {}, bytes_};
     for (const Dimension& d : dimensions_) {
-      BoxDimension dimension{1, d.stride, d.box, to_expr(d.first), !d.last_room};
+      TmaDimension dimension{1, d.stride, d.box, to_expr(d.first), !d.last_room};
       TW_TRY(dimension.extent, extent(d));
       copy.dimensions.push_back(std::move(dimension));
     }
@@ -414,7 +418,7 @@ class CopyFinder {
   }
 
   Result<int64_t> extent(const Dimension& d) const {
-    // Before 0 there are zeros, which only a bound from below asks for.
+    // A box that begins before 0 reads zeros there, which is right only with a bound from below.
     const bool may_be_before = d.is_exact && !d.loop.empty();
     const auto low = bounds_.lower(d.first), high = bounds_.upper(d.first);
     if (!low || !high || (!may_be_before && *low < 0))
@@ -447,12 +451,12 @@ class CopyFinder {
   const dsl::Read* read_ = nullptr;
   Expr condition_ = dsl::constant_int(Bool, 1);
   const Buffer *to_ = nullptr, *from_ = nullptr;
-  Affine base_;  ///< of the source: without the loops
+  Affine base_;  ///< address in the source without the loops' part
   std::vector<Dimension> dimensions_;
   int64_t bytes_ = 0;
 };
 
-// ---- all of a phase -------------------------------------------------------------------------
+// ---- all copies of a phase ------------------------------------------------------------------
 
 class PhaseWalk {
  public:
@@ -461,12 +465,12 @@ class PhaseWalk {
     for (const Buffer& buffer : program.scratch) add(buffer);
   }
 
-  Result<std::vector<BulkCopy>> run(const Phase& phase) {
+  Result<std::vector<TmaCopy>> run(const Phase& phase) {
     for (const TaskAxis& axis : phase.axes)
       bounds_.push_loop(axis.variable, Expr(0), Expr(axis.extent));
     TW_RETURN_IF_ERROR(gather(*phase.body));
-    for (BulkCopy& copy : copies_)
-      for (const BulkCopy& other : copies_)
+    for (TmaCopy& copy : copies_)
+      for (const TmaCopy& other : copies_)
         if (is_described_by(copy, other))
           for (size_t d = 0; d < copy.dimensions.size(); ++d)
             copy.dimensions[d].extent =
@@ -477,9 +481,10 @@ class PhaseWalk {
  private:
   void add(const Buffer& buffer) { buffers_[buffer.name] = &buffer; }
 
-  /// Where nothing lies outside, a larger extent says the same.
-  static bool is_described_by(const BulkCopy& a, const BulkCopy& b) {
-    const auto same = [](const BoxDimension& x, const BoxDimension& y) {
+  /// True if the map of `b` also describes `a`: strides and boxes are equal, and extents may differ
+  /// only where no element of the box lies outside of the tensor.
+  static bool is_described_by(const TmaCopy& a, const TmaCopy& b) {
+    const auto same = [](const TmaDimension& x, const TmaDimension& y) {
       return x.stride == y.stride && x.box == y.box && (x.is_inside || x.extent == y.extent);
     };
     return a.source == b.source && std::equal(a.dimensions.begin(), a.dimensions.end(),
@@ -524,7 +529,7 @@ class PhaseWalk {
   Status gather_box(const Loop& loop, const Stmt& stmt) {
     if (in_threads_)
       return illegal_copy("one thread asks for a box, outside of thread loops", stmt);
-    TW_TRY(BulkCopy copy, CopyFinder(loop, bounds_, buffers_).find());
+    TW_TRY(TmaCopy copy, CopyFinder(loop, bounds_, buffers_).find());
     copies_.push_back(std::move(copy));
     return {};
   }
@@ -532,26 +537,26 @@ class PhaseWalk {
   Bounds bounds_;
   std::map<std::string, const Buffer*> buffers_;
   bool in_threads_ = false;
-  std::vector<BulkCopy> copies_;
+  std::vector<TmaCopy> copies_;
 };
 
 }  // namespace
 
-Result<std::vector<BulkCopy>> bulk_copies(const Program& program, const Phase& phase) {
-  if (!has_bulk_copies(*phase.body)) return std::vector<BulkCopy>{};
+Result<std::vector<TmaCopy>> tma_copies(const Program& program, const Phase& phase) {
+  if (!has_tma_copies(*phase.body)) return std::vector<TmaCopy>{};
   return PhaseWalk(program).run(phase);
 }
 
-bool has_bulk_copies(const Block& body) {
+bool has_tma_copies(const Block& body) {
   bool found = false;
   for_each(body, [&](const Stmt& stmt) { found |= as_bulk_loop(stmt) != nullptr; });
   return found;
 }
 
-// A pipeline that ends leaves as many groups, which are empty, as it is iterations ahead, and the
-// next begins with as many.
-int64_t bulk_groups(const Block& body) {
-  if (!has_bulk_copies(body)) return 0;
+// At its end a pipeline leaves as many empty groups as its copies run ahead, and the next pipeline
+// begins with as many groups of its own.
+int64_t tma_barriers(const Block& body) {
+  if (!has_tma_copies(body)) return 0;
   int64_t ahead = 1, groups = 1;
   for_each(body, [&](const Stmt& stmt) {
     if (const Wait* wait = stmt.as<Wait>()) ahead = std::max(ahead, wait->pending + 1);
@@ -560,13 +565,13 @@ int64_t bulk_groups(const Block& body) {
   return groups;
 }
 
-Status check_bulk_copies(const Program& program, const Phase& phase, const Limits& limits) {
-  TW_TRY(const std::vector<BulkCopy> copies, bulk_copies(program, phase));
-  if (!copies.empty() && limits.gpu_architecture > 0 && limits.gpu_architecture < bulk_architecture)
+Status check_tma_copies(const Program& program, const Phase& phase, const Limits& limits) {
+  TW_TRY(const std::vector<TmaCopy> copies, tma_copies(program, phase));
+  if (!copies.empty() && limits.gpu_architecture > 0 && limits.gpu_architecture < tma_architecture)
     return fail(ErrorCode::Invalid,
                 fmt::format("[bulk] boxes are copied by sm_{} and newer, the target is sm_{}\n  "
                             "stage '{}'",
-                            bulk_architecture, limits.gpu_architecture, phase.name));
+                            tma_architecture, limits.gpu_architecture, phase.name));
   return {};
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Finds vector loops that can be vector loads and stores of a GPU: dense copies and fills with
+// zeros at addresses that are proved to be aligned, i.e. multiples of the number of lanes.
+// Thread-safe.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedules/program.h"
+
+namespace tw::codegen {
+
+/// `vector v in 0..8: to[..., v] = from[..., v]` as two accesses of four lanes.
+struct VectorAccess {
+  int64_t lanes = 0;
+  bool needs_loop = false;                ///< loop over the variable in steps of `lanes`
+  std::vector<schedules::Expr> to, from;  ///< indices of the first lane; from: none for zeros
+};
+
+/// A buffer that begins at a multiple of 16 bytes, and its dimensions that do not exist in memory.
+struct VectorBuffer {
+  const schedules::Buffer& buffer;
+  std::vector<size_t> dropped;
+};
+
+/// The variable that stands for the number of a lane, from 0 on, in the indices that
+/// first_lane_indices() takes.
+schedules::Expr lane_number();
+/// The indices of lane 0, if the elements of all `lanes` lanes are contiguous and aligned to their
+/// total size; else nullopt. `indices` are those of one lane, as expressions of lane_number().
+std::optional<std::vector<schedules::Expr>> first_lane_indices(
+    const VectorBuffer& buffer, const std::vector<schedules::Expr>& indices, int64_t lanes);
+
+/// The widest accesses, of at most 16 bytes, that are proved to be dense and aligned; nullopt if
+/// the loop is no dense copy or fill with zeros.
+std::optional<VectorAccess> find_vector_access(
+    const schedules::Loop& loop,
+    const std::function<VectorBuffer(const std::string& name)>& buffer);
+
+/// Recognises `vector v in 0..8: to[v, i] = from[i, v]`, which reads 8 or 16 bytes at once from an
+/// aligned address and stores the elements one by one. Returns the indices of the first element
+/// that it reads; nullopt for other loops.
+std::optional<std::vector<schedules::Expr>> find_scatter(
+    const schedules::Loop& loop,
+    const std::function<VectorBuffer(const std::string& name)>& buffer);
+
+}  // namespace tw::codegen
