@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "cost_model/facts.h"
+#include "cost_model/resources.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -25,6 +26,7 @@ struct DraftCost {
   double memory_ns = 0;    ///< from memory into the last cache
   double dispatch_ns = 0;  ///< starting tasks, barriers between phases; on a GPU, launches
   double total_ns = 0;
+  Spent spent;  ///< total_ns by resource
 };
 
 /// Cycles of one execution of a block on one core, by what they are spent on. All but
@@ -37,7 +39,8 @@ struct BlockCost {
   double latency = 0;     ///< updates of a sum that wait for one another
   double spills = 0;
   double tests = 0;
-  double cycles() const;
+  Spent spent() const;
+  double cycles() const { return spent().total(); }
 };
 BlockCost block_cost(const BlockFacts& block, const Core& core);
 

@@ -620,7 +620,8 @@ class GpuPhaseWalk {
                        const Level& level = levels_[i];
                        if (level.is_task_axis) return false;
                        return i >= first || level.kind != LoopKind::Serial;
-                     })
+                     },
+                     lines_)
         .bytes;
   }
 
@@ -772,11 +773,12 @@ class GpuPhaseWalk {
       blocks /= std::max(1.0, level.most_trips);
       level.most_trips = trips;
     }
-    return footprint(use.access, levels, [](size_t) { return true; }).bytes;
+    return footprint(use.access, levels, [](size_t) { return true; }, lines_).bytes;
   }
 
   const Gpu& gpu_;
   const Target& target_;
+  const CacheLines lines_ = lines_of(target_.machine.caches[0]);
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
   std::vector<const Buffer*> own_;  // of threads
