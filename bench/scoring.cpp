@@ -68,7 +68,7 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
   row.features_us = each(features_s, programs.size());
 }
 
-/// A throughput that trees can learn and the draft model does not know.
+/// A throughput that trees can learn and the analytic model does not know.
 std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of_items,
                                                 Random& random) {
   std::vector<double> weights;

@@ -23,22 +23,22 @@ constexpr double lane_accesses = 2;
 // A branch around a statement: it is predicted, but keeps its neighbours apart.
 constexpr double test_cycles = 0.7;
 // Counter, compare and branch (one instruction to the scheduler), two address increments; and
-// setting a loop up. Exits of loops with few iterations are predicted: of 0, 1, 2, 4 and 8 cycles, 1
-// orders the recorded trials of Zen 4 best (mean rank correlation 0.8324, 0.8326, 0.8318, 0.8307,
-// 0.824).
+// setting a loop up. Exits of loops with few iterations are predicted: 0, 1, 2, 4 and 8 cycles give
+// mean rank correlations of 0.8324, 0.8326, 0.8319, 0.8306 and 0.824 on the recorded trials of
+// Zen 4.
 constexpr double loop_instructions = 4;
 constexpr double loop_entry_cycles = 1;
 constexpr double dynamic_entry_cycles = 8;  // evaluating min/max bounds besides
-// An access that straddles two lines takes a turn for each, and waits for both to be joined. Of 1,
-// 2 and 3 further turns, 3 orders the recorded trials of Zen 4 best (mean rank correlation 0.818,
-// 0.826, 0.833).
+// An access that straddles two lines takes a turn for each, and waits for both to be joined: with
+// 1, 2 and 3 further turns, the mean rank correlation on the recorded trials of Zen 4 is 0.815,
+// 0.825 and 0.833.
 constexpr double split_turns = 3;
-constexpr double phase_ns = 740;            // an empty parallel region with two threads
+constexpr double phase_ns = 740;  // an empty parallel region with two threads
 constexpr double task_ns = 28;
 
 // Transfers between caches overlap with computing less well than ports do with each other: loads
 // wait for them. Of 0.15, 0.3, 0.5, 0.7 and 1, this orders the recorded trials of Zen 4 best (mean
-// rank correlation 0.759, 0.772, 0.775, 0.770, 0.759).
+// rank correlation 0.821, 0.831, 0.833, 0.829, 0.819).
 constexpr double transfer_overlap_loss = 0.5;
 
 /// A spilled accumulator is stored and loaded again at each update.
@@ -52,8 +52,7 @@ double spill_penalty(const BlockFacts& block, const Core& core) {
   const double excess = std::max(0.0, block.statements - most_scheduled_statements);
   // Without operands to hoist over accumulators a long block is only long.
   const double hoisted = block.accumulators > 1 ? excess : 0;
-  return (block.spills * std::max(1.0, block.chain) + block.reloads + hoisted) *
-         spill_cycles(core);
+  return (block.spills * std::max(1.0, block.chain) + block.reloads + hoisted) * spill_cycles(core);
 }
 
 /// Starting loops, and counting those whose bodies are no blocks: where the body is one, these
@@ -184,11 +183,11 @@ BlockCost block_cost(const BlockFacts& block, const Core& core) {
       core.fma_latency_cycles + (block.spills > 0 ? core.store_forward_cycles : 0);
   BlockCost cost;
   cost.arithmetic = (i.fma + i.arithmetic + i.calls * call_operations) / core.fma_per_cycle;
-  cost.loads = (i.vector_loads + i.broadcast_loads + split_turns * i.split_accesses) / core.loads_per_cycle +
-               lane_loads * lane_cycles(core);
+  cost.loads =
+      (i.vector_loads + i.broadcast_loads + split_turns * i.split_accesses) / core.loads_per_cycle +
+      lane_loads * lane_cycles(core);
   cost.stores = i.stores / core.stores_per_cycle + i.scattered_stores * lane_cycles(core);
-  cost.issue =
-      (i.total() + (block.in_loop ? loop_instructions : 0)) / core.instructions_per_cycle;
+  cost.issue = (i.total() + (block.in_loop ? loop_instructions : 0)) / core.instructions_per_cycle;
   cost.latency = waits ? block.chain * update : 0;
   cost.spills = spill_penalty(block, core);
   cost.tests = i.tests * test_cycles;

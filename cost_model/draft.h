@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The draft model: a closed formula for the time of a program, from its facts and the machine
-// alone. It orders candidates before anything has been measured, and whenever the learned model is
-// no better than it; its time is also a feature that the learned model starts from.
+// The analytic model, "draft" in names: a closed formula for the time of a program, from its facts
+// and the machine alone. It orders candidates before anything has been measured, and for as long as
+// held-out trials contradict neither it nor its fit (fit.h); its time is also a feature.
 // docs/cost_model.md derives the formula. The order of candidates is the aim; the nanoseconds are
 // within a factor of two. Pure functions.
 

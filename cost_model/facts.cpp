@@ -567,7 +567,8 @@ class PhaseWalk {
         const double lost = lost_share(c, body);
         for (Use& use : node.uses) {
           const double anew = node.trips * use.direct[c];
-          const double once = std::min(use.loop_footprint, anew);
+          // What inner loops lose, each iteration loses.
+          const double once = std::min(anew, std::max(use.direct[c], use.loop_footprint));
           const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
           add_traffic(node, use.buffer, c, is_aliased ? anew : once + lost * (anew - once));
         }

@@ -99,8 +99,10 @@ double Fit::correction(std::span<const float> features) const {
 
 double Fit::deviation(std::span<const float> features) const {
   if (precision_root.empty()) return 0;
+  Vector apart = shares_of(features);
+  for (size_t i = 0; i < factor_count; ++i) apart[i] -= usual_shares[i];
   double variance = 0;
-  for (const double x : solve_lower(precision_root, shares_of(features))) variance += x * x;
+  for (const double x : solve_lower(precision_root, apart)) variance += x * x;
   return std::sqrt(variance) / std::numbers::ln2;
 }
 
@@ -111,21 +113,21 @@ Fit fit_factors(std::span<const FitTrial> trials) {
     precision.at(i, i) = 1 / (factor_deviation * factor_deviation);
   Vector evidence{};
   const std::map<uint64_t, Observation> mean = means(trials);
+  Fit fit;
   for (const FitTrial& trial : trials) {
     Observation seen = observe(trial);
+    for (size_t i = 0; i < factor_count; ++i)
+      fit.usual_shares[i] += seen.shares[i] / static_cast<double>(trials.size());
     const Observation& usual = mean.at(trial.group);
     seen.error -= usual.error;
     for (size_t i = 0; i < factor_count; ++i) seen.shares[i] -= usual.shares[i];
     for (size_t i = 0; i < factor_count; ++i) {
       evidence[i] += noise * seen.shares[i] * seen.error;
-      for (size_t j = 0; j <= i; ++j)
-        precision.at(i, j) += noise * seen.shares[i] * seen.shares[j];
+      for (size_t j = 0; j <= i; ++j) precision.at(i, j) += noise * seen.shares[i] * seen.shares[j];
     }
   }
-  Fit fit;
   fit.precision_root = cholesky(std::move(precision)).values;
-  fit.log_factors =
-      solve_upper(fit.precision_root, solve_lower(fit.precision_root, evidence));
+  fit.log_factors = solve_upper(fit.precision_root, solve_lower(fit.precision_root, evidence));
   return fit;
 }
 

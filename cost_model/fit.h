@@ -34,9 +34,11 @@ struct Fit {
 
   /// log2 of fitted / analytic time. Requires: a row of extract_features.
   double correction(std::span<const float> features) const;
-  /// Standard deviation of the correction, by what the trials leave open.
+  /// Standard deviation of the correction against that of the average trial, by what the trials
+  /// leave open. A factor that all resources share changes no order and counts nothing.
   double deviation(std::span<const float> features) const;
 
+  std::array<double, factor_count> usual_shares{};  ///< mean of the trials
   /// Lower triangle of the Cholesky factor of the inverse of the factors' covariance, by rows.
   std::vector<double> precision_root;
 };

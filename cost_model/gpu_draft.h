@@ -19,8 +19,8 @@ struct GpuPhaseCost {
   double l2 = 0;          ///< between L1 and L2
   double dram = 0;
   double launch = 0;
-  Spent spent() const;            ///< total() by resource
-  Spent spent_computing() const;  ///< compute() by resource
+  Spent spent() const;                                          ///< total() by resource
+  Spent spent_computing() const;                                ///< compute() by resource
   double compute() const { return spent_computing().total(); }  ///< of the last multiprocessor
   double total() const { return spent().total(); }
 };

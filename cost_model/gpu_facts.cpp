@@ -615,13 +615,14 @@ class GpuPhaseWalk {
   /// Bytes that a block touches while the threads and the loops from `first` on run: threads go
   /// through the loops around them together.
   double within(const Access& access, size_t first) const {
-    return footprint(access, levels_,
-                     [&](size_t i) {
-                       const Level& level = levels_[i];
-                       if (level.is_task_axis) return false;
-                       return i >= first || level.kind != LoopKind::Serial;
-                     },
-                     lines_)
+    return footprint(
+               access, levels_,
+               [&](size_t i) {
+                 const Level& level = levels_[i];
+                 if (level.is_task_axis) return false;
+                 return i >= first || level.kind != LoopKind::Serial;
+               },
+               lines_)
         .bytes;
   }
 
@@ -773,7 +774,9 @@ class GpuPhaseWalk {
       blocks /= std::max(1.0, level.most_trips);
       level.most_trips = trips;
     }
-    return footprint(use.access, levels, [](size_t) { return true; }, lines_).bytes;
+    return footprint(
+               use.access, levels, [](size_t) { return true; }, lines_)
+        .bytes;
   }
 
   const Gpu& gpu_;

@@ -58,8 +58,7 @@ inline Spent spent_on(Resource resource, double time) {
 /// imperfect.
 inline Spent at_once(std::initializer_list<Spent> all, double overlap_loss = usual_overlap_loss) {
   const Spent* longest = std::max_element(
-      all.begin(), all.end(),
-      [](const Spent& a, const Spent& b) { return a.total() < b.total(); });
+      all.begin(), all.end(), [](const Spent& a, const Spent& b) { return a.total() < b.total(); });
   Spent spent = *longest;
   for (const Spent& other : all) {
     if (&other == longest) continue;

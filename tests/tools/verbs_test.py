@@ -171,6 +171,9 @@ class Verbs(program.ProgramTest):
         stored = json.loads(self.succeed("db", "info", "--format", "json", self.db).out)["calibrations"]
         self.assertEqual(stored, 1 if made["present"] else 0)
         self.assertIn("by version" if made["present"] else "used is", made["text"])
+        for verb in ("show", "explain"):
+            described = json.loads(self.succeed(verb, *program.SMALL, "--db", self.db, "--format", "json").out)
+            self.assertEqual(described["tuned_for"].endswith("(calibrated)"), stored == 1, verb)
 
     def test_worker_is_of_no_use_by_itself(self):
         done = self.run_program("worker")
