@@ -337,19 +337,25 @@ Status CostModel::add(std::span<const Sample> samples) {
       std::count_if(samples_.begin(), samples_.end(), [](const Sample& s) { return s.valid; });
   quality_.samples = static_cast<size_t>(valid);
   quality_.failures = samples_.size() - quality_.samples;
-  if (quality_.samples < options_.least_samples)
-    quality_.note = fmt::format("{} measurements, {} needed to learn", quality_.samples,
-                                options_.least_samples);
+  if (!has_tried_trees_)
+    quality_.note = quality_.samples < options_.least_samples
+                        ? fmt::format("{} measurements, {} needed to learn", quality_.samples,
+                                      options_.least_samples)
+                        : fmt::format("{} measurements, not learned from yet", quality_.samples);
   if (source_ != Source::Learned) fit();
   return {};
 }
 
 Status CostModel::update(std::span<const Sample> samples) {
-  source_ = Source::Analytic;
   TW_RETURN_IF_ERROR(add(samples));
+  learn();
+  return {};
+}
+
+void CostModel::learn() {
+  fit();
   learn_order();
   learn_validity();
-  return {};
 }
 
 void CostModel::fit() {
@@ -367,6 +373,7 @@ void CostModel::learn_order() {
   quality_.learned = quality_.without_trees = Quality{};
   base_.reset();
   if (quality_.samples < options_.least_samples) return;
+  has_tried_trees_ = true;
   quality_.note.clear();
   const Groups groups = group_valid(samples_);
   const bool fits = source_ == Source::Fitted;

@@ -8,10 +8,10 @@
 // samples, are judged on that third; where they disagree, little is known.
 //
 //   CostModel model;
-//   TW_RETURN_IF_ERROR(model.add(batch));                // fits: milliseconds
-//   TW_RETURN_IF_ERROR(model.update(samples));           // fits, and learns trees: tenths of a
-//   second Scores scores = model.predict(rows, own);            // higher = faster, within one
-//   workload if (model.source() == Source::Analytic) ...          // says who gave the scores
+//   TW_RETURN_IF_ERROR(model.add(batch));        // fits: milliseconds
+//   model.learn();                               // learns trees: tenths of a second
+//   Scores scores = model.predict(rows, own);    // higher = faster, within one workload
+//   if (model.source() == Source::Analytic) ...  // says who gave the scores
 //
 // The const functions may be called by several threads at once; update() by one, alone.
 
@@ -81,13 +81,15 @@ class CostModel {
   explicit CostModel(CostModelOptions options = {}) : options_(std::move(options)) {}
 
   /// Adds the samples and fits the costs of resources anew. Where trees give the scores, they go on
-  /// doing so until update(). Invalid, and nothing is added, when a sample has a wrong number of
+  /// doing so until learn(). Invalid, and nothing changes, when a sample has a wrong number of
   /// features or a value that is not finite.
   Status add(std::span<const Sample> samples);
 
-  /// Adds the samples, and learns anew from all. Samples that nothing can be learned from (too few,
-  /// all equal) are no error: source() is not Learned then, and quality().note says why. Errors as
-  /// of add().
+  /// Learns trees anew from all samples. Where nothing can be learned from them (too few, all
+  /// equal), source() is not Learned, and quality().note says why.
+  void learn();
+
+  /// add() and learn(), unless the samples are invalid.
   Status update(std::span<const Sample> samples);
 
   /// Of candidates of one workload. What trees learned from other workloads may not hold for it:
@@ -125,6 +127,7 @@ class CostModel {
   std::vector<Booster> judged_;    ///< of the folds
   std::optional<Booster> validity_;
   Source source_ = Source::Analytic;
+  bool has_tried_trees_ = false;  ///< quality_.note says what came of it
   ModelQuality quality_;
 };
 

@@ -381,9 +381,9 @@ class PhaseWalk {
     const auto runs = [&](size_t level) { return is_unrolled(level, site); };
     const double of_statement = distinct_elements(access, levels_, runs);
     // Taps of a window are statements of their own where padding cuts some of them. What several
-    // share is loaded once, unless a store in between may change it, and kept.
+    // share is loaded once and kept, unless a store or a branch lies in between.
     double addresses = of_statement;
-    if (into_registers) {
+    if (into_registers && weight_ == 1) {
       Loaded& loaded = loaded_from(*current().block, buffer);
       add_origin(access, loaded.origins);
       const double together = distinct_elements(access, levels_, runs, loaded.origins);

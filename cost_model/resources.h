@@ -8,7 +8,6 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
-#include <string_view>
 
 namespace tw::cost_model {
 

@@ -22,16 +22,17 @@ double Budget::elapsed_s() const { return static_cast<double>(clock_() - started
 
 void Learner::learn(const std::vector<cost_model::Sample>& samples, bool at_once) {
   if (samples.empty()) return;
-  samples_ += samples.size();
-  // Trees cost tenths of a second: as soon as they can be judged, at every doubling, then every 128
-  // samples, then every quarter. Fits cost nothing.
-  const size_t due =
-      std::min(learned_at_ == 0 ? cost_model::CostModelOptions().least_samples : 2 * learned_at_,
-               learned_at_ + std::max<size_t>(128, learned_at_ / 4));
-  const bool learns_trees = samples_ >= due || at_once;
   // Samples that the model refuses teach it nothing: it stays as it is.
-  (void)(learns_trees ? model_.update(samples) : model_.add(samples));
-  if (learns_trees) learned_at_ = samples_;
+  (void)model_.add(samples);
+  // Fits cost nothing, trees tenths of a second: they are learned as soon as they can be judged, at
+  // every doubling, then every 128 samples, then every quarter.
+  const size_t known = model_.quality().samples + model_.quality().failures;
+  const size_t due =
+      std::max(cost_model::CostModelOptions().least_samples,
+               std::min(2 * learned_at_, learned_at_ + std::max<size_t>(128, learned_at_ / 4)));
+  if (known < due && !at_once) return;
+  learned_at_ = known;
+  model_.learn();
 }
 
 Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, db::Store& store,

@@ -53,7 +53,7 @@ class Learner {
 
  private:
   cost_model::CostModel model_ = cost_model::CostModel();
-  size_t samples_ = 0, learned_at_ = 0;  ///< samples in all, and when trees were learned last
+  size_t learned_at_ = 0;  ///< number of samples when trees were learned last
   std::set<std::string> records_;
 };
 
