@@ -104,6 +104,10 @@ struct Origins {
 using AllOrigins = SmallVector<Origins, 8>;  ///< one a dimension
 /// Adds the access's origin; to no origins, it is the first.
 void add_origin(const Access& access, AllOrigins& origins);
+/// Whether all accesses begin at the same place.
+inline bool are_one(const AllOrigins& origins) {
+  return std::all_of(origins.begin(), origins.end(), [](const Origins& o) { return o.count == 1; });
+}
 
 /// Different elements touched while the chosen levels run and the others stand still.
 /// By the access at each of `origins`; without any, at its own.

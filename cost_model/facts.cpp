@@ -386,7 +386,9 @@ class PhaseWalk {
     if (into_registers && weight_ == 1) {
       Loaded& loaded = loaded_from(*current().block, buffer);
       add_origin(access, loaded.origins);
-      const double together = distinct_elements(access, levels_, runs, loaded.origins);
+      const double together = are_one(loaded.origins)
+                                  ? of_statement
+                                  : distinct_elements(access, levels_, runs, loaded.origins);
       addresses = std::clamp(together - loaded.addresses, 0.0, of_statement);
       if (loaded.latest && loaded.latest != site.assign) {
         loaded.most_shared = std::max(loaded.most_shared, of_statement - addresses);
@@ -531,13 +533,20 @@ class PhaseWalk {
   /// Notes the access's footprint in each loop around it, together with that of other accesses of
   /// the buffer there.
   void touch(const Access& access, size_t buffer) {
+    // A loop's footprint is that of its parent's body where no unrolled loop stands between.
+    size_t from = levels_.size() + 1;
+    Footprint of_one;
     for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
       Node& node = nodes_[static_cast<size_t>(n)];
       Use& use = use_of(node, buffer);
       add_origin(access, use.origins);
+      const bool is_alone = are_one(use.origins);
       const auto footprint_from = [&](size_t first) {
-        return footprint(
-            access, levels_, [&](size_t level) { return level >= first; }, lines_, use.origins);
+        const auto runs = [&](size_t level) { return level >= first; };
+        if (!is_alone) return footprint(access, levels_, runs, lines_, use.origins);
+        if (first != from) of_one = footprint(access, levels_, runs, lines_);
+        from = first;
+        return of_one;
       };
       const Footprint body = footprint_from(node.first_inner_level);
       use.body_footprint = std::max(use.body_footprint, body.bytes);
