@@ -113,7 +113,6 @@ Result<std::vector<Calibration>> calibrations_of(Store::State& state, const std:
 // One row of `best` that matches a key.
 struct Served {
   std::string device;
-  std::string layouts;
   int64_t trial;
   double latency_ns;
   double efficiency;
@@ -123,20 +122,20 @@ Result<std::vector<Served>> served_for(Connection& connection, const Key& key) {
   TW_TRY(
       Statement statement,
       Statement::prepare(connection,
-                         "SELECT device, layouts, trial, latency_ns, efficiency FROM best WHERE "
-                         "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ?"));
+                         "SELECT device, trial, latency_ns, efficiency FROM best WHERE "
+                         "workload_hash = ? AND target = ? AND threads = ? AND codegen_abi = ? AND "
+                         "layouts = ?"));
   statement.bind_blob(bytes_of_hex(sha256_hex(key.workload))).bind(std::string_view(key.target));
-  statement.bind(key.threads).bind(key.codegen_abi);
+  statement.bind(key.threads).bind(key.codegen_abi).bind(std::string_view(key.layouts));
   std::vector<Served> rows;
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
-    Served served{row.text(0), row.text(1), row.integer(2), row.real(3), row.real(4)};
-    if (!key.layouts || *key.layouts == served.layouts) rows.push_back(std::move(served));
+    rows.push_back({row.text(0), row.integer(1), row.real(2), row.real(3)});
     return true;
   }));
   // The exact device first; then what uses its machine best, which compares between machines.
   std::sort(rows.begin(), rows.end(), [&](const Served& a, const Served& b) {
-    return std::tuple(a.device != key.device, -a.efficiency, a.latency_ns, a.device, a.layouts) <
-           std::tuple(b.device != key.device, -b.efficiency, b.latency_ns, b.device, b.layouts);
+    return std::tuple(a.device != key.device, -a.efficiency, a.latency_ns, a.device) <
+           std::tuple(b.device != key.device, -b.efficiency, b.latency_ns, b.device);
   });
   return rows;
 }
@@ -144,14 +143,14 @@ Result<std::vector<Served>> served_for(Connection& connection, const Key& key) {
 bool answers(const Record& record, const Key& key) {
   return record.status == TrialStatus::Ok && record.workload == key.workload &&
          record.target == key.target && record.threads == key.threads &&
-         record.codegen_abi == key.codegen_abi && (!key.layouts || record.layouts == *key.layouts);
+         record.codegen_abi == key.codegen_abi && record.layouts == key.layouts;
 }
 
 // Where the record that `best` names is damaged: the best of the rest of its group.
 Result<std::optional<Record>> next_best(Store::State& state, Statement& by_seq, const Key& key,
                                         const Served& served) {
   const Group group{sha256_hex(key.workload), key.target,    key.threads,
-                    key.codegen_abi,          served.device, served.layouts};
+                    key.codegen_abi,          served.device, key.layouts};
   TW_TRY(std::vector<Candidate> rest, candidates_of(state.connection, group));
   std::erase_if(rest, [&](const Candidate& trial) { return trial.trial == served.trial; });
   while (const auto best = best_of(rest)) {
@@ -168,6 +167,7 @@ bool matches(const Record& record, const Filter& filter) {
          (!filter.target || record.target == *filter.target) &&
          (!filter.device || record.device == *filter.device) &&
          (!filter.session || record.session == *filter.session) &&
+         (!filter.layouts || record.layouts == *filter.layouts) &&
          (!filter.status || record.status == *filter.status) &&
          (!filter.threads || record.threads == *filter.threads) &&
          (!filter.codegen_abi || record.codegen_abi == *filter.codegen_abi);
@@ -180,6 +180,7 @@ std::string condition_of(const Filter& filter) {
   if (filter.target) sql += " AND target = ?";
   if (filter.device) sql += " AND device = ?";
   if (filter.session) sql += " AND session = ?";
+  if (filter.layouts) sql += " AND layouts = ?";
   if (filter.status) sql += " AND status = ?";
   if (filter.threads) sql += " AND threads = ?";
   if (filter.codegen_abi) sql += " AND codegen_abi = ?";
@@ -188,7 +189,8 @@ std::string condition_of(const Filter& filter) {
 
 void bind_condition(Statement& statement, const Filter& filter) {
   if (filter.workload) statement.bind_blob(bytes_of_hex(sha256_hex(*filter.workload)));
-  for (const auto* text : {&filter.op, &filter.target, &filter.device, &filter.session})
+  for (const auto* text :
+       {&filter.op, &filter.target, &filter.device, &filter.session, &filter.layouts})
     if (*text) statement.bind(std::string_view(**text));
   if (filter.status) statement.bind(to_string(*filter.status));
   if (filter.threads) statement.bind(*filter.threads);

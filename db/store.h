@@ -57,14 +57,14 @@ struct Quarantined {
   std::string reason;
 };
 
-/// What a best schedule is asked for. Threads and codegen_abi always have to agree.
+/// What a best schedule is asked for. Threads, codegen_abi and layouts always have to agree.
 struct Key {
   std::string workload;
   std::string target;
   std::string device = {};  ///< preferred; another device of the target is the second choice
   int64_t threads = 1;
   int64_t codegen_abi = 1;
-  std::optional<std::string> layouts = {};  ///< absent: any
+  std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
 };
 
 enum class Order { Oldest, Newest, Fastest };
@@ -76,6 +76,7 @@ struct Filter {
   std::optional<std::string> target = {};
   std::optional<std::string> device = {};
   std::optional<std::string> session = {};
+  std::optional<std::string> layouts = {};  ///< empty text: free
   std::optional<TrialStatus> status = {};
   std::optional<int64_t> threads = {};
   std::optional<int64_t> codegen_abi = {};

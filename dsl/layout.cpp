@@ -157,6 +157,27 @@ int64_t Layout::offset(const std::vector<int64_t>& shape,
   return offset;
 }
 
+std::string print_layouts(const Layouts& layouts) {
+  std::vector<std::string> parts;
+  for (const auto& [tensor, layout] : layouts) parts.push_back(tensor + "=" + layout);
+  return join(parts, " ");
+}
+
+Result<Layouts> parse_layouts(std::string_view text) {
+  Layouts layouts;
+  for (const std::string& word : words(text)) {
+    const size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == word.size())
+      return fail(ErrorCode::Usage,
+                  fmt::format("[layouts] '{}': expected TENSOR=LAYOUT, such as in=NCHW16c", word));
+    const std::string tensor = word.substr(0, equals);
+    if (!layouts.emplace(tensor, word.substr(equals + 1)).second)
+      return fail(ErrorCode::Usage,
+                  fmt::format("[layouts] the layout of '{}' is given twice", tensor));
+  }
+  return layouts;
+}
+
 std::string default_letters(int rank) {
   TW_CHECK(rank >= 0 && rank <= 26, "there are 26 letters");
   return std::string("ABCDEFGHIJKLMNOPQRSTUVWXYZ").substr(0, static_cast<size_t>(rank));

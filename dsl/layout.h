@@ -8,6 +8,7 @@
 // no multiple of its factors is rounded up; the extra elements are zero. Immutable; thread-safe.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,14 @@ class Layout {
   int rank_ = 0;
   std::vector<Part> parts_;
 };
+
+/// Layouts of some tensors as text, by the tensor's name.
+using Layouts = std::map<std::string, std::string>;
+/// "in=NCHW16c out=NHWC", sorted by name; empty where there are none.
+std::string print_layouts(const Layouts& layouts);
+/// Reads such words in any order. Usage for other text, and for a tensor that is named twice;
+/// whether a layout is one of its tensor is not asked here.
+Result<Layouts> parse_layouts(std::string_view text);
 
 /// The letters that a tensor of `rank` without letters of its own goes by: "ABCD...".
 std::string default_letters(int rank);

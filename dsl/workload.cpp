@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/integer.h"
 #include "base/text.h"
 #include "dsl/parse.h"
 
@@ -108,6 +109,10 @@ std::string Workload::key() const {
                      to_string(accuracy));
 }
 
+std::string Workload::text() const {
+  return layouts.empty() ? key() : fmt::format("{} {{{}}}", key(), print_layouts(layouts));
+}
+
 std::string Workload::hash() const { return short_hash(key()); }
 
 bool Workload::is_empty() const {
@@ -138,7 +143,40 @@ Result<Workload> workload(const std::vector<Tensor>& outputs,
   return workload(compute, accuracy);
 }
 
-Result<Workload> parse_workload(std::string_view key) {
+Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
+                            std::string_view text) {
+  const auto bad = [&](const std::string& why) {
+    return fail(ErrorCode::Usage, fmt::format("[layouts] {}={}: {}", tensor, text, why));
+  };
+  std::vector<std::string> known;
+  for (const Input& input : compute.inputs) known.push_back(input.name);
+  known.insert(known.end(), compute.outputs.begin(), compute.outputs.end());
+  if (std::find(known.begin(), known.end(), tensor) == known.end())
+    return bad(
+        fmt::format("'{}' is no input or output; expected one of {}", tensor, join(known, ", ")));
+  const std::vector<int64_t> shape = compute.shape_of(tensor);
+  if (shape.empty()) return bad("a single number has no layout");
+  Result<Layout> layout = Layout::parse(text, compute.letters_of(tensor));
+  if (!layout) return bad(layout.error().message.substr(layout.error().message.find(' ') + 1));
+  if (!checked_product(layout->storage_shape(shape)))
+    return bad("the layout pads the tensor to more than 2^63 elements");
+  return layout;
+}
+
+Result<Workload> with_layouts(Workload workload, const Layouts& layouts) {
+  for (const auto& [tensor, text] : layouts) {
+    TW_TRY(const Layout layout, parse_layout(workload.compute, tensor, text));
+    const std::string canonical = layout.to_string(workload.compute.letters_of(tensor));
+    if (!workload.layouts.emplace(tensor, canonical).second)
+      return fail(ErrorCode::Usage,
+                  fmt::format("[layouts] the layout of '{}' is given twice", tensor));
+  }
+  return workload;
+}
+
+namespace {
+
+Result<Workload> parse_key(std::string_view key) {
   const std::string_view text = trim(key);
   const size_t space = std::min(text.find(' '), text.size());
   const std::string_view op = text.substr(0, space);
@@ -157,6 +195,18 @@ Result<Workload> parse_workload(std::string_view key) {
   }
   TW_TRY(const Attributes attributes, parse_pairs(*row, join(parts, " ")));
   return make_workload(op, attributes, dtype, accuracy);
+}
+
+}  // namespace
+
+Result<Workload> parse_workload(std::string_view text) {
+  // Braces are no part of the language of expressions.
+  const std::string_view all = trim(text);
+  const size_t brace = all.ends_with('}') ? all.rfind('{') : std::string_view::npos;
+  if (brace == std::string_view::npos) return parse_key(all);
+  TW_TRY(Workload workload, parse_key(all.substr(0, brace)));
+  TW_TRY(const Layouts layouts, parse_layouts(all.substr(brace + 1, all.size() - brace - 2)));
+  return with_layouts(std::move(workload), layouts);
 }
 
 Result<Attributes> parse_shape(std::string_view text, std::string_view op) {

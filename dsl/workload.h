@@ -9,6 +9,12 @@
 //   conv.key();    // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 f32
 //   fast parse_workload(conv.key());   // the same workload
 //
+// A workload may say in which layouts its caller keeps inputs and outputs, as neighbours in a
+// network do. What is computed, and so the key, is the same; which kernel is the best is not.
+//
+//   TW_TRY(conv, with_layouts(std::move(conv), {{"in", "NCHW16c"}, {"out", "NHWC"}}));
+//   conv.text();   // conv2d n=1 ... f32 fast {in=NCHW16c out=NHWC}
+//
 // Immutable once made; thread-safe.
 
 #include <string>
@@ -18,6 +24,7 @@
 
 #include "base/result.h"
 #include "dsl/compute.h"
+#include "dsl/layout.h"
 #include "dsl/operators.h"
 
 namespace tw::dsl {
@@ -35,9 +42,15 @@ struct Workload {
   DType dtype = Float32;  ///< of the operator's inputs; for "expr" of the first output
   Accuracy accuracy = Accuracy::Fast;
   Compute compute;
+  /// Layouts in which the caller keeps inputs and outputs, canonical as with_layouts() makes them.
+  /// A schedule is free to choose the layout of a tensor that is not named here.
+  Layouts layouts = {};
 
-  /// The canonical text, from which parse_workload rebuilds the workload exactly.
+  /// The canonical text of what is computed, from which parse_workload rebuilds all but the
+  /// layouts.
   std::string key() const;
+  /// The key, followed by the layouts in braces where there are any; parse_workload rebuilds all.
+  std::string text() const;
   /// short_hash of the key.
   std::string hash() const;
   /// Some output has no elements: nothing to tune or to launch.
@@ -58,8 +71,17 @@ inline Result<Workload> workload(const Tensor& output,
   return workload(std::vector<Tensor>{output}, extents, accuracy);
 }
 
-/// Reads a key, also one with attributes in another order or left out at their defaults.
-Result<Workload> parse_workload(std::string_view key);
+/// The workload with these layouts in addition to those that it has. Usage where a name is that of
+/// no input or output, or of one that has a layout already, and where a text is no layout of the
+/// tensor.
+Result<Workload> with_layouts(Workload workload, const Layouts& layouts);
+/// The layout that the text stands for. Usage for a tensor that is no input or output or is a
+/// single number, and for what is no layout of it or has more elements than can be counted.
+Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
+                            std::string_view text);
+
+/// Reads a key or a text(), also with attributes in another order or left out at their defaults.
+Result<Workload> parse_workload(std::string_view text);
 
 /// Attributes as a command line gives them: compact (`n1c64h56w56k64r3s3p1`; p pad, st stride,
 /// d dilation, g groups) or `name=value` separated by spaces or commas. Usage, naming the part.

@@ -25,13 +25,20 @@ int toolkit_of(const std::string& toolchain) {
              : 0;
 }
 
-Status check_stored_as_given(const ArgumentInfo& argument) {
-  if (argument.layout.empty()) return {};
+tl::unexpected<Error> not_packed(const ArgumentInfo& argument) {
   return fail(
       ErrorCode::Unsupported,
       fmt::format("[kernel] {} '{}' is stored as '{}', and kernels of GPUs have no code that "
-                  "packs: tune the workload with arrays as they are",
-                  argument.is_output ? "output" : "input", argument.name, argument.layout));
+                  "packs: give call_on() its storage, {} elements in one dimension, or tune the "
+                  "workload with arrays as they are",
+                  argument.is_output ? "output" : "input", argument.name, argument.layout,
+                  argument.storage_elements));
+}
+
+/// The argument as a device's memory has it: in a layout of its own, elements in one dimension.
+ArgumentInfo as_stored(ArgumentInfo argument) {
+  if (!argument.layout.empty()) argument.shape = {argument.storage_elements};
+  return argument;
 }
 
 Status write_view(const DeviceBuffer& memory, const StridedView& view) {
@@ -77,7 +84,7 @@ struct DeviceKernel::State {
   std::map<Queue, DeviceBuffer> scratch;
 
   bool is_cuda() const { return device->facts().is_cuda(); }
-  Result<DeviceBuffer> place(const ArgumentInfo& argument, const DeviceArray& array) const;
+  Result<DeviceBuffer> place(const ArgumentInfo& of_kernel, const DeviceArray& array) const;
   std::vector<ByteRange> ranges_of(std::span<const DeviceArray> arrays) const;
 };
 
@@ -116,7 +123,7 @@ Status DeviceKernel::call(std::span<const Buffer> arrays) const {
   std::vector<DeviceAddress> addresses;
   for (size_t i = 0; i < views.size(); ++i) {
     const ArgumentInfo& argument = info().arguments[i];
-    TW_RETURN_IF_ERROR(check_stored_as_given(argument));
+    if (!argument.layout.empty()) return not_packed(argument);
     TW_TRY(const DeviceBuffer memory, device()->allocate(logical_bytes(argument)));
     if (!argument.is_output) TW_RETURN_IF_ERROR(write_view(memory, views[i]));
     addresses.push_back(memory.address());
@@ -128,9 +135,10 @@ Status DeviceKernel::call(std::span<const Buffer> arrays) const {
   return {};
 }
 
-Result<DeviceBuffer> DeviceKernel::State::place(const ArgumentInfo& argument,
+Result<DeviceBuffer> DeviceKernel::State::place(const ArgumentInfo& of_kernel,
                                                 const DeviceArray& array) const {
-  TW_RETURN_IF_ERROR(check_stored_as_given(argument));
+  const ArgumentInfo argument = as_stored(of_kernel);
+  if (!argument.layout.empty() && array.shape != argument.shape) return not_packed(argument);
   TW_TRY(const StridedView view,
          view_of(argument, {array.memory, array.dtype, array.shape, array.strides}));
   if (!is_contiguous(view))
@@ -141,7 +149,7 @@ Result<DeviceBuffer> DeviceKernel::State::place(const ArgumentInfo& argument,
   if (array.offset < 0)
     return wrong_argument(argument,
                           fmt::format("offset {} given, expected 0 or more", array.offset));
-  const int64_t bytes = logical_bytes(argument);
+  const int64_t bytes = storage_bytes(argument);
   if (bytes == 0) return DeviceBuffer();
   const auto address = reinterpret_cast<uintptr_t>(array.memory);
   if (is_cuda() && (address + static_cast<uintptr_t>(array.offset)) % device_alignment != 0)
@@ -162,7 +170,7 @@ std::vector<ByteRange> DeviceKernel::State::ranges_of(std::span<const DeviceArra
     const auto same = std::ranges::find(arrays, arrays[i].memory, &DeviceArray::memory);
     const uint64_t begin = is_cuda() ? reinterpret_cast<uintptr_t>(arrays[i].memory)
                                      : static_cast<uint64_t>(same - arrays.begin()) << 48;
-    const auto bytes = static_cast<uint64_t>(logical_bytes(info.arguments[i]));
+    const auto bytes = static_cast<uint64_t>(storage_bytes(info.arguments[i]));
     const uint64_t first = begin + static_cast<uint64_t>(arrays[i].offset);
     ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{first, first + bytes});
   }

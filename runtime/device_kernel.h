@@ -6,8 +6,9 @@
 //     TW_RETURN_IF_ERROR(kernel.call(arrays));  // of the processor's memory: copied in and out
 //     TW_RETURN_IF_ERROR(kernel.call_on(on_device, stream));  // queued, nothing is copied
 //
-// Kernels of GPUs have no code that packs: an argument that is stored in another layout than its
-// logical one is Unsupported in both calls, and launches() takes its storage.
+// Kernels of GPUs have no code that packs: of an argument that is stored in another layout than its
+// logical one call_on() takes the storage, as an array of one dimension; a logical array of it is
+// Unsupported in both calls.
 //
 // The functions of the code have a parameter for each argument, in order, then scratch, and then
 // one for each tensor map. A value whose copies share the code and the scratch memory; thread-safe.

@@ -10,6 +10,7 @@
 
 #include "base/isa.h"
 #include "db/store.h"
+#include "db/workload_text.h"
 #include "runtime/device_target.h"
 
 namespace tw::runtime {
@@ -73,15 +74,16 @@ Result<db::Record> Session::State::best_record(std::string_view workload,
         ErrorCode::NoCandidate,
         fmt::format("[session] no kernel for '{}': the session has no database; open it with one",
                     workload));
+  const db::WorkloadName wanted = db::parse_workload_text(workload);
   for (const Target& target : targets)
     for (const int count : threads) {
       const bool is_named = !options.device.empty() || !target.is_gpu();
-      const db::Key key{.workload = std::string(workload),
+      const db::Key key{.workload = wanted.key,
                         .target = target.to_string(),
                         .device = is_named ? options.device : gpu_text(target),
                         .threads = count,
                         .codegen_abi = options.codegen_abi,
-                        .layouts = {}};
+                        .layouts = wanted.layouts};
       TW_TRY(std::optional<db::Record> record, store->best(key));
       if (record) return std::move(*record);
     }
@@ -98,7 +100,7 @@ Result<Artifact> Session::State::artifact_of(const db::Record& record) const {
       artifact_name(record.workload, record.schedule, record.target, record.codegen_abi);
   const std::string path = (std::filesystem::path(options.cache) / name).string();
   TW_TRY(const Target target, parse_target(record.target));
-  const std::string remedy = command("compile", options, target, record.workload);
+  const std::string remedy = command("compile", options, target, db::workload_text(record));
   auto artifact = target.is_gpu() ? read_artifact_of_any_target(path, options.trust)
                                   : read_artifact(path, options.trust, options.machine);
   if (!artifact && artifact.error().code == ErrorCode::NotCompiled)
@@ -106,7 +108,7 @@ Result<Artifact> Session::State::artifact_of(const db::Record& record) const {
         ErrorCode::NotCompiled,
         fmt::format(
             "[session] '{}' is tuned but not compiled, expected '{}': compile it with\n  {}",
-            record.workload, path, remedy));
+            db::workload_text(record), path, remedy));
   if (!artifact)
     return fail(artifact.error().code, fmt::format("{}\n  {}", artifact.error().message, remedy));
   const KernelInfo& info = artifact->info;

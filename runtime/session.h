@@ -54,7 +54,9 @@ class Session {
   ~Session();
 
   /// The kernel of the best record for the workload's text key, for as many threads as the session
-  /// has, else for one. The same workload gives the same kernel for the life of the session.
+  /// has, else for one. Layouts that its caller keeps follow the key in braces, as records spell
+  /// them: "... f32 fast {in=NCHW16c out=NHWC}"; Kernel::run() takes arrays in them, and call()
+  /// converts. The same workload gives the same kernel for the life of the session.
   /// NoCandidate: no record, the message has the line that tunes; NotCompiled: a record but no
   /// artifact, the message has the line that compiles; Invalid: the artifact was refused.
   Result<Kernel> kernel(std::string_view workload);

@@ -16,9 +16,20 @@ namespace {
 /// Of an element's address, in elements, for each axis of the stage that has more than one value.
 using Strides = std::map<std::string, int64_t>;
 
-std::optional<Strides> strides_of(const dsl::Read& read, const std::vector<int64_t>& shape,
-                                  const dsl::Stage& stage) {
-  const Affine address = linear_address(shape, read.indices);
+/// Of a read's element in memory; nullopt where the layout of its tensor splits a dimension.
+std::optional<Affine> address_of(const dsl::Read& read, const ComputePlan& compute) {
+  const std::vector<int64_t> shape = compute.compute.shape_of(read.tensor);
+  const auto layout = compute.layouts.find(read.tensor);
+  if (layout == compute.layouts.end()) return linear_address(shape, read.indices);
+  std::vector<Expr> indices;
+  for (const dsl::Layout::Part& part : layout->second.parts()) {
+    if (part.factor != 0) return std::nullopt;
+    indices.push_back(read.indices[static_cast<size_t>(part.dim)]);
+  }
+  return linear_address(layout->second.storage_shape(shape), indices);
+}
+
+std::optional<Strides> strides_of(const Affine& address, const dsl::Stage& stage) {
   if (address.constant != 0) return std::nullopt;
   Strides strides;
   for (const Affine::Term& term : address.terms) {
@@ -52,7 +63,8 @@ BoxNeighbours box_neighbours(const ComputePlan& compute, const StagePlan& plan, 
   const Expr factor = unwidened(operands_of(stage)[operand]);
   const auto* read = factor.as<dsl::Read>();
   if (!read) return BoxNeighbours::None;
-  const auto strides = strides_of(*read, compute.compute.shape_of(read->tensor), stage);
+  const auto address = address_of(*read, compute);
+  const auto strides = address ? strides_of(*address, stage) : std::nullopt;
   if (!strides) return BoxNeighbours::None;
   std::vector<std::string> terms;
   for (const dsl::Axis& axis : stage.reduction)

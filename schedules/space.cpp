@@ -66,14 +66,11 @@ class Phases {
 
 tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem,
                                   const Target& target) {
-  std::vector<std::string> layouts;
-  for (const auto& [tensor, layout] : problem.layouts)
-    layouts.push_back(fmt::format("{} {}", tensor, layout));
   return fail(
       ErrorCode::Unsupported,
       fmt::format("[space] no strategy for {} schedules '{}' where these layouts are given: "
                   "{}; leave the layouts free",
-                  target.to_string(), stage.name, join(layouts, ", ")));
+                  target.to_string(), stage.name, dsl::print_layouts(problem.layouts)));
 }
 
 }  // namespace

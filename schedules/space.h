@@ -39,8 +39,8 @@ size_t hash(const Point& point);
 
 class Space {
  public:
-  /// Invalid where the problem asks for what is no layout; Unsupported where no strategy schedules
-  /// a stage with the layouts that it asks for.
+  /// Usage where the problem asks for what is no layout; Unsupported where no strategy schedules a
+  /// stage with the layouts that it asks for.
   static Result<Space> derive(const Problem& problem, const Target& target,
                               std::span<const Strategy> strategies = schedules::strategies());
   /// With layouts that schedules are free to choose.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/stage_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
@@ -297,19 +295,21 @@ std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
 }
 
 /// Whether the stage has a long reduction along an axis that is contiguous in memory.
-bool reduces_rows(const Stage& stage) {
+bool reduces_rows(const Stage& stage, const Target& target, const Fixed& fixed) {
   if (stage.reduction.empty() || stage.reduction.back().extent < 32) return false;
+  const std::string& axis = stage.reduction.back().name;
+  const int64_t width = target.is_gpu() ? 1 : lanes(target, stage);
   bool found = false;
   for_each_read(stage.body, [&](const dsl::Read& r) {
-    found |= use_of(r, stage.reduction.back().name).contiguous;
+    const dsl::Layout* layout = fixed.layout_of(r.tensor);
+    found |= layout ? is_contiguous(r, axis, *layout, width) : use_of(r, axis).contiguous;
   });
   return found;
 }
 
-/// Whether the stage reduces rows of tensors whose every element is used once: packing would cost
-/// as much as the reduction itself.
-bool reduces_rows_of_one(const Stage& stage) {
-  if (!reduces_rows(stage)) return false;
+/// Whether the stage, which reduces rows, uses every element of its tensors once: packing would
+/// cost as much as the reduction itself.
+bool uses_elements_once(const Stage& stage) {
   bool alone = true;
   for_each_read(stage.body, [&](const dsl::Read& r) {
     for (const Axis& axis : stage.axes)
@@ -319,9 +319,9 @@ bool reduces_rows_of_one(const Stage& stage) {
 }
 
 /// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
-bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes) {
+bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes, bool reduces_rows) {
   if (axes.empty()) return true;
-  if (!axes.front().packed.empty() && reduces_rows_of_one(stage)) return true;
+  if (!axes.front().packed.empty() && reduces_rows && uses_elements_once(stage)) return true;
   return extent_of(stage, axes.front().axis) < 4 && !stage.reduction.empty() &&
          stage.reduction.back().extent >= 16;
 }
@@ -331,8 +331,8 @@ void plan_reduction(const StageNest& nest, const Target& target, const Fixed& fi
   const Stage& stage = nest.stage;
   plan.reduces = true;
   plan.vector_axes = vector_axes(nest, target, fixed);
-  plan.reduces_rows = reduces_rows(stage);
-  plan.prefers_lanes = prefers_lanes(stage, plan.vector_axes);
+  plan.reduces_rows = reduces_rows(stage, target, fixed);
+  plan.prefers_lanes = prefers_lanes(stage, plan.vector_axes, plan.reduces_rows);
   const auto longest =
       std::max_element(stage.reduction.begin(), stage.reduction.end(),
                        [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
@@ -346,7 +346,14 @@ void plan_reduction(const StageNest& nest, const Target& target, const Fixed& fi
     plan.tile_axes.erase(plan.tile_axes.begin(), plan.tile_axes.end() - most_tile_axes);
 }
 
-ProductAxes product_axes(const Stage& stage) {
+std::string contiguous_axis(const StageNest& nest, const Fixed& fixed) {
+  const std::vector<Axis>& axes = nest.stage.axes;
+  if (axes.empty()) return "";
+  const dsl::Layout* layout = fixed.layout_of(nest.result());
+  return layout ? axes[static_cast<size_t>(layout->parts().back().dim)].name : axes.back().name;
+}
+
+ProductAxes product_axes(const Stage& stage, const std::string& contiguous) {
   const dsl::Binary* product = stage.body.as<dsl::Binary>();
   if (stage.combine != Combine::Sum || !product || product->op != dsl::BinaryOp::Mul) return {};
   ProductAxes axes;
@@ -359,6 +366,8 @@ ProductAxes product_axes(const Stage& stage) {
   // A block of the reduction is a block of both operands.
   for (const Axis& axis : stage.reduction)
     if (!dsl::uses_var(product->a, axis.name) || !dsl::uses_var(product->b, axis.name)) return {};
+  for (auto* side : {&axes.batch, &axes.rows, &axes.columns})
+    *side = contiguous_last(std::move(*side), contiguous);
   return axes;
 }
 
@@ -368,17 +377,6 @@ std::vector<std::string> scratch_tensors(const Nest& nests) {
   for (const StageNest& nest : nests.stages)
     if (!nests.compute.is_output(nest.result())) names.push_back(nest.result());
   return names;
-}
-
-Result<dsl::Layout> parse_layout(const Compute& compute, const std::string& tensor,
-                                 const std::string& text) {
-  if (!compute.find_input(tensor) && !compute.is_output(tensor))
-    return fail(ErrorCode::Invalid,
-                fmt::format("[layouts] '{}' is given the layout {}; expected an input or an output",
-                            tensor, text));
-  auto layout = dsl::Layout::parse(text, compute.letters_of(tensor));
-  if (!layout) return fail(ErrorCode::Invalid, layout.error().message);
-  return layout;
 }
 
 }  // namespace
@@ -392,7 +390,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
   Schedule prologue = plan_prologue(compute);
   std::map<std::string, dsl::Layout> layouts;
   for (const auto& [tensor, text] : problem.layouts) {
-    TW_TRY(dsl::Layout layout, parse_layout(compute, tensor, text));
+    TW_TRY(dsl::Layout layout, dsl::parse_layout(compute, tensor, text));
     if (!layout.is_row_major()) prologue.add(SetLayout{tensor, text});
     layouts.emplace(tensor, std::move(layout));
   }
@@ -405,12 +403,26 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target) {
     const StageNest& nest = nests.stages[i - 1];
     StagePlan stage;
     stage.name = nest.stage.name;
+    stage.contiguous = contiguous_axis(nest, fixed);
     plan_place(nests, nest, plan.stages, stage);
     if (reduces(nest.stage)) plan_reduction(nest, target, fixed, stage);
-    stage.product = product_axes(nest.stage);
+    stage.product = product_axes(nest.stage, stage.contiguous);
     plan.stages.push_back(std::move(stage));
   }
   return plan;
+}
+
+size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read) {
+  const auto layout = plan.layouts.find(read.tensor);
+  return layout == plan.layouts.end() ? read.indices.size() - 1
+                                      : static_cast<size_t>(layout->second.parts().back().dim);
+}
+
+std::vector<std::string> contiguous_last(std::vector<std::string> axes,
+                                         const std::string& contiguous) {
+  std::stable_partition(axes.begin(), axes.end(),
+                        [&](const std::string& axis) { return axis != contiguous; });
+  return axes;
 }
 
 int64_t lanes(const Target& target, const Stage& stage) {

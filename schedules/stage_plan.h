@@ -26,8 +26,8 @@ struct VectorAxis {
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
 };
 
-/// The axes of a reduction of a product by the operands that use them; none where it is no product,
-/// or an operand has no axes of its own.
+/// The axes of a reduction of a product by the operands that use them, that along which the result
+/// is contiguous last; none where it is no product, or an operand has no axes of its own.
 struct ProductAxes {
   std::vector<std::string> batch;    ///< of both
   std::vector<std::string> rows;     ///< of the first operand alone
@@ -39,6 +39,9 @@ struct StagePlan {
   bool placeable = false;            ///< may be computed inside its consumer
   std::string owner;                 ///< the stage in whose loops it would then be computed
   std::vector<std::string> readers;  ///< stages that read it; an epilogue by its reduction's name
+  /// The axis along which elements of the result are neighbours in memory; empty for a single
+  /// number.
+  std::string contiguous;
   bool reduces = false;
   // Of reductions:
   bool reduces_rows = false;   ///< over a long axis along which a tensor is contiguous
@@ -63,10 +66,16 @@ struct ComputePlan {
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
 
-/// Invalid where the problem asks for the layout of a tensor that is neither an input nor an
-/// output, or for what is no layout of it.
+/// Usage where the problem asks for the layout of a tensor that is neither an input nor an output,
+/// or for what is no layout of it.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target);
 
+/// The index of the read's dimension along which its tensor is contiguous. Requires: it has
+/// indices.
+size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read);
+/// The axes in their order, but the contiguous one, if it is among them, last.
+std::vector<std::string> contiguous_last(std::vector<std::string> axes,
+                                         const std::string& contiguous);
 /// Elements of the stage's type in a vector register.
 int64_t lanes(const Target& target, const dsl::Stage& stage);
 /// Requires: an axis of the stage, spatial or reduced.

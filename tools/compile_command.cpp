@@ -25,7 +25,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     if (!flags.output.empty()) return nothing_to_write("compile", flags.output, s.workload);
-    note(fmt::format("{} is empty: it needs no kernel", s.workload.key()));
+    note(fmt::format("{} is empty: it needs no kernel", s.workload.text()));
     if (flags.format == "json")
       TW_RETURN_IF_ERROR(
           print_json("compile", {{"artifact", nullptr}, {"workload", s.workload.key()}}));
@@ -36,7 +36,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
         ErrorCode::NoCandidate,
         fmt::format("[compile] {} has no kernel of '{}' for this target and {}: tune it, or "
                     "compile what the cost model prefers with `tilewright tune --compile-only`",
-                    shell_quoted(database_path(place, here)), s.workload.key(),
+                    shell_quoted(database_path(place, here)), s.workload.text(),
                     show_count(s.threads, "thread")));
   TW_TRY(const runtime::Artifact artifact,
          tuner::build_schedule(s.workload, s.record->schedule, s.target, s.threads, s.runs_here,
@@ -51,6 +51,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
     TW_RETURN_IF_ERROR(print_json("compile", {{"artifact", path},
                                               {"record", s.record->hash},
                                               {"workload", s.workload.key()},
+                                              {"layouts", dsl::print_layouts(s.workload.layouts)},
                                               {"target", s.target.to_string()},
                                               {"spills", artifact.info.spills},
                                               {"object_bytes", artifact.object.size()},

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "db/store.h"
+#include "db/workload_text.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/selection.h"
@@ -105,7 +106,9 @@ Result<db::Filter> filter_of(const DbFlags& f) {
   const auto set = [](std::optional<std::string>& member, const std::string& text) {
     if (!text.empty()) member = text;
   };
-  set(filter.workload, f.workload);
+  const db::WorkloadName workload = db::parse_workload_text(f.workload);
+  set(filter.workload, workload.key);
+  set(filter.layouts, workload.layouts);
   set(filter.op, f.op);
   set(filter.session, f.session);
   if (!f.status.empty())
@@ -120,13 +123,14 @@ Result<db::Filter> filter_of(const DbFlags& f) {
 
 Table as_sheet(const std::vector<db::Record>& records) {
   Table table{{"record", "status", "latency_ns", "latency_low_ns", "latency_high_ns", "flops",
-               "peak_gflops", "threads", "session", "target", "device", "workload"},
+               "peak_gflops", "threads", "session", "target", "device", "workload", "layouts"},
               {}};
   for (const db::Record& r : records)
     table.rows.push_back({r.hash, std::string(db::to_string(r.status)), format_double(r.latency_ns),
                           format_double(r.latency_low_ns), format_double(r.latency_high_ns),
                           format_double(r.flops), format_double(r.peak_gflops),
-                          std::to_string(r.threads), r.session, r.target, r.device, r.workload});
+                          std::to_string(r.threads), r.session, r.target, r.device, r.workload,
+                          r.layouts});
   return table;
 }
 
@@ -155,7 +159,7 @@ Result<int> query(const DbFlags& f, const Surroundings& here) {
                           fmt::format("{:.1f}", 100 * db::efficiency(r)),
                           r.target == own_target && r.device == own_device ? "host" : r.target,
                           std::to_string(r.threads), r.session,
-                          r.device == own_device ? "this one" : r.device, r.workload});
+                          r.device == own_device ? "this one" : r.device, db::workload_text(r)});
   TW_RETURN_IF_ERROR(print(as_text(table, here)));
   return 0;
 }
@@ -339,7 +343,7 @@ Verb db_verb() {
   const Flag limit = {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"};
   const std::vector<Flag> filters = {
       db,
-      {"workload", Text{&f->workload}, "key"},
+      {"workload", Text{&f->workload}, "key; layouts may follow in braces"},
       {"op", Text{&f->op}, "operator"},
       {"status", Choice{&f->status, statuses()}, "of the trial; pruned and hopeless are the same"},
       {"session", Text{&f->session}, "that measured"},

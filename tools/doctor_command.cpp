@@ -109,9 +109,11 @@ Result<int> probe_sandbox() {
 Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings& here) {
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
+  const auto schedule = default_schedule(*workload, host);
+  if (!schedule) return failed("a kernel", schedule.error());
   const int64_t began = here.environment.clock();
-  const auto artifact = tuner::build_schedule(*workload, default_schedule(*workload, host), host, 1,
-                                              true, tuning_environment(flags.place, here));
+  const auto artifact = tuner::build_schedule(*workload, *schedule, host, 1, true,
+                                              tuning_environment(flags.place, here));
   if (!artifact) return failed("a kernel", artifact.error());
   return {"a kernel",
           fmt::format("compiled, linked and verified in {}",

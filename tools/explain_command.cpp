@@ -38,7 +38,8 @@ struct Analysis {
   std::optional<GpuExplanation> gpu;  ///< of a GPU's kernel
 };
 
-/// The fastest other schedule of the same workload, and the steps that only one of the two has.
+/// The fastest other schedule of the same workload under the same layouts, and the steps that only
+/// one of the two has.
 struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
@@ -103,6 +104,7 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
   same.device = record.device;
   same.threads = record.threads;
   same.codegen_abi = record.codegen_abi;
+  same.layouts = record.layouts;
   same.status = db::TrialStatus::Ok;
   std::optional<db::Record> next;
   int own_trials = 0;  // of its run: the winner of the finals is measured once more
@@ -181,7 +183,7 @@ std::string work_text(const Analysis& a) {
 }
 
 Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
-  Facts facts = {{"workload", s.workload.key()}};
+  Facts facts = {{"workload", s.workload.text()}};
   add_what_runs_on(s, facts);
   facts.emplace_back("tuned for", describe(s.target.machine));
   facts.emplace_back("schedule", show_source(s));
@@ -244,6 +246,7 @@ std::string describe(const Rival& rival, const db::Record& record) {
 Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& line,
                        const std::optional<Rival>& rival) {
   nlohmann::json json = {{"workload", s.workload.key()},
+                         {"layouts", dsl::print_layouts(s.workload.layouts)},
                          {"target", s.target.to_string()},
                          {"tuned_for", describe(s.target.machine)},
                          {"threads", s.threads},

@@ -180,6 +180,7 @@ nlohmann::json as_json(const db::Record& record, bool full) {
   nlohmann::json json = {
       {"record", record.hash},
       {"workload", record.workload},
+      {"layouts", record.layouts},
       {"op", record.op},
       {"target", record.target},
       {"device", record.device},

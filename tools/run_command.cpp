@@ -88,15 +88,17 @@ struct Timed {
 
 /// A kernel where it runs.
 struct Callable {
-  /// Logical arrays, inputs first, then outputs: as a caller's program would.
-  std::function<Status(std::span<const runtime::Buffer>)> call;
+  /// What a call on these inputs gives, both as they are declared.
+  std::function<Result<dsl::Arrays>(const dsl::Arrays&)> call;
   /// Of a call on these inputs, timed as the tuner times it.
   std::function<Result<Timed>(const dsl::Arrays&)> time;
   Facts::value_type place;  ///< that it runs on
 };
 
-Result<dsl::Arrays> outputs_of(const Callable& kernel, const dsl::Compute& compute,
-                               const dsl::Arrays& inputs) {
+/// One call as a caller's program makes it: of a function of logical arrays, inputs first.
+Result<dsl::Arrays> call_on_arrays(
+    const std::function<Status(std::span<const runtime::Buffer>)>& call,
+    const dsl::Compute& compute, const dsl::Arrays& inputs) {
   dsl::Arrays outputs;
   std::vector<runtime::Buffer> buffers;
   for (const dsl::Input& input : compute.inputs) {
@@ -108,11 +110,11 @@ Result<dsl::Arrays> outputs_of(const Callable& kernel, const dsl::Compute& compu
     dsl::Array& kept = outputs[name] = std::move(array);
     buffers.push_back({kept.data.data(), kept.type, kept.shape, {}});
   }
-  TW_RETURN_IF_ERROR(kernel.call(buffers));
+  TW_RETURN_IF_ERROR(call(buffers));
   return outputs;
 }
 
-/// What a call has to convert is part of its time.
+/// What a call has to convert is part of its time: nothing that is kept in a layout asked for.
 Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
                               const tuner::Clock& clock) {
   TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
@@ -120,8 +122,9 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
   options.threads = s.threads;
   const auto pool = std::make_shared<runtime::ThreadPool>(options);
   Callable callable;
-  callable.call = [kernel, pool](std::span<const runtime::Buffer> arrays) {
-    return kernel.call(arrays, *pool);
+  callable.call = [kernel, pool, &s](const dsl::Arrays& inputs) {
+    return call_on_arrays([&](auto arrays) { return kernel.call(arrays, *pool); },
+                          s.workload.compute, inputs);
   };
   callable.time = [kernel, pool, &s, &clock](const dsl::Arrays& inputs) -> Result<Timed> {
     TW_TRY(tuner::KernelBuffers buffers,
@@ -176,7 +179,13 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
   TW_TRY(const runtime::DeviceKernel kernel,
          runtime::DeviceKernel::load(std::move(artifact), device));
   Callable callable;
-  callable.call = [kernel](std::span<const runtime::Buffer> arrays) { return kernel.call(arrays); };
+  callable.call = [kernel, &s](const dsl::Arrays& inputs) -> Result<dsl::Arrays> {
+    // Kernels of devices have no code that packs.
+    if (!s.workload.layouts.empty())
+      return tuner::call_once(kernel.device(), kernel, s.workload, inputs);
+    return call_on_arrays([&](auto arrays) { return kernel.call(arrays); }, s.workload.compute,
+                          inputs);
+  };
   callable.time = [kernel, &s, &clock](const dsl::Arrays& inputs) {
     return time_on_device(kernel, s, inputs, clock);
   };
@@ -209,6 +218,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
 Status print_as_json(const Selection& s, const Checked& checked, const Timed& timed,
                      const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
+                            {"layouts", dsl::print_layouts(s.workload.layouts)},
                             {"record", s.record ? s.record->hash : ""},
                             {"measured_on", s.record ? s.record->device : ""},
                             {"measured_here", s.record && s.other_device.empty()},
@@ -251,7 +261,7 @@ Status check_runs_here(const Selection& s) {
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
-    note(fmt::format("{} is empty: there is nothing to run", s.workload.key()));
+    note(fmt::format("{} is empty: there is nothing to run", s.workload.text()));
     if (flags.format == "json") TW_RETURN_IF_ERROR(print_as_json(s, {}, {}, {}));
     return 0;
   }
@@ -263,7 +273,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
                                     : on_processor(std::move(artifact), s, here.environment.clock));
   Random random(static_cast<uint64_t>(flags.seed));
   TW_TRY(const dsl::Arrays inputs, random_inputs(s.workload.compute, random));
-  TW_TRY(const dsl::Arrays outputs, outputs_of(kernel, s.workload.compute, inputs));
+  TW_TRY(const dsl::Arrays outputs, kernel.call(inputs));
   TW_TRY(const Checked checked, check_outputs(s.workload, inputs, outputs, random));
   TW_TRY(const Timed timed, kernel.time(inputs));
   const tuner::Estimate& time = timed.estimate;
@@ -273,7 +283,7 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
     return 0;
   }
   Facts facts = {
-      {"workload", s.workload.key()},
+      {"workload", s.workload.text()},
       {"checked",
        fmt::format("{}, largest error {:.1e} of the largest element, at most {:.1e} "
                    "allowed",

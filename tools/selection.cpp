@@ -159,10 +159,12 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   if (!flags.hash.empty()) {
     if (flags.workload.is_given())
       return fail(ErrorCode::Usage,
-                  "[record] a hash and a workload contradict each other: give one");
+                  "[record] a hash and a workload, or layouts, contradict each other: give one");
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
-    TW_TRY(selection.workload, dsl::parse_workload(record.workload));
+    TW_TRY(dsl::Workload workload, dsl::parse_workload(record.workload));
+    TW_TRY(const dsl::Layouts layouts, dsl::parse_layouts(record.layouts));
+    TW_TRY(selection.workload, dsl::with_layouts(std::move(workload), layouts));
     const std::string& named = flags.target.target;
     TW_TRY(const ChosenTarget chosen, chosen_target(named.empty() ? record.target : named, here));
     if (chosen.target.to_string() != record.target)
@@ -190,17 +192,30 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   return selection;
 }
 
-std::string default_schedule(const dsl::Workload& workload, const Target& target) {
-  const schedules::Space space = schedules::Space::derive(workload.compute, target);
+namespace {
+
+/// The loops as they are declared, on tensors in the layouts that are asked for.
+schedules::Schedule declared_loops(const dsl::Workload& workload) {
+  schedules::Schedule plain(workload.compute);
+  for (const auto& [tensor, layout] : workload.layouts)
+    plain.add(schedules::SetLayout{tensor, layout});
+  return plain;
+}
+
+}  // namespace
+
+Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target) {
+  TW_TRY(const schedules::Space space,
+         schedules::Space::derive(schedules::problem_of(workload), target));
   const schedules::Schedule first = space.schedule(space.default_point());
   if (first.program(schedules::limits_of(target))) return first.to_string();
-  return schedules::Schedule(workload.compute).to_string();
+  return declared_loops(workload).to_string();
 }
 
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                        int threads, const std::function<bool()>& stops) {
   TW_TRY(std::string preferred,
-         tuner::predicted_schedule(workload.compute, target, threads, stops));
+         tuner::predicted_schedule(schedules::problem_of(workload), target, threads, stops));
   const auto schedule = schedules::parse_schedule(workload.compute, preferred);
   if (schedule && schedule->program(schedules::limits_of(target))) return preferred;
   return default_schedule(workload, target);
@@ -247,7 +262,7 @@ tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string&
   return fail(ErrorCode::Unsupported,
               fmt::format("[{}] {} has no elements and needs no kernel, so {} would not be "
                           "written: leave --output out, or choose a shape with elements",
-                          verb, workload.key(), shell_quoted(path)));
+                          verb, workload.text(), shell_quoted(path)));
 }
 
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,

@@ -88,8 +88,8 @@ std::string show_source(const Selection& selection);
 /// measured. Once `stops` is true, the best of those considered so far.
 Result<std::string> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                        int threads, const std::function<bool()>& stops = nullptr);
-/// The default schedule of the workload's space, without a search.
-std::string default_schedule(const dsl::Workload& workload, const Target& target);
+/// The default schedule of the workload's space, without a search. Errors as Space::derive().
+Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
 
 /// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
 /// before the work, not after it.

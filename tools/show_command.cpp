@@ -10,6 +10,7 @@
 #include "codegen/c_emitter.h"
 #include "codegen/gpu_emitter.h"
 #include "codegen/inspect.h"
+#include "db/workload_text.h"
 #include "schedules/schedule.h"
 #include "tools/report.h"
 #include "tools/roofline.h"
@@ -33,13 +34,13 @@ std::string with_newline(std::string text) {
 
 std::string facts(const Selection& s) {
   if (!s.record)
-    return as_text(Facts{{"workload", s.workload.key()},
+    return as_text(Facts{{"workload", s.workload.text()},
                          {"target", s.target.to_string()},
                          {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
   return as_text(
-      Facts{{"workload", r.workload},
+      Facts{{"workload", db::workload_text(r)},
             {"record", r.hash},
             {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
             {"target", r.target},
@@ -98,6 +99,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   nlohmann::json json;
   if (s.record) json = as_json(*s.record, true);
   json["workload"] = s.workload.key();
+  json["layouts"] = dsl::print_layouts(s.workload.layouts);
   json["target"] = s.target.to_string();
   json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();

@@ -84,7 +84,7 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
       ErrorCode::Usage,
       fmt::format("[tune] --resume: {} has no trials of {} for this target, device and {}; leave "
                   "the flag out to begin",
-                  shell_quoted(database_path(flags.place, here)), jobs.front().workload.key(),
+                  shell_quoted(database_path(flags.place, here)), jobs.front().workload.text(),
                   show_count(flags.target.threads, "thread")));
 }
 
@@ -92,7 +92,7 @@ std::string title_of(const TuneFlags& flags, const std::vector<Job>& jobs) {
   const std::string what = fmt::format(
       "{} for {} on {}",
       flags.suite.empty()
-          ? jobs.front().workload.key()
+          ? jobs.front().workload.text()
           : fmt::format("{} of {}", show_count(static_cast<int64_t>(jobs.size()), "workload"),
                         flags.suite),
       flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
@@ -128,6 +128,7 @@ Status count_trials(const dsl::Workload& workload, const Target& target, const T
   filter.target = target.to_string();
   filter.device = tuner::device_text(target);
   filter.threads = flags.target.threads;
+  filter.layouts = dsl::print_layouts(workload.layouts);
   TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
     if (record.session == here.environment.session)
       ++progress.trials[std::string(db::to_string(record.status))];
@@ -174,7 +175,7 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
       }
     }
     if (!results[i]) {
-      others.failed.push_back({jobs[i].name, jobs[i].workload.key(), results[i].error()});
+      others.failed.push_back({jobs[i].name, jobs[i].workload.text(), results[i].error()});
       continue;
     }
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
@@ -190,7 +191,7 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
   return outcomes;
 }
 
-/// The message without the workload's key, so that equal reasons of several workloads compare
+/// The message without the workload's text, so that equal reasons of several workloads compare
 /// equal.
 std::string reason_of(const WithoutResult::Failed& failed) {
   std::string reason = failed.error.message;
@@ -288,9 +289,9 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
       jobs.push_back(job);
       continue;
     }
-    others.empty.push_back(job.workload.key());
+    others.empty.push_back(job.workload.text());
     if (!flags.output.empty()) return nothing_to_write("tune", flags.output, job.workload);
-    note(fmt::format("{} is empty: there is nothing to tune", job.workload.key()));
+    note(fmt::format("{} is empty: there is nothing to tune", job.workload.text()));
   }
   if (jobs.empty()) {
     TW_RETURN_IF_ERROR(flags.format == "json" ? print_outcomes(flags, here, {}, others) : Status());
@@ -332,7 +333,7 @@ Verb tune_verb() {
       {"suite",
        Text{&f->suite},
        "tune a list of workloads, see `list suites`",
-       {"op", "shape", "attr", "expr", "workload", "dtype", "output"}},
+       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "output"}},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
        "at most so many new ones of each workload, one measured twice; 0: no limit"},

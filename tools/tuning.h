@@ -50,9 +50,9 @@ Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& he
 
 /// Jobs that gave no kernel.
 struct WithoutResult {
-  std::vector<std::string> empty;  ///< keys of workloads without elements
+  std::vector<std::string> empty;  ///< texts of workloads without elements
   struct Failed {
-    std::string name, workload;  ///< as Job's, and its key
+    std::string name, workload;  ///< as Job's, and its text
     Error error;
   };
   std::vector<Failed> failed;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "db/workload_text.h"
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tools/tuning.h"
@@ -42,7 +43,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   const auto row = [&](const char* name, std::string text) {
     facts.emplace_back(name, std::move(text));
   };
-  row("workload", best.workload);
+  row("workload", db::workload_text(best));
   row("latency", fmt::format("{} [{}, {}]", show_time(best.latency_ns),
                              show_time(best.latency_low_ns), show_time(best.latency_high_ns)));
   for (auto& [name, text] : speeds(o.roofline)) row(name.c_str(), std::move(text));
@@ -108,7 +109,7 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
                "latency_low_ns", "latency_high_ns", "gflops",        "peak_gflops", "speed_up",
                "trials",         "known_trials",    "ended",         "record",      "artifact",
                "device",         "read_bytes",      "written_bytes", "gb_per_s",    "level",
-               "level_gb_per_s"},
+               "level_gb_per_s", "layouts"},
               {}};
   for (const Outcome& o : outcomes) {
     const db::Record& best = o.tuned.best;
@@ -132,7 +133,8 @@ Table as_sheet(const std::vector<Outcome>& outcomes) {
                           format_double(o.roofline.traffic.written_bytes),
                           format_double(o.roofline.gb_per_s()),
                           o.roofline.level,
-                          format_double(o.roofline.level_gb_per_s)});
+                          format_double(o.roofline.level_gb_per_s),
+                          best.layouts});
   }
   return table;
 }

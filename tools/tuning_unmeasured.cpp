@@ -40,8 +40,10 @@ Result<DryRun> look_at(const TuneFlags& flags, const Job& job, const Target& tar
   TW_RETURN_IF_ERROR(tuner::check_tunable(job.workload, target));
   const auto threads = static_cast<int>(flags.target.threads);
   DryRun found;
-  found.space_size = schedules::Space::derive(job.workload.compute, target).size();
-  found.schedule = default_schedule(job.workload, target);
+  TW_TRY(const schedules::Space space,
+         schedules::Space::derive(schedules::problem_of(job.workload), target));
+  found.space_size = space.size();
+  TW_TRY(found.schedule, default_schedule(job.workload, target));
   if (!store) return found;
   TW_TRY(found.known, tuner::count_known(*store, job.workload, target, threads));
   TW_TRY(found.best, tuner::best_known(*store, job.workload, target, threads));
@@ -55,7 +57,8 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   nlohmann::json results = nlohmann::json::array();
   Table table{{"name", "space", "known trials", "best known", "workload"}, {}};
-  Table sheet{{"name", "space_size", "known_trials", "best_latency_ns", "best_device", "workload"},
+  Table sheet{{"name", "space_size", "known_trials", "best_latency_ns", "best_device", "workload",
+               "layouts"},
               {}};
   std::string text;
   std::set<std::string> other_devices;
@@ -65,11 +68,13 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     const std::string elsewhere = found.best ? other_device_of(*found.best, target) : "";
     const std::string size = fmt::format("{:.3g}", found.space_size);
     table.rows.push_back({job.name, size, std::to_string(found.known),
-                          best + (elsewhere.empty() ? "" : " elsewhere"), job.workload.key()});
+                          best + (elsewhere.empty() ? "" : " elsewhere"), job.workload.text()});
     sheet.rows.push_back({job.name, format_double(found.space_size), std::to_string(found.known),
                           found.best ? format_double(found.best->latency_ns) : "",
-                          found.best ? found.best->device : "", job.workload.key()});
+                          found.best ? found.best->device : "", job.workload.key(),
+                          dsl::print_layouts(job.workload.layouts)});
     nlohmann::json result = {{"workload", job.workload.key()},
+                             {"layouts", dsl::print_layouts(job.workload.layouts)},
                              {"workload_hash", job.workload.hash()},
                              {"name", job.name},
                              {"target", target.to_string()},
@@ -82,7 +87,7 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
       result["best"]["measured_here"] = elsewhere.empty();
     }
     results.push_back(std::move(result));
-    Facts facts = {{"workload", job.workload.key()},
+    Facts facts = {{"workload", job.workload.text()},
                    {"hash", job.workload.hash()},
                    {"target", target.to_string()},
                    {"threads", std::to_string(flags.target.threads)},
@@ -148,8 +153,9 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     TW_RETURN_IF_ERROR(artifact);
     TW_TRY(const std::string path, keep_artifact(flags, here, *artifact));
     const std::string source = best ? best->hash.substr(0, 16) : "cost model";
-    table.rows.push_back({path, source, job.workload.key()});
+    table.rows.push_back({path, source, job.workload.text()});
     results.push_back({{"workload", job.workload.key()},
+                       {"layouts", dsl::print_layouts(job.workload.layouts)},
                        {"name", job.name},
                        {"target", target.target.to_string()},
                        {"artifact", path},

@@ -64,6 +64,15 @@ Result<dsl::Workload> operator_workload(const WorkloadFlags& flags) {
   return dsl::make_workload(flags.op, attributes, dtype, accuracy);
 }
 
+Result<dsl::Workload> named_workload(const WorkloadFlags& flags) {
+  if (!flags.key.empty()) return dsl::parse_workload(flags.key);
+  if (!flags.expression.empty()) return expression_workload(flags);
+  if (!flags.op.empty()) return operator_workload(flags);
+  return fail(ErrorCode::Usage,
+              "[workload] nothing to work on is given: use --op NAME (see "
+              "`tilewright list`), --expr FILE or --workload KEY");
+}
+
 }  // namespace
 
 std::vector<Flag> flags_of(WorkloadFlags& flags) {
@@ -81,11 +90,13 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
        Path{&flags.expression},
        "file with an expression; - is standard input",
        {"workload"}},
-      {"workload", Text{&flags.key}, "key, as records have it"},
+      {"workload", Text{&flags.key}, "key, as records have it; layouts may follow in braces"},
       {"dtype",
        Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
        "data type of the inputs",
        {"expr", "workload"}},
+      {"layout", Texts{&flags.layouts},
+       "how an input or output is kept, TENSOR=LAYOUT (in=NCHW16c); may be repeated"},
       {"accuracy",
        Choice{&flags.accuracy, {"fast", "strict"}},
        "strict: no worse than a sequential loop",
@@ -94,12 +105,9 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
 }
 
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
-  if (!flags.key.empty()) return dsl::parse_workload(flags.key);
-  if (!flags.expression.empty()) return expression_workload(flags);
-  if (!flags.op.empty()) return operator_workload(flags);
-  return fail(ErrorCode::Usage,
-              "[workload] nothing to work on is given: use --op NAME (see "
-              "`tilewright list`), --expr FILE or --workload KEY");
+  TW_TRY(dsl::Workload workload, named_workload(flags));
+  TW_TRY(const dsl::Layouts layouts, dsl::parse_layouts(join(flags.layouts, " ")));
+  return dsl::with_layouts(std::move(workload), layouts);
 }
 
 std::vector<Flag> flags_of(TargetFlags& flags) {

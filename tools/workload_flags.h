@@ -17,14 +17,16 @@ namespace tw::tools {
 
 struct WorkloadFlags {
   std::string op, shape, expression, key;
-  std::vector<std::string> attributes;
+  std::vector<std::string> attributes, layouts;
   std::string dtype = "f32";
   std::string accuracy = "fast";
 
-  bool is_given() const { return !op.empty() || !expression.empty() || !key.empty(); }
+  bool is_given() const {
+    return !op.empty() || !expression.empty() || !key.empty() || !layouts.empty();
+  }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);
-/// The operator's own example where no shape is given.
+/// The operator's own example where no shape is given; with the layouts that are asked for.
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
 
 struct TargetFlags {

@@ -23,8 +23,9 @@ constexpr int most_constructions = 300;
 // second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
-// Trials of another device teach as much as those of a shape with an extent of twice the size.
-constexpr double distance_of_devices = 1;
+// Trials of another device teach as much as those of a shape with an extent of twice the size. What
+// those under other layouts teach was not measured: they are taken to be as far.
+constexpr double distance_of_devices = 1, distance_of_layouts = 1;
 
 bool is_late(const Question& q) { return q.interrupted() || (q.late && q.late()); }
 
@@ -32,11 +33,13 @@ double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
 }
 
-/// By the configuration of the record, where that means the same steps in this space; else by the
-/// steps.
+/// By the configuration of the record, where that means the same steps in this space, or the same
+/// but for other layouts; else by the steps.
 std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
+  const bool has_other_layouts = record.layouts != dsl::print_layouts(q.workload->layouts);
   const auto point = q.space->parse(record.configuration);
-  if (point && q.space->allowed(*point) && q.space->schedule(*point).to_string() == record.schedule)
+  if (point && q.space->allowed(*point) &&
+      (has_other_layouts || q.space->schedule(*point).to_string() == record.schedule))
     return point;
   const auto schedule = schedules::parse_schedule(q.workload->compute, record.schedule);
   return schedule ? q.space->point_of(*schedule, most_constructions) : std::nullopt;
@@ -56,6 +59,7 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int th
   own.device = device_text(target);
   own.threads = threads;
   own.codegen_abi = codegen::codegen_abi;
+  own.layouts = dsl::print_layouts(workload.layouts);
   own.order = db::Order::Fastest;
   return own;
 }
@@ -85,7 +89,13 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
       out.latencies_ns.push_back(record.status == db::TrialStatus::Ok ? record.latency_ns : 0);
 }
 
-/// The trials of a workload on a device, at least one of which differs from those of the run.
+/// What trials are of; latencies of one place compare.
+struct Place {
+  std::string workload, device, layouts;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// The trials of a place that is not that of the run.
 struct Neighbour {
   dsl::Workload workload;
   double distance;
@@ -99,20 +109,21 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   same_operator.threads = q.threads;
   same_operator.codegen_abi = codegen::codegen_abi;
   same_operator.order = db::Order::Fastest;
-  using Place = std::pair<std::string, std::string>;  // workload and device
-  const Place own = {q.workload->key(), device_text(q.target)};
+  const Place own = {q.workload->key(), device_text(q.target),
+                     dsl::print_layouts(q.workload->layouts)};
   std::map<Place, std::vector<db::Record>> by_place;
   (void)store.for_each(same_operator, [&](const db::Record& record) {
-    const Place place = {record.workload, record.device};
+    const Place place = {record.workload, record.device, record.layouts};
     if (place != own) by_place[place].push_back(record);
     return !q.interrupted();
   });
   std::vector<Neighbour> result;
   for (auto& [place, records] : by_place) {
-    auto workload = dsl::parse_workload(place.first);
+    auto workload = dsl::parse_workload(place.workload);
     if (!workload) continue;
-    const double apart = (place.first == own.first ? 0 : distance(*workload, *q.workload)) +
-                         (place.second == own.second ? 0 : distance_of_devices);
+    const double apart = (place.workload == own.workload ? 0 : distance(*workload, *q.workload)) +
+                         (place.device == own.device ? 0 : distance_of_devices) +
+                         (place.layouts == own.layouts ? 0 : distance_of_layouts);
     if (std::isfinite(apart)) result.push_back({std::move(*workload), apart, std::move(records)});
   }
   std::stable_sort(result.begin(), result.end(),
@@ -176,7 +187,8 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
 }
 
 size_t ranking_group(const db::Record& record) {
-  return mix(std::hash<std::string>()(record.workload), std::hash<std::string>()(record.device));
+  return mix(std::hash<std::string>()(record.workload + record.layouts),
+             std::hash<std::string>()(record.device));
 }
 
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,

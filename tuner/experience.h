@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a database knows that helps a new run: trials of the same workload on the same device, which
-// are not tried again and whose best are parents, and trials of others like it or on other devices,
-// which teach the cost model and whose fastest schedules are worth a try here. Not thread-safe.
+// What a database knows that helps a new run: trials of the same workload, under the same layouts,
+// on the same device, which are not tried again and whose best are parents, and trials of others
+// like it, under other layouts or on other devices, which teach the cost model and whose fastest
+// schedules are worth a try here. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -36,8 +37,8 @@ struct Experience {
   std::set<std::string> tried;       ///< schedule texts of this workload on this device
   std::vector<Tried> parents;        ///< the fastest of them, as points
   std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
-  /// Points that were fast for the nearest other workloads, or for this one on another device,
-  /// nearest first.
+  /// Points that were fast for the nearest other workloads, or for this one on another device or
+  /// under other layouts, nearest first.
   std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
 };
@@ -53,7 +54,8 @@ Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, con
 /// powers of two; infinite for different operators and for expressions.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
-/// Group of trials whose latencies can be compared: those of one workload on one device.
+/// Group of trials whose latencies can be compared: those of one workload under the same layouts on
+/// one device.
 size_t ranking_group(const db::Record& record);
 
 /// The model's sample of a record; nullopt where its schedule does not apply to the workload, or

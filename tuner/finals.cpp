@@ -48,7 +48,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   tuned.next_minute_gain = counts_.total() > 0 ? next_minute_gain() : 0;
   TW_RETURN_IF_ERROR(run_.recorder.flush());
   if (!reference_.artifact.empty())
-    TW_RETURN_IF_ERROR(run_.workers.runner->prepare(key_, reference_, Needed::ForResult));
+    TW_RETURN_IF_ERROR(
+        run_.workers.runner->prepare(workload().text(), reference_, Needed::ForResult));
   progress_.finishing = "comparing the fastest";
   report();
   TW_RETURN_IF_ERROR(measure_postponed(seconds - confirm_s));

@@ -41,7 +41,7 @@ struct BuildReply {
 
 /// From now on measure kernels of this workload against this reference kernel.
 struct PrepareJob {
-  std::string workload;
+  std::string workload;   ///< text, as the layouts that it asks for are how arrays are kept
   std::string reference;  ///< name of the reference kernel in the store
   int64_t threads = 1;
   uint64_t seed = 1;

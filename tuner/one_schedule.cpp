@@ -44,7 +44,7 @@ Result<BuiltSchedule> build_by_workers(const dsl::Workload& workload, std::strin
     return fail(ErrorCode::Environment,
                 "[tune] the reference kernel cannot be built: " + reference.error().message);
   TW_RETURN_IF_ERROR(workers.runner->prepare(
-      workload.key(), {reference->artifact, reference->otherwise}, Needed::No));
+      workload.text(), {reference->artifact, reference->otherwise}, Needed::No));
   return BuiltSchedule{std::move(workers), built->artifact};
 }
 

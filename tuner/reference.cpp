@@ -39,16 +39,20 @@ bool is_exact(const dsl::Compute& compute) {
 }
 
 /// Bytes of inputs and outputs together, as a double because the sum may exceed 64 bits.
-double array_bytes(const dsl::Compute& compute) {
-  const auto bytes = [](DType type, const std::vector<int64_t>& shape) {
-    double product = size_bytes(type);
+double array_bytes(const dsl::Workload& workload) {
+  const dsl::Compute& compute = workload.compute;
+  const auto bytes = [&](const std::string& tensor) {
+    std::vector<int64_t> shape = compute.shape_of(tensor);
+    if (const auto asked = workload.layouts.find(tensor); asked != workload.layouts.end())
+      if (const auto layout = dsl::parse_layout(compute, tensor, asked->second))
+        shape = layout->storage_shape(shape);
+    double product = size_bytes(compute.type_of(tensor));
     for (const int64_t extent : shape) product *= static_cast<double>(extent);
     return product;
   };
   double sum = 0;
-  for (const dsl::Input& input : compute.inputs) sum += bytes(input.type, input.shape);
-  for (const std::string& name : compute.outputs)
-    sum += bytes(compute.type_of(name), compute.shape_of(name));
+  for (const dsl::Input& input : compute.inputs) sum += bytes(input.name);
+  for (const std::string& name : compute.outputs) sum += bytes(name);
   return sum;
 }
 
@@ -191,7 +195,7 @@ std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, 
 
 Status check_fits_memory(const dsl::Workload& workload, const Target& target) {
   constexpr double gibibyte = 1 << 30;
-  const double needed = array_bytes(workload.compute);
+  const double needed = array_bytes(workload);
   const auto available = static_cast<double>(worker_memory_bytes(target));
   if (needed <= available) return {};
   return fail(

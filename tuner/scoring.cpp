@@ -74,9 +74,9 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
   return candidates;
 }
 
-Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target& target,
+Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const std::function<bool()>& stops) {
-  const schedules::Space space = schedules::Space::derive(compute, target);
+  TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());

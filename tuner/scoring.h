@@ -11,7 +11,6 @@
 
 #include "base/result.h"
 #include "base/target.h"
-#include "dsl/compute.h"
 #include "schedules/space.h"
 
 namespace tw::tuner {
@@ -49,8 +48,8 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
 
 /// What a search prefers by the cost model before anything is measured or learned, as tw1 text; the
 /// default of the space where no point that it considers is legal. Deterministic unless `stops`
-/// cuts the search short.
-Result<std::string> predicted_schedule(const dsl::Compute& compute, const Target& target,
+/// cuts the search short. Errors as Space::derive().
+Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads,
                                        const std::function<bool()>& stops = nullptr);
 

@@ -61,15 +61,17 @@ MeasureReply duplicate_of(const db::Record& twin) {
 
 Result<std::unique_ptr<Task>> Task::open(const TaskSpec& spec, TuningRun& run) {
   TW_TRY(std::unique_ptr<Search> search, make_search(run.options.search));
-  return std::unique_ptr<Task>(new Task(spec, run, std::move(search)));
+  TW_TRY(schedules::Space space,
+         schedules::Space::derive(schedules::problem_of(spec.workload), run.target));
+  return std::unique_ptr<Task>(new Task(spec, run, std::move(space), std::move(search)));
 }
 
-Task::Task(const TaskSpec& spec, TuningRun& run, std::unique_ptr<Search> search)
+Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
+           std::unique_ptr<Search> search)
     : spec_(spec),
       key_(spec.workload.key()),
       run_(run),
-      proposer_(schedules::Space::derive(spec.workload.compute, run.target), std::move(search),
-                run.options.threads, run.options.seed) {
+      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed) {
   progress_.name = spec.name;
   progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);
@@ -122,7 +124,7 @@ Status Task::prepare(const Batch& reference) {
                : fail(built.status == TrialStatus::Illegal ? ErrorCode::Invalid
                                                            : ErrorCode::Environment,
                       fmt::format("[tune] the reference kernel cannot be built: {}", built.reason));
-  TW_TRY(reference_ns_, run_.workers.runner->prepare(key_, reference_, Needed::No));
+  TW_TRY(reference_ns_, run_.workers.runner->prepare(workload().text(), reference_, Needed::No));
   reference_s_ += run_.budget.elapsed_s();
   // On a device the default schedule is another one, which nobody measures.
   if (!run_.target.is_gpu()) progress_.untuned_ns = reference_ns_;
@@ -133,7 +135,7 @@ Status Task::prepare(const Batch& reference) {
 
 /// Readies the runner for this workload, and looks at the peak of the machine.
 Status Task::prepare_runner(Needed needed) {
-  TW_RETURN_IF_ERROR(run_.workers.runner->prepare(key_, reference_, needed));
+  TW_RETURN_IF_ERROR(run_.workers.runner->prepare(workload().text(), reference_, needed));
   const auto peak = run_.workers.runner->peak_gflops();
   if (peak)
     progress_.peak_gflops = *peak;

@@ -43,7 +43,8 @@ struct Trial {
 
 class Task {
  public:
-  /// The spec and the run must outlive the task. Usage for a search that is not known.
+  /// The spec and the run must outlive the task. Usage for a search that is not known, and as
+  /// Space::derive() where the workload asks for layouts.
   static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
 
   const dsl::Workload& workload() const { return spec_.workload; }
@@ -93,7 +94,8 @@ class Task {
   Result<Tuned> finish(Ended ended, double seconds);
 
  private:
-  Task(const TaskSpec& spec, TuningRun& run, std::unique_ptr<Search> search);
+  Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
+       std::unique_ptr<Search> search);
 
   void report();
   std::string reference_schedule() const;

@@ -35,7 +35,9 @@ namespace tw::tuner {
 enum class Effort { None, Quick, Normal, Full };
 double least_gain(Effort effort);
 
-/// A workload to be tuned, perhaps one of several.
+/// A workload to be tuned, perhaps one of several. Where it asks for layouts (with_layouts()),
+/// every candidate has them, what is timed is the kernel on arrays in them, and its records are
+/// apart from those of the workload with free layouts.
 struct TaskSpec {
   dsl::Workload workload;
   double weight = 1;      ///< number of times that a network has it
@@ -95,7 +97,7 @@ struct Tuned {
 
 /// Errors: Environment when workers or the code generator cannot be started, NoCandidate when no
 /// candidate is valid (with the three most frequent reasons), Interrupted before anything was
-/// found.
+/// found, Unsupported where no strategy of the target has the layouts that are asked for.
 Result<Tuned> tune(const dsl::Workload& workload, const Target& target, const TuneOptions& options,
                    db::Store& store, const Environment& environment, const OnProgress& on_progress);
 
@@ -109,7 +111,8 @@ Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             db::Store& store, const Environment& environment,
                                             const OnProgress& on_progress);
 
-/// What the database holds for the workload on this target, device and number of threads. A GPU's
+/// What the database holds for the workload and its layouts on this target, device and number of
+/// threads. A GPU's
 /// device is as with_facts() makes it (tuner/device.h).
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads);

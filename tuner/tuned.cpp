@@ -19,7 +19,7 @@ Result<Tuned> from_database(const dsl::Workload& workload, const Target& target,
     return fail(ErrorCode::NoCandidate,
                 fmt::format("[tune] the database has no kernel of '{}' for this "
                             "target and {} thread{}: tune without --effort none",
-                            workload.key(), threads, threads == 1 ? "" : "s"));
+                            workload.text(), threads, threads == 1 ? "" : "s"));
   Tuned tuned;
   TW_TRY(tuned.artifact,
          build_schedule(workload, known->schedule, target, threads, false, environment));
@@ -60,6 +60,7 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
   key.device = device_text(target);
   key.threads = threads;
   key.codegen_abi = codegen::codegen_abi;
+  key.layouts = dsl::print_layouts(workload.layouts);
   return store.best(key);
 }
 

@@ -173,7 +173,7 @@ Result<Conversions> Conversions::of(const runtime::Kernel& kernel, const dsl::Wo
   if (!keeps_arrays(workload)) return result;
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].pack.empty()) continue;
+    if (arguments[i].pack.empty() || workload.layouts.contains(arguments[i].name)) continue;
     if (arguments[i].is_output) {
       TW_TRY(dsl::Array array, dsl::Array::make(arguments[i].dtype, arguments[i].shape));
       result.outputs_.emplace_back(static_cast<int>(i), std::move(array));

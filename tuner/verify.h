@@ -66,8 +66,8 @@ class KernelBuffers {
 /// in a graph share its layouts, and constant inputs are packed once.
 bool keeps_arrays(const dsl::Workload& workload);
 
-/// The conversions that each call of such a kernel makes; none for other workloads. Inputs are
-/// borrowed.
+/// The conversions that each call of such a kernel makes; none for other workloads, and none of
+/// arrays that the user keeps in layouts of his own (Workload::layouts). Inputs are borrowed.
 class Conversions {
  public:
   /// Makes the inputs that a call packs writable in `buffers`.

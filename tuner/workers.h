@@ -8,7 +8,7 @@
 //
 //   TW_RETURN_IF_ERROR(workers.builder->begin({.workload = key, .schedules = {schedule}}));
 //   const BuildOutcome built = workers.builder->finish()[0];
-//   TW_RETURN_IF_ERROR(workers.runner->prepare(key, reference, Needed::No));
+//   TW_RETURN_IF_ERROR(workers.runner->prepare(text, reference, Needed::No));
 //   TW_TRY(const MeasureReply reply, workers.runner->measure({.artifact = built.artifact}));
 //
 // Not thread-safe.
@@ -64,10 +64,10 @@ struct ReferenceKernel {
 class Runner {
  public:
   virtual ~Runner() = default;
-  /// Readies the runner for kernels of a workload and returns how long one call of the reference
-  /// takes, in ns. Costs nothing where the runner is ready for it, and little where it has been. A
-  /// large reference takes its time: Interrupted when the user stops that, at once unless it is
-  /// needed for a result.
+  /// Readies the runner for kernels of a workload (its text) and returns how long one call of the
+  /// reference takes, in ns. Costs nothing where the runner is ready for it, and little where it
+  /// has been. A large reference takes its time: Interrupted when the user stops that, at once
+  /// unless it is needed for a result.
   virtual Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
                                  Needed needed) = 0;
   /// Verifies and times a kernel of the workload. A fault of the kernel is an answer, not an error.

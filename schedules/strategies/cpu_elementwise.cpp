@@ -25,10 +25,8 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
  public:
   CpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
       : Configured(compute, plan), axes_(stage_.axes) {
-    if (const auto layout = compute_.layouts.find(plan_.name); layout != compute_.layouts.end()) {
-      const auto contiguous = axes_.begin() + layout->second.parts().back().dim;
-      std::rotate(contiguous, contiguous + 1, axes_.end());
-    }
+    std::stable_partition(axes_.begin(), axes_.end(),
+                          [&](const dsl::Axis& axis) { return axis.name != plan_.contiguous; });
     const int64_t rows = axes_.size() > 1 ? axes_[axes_.size() - 2].extent : 1;
     std::vector<int64_t> tiles;
     for (const int64_t t : {1, 2, 4, 8, 16, 32, 64})

@@ -51,7 +51,9 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
 
   Site append_elements(const GpuElementwise& config, Construction& c) const {
     const std::string& name = plan_.name;
-    Loops axes = names_of(stage_.axes), blocks, neighbours;
+    Loops axes = contiguous_last(names_of(stage_.axes), plan_.contiguous), blocks, neighbours;
+    if (stage_.axes.back().name != plan_.contiguous)
+      c.schedule.add(Reorder{name, concat({axes, names_of(stage_.reduction)})});
     std::string thread = axes.back();
     Site site;
     if (config.rows == 1) {
@@ -88,7 +90,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
 std::unique_ptr<const StageStrategy> gpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
   const bool has_axes = !plan.stage(stage).axes.empty();
-  if (!is_for_gpu(plan) || (has_axes && (stage.is_product() || stage.reduces_rows))) return nullptr;
+  if (!plan.target.is_gpu() || (has_axes && (stage.is_product() || stage.reduces_rows)))
+    return nullptr;
   return std::make_unique<GpuElementwiseStage>(plan, stage);
 }
 

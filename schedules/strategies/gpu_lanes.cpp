@@ -46,7 +46,7 @@ class GpuLanesStage : public Configured<GpuLanes> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> gpu_lanes(const ComputePlan& plan, const StagePlan& stage) {
-  if (!is_for_gpu(plan) || plan.stage(stage).axes.empty() || stage.is_product() ||
+  if (!plan.target.is_gpu() || plan.stage(stage).axes.empty() || stage.is_product() ||
       !stage.reduces_rows)
     return nullptr;
   return std::make_unique<GpuLanesStage>(plan, stage);

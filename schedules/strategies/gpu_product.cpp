@@ -9,7 +9,6 @@
 #include "schedules/legality.h"
 #include "schedules/nest.h"
 #include "schedules/specialised.h"
-#include "schedules/strategies/gpu_rows.h"
 #include "schedules/threads.h"
 
 namespace tw::schedules {
@@ -27,9 +26,9 @@ bool has_copy_engine(const Target& target) {
   return target.architecture == Architecture::Cuda && gpu_architecture(target) >= bulk_architecture;
 }
 
-bool are_rows_last(const StagePlan& plan, const dsl::Stage& stage) {
+bool are_rows_last(const StagePlan& plan) {
   const auto& rows = plan.product.rows;
-  return std::find(rows.begin(), rows.end(), stage.axes.back().name) != rows.end();
+  return std::find(rows.begin(), rows.end(), plan.contiguous) != rows.end();
 }
 
 /// The loop over the reduction that is blocked, with parts of their own where it is split.
@@ -71,7 +70,7 @@ ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned)
     : compute(of),
       plan(planned),
       stage(of.stage(planned)),
-      rows_last(are_rows_last(planned, stage)),
+      rows_last(are_rows_last(planned)),
       extents{points_of(stage, planned.product.rows), points_of(stage, planned.product.columns)},
       batches(points_of(stage, planned.product.batch)),
       terms(points_of(stage, names_of(stage.reduction))),
@@ -92,9 +91,9 @@ const Loops& ProductFacts::axes(size_t side) const {
 
 const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
                                   bool is_of_warpgroup) {
-  if (!plan.is_product() || !is_for_gpu(compute)) return nullptr;
+  if (!plan.is_product() || !compute.target.is_gpu()) return nullptr;
   const dsl::Stage& stage = compute.stage(plan);
-  const bool rows_last = are_rows_last(plan, stage);
+  const bool rows_last = are_rows_last(plan);
   const int64_t rows = points_of(stage, rows_last ? plan.product.columns : plan.product.rows);
   const int64_t columns = points_of(stage, rows_last ? plan.product.rows : plan.product.columns);
   const int64_t length = points_of(stage, names_of(stage.reduction));
@@ -151,15 +150,16 @@ double product_prior(const ProductFacts& facts, const GpuProduct& config) {
   return score - (2 * idle + split) + preference(config.raster, 1, 0.1);
 }
 
-bool reduces_along_memory(const dsl::Stage& stage, const Expr& factor) {
+bool reduces_along_memory(const ProductFacts& facts, size_t side) {
+  const dsl::Stage& stage = facts.stage;
   const auto uses_any = [](const Expr& index, const std::vector<dsl::Axis>& axes) {
     return std::any_of(axes.begin(), axes.end(),
                        [&](const dsl::Axis& axis) { return dsl::uses_var(index, axis.name); });
   };
   bool along = false;
-  for_each_read(factor, [&](const dsl::Read& read) {
+  for_each_read(facts.operands[side], [&](const dsl::Read& read) {
     if (read.indices.empty()) return;
-    const Expr& last = read.indices.back();
+    const Expr& last = read.indices[contiguous_dimension(facts.compute, read)];
     along |= uses_any(last, stage.reduction) && !uses_any(last, stage.axes);
   });
   return along;

@@ -98,8 +98,8 @@ double product_prior(const ProductFacts& facts, const GpuProduct& config);
 /// Minus the distance of a value from the wanted one, in powers of two, times the weight.
 double preference(int64_t value, double wanted, double weight);
 
-/// Whether elements of the factor that are neighbours in memory are terms of one sum.
-bool reduces_along_memory(const dsl::Stage& stage, const Expr& factor);
+/// Whether elements of the operand that are neighbours in memory are terms of one sum.
+bool reduces_along_memory(const ProductFacts& facts, size_t side);
 
 /// A product's strategy; Config derives from GpuProduct.
 template <typename Config>

@@ -5,8 +5,6 @@
 
 namespace tw::schedules {
 
-bool is_for_gpu(const ComputePlan& plan) { return plan.target.is_gpu() && plan.layouts.empty(); }
-
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site) {
   const dsl::Stage& stage = c.plan().stage(plan);
   const bool splits = plan.reduces_rows && !stage.axes.empty();

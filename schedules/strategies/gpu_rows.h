@@ -8,10 +8,6 @@
 
 namespace tw::schedules {
 
-/// Whether strategies for GPUs apply: the target is a GPU, and the problem asks for no layouts,
-/// because accesses of neighbouring threads follow the declared order of dimensions.
-bool is_for_gpu(const ComputePlan& plan);
-
 /// Computes the stage in a block of its consumer, by the threads that this has: a row each where it
 /// reduces rows, else an element each.
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site);

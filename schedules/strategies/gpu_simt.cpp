@@ -210,7 +210,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
 }  // namespace
 
 std::unique_ptr<const StageStrategy> gpu_simt(const ComputePlan& plan, const StagePlan& stage) {
-  if (!is_for_gpu(plan) || !stage.is_product()) return nullptr;
+  if (!plan.target.is_gpu() || !stage.is_product()) return nullptr;
   return std::make_unique<GpuSimtStage>(plan, stage);
 }
 

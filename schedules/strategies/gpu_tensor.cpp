@@ -145,7 +145,7 @@ class TensorSteps : ProductSteps {
     if (mn_neighbours(facts_, tile_, config_, side) == 0) return false;
     c_.uses(chosen.bulk, chosen.copy);
     if (chosen.bulk == 1) return keeps_rows(side);
-    return chosen.copy == copy_across && !reduces_along_memory(facts_.stage, facts_.operands[side]);
+    return chosen.copy == copy_across && !reduces_along_memory(facts_, side);
   }
 
   /// The copy engine keeps the order of what it copies: rows may stay neighbours.
@@ -264,7 +264,7 @@ double tensor_prior(const ProductFacts& facts, const GpuTensor& config) {
   double score = product_prior(facts, config);
   score += preference(config.stages, 2.5, 1) + preference(config.unroll, 4, 0.25);
   for (size_t side = 0; side < product_sides; ++side) {
-    const bool along = reduces_along_memory(facts.stage, facts.operands[side]);
+    const bool along = reduces_along_memory(facts, side);
     score -= config.sides[side].copy != (along ? copy_terms : copy_across);
   }
   return score;

@@ -19,6 +19,7 @@
 #include "tests/schedules/mn_major_products.h"
 #include "tests/schedules/property.h"
 #include "tests/schedules/random_bulk_product.h"
+#include "tests/schedules/random_problem.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::codegen {
@@ -70,8 +71,8 @@ struct Seen {
   }
 };
 
-/// A product or a convolution of a small odd shape, and any point of its space.
-std::pair<dsl::Compute, Schedule> random_product(Random& random) {
+/// A product or a convolution of a small odd shape.
+dsl::Compute small_product(Random& random) {
   const auto between = [&](int64_t low, int64_t high) { return low + random.below(high - low); };
   const std::string type = random.pick(std::vector<std::string>{"f32", "f32", "f16", "i8"});
   std::string text;
@@ -89,11 +90,17 @@ std::pair<dsl::Compute, Schedule> random_product(Random& random) {
   }
   const auto workload = dsl::parse_workload(text + " " + type + " fast");
   TW_CHECK(workload, "these shapes are of workloads");
+  return workload->compute;
+}
+
+/// Such a product and any point of its space.
+std::pair<dsl::Compute, Schedule> random_product(Random& random) {
+  const dsl::Compute compute = small_product(random);
   const Target target = *parse_target(random.chance(0.7) ? "cuda:sm_90a" : "opencl");
-  const auto space = schedules::Space::derive(workload->compute, target);
+  const auto space = schedules::Space::derive(compute, target);
   Schedule schedule = space.schedule(space.sample(random));
   while (!schedule.program()) schedule = space.schedule(space.sample(random));
-  return {workload->compute, schedule};
+  return {compute, schedule};
 }
 
 struct Drawn {
@@ -139,9 +146,8 @@ GpuCase make_case(uint64_t seed) {
   return gpu_case(title, program, inputs, std::max(tolerance, 4e-6));
 }
 
-GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
-                       const Schedule& schedule, uint64_t seed) {
-  const Target target = *parse_target("cuda:sm_90a");
+GpuCase case_of(const std::string& title, const dsl::Compute& compute, const Schedule& schedule,
+                const Target& target, uint64_t seed, double slack = 4e-6) {
   const Program program = schedule.program(schedules::limits_of(target)).value();
   const dsl::Arrays arrays = schedules::exact_inputs(compute, seed);
   Storage inputs;
@@ -149,7 +155,40 @@ GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
     if (!argument.is_output)
       inputs[argument.buffer.name] = schedules::packed(argument, arrays.at(argument.buffer.name));
   return gpu_case(fmt::format("seed {}\n{}\n{}", seed, title, schedule.to_string()), program,
-                  inputs, 4e-6);
+                  inputs, slack);
+}
+
+GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
+                       const Schedule& schedule, uint64_t seed) {
+  return case_of(title, compute, schedule, *parse_target("cuda:sm_90a"), seed);
+}
+
+/// A compute some of whose inputs and outputs are kept in layouts that are asked for, and any point
+/// of its space. Of three, two are products, of which one is large enough for tensor tiles.
+GpuCase make_case_with_layouts(uint64_t seed, const Target& target) {
+  Random random(seed);
+  const auto [compute, tolerance] =
+      seed % 3 == 0 ? schedules::random_compute(random)
+      : seed % 3 == 1
+          ? schedules::RandomCompute{small_product(random), 0}
+          : schedules::RandomCompute{schedules::random_tensor_product(random).workload.compute, 0};
+  const schedules::Problem problem = schedules::random_problem(random, compute);
+  const auto space = schedules::Space::derive(problem, target).value();
+  const schedules::Limits limits = schedules::limits_of(target);
+  Schedule schedule = space.schedule(space.sample(random));
+  while (!schedule.program(limits)) schedule = space.schedule(space.sample(random));
+  const auto different = schedules::disagreement(compute, schedule.program(limits).value(), seed,
+                                                 std::max(tolerance, 1e-3));
+  EXPECT_FALSE(different) << schedule.to_string() << *different;
+  return case_of(dsl::to_text(compute), compute, schedule, target, seed, std::max(tolerance, 4e-6));
+}
+
+std::vector<GpuCase> cases_with_layouts(uint64_t first_seed, int64_t count, const char* target) {
+  std::vector<GpuCase> cases;
+  for (int64_t i = 0; i < count && !testing::Test::HasFailure(); ++i)
+    cases.push_back(
+        make_case_with_layouts(first_seed + static_cast<uint64_t>(i), *parse_target(target)));
+  return cases;
 }
 
 #ifndef TW_SLOW_TESTS
@@ -238,6 +277,21 @@ TEST(GpuRandom, WarpgroupsAgreeOnTheTwin) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = 1; seed <= 8; ++seed) cases.push_back(make_warpgroup_case(seed));
   expect_twins_agree(cases);
+}
+
+TEST(GpuRandom, LayoutsThatAreAskedForAgreeOnTheHostTwin) {
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a"})
+    expect_twins_agree(cases_with_layouts(1, batch, target));
+}
+TEST(GpuRandom, LayoutsThatAreAskedForAgreeOnOpenCl) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, cases_with_layouts(101, batch, "opencl"));
+}
+TEST(GpuRandom, NvrtcCompilesLayoutsThatAreAskedFor) {
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_nvrtc_compiles(*nvrtc, cases_with_layouts(201, 12, "cuda:sm_80"));
 }
 
 TEST(MnMajor, ProductsAgreeOnTheTwin) { expect_twins_agree(mn_major_cases()); }
@@ -350,6 +404,11 @@ TEST(GpuRandom, ManyMnMajorProductsAgreeOnTheTwin) {
          static_cast<int>(boxes));
   EXPECT_GE(transposing * 4, many() / 2);
   EXPECT_GE(boxes * 4, many() / 2);
+}
+TEST(GpuRandom, ManyLayoutsThatAreAskedForAgreeOnTheHostTwin) {
+  for (int64_t done = 0; done < many() && !testing::Test::HasFailure(); done += batch)
+    expect_twins_agree(cases_with_layouts(static_cast<uint64_t>(50000 + done), batch,
+                                          done % 40 == 0 ? "cuda:sm_80" : "cuda:sm_90a"));
 }
 TEST(GpuRandom, ManySchedulesAgreeOnOpenCl) { run_opencl(20000, many()); }
 TEST(GpuRandom, ManySchedulesAgreeOnCuda) { run_cuda(30000, many()); }

@@ -19,6 +19,7 @@ Record conflicting_record(Random& random) {
   if (random.chance(0.1)) record.status = TrialStatus::Wrong;
   if (random.chance(0.1)) record.latency_ns = 0;  // impossible
   if (random.chance(0.2)) record.device = "Another CPU";
+  if (random.chance(0.2)) record.layouts = "in=NCHW16c out=NHWC";
   return seal(record);
 }
 
@@ -31,12 +32,14 @@ struct State {
 State state_of(Store& store) {
   State state{hashes_in(store), {}};
   for (const int64_t workload : {0, 1})
-    for (const char* device : {"Test CPU / 2 cores / 1 MiB", "Another CPU", ""}) {
-      Key key = key_of(sample_record(0, workload));
-      key.device = device;
-      const auto best = store.best(key).value();
-      state.best.push_back(best ? best->hash : "none");
-    }
+    for (const char* device : {"Test CPU / 2 cores / 1 MiB", "Another CPU", ""})
+      for (const char* layouts : {"", "in=NCHW16c out=NHWC"}) {
+        Key key = key_of(sample_record(0, workload));
+        key.device = device;
+        key.layouts = layouts;
+        const auto best = store.best(key).value();
+        state.best.push_back(best ? best->hash : "none");
+      }
   EXPECT_TRUE(store.verify().value().ok());
   return state;
 }

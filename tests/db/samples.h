@@ -77,13 +77,19 @@ inline Record with_latency(Record record, double latency_ns) {
   return seal(std::move(record));
 }
 
+/// The record as of a run that asked for layouts.
+inline Record with_layouts(Record record, const std::string& layouts) {
+  record.layouts = layouts;
+  return seal(std::move(record));
+}
+
 inline Key key_of(const Record& record) {
   return {.workload = record.workload,
           .target = record.target,
           .device = record.device,
           .threads = record.threads,
           .codegen_abi = record.codegen_abi,
-          .layouts = {}};
+          .layouts = record.layouts};
 }
 
 /// A folder of its own that goes with the test.

@@ -154,19 +154,28 @@ TEST(Store, LookupPrefersTheDeviceThenTheTarget) {
   EXPECT_EQ(store.best(key).value(), std::nullopt);
 }
 
-TEST(Store, BestForAPairOfLayouts) {
+TEST(Store, LayoutsThatWereAskedForAreApartFromFreeOnes) {
   const Folder folder;
   Store store = open_store(folder / "a.db");
-  Record free = sample_record(0), fixed = sample_record(4);
-  fixed.layouts = "NHWC -> NCHW16c";
-  fixed = seal(fixed);
-  ASSERT_TRUE(store.append({{free, fixed}}));
+  const Record free = sample_record(0);
+  const Record asked = with_layouts(with_latency(free, 2e4), "in=NCHW16c out=NHWC"),
+               others = with_layouts(with_latency(free, 3e4), "in=NHWC out=NHWC");
+  ASSERT_TRUE(store.append({{asked}}));
   Key key = key_of(free);
-  EXPECT_EQ(store.best(key).value(), free);
-  key.layouts = fixed.layouts;
-  EXPECT_EQ(store.best(key).value(), fixed);
-  key.layouts = "NHWC -> NHWC";
   EXPECT_EQ(store.best(key).value(), std::nullopt);
+  ASSERT_TRUE(store.append({{free, others}}));
+  EXPECT_EQ(store.best(key).value(), free);
+  key.layouts = asked.layouts;
+  EXPECT_EQ(store.best(key).value(), asked);
+  key.device = "another CPU";
+  EXPECT_EQ(store.best(key).value(), asked);
+  key.layouts = "in=NHWC";
+  EXPECT_EQ(store.best(key).value(), std::nullopt);
+  EXPECT_EQ(store.info()->best, 3);
+  EXPECT_TRUE(store.verify()->ok());
+  EXPECT_EQ(store.query({.layouts = ""}).value(), std::vector{free});
+  EXPECT_EQ(store.query({.layouts = asked.layouts}).value(), std::vector{asked});
+  EXPECT_EQ(store.query({}).value().size(), 3u);
 }
 
 TEST(Store, QueriesFilterOrderAndLimit) {

@@ -24,6 +24,21 @@ TEST(Transfer, LinesRoundTrip) {
   EXPECT_EQ(other.query({}).value(), store.query({}).value());
 }
 
+TEST(Transfer, LayoutsThatWereAskedForTravelWithTheirRecords) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const Record free = sample_record(0), asked = with_layouts(free, "in=NCHW16c out=NHWC");
+  ASSERT_TRUE(store.append({{free, asked}}));
+  ASSERT_TRUE(store.export_to(folder / "out.jsonl"));
+  ASSERT_TRUE(store.export_to(folder / "out.db"));
+  Store imported = open_store(folder / "b.db"), merged = open_store(folder / "c.db");
+  ASSERT_TRUE(imported.import_jsonl(folder / "out.jsonl"));
+  ASSERT_TRUE(merged.merge_from(folder / "out.db"));
+  for (Store* other : {&imported, &merged})
+    for (const Record& record : {free, asked})
+      EXPECT_EQ(other->best(key_of(record)).value(), record);
+}
+
 TEST(Transfer, BadLinesCostOnlyThemselves) {
   const Folder folder;
   std::string lines = "\nnot json\n" + to_json(sample_record(0)) + "\r\n";

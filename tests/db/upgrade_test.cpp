@@ -123,6 +123,19 @@ TEST(Upgrade, Version1TakesFactsOfVersion2) {
   EXPECT_TRUE(store.verify().value().ok());
 }
 
+// Records of version 1 have the column already, empty: of runs that left the layouts free.
+TEST(Upgrade, RecordsOfVersion1AreOfFreeLayouts) {
+  const Folder folder;
+  Store store = open_store(copy_of_version_1(folder));
+  const Record free = sample_record(0), asked = with_layouts(sample_record(7), "in=NHWC");
+  EXPECT_EQ(store.best(key_of(free)).value(), free);
+  EXPECT_EQ(store.best(key_of(asked)).value(), std::nullopt);
+  ASSERT_TRUE(store.append({{asked}}));
+  EXPECT_EQ(store.best(key_of(free)).value(), free);
+  EXPECT_EQ(store.best(key_of(asked)).value(), asked);
+  EXPECT_TRUE(store.verify().value().ok());
+}
+
 TEST(Upgrade, TheBackupOfVersion1IsTheFileAsItWas) {
   const Folder folder;
   const std::string path = copy_of_version_1(folder);

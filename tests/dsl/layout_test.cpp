@@ -130,6 +130,18 @@ TEST(Layout, RandomLayoutsAreInjectiveAndPrintBack) {
   }
 }
 
+TEST(Layout, LayoutsOfTensorsPrintSortedAndParseBack) {
+  const Layouts layouts = {{"out", "NHWC"}, {"in", "NCHW16c"}};
+  EXPECT_EQ(print_layouts(layouts), "in=NCHW16c out=NHWC");
+  EXPECT_EQ(parse_layouts(" out=NHWC  in=NCHW16c "), layouts);
+  EXPECT_EQ(parse_layouts(""), Layouts());
+  for (const char* text : {"in", "in=", "=NHWC", "in=NHWC in=NCHW"}) {
+    const auto parsed = parse_layouts(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code, ErrorCode::Usage);
+  }
+}
+
 TEST(Layout, Fault06_OffsetsBeyond2To31AreExact) {
   const Layout layout = *Layout::parse("NC16c", "NC");
   EXPECT_EQ(layout.offset({100000, 100000}, {99999, 99999}), int64_t{100000} * 100000 - 1);

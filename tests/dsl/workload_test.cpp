@@ -149,6 +149,49 @@ TEST(Workload, Fault03_EmptyOutputsAreRecognised) {
   EXPECT_FALSE(conv("n1c64h56w56k64r3s3p1").is_empty());
 }
 
+TEST(Workload, LayoutsFollowTheKeyInItsText) {
+  const Workload free = conv("n1c64h56w56k64r3s3p1");
+  EXPECT_EQ(free.text(), free.key());
+  const Workload asked = *with_layouts(free, {{"out", "NHWC"}, {"in", "NCHW16c"}});
+  EXPECT_EQ(asked.key(), free.key());
+  EXPECT_EQ(asked.hash(), free.hash());
+  EXPECT_EQ(asked.text(), free.key() + " {in=NCHW16c out=NHWC}");
+  const auto parsed = parse_workload(asked.text());
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->layouts, asked.layouts);
+  EXPECT_EQ(parsed->key(), free.key());
+  // The declared layout is asked for like any other.
+  EXPECT_EQ(with_layouts(free, {{"in", "NCHW"}})->text(), free.key() + " {in=NCHW}");
+  const Workload expression =
+      *workload(*parse_compute("input a: f32[4, 6] @MN; out: f32[i=4, j=6] = a[i, j] * 2.0"));
+  const auto again = parse_workload(with_layouts(expression, {{"a", "NM4n"}})->text());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->layouts, (Layouts{{"a", "NM4n"}}));
+  EXPECT_EQ(again->key(), expression.key());
+}
+
+TEST(Workload, LayoutsThatCannotBeAreUsageErrors) {
+  const Workload free = conv("n1c64h56w56k64r3s3p1");
+  const auto message_of = [&](const Layouts& layouts) {
+    const auto made = with_layouts(free, layouts);
+    EXPECT_FALSE(made) << print_layouts(layouts);
+    if (made) return std::string();
+    EXPECT_EQ(made.error().code, ErrorCode::Usage);
+    return made.error().message;
+  };
+  EXPECT_THAT(message_of({{"input", "NHWC"}}), HasSubstr("expected one of in, w, out"));
+  EXPECT_THAT(message_of({{"in", "NCHX"}}), HasSubstr("'X' names no dimension"));
+  EXPECT_THAT(message_of({{"in", "NCH"}}), HasSubstr("'W' must occur once"));
+  EXPECT_THAT(message_of({{"in", "16000000nNCHW"}}), HasSubstr("'N' must stand before"));
+  EXPECT_THAT(message_of({{"in", "NCHW16777216n16777216c16777216h"}}), HasSubstr("2^63"));
+  const Workload sum = *parse_workload("expr fast input a: f32[3]; s: f32[] = sum(j=3) a[j]");
+  EXPECT_FALSE(with_layouts(sum, {{"s", ""}}));
+  EXPECT_FALSE(with_layouts(*with_layouts(free, {{"in", "NHWC"}}), {{"in", "NHWC"}}));
+  for (const char* text :
+       {"{", "{}}", "{in}", "{in=}", "{=NHWC}", "{in=NHWC in=NHWC}", "{in=NHWC", "{in=NHXC}"})
+    EXPECT_FALSE(parse_workload(free.key() + " " + text)) << text;
+}
+
 TEST(Workload, BadKeysAreErrors) {
   for (const char* key : {"", "conv2d", "conv2d f32 fast", "conv3d n=1",
                           "dense m=1 n=1 k=1 f64 fast", "dense m=1 n=1 k=1 f32 faster", "expr",

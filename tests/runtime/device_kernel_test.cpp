@@ -196,6 +196,23 @@ TEST_F(OnCuda, AnArgumentThatIsStoredInAnotherLayoutIsUnsupported) {
   }
 }
 
+TEST_F(OnCuda, StorageInALayoutOfItsOwnIsGivenAsOneDimension) {
+  Artifact artifact = matvec_for_cuda("sm_90a");
+  artifact.info.arguments[0].layout = "n1 n0";
+  const int64_t elements = artifact.info.arguments[0].storage_elements;
+  const DeviceKernel loaded = DeviceKernel::load(artifact, device_).value();
+  const Given given{on_device(known_.a), on_device(known_.x), device_->allocate(256).value()};
+  auto arrays = given.arrays();
+  arrays[0].shape = {elements};
+  const Status called = loaded.call_on(arrays);
+  EXPECT_TRUE(called) << called.error().message;
+  arrays[0].shape = {elements - 1};
+  const Status shorter = loaded.call_on(arrays);
+  ASSERT_FALSE(shorter);
+  EXPECT_THAT(shorter.error().message,
+              HasSubstr(std::to_string(elements) + " elements in one dimension"));
+}
+
 TEST_F(OnCuda, Fault52_AnOlderGpusKernelRunsByItsPtx) {
   Artifact artifact = matvec_for_cuda("sm_80");
   const auto refused = DeviceKernel::load(artifact, device_);

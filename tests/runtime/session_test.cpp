@@ -29,8 +29,9 @@ class SessionTest : public testing::Test {
   }
 
   void record(double latency_ns, const std::string& schedule, int64_t threads = 1,
-              const std::string& device = "test device") {
+              const std::string& device = "test device", const std::string& layouts = "") {
     db::Record record;
+    record.layouts = layouts;
     record.workload = artifact_.info.workload;
     record.op = "copy";
     record.target = artifact_.info.target;
@@ -88,6 +89,23 @@ TEST_F(SessionTest, GivesTheKernelOfTheBestRecord) {
   const std::vector<Buffer> buffers = {{x.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}};
   ASSERT_TRUE(kernel->call(buffers, session.pool()));
   EXPECT_EQ(y, x);
+}
+
+TEST_F(SessionTest, LayoutsThatAreAskedForFollowTheWorkload) {
+  record(100, "tw1\nfree");
+  record(50, "tw1\nasked", 1, "test device", "x=B y=A");
+  for (const char* schedule : {"tw1\nfree", "tw1\nasked"}) compile(schedule);
+  Session session = open();
+  const std::string& workload = artifact_.info.workload;
+  EXPECT_EQ(session.kernel(workload)->info().schedule, "tw1\nfree");
+  EXPECT_EQ(session.kernel(workload + " {x=B y=A}")->info().schedule, "tw1\nasked");
+  const auto none = session.kernel(workload + " {x=A}");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::NoCandidate);
+  EXPECT_THAT(none.error().message, HasSubstr("--workload 'copy(x[4]) {x=A}'"));
+  std::filesystem::remove(artifact_path("tw1\nasked"));
+  EXPECT_THAT(open().kernel(workload + " {x=B y=A}").error().message,
+              HasSubstr("tilewright compile --db '"));
 }
 
 TEST_F(SessionTest, NoRecordNamesTheLineThatTunes) {

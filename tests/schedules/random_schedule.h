@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "schedules/nest.h"
 #include "schedules/schedule.h"
+#include "tests/schedules/random_problem.h"
 
 namespace tw::schedules {
 
@@ -239,19 +240,9 @@ class StepMaker {
     return Rfactor{s.stage.name, random_.pick(s.stage.reduction).name, factor(),
                    random_.chance(0.5) ? Partition::Interleaved : Partition::Blocks};
   }
-  /// A permutation with a split or two.
   Step layout() {
     const std::string name = tensor();
-    std::string letters = nest_.compute.letters_of(name);
-    std::vector<char> order(letters.begin(), letters.end());
-    if (random_.chance(0.5)) random_.shuffle(order);
-    std::string text(order.begin(), order.end());
-    for (int64_t n = random_.below(3); n > 0 && !letters.empty(); --n) {
-      const char c =
-          letters[static_cast<size_t>(random_.below(static_cast<int64_t>(letters.size())))];
-      text += std::to_string(2 + random_.below(3)) + static_cast<char>(c - 'A' + 'a');
-    }
-    return SetLayout{name, text};
+    return SetLayout{name, random_layout(random_, nest_.compute.letters_of(name))};
   }
 
   Random& random_;

@@ -81,6 +81,20 @@ class Devices(program.ProgramTest):
         for word in ("workload", "checked", "latency", "GFLOP/s", "multiprocessors"):
             self.assertIn(word, text)
 
+    def test_layouts_that_are_asked_for_on_opencl(self):
+        layouts = ["--layout", "a=MK16k", "--layout", "out=NM"]
+        what = [*program.SMALL, *layouts, "--target", "opencl", "--db", self.db, "--format", "json"]
+        tuned = json.loads(self.on_opencl("tune", "--trials", "2", *program.AMPLE, *what).out)["results"][0]
+        self.assertEqual(tuned["layouts"], "a=MK16k out=NM")
+        self.assertIn("set_layout a MK16k\nset_layout out NM\n", tuned["schedule"])
+        ran = self.json("run", *what)
+        self.assertEqual((ran["record"], ran["layouts"]), (tuned["record"], tuned["layouts"]))
+        self.assertLess(ran["largest_error"], 1e-4)
+        self.assertGreater(ran["latency_ns"], 0)
+        shown = self.json("show", *program.SMALL, *layouts, "--target", "cuda:sm_90a", "--cuda", "--format", "json")
+        self.assertIn("set_layout out NM\n", shown["schedule"])
+        self.assertIn("__global__", shown["cuda"])
+
     def test_run_takes_the_best_record_of_the_device(self):
         self.on_opencl("tune", "--expr", "scale.tw", "--target", "opencl", "--trials", "2", *program.AMPLE,
                        "--db", self.db, "--format", "json")

@@ -88,6 +88,62 @@ class Tuning(program.ProgramTest):
             self.succeed("db", "query", "--db", self.db, "--format", "csv").out)))
         self.assertEqual(len(rows), len(records))
 
+    def test_layouts_that_are_asked_for(self):
+        free = self.tune()["results"][0]
+        layouts = ["--layout", "a=MK16k", "--layout", "out=NM"]
+        asked = self.tune(*layouts)["results"][0]
+        self.assertEqual((free["layouts"], asked["layouts"]), ("", "a=MK16k out=NM"))
+        self.assertEqual(asked["workload"], free["workload"])
+        self.assertEqual(asked["known_trials"], 0)
+        self.assertIn("set_layout a MK16k\nset_layout out NM\n", asked["schedule"])
+
+        # Both are answered, each where it is asked for, and by a database that has taken them over.
+        lines = self.home / "all.jsonl"
+        self.succeed("db", "export", str(lines), "--db", self.db)
+        other = str(self.home / "other.db")
+        self.succeed("db", "import", str(lines), "--db", other)
+        text = f"{asked['workload']} {{a=MK16k out=NM}}"
+        for database in (self.db, other):
+            for what, record in ((program.SMALL, free), ([*program.SMALL, *layouts], asked),
+                                 (["--workload", text], asked)):
+                shown = self.json("show", *what, "--db", database, "--format", "json")
+                self.assertEqual(shown["record"], record["record"])
+            self.assertIn("all is well", self.succeed("db", "verify", database).out)
+        more = self.tune("--effort", "none", "--layout", "out=NM a=MK16k")["results"][0]
+        self.assertEqual(more["record"], asked["record"])
+        self.fail_with(6, "tune", *program.SMALL, "--layout", "a=KM", "--effort", "none", "--db", self.db,
+                       saying=["{a=KM}"])
+        self.fail_with(2, "tune", *program.SMALL, "--layout", "a=KM", "--resume", "--db", self.db,
+                       saying=["--resume", "{a=KM}"])
+        self.assertEqual(self.tune("--resume", "--seed", "2", *layouts)["results"][0]["known_trials"], 4)
+
+        # Results are right whoever asks, by layouts or by the record.
+        for what in ([*program.SMALL, *layouts], [asked["record"][:16]]):
+            ran = self.json("run", *what, "--db", self.db, "--format", "json")
+            self.assertEqual(ran["layouts"], "a=MK16k out=NM")
+            self.assertLess(ran["largest_error"], 2e-5)
+        short = asked["record"][:16]
+        replayed = self.json("replay", short, "--db", self.db, "--format", "json")
+        self.assertEqual(replayed["now"]["layouts"], "a=MK16k out=NM")
+        explained = self.json("explain", short, "--db", self.db, "--format", "json")
+        self.assertEqual(explained["best_other"]["record"]["layouts"], "a=MK16k out=NM")
+        self.assertIn(text, self.succeed("show", short, "--db", self.db).out)
+        self.assertIn("{a=MK16k out=NM}", self.succeed("db", "query", "--db", self.db).out)
+        for workload, under in ((text, {"a=MK16k out=NM"}), (asked["workload"], {"", "a=MK16k out=NM"})):
+            found = self.json("db", "query", "--workload", workload, "--limit", "0", "--db", self.db,
+                              "--format", "json")["records"]
+            self.assertEqual({record["layouts"] for record in found}, under)
+        compiled = self.json("compile", *program.SMALL, *layouts, "--db", self.db, "--format", "json")
+        self.assertTrue(compiled["verified"])
+
+        # What nobody tuned is the cost model's choice under these layouts.
+        unknown = self.json("show", *program.SMALL, "--layout", "a=KM", "--db", self.db, "--format", "json")
+        self.assertEqual((unknown["known"], unknown["layouts"]), (False, "a=KM"))
+        self.assertIn("set_layout a KM\n", unknown["schedule"])
+        dry = self.json("tune", *program.SMALL, *layouts, "--dry-run", "--db", self.db, "--format", "json")
+        self.assertGreater(dry["results"][0]["known_trials"], 4)
+        self.assertIn("set_layout a MK16k\n", dry["results"][0]["default_schedule"])
+
     def test_infinite_results_are_right_where_the_definition_gives_them(self):
         path = self.home / "infinite.tw"
         path.write_text("input a: f32[5, 0]\nout: f32[i=5] = max(k=0) a[i, k]\n")
@@ -118,7 +174,7 @@ class Tuning(program.ProgramTest):
             self.assertAlmostEqual(memory["level_share"],
                                    memory["gb_per_s"] / memory["level_gb_per_s"])
         sheet = self.succeed("tune", *what, "--effort", "none", "--format", "csv").out.splitlines()
-        self.assertTrue(sheet[0].endswith(",read_bytes,written_bytes,gb_per_s,level,level_gb_per_s"))
+        self.assertTrue(sheet[0].endswith(",read_bytes,written_bytes,gb_per_s,level,level_gb_per_s,layouts"))
         self.assertIn(f",{4 * (256 * 512 + 256)},{4 * 256 * 512},", sheet[1])
 
     def test_what_arithmetic_bounds_is_told_in_operations(self):

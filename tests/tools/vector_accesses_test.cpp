@@ -235,7 +235,7 @@ TEST_P(VectorAccesses, Fault78_ContiguousAccessesReachTheBackEndAsVectors) {
 TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
   for (const Case& c : due(cases(), 8)) {
     const auto space = schedules::Space::derive(c.workload.compute, target_);
-    const auto text = tuner::predicted_schedule(c.workload.compute, target_, 1);
+    const auto text = tuner::predicted_schedule({c.workload.compute}, target_, 1);
     ASSERT_TRUE(text) << c.name << ": " << text.error().message;
     const auto tuned = schedules::parse_schedule(c.workload.compute, *text);
     ASSERT_TRUE(tuned) << c.name << ": " << tuned.error().message;

@@ -24,6 +24,7 @@ struct FakeWork {
   std::function<Result<MeasureReply>(const MeasureJob& job)> measure = {};
   /// "begin 4" and "finish" of the builder, "prepare", "measure" and "verify" of the runner.
   std::vector<std::string> events = {};
+  std::vector<std::string> prepared = {};             ///< workloads that the runner was readied for
   std::vector<MeasureJob> timed = {};                 ///< jobs that time a kernel
   std::map<std::string, std::string> schedules = {};  ///< by the name of their kernel
   std::map<std::string, double> latencies_ns = {};    ///< the same, by default
@@ -86,8 +87,9 @@ class FakeRunner : public Runner {
  public:
   explicit FakeRunner(FakeWork& work) : work_(work) {}
 
-  Result<double> prepare(const std::string&, const ReferenceKernel&, Needed) override {
+  Result<double> prepare(const std::string& workload, const ReferenceKernel&, Needed) override {
     work_.events.emplace_back("prepare");
+    work_.prepared.push_back(workload);
     return 2e6;
   }
   Result<MeasureReply> measure(const MeasureJob& job) override {

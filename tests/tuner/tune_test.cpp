@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 
 #include "codegen/abi.h"
@@ -112,6 +113,28 @@ TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
   const auto built =
       build_schedule(workload_, (*best)->schedule, host_target(), 1, true, test_environment());
   EXPECT_TRUE(built) << built.error().message;
+}
+
+// The kernel is verified as any other, and its arguments are kept as they were asked for.
+TEST_F(Tune, LayoutsThatAreAskedForAreThoseOfTheKernel) {
+  workload_ = dsl::with_layouts(workload_, {{"a", "MK8k"}, {"out", "NM"}}).value();
+  const auto tuned = run({.trials = 6, .batch = 3});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  std::map<std::string, std::string> layouts;
+  for (const runtime::ArgumentInfo& argument : tuned->artifact.info.arguments)
+    layouts[argument.name] = argument.layout;
+  EXPECT_EQ(layouts["a"], "MK8k");
+  EXPECT_EQ(layouts["out"], "NM");
+  auto store = open_store(folder_ / "t.db");
+  EXPECT_EQ(best_known(store, workload_, host_target(), 1).value()->schedule, tuned->best.schedule);
+  EXPECT_EQ(best_known(store, workload_of(small), host_target(), 1).value(), std::nullopt);
+  const auto again = run({.effort = Effort::None});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->best, tuned->best);
+  const auto measured =
+      measure_schedule(workload_, tuned->best.schedule, host_target(), 1, test_environment());
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_EQ(measured->layouts, "a=MK8k out=NM");
 }
 
 TEST_F(Tune, Fault76_LongSumsAreTuned) {

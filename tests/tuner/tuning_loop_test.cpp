@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "tests/tuner/fake_workers.h"
+#include "tuner/experience.h"
 #include "tuner/tune.h"
 
 namespace tw::tuner {
@@ -63,6 +64,36 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->best.toolchain, "fake-1.0");
   EXPECT_EQ(tuned->artifact.object, "whole");
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
+}
+
+TEST_F(TuningLoop, LayoutsThatAreAskedForAreThoseOfEveryTrialAndOfItsRecord) {
+  ASSERT_TRUE(run({.trials = 8, .batch = 4}));
+  const auto free = records(TrialStatus::Ok);
+  workload_ = dsl::with_layouts(workload_, {{"a", "KM"}, {"out", "MN16n"}}).value();
+  work_.prepared.clear();
+  const auto tuned = run({.trials = 8, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.known_trials, 0);
+  EXPECT_EQ(tuned->best.layouts, "a=KM out=MN16n");
+  EXPECT_EQ(tuned->best.workload, workload_.key());
+  EXPECT_THAT(work_.prepared, testing::Each(workload_.text()));
+  db::Store store = open_store(folder_ / "t.db");
+  const auto asked = store.query({.layouts = "a=KM out=MN16n"}).value();
+  EXPECT_EQ(asked.size(), 8u + 1);
+  for (const db::Record& record : asked) {
+    EXPECT_THAT(record.schedule, HasSubstr("set_layout a KM\n"));
+    EXPECT_THAT(record.schedule, HasSubstr("set_layout out MN16n\n"));
+  }
+  EXPECT_EQ(store.query({.layouts = ""}).value().size(), free.size());
+  EXPECT_EQ(count_known(store, workload_, work_.target, 1).value(), 8);
+}
+
+TEST_F(TuningLoop, LayoutsThatAreNoneEndTheTask) {
+  workload_.layouts = {{"a", "MX"}};
+  const auto tuned = run({.trials = 8, .batch = 4});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Usage);
+  EXPECT_TRUE(work_.events.empty());
 }
 
 TEST_F(TuningLoop, EachCandidateIsMeasuredBesideTheFastestBefore) {

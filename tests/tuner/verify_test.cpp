@@ -9,6 +9,8 @@
 #include <limits>
 #include <numeric>
 
+#include "codegen/compile.h"
+#include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/verdict.h"
 
@@ -75,6 +77,48 @@ TEST(Compare, TellsTheErrorOfTheWorstOutput) {
   const Verdict wrong = compare(outputs, reference);
   EXPECT_EQ(wrong.status, db::TrialStatus::Wrong);
   EXPECT_NE(wrong.reason.find("0.05"), std::string::npos) << wrong.reason;
+}
+
+// ---- conversions ----------------------------------------------------------------------------
+
+/// What a timed call of an expression's kernel gives where its arrays are those of `called`, and
+/// its storage was packed from others.
+Result<dsl::Arrays> outputs_of_timed_call(const dsl::Workload& workload, const dsl::Arrays& packed,
+                                          const dsl::Arrays& called) {
+  codegen::KernelSpec spec;
+  const auto schedule =
+      schedules::Schedule(workload.compute).set_layout("a", "BA").set_layout("out", "BA");
+  TW_TRY(spec.program, schedule.program());
+  TW_TRY(auto artifacts, codegen::compile({&spec, 1}, host_target()));
+  TW_RETURN_IF_ERROR(artifacts[0]);
+  TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(*artifacts[0])));
+  TW_TRY(KernelBuffers buffers,
+         KernelBuffers::make(kernel, workload, packed, {.align = Align::Begin}, nullptr));
+  TW_TRY(Conversions conversions, Conversions::of(kernel, workload, called, buffers));
+  const std::vector<void*> pointers = buffers.pointers();
+  runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
+  TW_RETURN_IF_ERROR(conversions.call(kernel, pointers, pool, 1));
+  return buffers.outputs(kernel);
+}
+
+// The caller keeps them so: to pack them is not a part of the call.
+TEST(Conversions, ArraysInLayoutsThatAreAskedForAreNotConverted) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  const dsl::Workload free =
+      workload_of("expr fast input a: f32[2, 3]; out: f32[i=2, j=3] = a[i, j] * 2.0");
+  const auto filled = [](double value) {
+    dsl::Arrays arrays = {{"a", dsl::Array::make(Float32, {2, 3}).value()}};
+    for (int64_t i = 0; i < 6; ++i) arrays["a"].set_float(i, value);
+    return arrays;
+  };
+  const auto first = [&](const dsl::Workload& workload) {
+    const auto outputs = outputs_of_timed_call(workload, filled(1), filled(10));
+    if (!outputs) throw std::runtime_error(outputs.error().message);
+    return outputs->at("out").get_float(0);
+  };
+  EXPECT_EQ(first(free), 20);
+  EXPECT_EQ(first(dsl::with_layouts(free, {{"a", "BA"}, {"out", "BA"}}).value()), 2);
+  EXPECT_EQ(first(dsl::with_layouts(free, {{"out", "BA"}}).value()), 20);
 }
 
 // ---- long sums ------------------------------------------------------------------------------

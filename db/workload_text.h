@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How people and programs name what records are of: the key of a workload, followed in braces by
+// the layouts that were asked of its inputs and outputs, where there are any. Free functions;
+// thread-safe.
+//
+//   conv2d n=1 c=64 ... f32 fast {in=NCHW16c out=NHWC}
+
+#include <string>
+#include <string_view>
+
+#include "db/record.h"
+
+namespace tw::db {
+
+struct WorkloadName {
+  std::string key;
+  std::string layouts;  ///< as records spell them; empty: free
+  friend bool operator==(const WorkloadName&, const WorkloadName&) = default;
+};
+
+std::string workload_text(const Record& record);
+
+/// The parts of such a text. Any other text is a key.
+WorkloadName parse_workload_text(std::string_view text);
+
+}  // namespace tw::db
