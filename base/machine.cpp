@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -404,6 +405,10 @@ std::string_view to_string(MachineOrigin origin) {
       break;
   }
   return "assumed";
+}
+
+int64_t CacheLevel::way_bytes() const {
+  return std::bit_floor(static_cast<uint64_t>(bytes) / static_cast<uint64_t>(std::max(1, ways)));
 }
 
 std::optional<Machine> machine_of_cpuinfo(std::string_view cpuinfo, VectorSizes vectors) {

@@ -42,6 +42,10 @@ struct CacheLevel {
   int line_bytes = 64;
   int cores = 1;               ///< number of cores that share one instance
   double bytes_per_cycle = 0;  ///< sustained read bandwidth of one core from this level
+
+  /// Bytes of one way: addresses this far apart fall into the same set. The number of sets is a
+  /// power of two. 0 where the level is not there.
+  int64_t way_bytes() const;
   bool operator==(const CacheLevel&) const = default;
 };
 

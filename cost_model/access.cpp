@@ -14,8 +14,6 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-constexpr double sets_of_l1 = 64;  // a way is a page of 4 KiB, so that sets need no translation
-
 /// What the terms of an index have in common.
 struct Movement {
   double factor = 1;
@@ -85,11 +83,10 @@ std::optional<schedules::Affine> joined(const schedules::Affine& outer, int64_t 
 
 double step_of(const Extent& e) { return e.distinct > 1 ? (e.span - 1) / (e.distinct - 1) : 1; }
 
-/// Sets of L1 that lines at such steps fall into.
-double sets_of(double step_bytes) {
-  const auto way = static_cast<int64_t>(sets_of_l1 * line_bytes);
-  const int64_t common = std::gcd(static_cast<int64_t>(step_bytes), way);
-  return static_cast<double>(way) / std::max(line_bytes, static_cast<double>(common));
+/// The number of sets that lines fall into whose distances are multiples of `step_bytes`.
+double sets_at_steps(int64_t step_bytes, CacheLines lines) {
+  const int64_t common = std::gcd(step_bytes, static_cast<int64_t>(lines.way_bytes));
+  return lines.way_bytes / std::max(lines.bytes, static_cast<double>(common));
 }
 
 double extent_of(const Access& access, size_t dimension) {
@@ -118,10 +115,13 @@ bool Access::is_irregular_in(size_t level) const {
 
 Access make_access(const schedules::Buffer& buffer, const std::vector<Expr>& indices,
                    const std::vector<Level>& levels) {
-  Access access{&buffer, {}, {}};
+  Access access;
+  access.buffer = &buffer;
   access.dimensions.resize(indices.size());
-  for (size_t d = 0; d < indices.size(); ++d)
+  for (size_t d = 0; d < indices.size(); ++d) {
     access.extents.push_back(std::max<int64_t>(1, buffer.extents[d]));
+    access.origin.push_back(0);
+  }
   double row = 1;
   for (size_t d = indices.size(); d > 0;) {
     const size_t last = --d;
@@ -132,10 +132,14 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<Expr>& ind
       index = std::move(*both);
       access.extents[last] *= std::exchange(access.extents[d - 1], 1);
     }
-    append_terms(index, {}, levels, access.dimensions[last]);
-    access.is_irregular |= is_irregular(access.dimensions[last]);
+    IndexForm& form = access.dimensions[last];
+    append_terms(index, {}, levels, form);
+    access.is_irregular |= is_irregular(form);
     access.offset += row * static_cast<double>(index.constant);
     row *= extent_of(access, last);
+    access.origin[last] = static_cast<double>(index.constant);
+    for (const IndexTerm& term : form)
+      if (!term.irregular) access.origin[last] += term.coefficient * levels[term.level].first;
   }
   return access;
 }
@@ -167,28 +171,56 @@ bool is_aligned(const Access& access, size_t vector_level, double bytes) {
   return true;
 }
 
-Footprint footprint(const Access& access, std::span<const Extent> extents) {
+// Taps come in the order of their indices, so one that was there already lies in between.
+void Origins::add(double origin) {
+  if (origin < first || origin > last) ++count;
+  first = std::min(first, origin);
+  last = std::max(last, origin);
+}
+
+void add_origin(const Access& access, AllOrigins& origins) {
+  const bool is_first = origins.empty();
+  for (size_t d = 0; d < access.origin.size(); ++d) {
+    const double origin = access.origin[d];
+    if (is_first)
+      origins.push_back({origin, origin});
+    else
+      origins[d].add(origin);
+  }
+}
+
+CacheLines lines_of(const CacheLevel& cache) {
+  return {cache.line_bytes * 1.0, static_cast<double>(cache.way_bytes())};
+}
+
+Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines) {
   const double size = size_bytes(access.buffer->type);
   double runs = 1, run = 1;  // `runs` stretches of memory of `run` elements each
   double sets = 1;           // different first sets of those stretches
+  int64_t step = 0;          // bytes that divide all their distances
   double row = 1;            // elements that one step of the dimension moves by
   bool whole_rows = true;    // all inner dimensions are touched from end to end
   for (size_t d = extents.size(); d > 0; --d) {
     const Extent& e = extents[d - 1];
-    const bool dense = e.span * run * size <= e.distinct * std::max(run * size, line_bytes);
+    const bool dense = e.span * run * size <= e.distinct * std::max(run * size, lines.bytes);
     if (whole_rows && dense) {
       run *= e.span;
       whole_rows = e.span >= extent_of(access, d - 1);
     } else {
       runs *= e.distinct;
       whole_rows = false;
-      if (e.distinct > 1) sets *= std::min(e.distinct, sets_of(row * size * step_of(e)));
+      if (e.distinct > 1) {
+        const auto bytes = static_cast<int64_t>(row * size * step_of(e));
+        step = std::gcd(step, bytes);
+        sets *= std::min(e.distinct, sets_at_steps(bytes, lines));
+      }
     }
     row *= extent_of(access, d - 1);
   }
-  const double lines = std::ceil(run * size / line_bytes);
-  const double shared = std::max(1.0, sets * lines < sets_of_l1 ? runs / sets : 1.0);
-  return {runs * lines * line_bytes, shared > 1 ? shared * sets_of_l1 * line_bytes : 0};
+  if (step > 0) sets = std::min(sets, sets_at_steps(step, lines));
+  const double lines_a_run = std::ceil(run * size / lines.bytes);
+  const double shared = std::max(1.0, sets * lines_a_run < lines.sets() ? runs / sets : 1.0);
+  return {runs * lines_a_run * lines.bytes, shared > 1 ? shared * lines.way_bytes : 0};
 }
 
 }  // namespace tw::cost_model

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/small_vector.h"
 #include "cost_model/iteration_space.h"
 #include "dsl/expr.h"
@@ -19,7 +20,13 @@
 
 namespace tw::cost_model {
 
-inline constexpr double line_bytes = 64;  ///< of every x86-64 and most Arm cores
+/// How the first cache maps addresses: to lines, and lines to sets.
+struct CacheLines {
+  double bytes;      ///< of one line
+  double way_bytes;  ///< lines this far apart share a set; 0: there is no such cache
+  double sets() const { return way_bytes / bytes; }
+};
+CacheLines lines_of(const CacheLevel& cache);
 
 /// Of the lanes of one vector access: neighbours, all the same element, equal steps, anything else.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
@@ -44,7 +51,8 @@ struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
   SmallVector<int64_t, 8> extents;  ///< of the dimensions, at least 1
-  double offset = 0;  ///< elements from the buffer's first, where all levels stand at 0
+  double offset = 0;              ///< elements from the buffer's first, where all levels stand at 0
+  SmallVector<double, 8> origin;  ///< each dimension's index where all levels begin
   bool is_store = false;
   bool is_irregular = false;  ///< in some dimension
 
@@ -107,18 +115,42 @@ double occurring_share(const Access& access, const std::vector<Level>& levels,
   return std::min(1.0, iterations / combined);
 }
 
+/// The places at which several accesses of a buffer begin, along one dimension. Where padding or a
+/// tail is peeled off, the taps of a window and the parts of a row are statements of their own.
+struct Origins {
+  double first = 0, last = 0;
+  double count = 1;  ///< different ones
+
+  void add(double origin);
+  /// What accesses at all of these places touch, where one touches `one`.
+  Extent extent(const Extent& one, double buffer_extent) const {
+    const double span = std::min(buffer_extent, one.span + last - first);
+    return {std::min(span, one.distinct * count), span};
+  }
+};
+using AllOrigins = SmallVector<Origins, 8>;  ///< one a dimension
+/// Adds the access's origin; to no origins, it is the first.
+void add_origin(const Access& access, AllOrigins& origins);
+/// Whether all accesses begin at the same place.
+inline bool are_one(const AllOrigins& origins) {
+  return std::all_of(origins.begin(), origins.end(), [](const Origins& o) { return o.count == 1; });
+}
+
 /// Different elements touched while the chosen levels run and the others stand still.
+/// By the access at each of `origins`; without any, at its own.
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
-                         const Varies& varies) {
+                         const Varies& varies, const AllOrigins& origins = {}) {
   double elements = occurring_share(access, levels, varies);
-  for (size_t d = 0; d < access.dimensions.size(); ++d)
-    elements *= extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d]))
-                    .distinct;
+  for (size_t d = 0; d < access.dimensions.size(); ++d) {
+    const auto most = static_cast<double>(access.extents[d]);
+    const Extent one = extent(access.dimensions[d], levels, varies, most);
+    elements *= (origins.empty() ? one : origins[d].extent(one, most)).distinct;
+  }
   return elements;
 }
 
-/// What the chosen levels touch while the others stand still, in 64-byte lines.
+/// What the chosen levels touch while the others stand still, in whole lines.
 struct Footprint {
   double bytes = 0;
   /// Lines at steps of a power of two share few sets of a cache. As many bytes of L1 as those sets'
@@ -126,15 +158,19 @@ struct Footprint {
   /// own.
   double aliased_bytes = 0;
 };
-Footprint footprint(const Access& access, std::span<const Extent> extents);
+Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);
 
+/// Of the access at each of `origins`; without any, at its own.
 template <typename Varies>
-Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies) {
+Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies,
+                    CacheLines lines, const AllOrigins& origins = {}) {
   SmallVector<Extent, 8> extents;
-  for (size_t d = 0; d < access.dimensions.size(); ++d)
-    extents.push_back(
-        extent(access.dimensions[d], levels, varies, static_cast<double>(access.extents[d])));
-  Footprint touched = footprint(access, {extents.begin(), extents.size()});
+  for (size_t d = 0; d < access.dimensions.size(); ++d) {
+    const auto most = static_cast<double>(access.extents[d]);
+    const Extent one = extent(access.dimensions[d], levels, varies, most);
+    extents.push_back(origins.empty() ? one : origins[d].extent(one, most));
+  }
+  Footprint touched = footprint(access, {extents.begin(), extents.size()}, lines);
   touched.bytes *= occurring_share(access, levels, varies);
   return touched;
 }

@@ -21,18 +21,18 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view file_kind = "tilewright-cost-model";
-constexpr int file_version = 2;
+constexpr int file_version = 3;
 constexpr size_t least_groups = 3;  // to hold whole groups out
 constexpr size_t thoroughly_judged = 1000;
-// How much a factor of two in the draft's time counts, in the ranker's log-odds. On 1,500 trials of
-// 29 odd convolutions and a model of other layers, 2 to 4 put the first pick at 0.90 to 0.92 of the
-// best, 0 at 0.84; with trials of the layer itself 2 was best too.
+// How much a factor of two in the analytic time counts, in the ranker's log-odds. On 1,500 trials
+// of 29 odd convolutions and a model of other layers, 2 to 4 put the first pick at 0.90 to 0.92 of
+// the best, 0 at 0.84; with trials of the layer itself 2 was best too.
 constexpr double draft_margin = 2;
 // No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
 constexpr double least_validity = 1.0 / 16;
 // Of what trees say of a workload that they know nothing of, a tenth counts; of one with 40 trials
 // seven tenths. Searches of 29 odd convolutions, by trees that knew the layers of ResNet-50, began
-// at 0.70 of the best where all counted, at 0.87 by the draft alone.
+// at 0.70 of the best where all counted, at 0.87 by the analytic model alone.
 constexpr double trusted_trials = 2, doubtful_trials = 20;
 
 // ---- samples ----
@@ -71,10 +71,21 @@ double best_throughput(const std::vector<const Sample*>& group) {
   return best;
 }
 
-double margin_of(std::span<const float> features) { return -draft_margin * draft_of(features); }
+/// The score by the analytic model, or by the fitted one: where trees begin.
+double margin_of(std::span<const float> features, const Fit* fit = nullptr) {
+  return -draft_margin * (draft_of(features) + (fit ? fit->correction(features) : 0));
+}
+
+Fit fit_of(const Groups& groups) {
+  std::vector<FitTrial> trials;
+  for (const auto& [id, group] : groups)
+    for (const Sample* sample : group)
+      if (sample->same_machine) trials.push_back({sample->features, sample->throughput, id});
+  return fit_factors(trials);
+}
 
 /// Labels are throughput / best of the group, so that workloads of any size count alike.
-TrainingSet training_set(const Groups& groups) {
+TrainingSet training_set(const Groups& groups, const Fit* base) {
   TrainingSet data(feature_count());
   for (const auto& [id, group] : groups) {
     if (group.empty()) continue;
@@ -83,7 +94,7 @@ TrainingSet training_set(const Groups& groups) {
       data.rows.append(sample->features);
       data.labels.push_back(static_cast<float>(sample->throughput / best));
       data.weights.push_back(static_cast<float>(sample->weight));
-      data.margins.push_back(static_cast<float>(margin_of(sample->features)));
+      data.margins.push_back(static_cast<float>(margin_of(sample->features, base)));
     }
     data.groups.push_back(static_cast<unsigned>(group.size()));
   }
@@ -131,23 +142,26 @@ Split split(const Groups& groups, const Folds& folds, int fold) {
 }
 
 struct Judgement {
-  std::vector<Judged> learned, draft;
+  std::vector<Judged> learned, without_trees;
   std::vector<Booster> models;
 };
 
 /// Scores of different folds come from different models: each fold of a group is judged by itself.
-Status judge_fold(const Split& split, const BoosterOptions& options, size_t& next_group,
+/// Where the base is fitted, so is the fold's, to what is not held out.
+Status judge_fold(const Split& split, bool fits, const BoosterOptions& options, size_t& next_group,
                   Judgement& judgement) {
-  TW_TRY(Booster booster, Booster::train(training_set(split.train), options));
+  const Fit fitted = fits ? fit_of(split.train) : Fit{};
+  const Fit* base = fits ? &fitted : nullptr;
+  TW_TRY(Booster booster, Booster::train(training_set(split.train, base), options));
   for (const auto& [id, group] : split.held_out) {
     Matrix rows(feature_count());
     for (const Sample* sample : group) rows.append(sample->features);
     TW_TRY(const std::vector<float> scores, booster.predict(rows));
     for (size_t i = 0; i < group.size(); ++i) {
       const Sample& sample = *group[i];
-      judgement.learned.push_back(
-          {next_group, scores[i] + margin_of(sample.features), sample.throughput});
-      judgement.draft.push_back({next_group, -draft_of(sample.features), sample.throughput});
+      const double margin = margin_of(sample.features, base);
+      judgement.learned.push_back({next_group, scores[i] + margin, sample.throughput});
+      judgement.without_trees.push_back({next_group, margin, sample.throughput});
     }
     ++next_group;
   }
@@ -166,7 +180,7 @@ BoosterOptions for_judging(BoosterOptions options, size_t samples) {
 }
 
 /// A fold that cannot be learned from says nothing; the others are judged.
-Judgement cross_validate(const Groups& groups, const CostModelOptions& options) {
+Judgement judge_trees(const Groups& groups, bool fits, const CostModelOptions& options) {
   const Folds folds = assign_folds(groups, options);
   size_t samples = 0;
   for (const auto& [id, group] : groups) samples += group.size();
@@ -174,12 +188,39 @@ Judgement cross_validate(const Groups& groups, const CostModelOptions& options) 
   Judgement judgement;
   size_t next_group = 0;
   for (int fold = 0; fold < options.folds; ++fold)
-    (void)judge_fold(split(groups, folds, fold), booster, next_group, judgement);
+    (void)judge_fold(split(groups, folds, fold), fits, booster, next_group, judgement);
   return judgement;
+}
+
+struct FitJudgement {
+  Quality analytic, fitted;
+};
+
+/// Corrections of different folds compare, as they are of the same time: a group is judged as a
+/// whole.
+FitJudgement judge_fit(const Groups& groups, const CostModelOptions& options) {
+  const Folds folds = assign_folds(groups, options);
+  std::vector<Judged> analytic, fitted;
+  for (int fold = 0; fold < options.folds; ++fold) {
+    const Split parts = split(groups, folds, fold);
+    const Fit fit = fit_of(parts.train);
+    for (const auto& [id, group] : parts.held_out)
+      for (const Sample* sample : group) {
+        if (!sample->same_machine) continue;
+        analytic.push_back({id, margin_of(sample->features), sample->throughput});
+        fitted.push_back({id, margin_of(sample->features, &fit), sample->throughput});
+      }
+  }
+  return {judge(analytic), judge(fitted)};
 }
 
 /// One number to choose by: the order of all, less what the picks lose.
 double merit(const Quality& quality) { return quality.spearman - quality.regret; }
+
+/// Whether held-out samples contradict the simpler of two models. Without evidence they do not.
+bool is_better(const Quality& model, const Quality& simpler) {
+  return model.groups > 0 && merit(model) > merit(simpler);
+}
 
 // ---- files ----
 
@@ -190,6 +231,20 @@ json to_json(const Quality& q) {
 
 Quality quality_from(const json& j) {
   return {j.at("spearman"), j.at("recall"), j.at("regret"), j.at("groups")};
+}
+
+json to_json(const Fit& fit) {
+  return {{"log_factors", fit.log_factors},
+          {"usual_shares", fit.usual_shares},
+          {"precision_root", fit.precision_root}};
+}
+
+Fit fit_from(const json& j) {
+  Fit fit;
+  j.at("log_factors").get_to(fit.log_factors);
+  j.at("usual_shares").get_to(fit.usual_shares);
+  j.at("precision_root").get_to(fit.precision_root);
+  return fit;
 }
 
 Result<json> encode(const Booster& booster) {
@@ -266,49 +321,82 @@ Result<std::string> read_file(const std::string& path) {
 
 }  // namespace
 
-std::string_view to_string(Source source) { return source == Source::Draft ? "draft" : "learned"; }
+std::string_view to_string(Source source) {
+  constexpr std::string_view names[] = {"analytic", "fitted", "learned"};
+  return names[static_cast<size_t>(source)];
+}
 
-Status CostModel::update(std::span<const Sample> samples) {
+const Quality& ModelQuality::of(Source source) const {
+  return source == Source::Learned ? learned : source == Source::Fitted ? fitted : analytic;
+}
+
+Status CostModel::add(std::span<const Sample> samples) {
   for (size_t i = 0; i < samples.size(); ++i) TW_RETURN_IF_ERROR(check(samples[i], i));
   samples_.insert(samples_.end(), samples.begin(), samples.end());
   const auto valid =
       std::count_if(samples_.begin(), samples_.end(), [](const Sample& s) { return s.valid; });
-  quality_ = ModelQuality{};
   quality_.samples = static_cast<size_t>(valid);
   quality_.failures = samples_.size() - quality_.samples;
+  if (!has_tried_trees_)
+    quality_.note = quality_.samples < options_.least_samples
+                        ? fmt::format("{} measurements, {} needed to learn", quality_.samples,
+                                      options_.least_samples)
+                        : fmt::format("{} measurements, not learned from yet", quality_.samples);
+  if (source_ != Source::Learned) fit();
+  return {};
+}
+
+Status CostModel::update(std::span<const Sample> samples) {
+  TW_RETURN_IF_ERROR(add(samples));
+  learn();
+  return {};
+}
+
+void CostModel::learn() {
+  fit();
   learn_order();
   learn_validity();
-  return {};
+}
+
+void CostModel::fit() {
+  const Groups groups = group_valid(samples_);
+  fit_ = fit_of(groups);
+  const FitJudgement judgement = judge_fit(groups, options_);
+  quality_.analytic = judgement.analytic;
+  quality_.fitted = judgement.fitted;
+  source_ = is_better(quality_.fitted, quality_.analytic) ? Source::Fitted : Source::Analytic;
 }
 
 void CostModel::learn_order() {
   ranker_.reset();
   judged_.clear();
-  source_ = Source::Draft;
-  if (quality_.samples < options_.least_samples) {
-    quality_.note = fmt::format("{} measurements, {} needed to learn", quality_.samples,
-                                options_.least_samples);
-    return;
-  }
+  quality_.learned = quality_.without_trees = Quality{};
+  base_.reset();
+  if (quality_.samples < options_.least_samples) return;
+  has_tried_trees_ = true;
+  quality_.note.clear();
   const Groups groups = group_valid(samples_);
-  Result<Booster> booster = Booster::train(training_set(groups), options_.booster);
+  const bool fits = source_ == Source::Fitted;
+  if (fits) base_ = fit_;
+  Result<Booster> booster =
+      Booster::train(training_set(groups, fits ? &fit_ : nullptr), options_.booster);
   if (!booster) {
     quality_.note = booster.error().message;
     return;
   }
-  Judgement judgement = cross_validate(groups, options_);
+  Judgement judgement = judge_trees(groups, fits, options_);
   quality_.learned = judge(judgement.learned);
-  quality_.draft = judge(judgement.draft);
+  quality_.without_trees = judge(judgement.without_trees);
   ranker_ = std::move(*booster);
   judged_ = std::move(judgement.models);
-  const bool better =
-      quality_.learned.groups > 0 && merit(quality_.learned) > merit(quality_.draft);
-  source_ = better ? Source::Learned : Source::Draft;
-  if (!better)
-    quality_.note = fmt::format(
-        "on held-out measurements the draft model orders better "
-        "(rank correlation {:.2f}, learned {:.2f})",
-        quality_.draft.spearman, quality_.learned.spearman);
+  if (is_better(quality_.learned, quality_.without_trees)) {
+    source_ = Source::Learned;
+    return;
+  }
+  quality_.note = fmt::format(
+      "on held-out measurements the {} model orders better "
+      "(rank correlation {:.2f}, learned {:.2f})",
+      to_string(source_), quality_.without_trees.spearman, quality_.learned.spearman);
 }
 
 void CostModel::learn_validity() {
@@ -328,9 +416,17 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
   const auto known = static_cast<double>(own);
   const double trust = (known + trusted_trials) / (known + doubtful_trials);
   Scores scores{{}, std::vector<double>(rows.size(), 0.0)};
-  for (const std::vector<float>& row : rows) scores.mean.push_back(margin_of(row));
+  const Fit* fit = source_ == Source::Fitted             ? &fit_
+                   : source_ == Source::Learned && base_ ? &*base_
+                                                         : nullptr;
+  for (const std::vector<float>& row : rows) scores.mean.push_back(margin_of(row, fit));
   discount_failures(rows, scores.mean);
-  if (source_ == Source::Draft) return scores;
+  if (source_ == Source::Analytic) return scores;
+  if (source_ == Source::Fitted) {
+    for (size_t i = 0; i < rows.size(); ++i)
+      scores.spread[i] = draft_margin * fit_.deviation(rows[i]);
+    return scores;
+  }
   const Matrix matrix = matrix_of(rows);
   const auto learned = ranker_->predict(matrix);
   if (!learned) return scores;
@@ -390,8 +486,12 @@ Status CostModel::save(const std::string& path) const {
                         {"validity", std::move(validity)},
                         {"judged", std::move(judged)},
                         {"source", to_string(source_)},
+                        {"fit", to_json(fit_)},
+                        {"base", base_ ? to_json(*base_) : json(nullptr)},
+                        {"analytic", to_json(quality_.analytic)},
+                        {"fitted", to_json(quality_.fitted)},
+                        {"without_trees", to_json(quality_.without_trees)},
                         {"learned", to_json(quality_.learned)},
-                        {"draft", to_json(quality_.draft)},
                         {"samples", quality_.samples},
                         {"failures", quality_.failures},
                         {"note", quality_.note}};
@@ -414,10 +514,18 @@ Result<CostModel> CostModel::load(const std::string& path, CostModelOptions opti
       TW_TRY(auto booster, decode(bytes));
       if (booster) model.judged_.push_back(std::move(*booster));
     }
-    const bool learned = content.at("source") == to_string(Source::Learned);
-    model.source_ = learned && model.ranker_ ? Source::Learned : Source::Draft;
-    model.quality_ = {quality_from(content.at("learned")), quality_from(content.at("draft")),
-                      content.at("samples"), content.at("failures"), content.at("note")};
+    model.fit_ = fit_from(content.at("fit"));
+    if (!content.at("base").is_null()) model.base_ = fit_from(content.at("base"));
+    for (const Source source : {Source::Fitted, Source::Learned})
+      if (content.at("source") == to_string(source)) model.source_ = source;
+    if (!model.ranker_ && model.source_ == Source::Learned) model.source_ = Source::Analytic;
+    model.quality_ = {quality_from(content.at("analytic")),
+                      quality_from(content.at("fitted")),
+                      quality_from(content.at("without_trees")),
+                      quality_from(content.at("learned")),
+                      content.at("samples"),
+                      content.at("failures"),
+                      content.at("note")};
   } catch (const json::exception& error) {
     return fail(ErrorCode::Invalid,
                 fmt::format("[load cost model] {}: {}; delete it", path, error.what()));

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cost model of the tuner: orders candidates by how fast they are likely to be, from their
-// features. It learns from measurements, judges itself on measurements that it has not seen, and
-// stays with the draft model (cost_model/draft.h) for as long as that one orders better. Its scores
-// are the draft's plus what trees learned about the draft's errors. Three further models, each of
-// which has not seen a third of the samples, are judged on that third; where they disagree little
-// is known.
+// features. Three models compete, each of which begins where the one before ends: the analytic one
+// (draft.h), the one whose costs of resources are fitted to measurements (fit.h), and trees that
+// learn what the better of these two is wrong by. Measurements that a model has not seen decide
+// which one gives the scores. Three further forests, each of which has not seen a third of the
+// samples, are judged on that third; where they disagree, little is known.
 //
 //   CostModel model;
-//   TW_RETURN_IF_ERROR(model.update(samples));           // measured so far, of any workloads
-//   Scores scores = model.predict(rows, own);            // higher = faster, within one workload
-//   if (model.source() == Source::Draft) ...             // says who gave the scores
+//   TW_RETURN_IF_ERROR(model.add(batch));        // fits: milliseconds
+//   model.learn();                               // learns trees: tenths of a second
+//   Scores scores = model.predict(rows, own);    // higher = faster, within one workload
+//   if (model.source() == Source::Analytic) ...  // says who gave the scores
 //
 // The const functions may be called by several threads at once; update() by one, alone.
 
@@ -24,6 +25,7 @@
 #include "base/result.h"
 #include "cost_model/booster.h"
 #include "cost_model/features.h"
+#include "cost_model/fit.h"
 #include "cost_model/quality.h"
 
 namespace tw::cost_model {
@@ -35,16 +37,19 @@ struct Sample {
   uint64_t group = 0;           ///< the workload and device
   double weight = 1;            ///< of the group's order, averaged over its samples
   bool valid = true;            ///< false: it failed to build, run or verify; throughput is ignored
+  bool same_machine = true;     ///< measured on the machine that candidates are predicted for
 };
 
 /// Of each row, higher = faster; comparable within one call.
 struct Scores {
   std::vector<double> mean;
-  std::vector<double> spread;  ///< standard deviation between the models judged; 0 from the draft
+  /// Standard deviation: of the fit, by what the samples leave open, or between the forests judged;
+  /// 0 of the analytic model.
+  std::vector<double> spread;
 };
 
-enum class Source { Draft, Learned };
-std::string_view to_string(Source source);  ///< "draft", "learned"
+enum class Source { Analytic, Fitted, Learned };
+std::string_view to_string(Source source);  ///< "analytic", "fitted", "learned"
 
 /// What is held out to judge by. Groups: whole workloads, as for the first pick of a new one; with
 /// fewer than 3 groups, and for Samples: candidates of known workloads, as for the next batch.
@@ -54,29 +59,41 @@ struct CostModelOptions {
   BoosterOptions booster;
   HoldOut hold_out = HoldOut::Groups;
   int folds = 3;
-  size_t least_samples = 32;  ///< valid ones, before learning starts
+  size_t least_samples = 32;  ///< valid ones, before trees can be learned and judged
   size_t least_failures = 8;  ///< before the validity model is learned
 };
 
-/// Both judged on the same held-out samples.
+/// All judged on held-out samples: analytic and fitted on the same, `without_trees` and learned on
+/// the same.
 struct ModelQuality {
-  Quality learned, draft;
-  size_t samples = 0;  ///< valid ones, trained on
+  Quality analytic, fitted;
+  Quality without_trees, learned;  ///< the better of these two, and with trees on top of it
+  size_t samples = 0;              ///< valid ones, trained on
   size_t failures = 0;
   std::string note;  ///< why there is no learned model; empty when there is one
+
+  /// Of the model that gives the scores.
+  const Quality& of(Source source) const;
 };
 
 class CostModel {
  public:
   explicit CostModel(CostModelOptions options = {}) : options_(std::move(options)) {}
 
-  /// Adds the samples and learns anew from all. Samples that nothing can be learned from (too few,
-  /// all equal) are no error: source() stays Draft and quality().note says why. Invalid, and
-  /// nothing is added, when a sample has a wrong number of features or a value that is not finite.
+  /// Adds the samples and fits the costs of resources anew. Where trees give the scores, they go on
+  /// doing so until learn(). Invalid, and nothing changes, when a sample has a wrong number of
+  /// features or a value that is not finite.
+  Status add(std::span<const Sample> samples);
+
+  /// Learns trees anew from all samples. Where nothing can be learned from them (too few, all
+  /// equal), source() is not Learned, and quality().note says why.
+  void learn();
+
+  /// add() and learn(), unless the samples are invalid.
   Status update(std::span<const Sample> samples);
 
   /// Of candidates of one workload. What trees learned from other workloads may not hold for it:
-  /// the fewer trials of its own, `own`, the model has learned from, the more the draft counts.
+  /// the fewer trials of its own, `own`, the model has learned from, the less they count.
   /// What is likely to fail counts for less: scores are of throughput times the probability to be
   /// valid, once that is learned. Requires: rows of extract_features.
   Scores predict(std::span<const std::vector<float>> rows, int64_t own) const;
@@ -95,6 +112,7 @@ class CostModel {
   static Result<CostModel> load(const std::string& path, CostModelOptions options = {});
 
  private:
+  void fit();
   void learn_order();
   void learn_validity();
   void discount_failures(std::span<const std::vector<float>> rows,
@@ -103,10 +121,13 @@ class CostModel {
 
   CostModelOptions options_;
   std::vector<Sample> samples_;
-  std::optional<Booster> ranker_;  ///< what the draft is wrong by: the draft is added to its scores
+  Fit fit_;                        ///< of all samples
+  std::optional<Fit> base_;        ///< where the ranker begins; none: at the analytic model
+  std::optional<Booster> ranker_;  ///< what that is wrong by: its scores are added
   std::vector<Booster> judged_;    ///< of the folds
   std::optional<Booster> validity_;
-  Source source_ = Source::Draft;
+  Source source_ = Source::Analytic;
+  bool has_tried_trees_ = false;  ///< quality_.note says what came of it
   ModelQuality quality_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The draft model: a closed formula for the time of a program, from its facts and the machine
-// alone. It orders candidates before anything has been measured, and whenever the learned model is
-// no better than it; its time is also a feature that the learned model starts from.
+// The analytic model, "draft" in names: a closed formula for the time of a program, from its facts
+// and the machine alone. It orders candidates before anything has been measured, and for as long as
+// held-out trials contradict neither it nor its fit (fit.h); its time is also a feature.
 // docs/cost_model.md derives the formula. The order of candidates is the aim; the nanoseconds are
 // within a factor of two. Pure functions.
 
@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "cost_model/facts.h"
+#include "cost_model/resources.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -25,6 +26,7 @@ struct DraftCost {
   double memory_ns = 0;    ///< from memory into the last cache
   double dispatch_ns = 0;  ///< starting tasks, barriers between phases; on a GPU, launches
   double total_ns = 0;
+  Spent spent;  ///< total_ns by resource
 };
 
 /// Cycles of one execution of a block on one core, by what they are spent on. All but
@@ -37,7 +39,8 @@ struct BlockCost {
   double latency = 0;     ///< updates of a sum that wait for one another
   double spills = 0;
   double tests = 0;
-  double cycles() const;
+  Spent spent() const;
+  double cycles() const { return spent().total(); }
 };
 BlockCost block_cost(const BlockFacts& block, const Core& core);
 

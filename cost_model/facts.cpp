@@ -25,6 +25,19 @@ using schedules::Program;
 using schedules::Scope;
 using schedules::Stmt;
 
+constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
+
+/// The probability that a Poisson variable of this mean is `count` or more.
+double at_least(int count, double mean) {
+  if (mean > 4.0 * count) return 1;
+  double term = std::exp(-mean), below = 0;
+  for (int i = 0; i < count; ++i) {
+    below += term;
+    term *= mean / (i + 1);
+  }
+  return std::clamp(1 - below, 0.0, 1.0);
+}
+
 double bytes_of(const Buffer& buffer) { return static_cast<double>(buffer.bytes()); }
 double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.elements()); }
 
@@ -42,6 +55,7 @@ struct Use {
   double body_aliased = 0;    // of L1, by lines of one iteration that share sets
   double loop_footprint = 0;  // by all iterations
   Traffic direct{};           // into each cache, by one iteration
+  AllOrigins origins = {};    // of the accesses in the loop
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
@@ -66,6 +80,15 @@ struct Site {
   double registers = 1;  // vector registers that one copy's lanes fill
   double weight = 1;     // copies that run, where conditions skip some
   size_t first_inner_level = 0;
+};
+
+/// What the statements of a block load from one buffer, each address once.
+struct Loaded {
+  size_t buffer;
+  const Assign* latest = nullptr;  // statement
+  AllOrigins origins = {};
+  double addresses = 0;
+  double shared = 0, most_shared = 0;  // with earlier statements: by all, and by one
 };
 
 /// What the statements of a block that update one buffer have added up to.
@@ -232,9 +255,9 @@ class PhaseWalk {
     const auto level = vector_level();
     if (how != Pattern::Contiguous || !level) return 0;
     const double width = std::min(lanes() * size_of(access), machine_.core.vector_bytes * 1.0);
-    const bool divides = std::fmod(line_bytes, width) == 0;
-    if (is_aligned(access, *level, divides ? width : line_bytes)) return 0;
-    return std::min(1.0, width / line_bytes);
+    const bool divides = std::fmod(lines_.bytes, width) == 0;
+    if (is_aligned(access, *level, divides ? width : lines_.bytes)) return 0;
+    return std::min(1.0, width / lines_.bytes);
   }
 
   double lanes() const {
@@ -295,6 +318,7 @@ class PhaseWalk {
       block_nodes_.push_back(node_);
       block_buffers_.emplace_back();
       block_sums_.emplace_back();
+      block_loads_.emplace_back();
     }
     const size_t index = *node.block;
     for (const size_t buffer : live_)
@@ -338,7 +362,7 @@ class PhaseWalk {
       const Access access = make_access(*known_[buffer].buffer, read->indices, levels_);
       mark_vectorized(buffer, access);
       if (is_register(buffer)) continue;
-      operands += add_load(block, site, access, is_register(target));
+      operands += add_load(block, site, access, buffer, is_register(target));
       touch(access, buffer);
     }
     block.operand_registers = std::max(block.operand_registers, operands);
@@ -352,9 +376,27 @@ class PhaseWalk {
 
   /// Counts the loads of one operand, each address once a block; returns the registers that hold
   /// the values for later statements.
-  double add_load(BlockFacts& block, const Site& site, const Access& access, bool into_registers) {
-    const double addresses =
-        distinct_elements(access, levels_, [&](size_t level) { return is_unrolled(level, site); });
+  double add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
+                  bool into_registers) {
+    const auto runs = [&](size_t level) { return is_unrolled(level, site); };
+    const double of_statement = distinct_elements(access, levels_, runs);
+    // Taps of a window are statements of their own where padding cuts some of them. What several
+    // share is loaded once and kept, unless a store or a branch lies in between.
+    double addresses = of_statement;
+    if (into_registers && weight_ == 1) {
+      Loaded& loaded = loaded_from(*current().block, buffer);
+      add_origin(access, loaded.origins);
+      const double together = are_one(loaded.origins)
+                                  ? of_statement
+                                  : distinct_elements(access, levels_, runs, loaded.origins);
+      addresses = std::clamp(together - loaded.addresses, 0.0, of_statement);
+      if (loaded.latest && loaded.latest != site.assign) {
+        loaded.most_shared = std::max(loaded.most_shared, of_statement - addresses);
+        loaded.shared += of_statement - addresses;
+      }
+      loaded.addresses = std::max(loaded.addresses, together);
+      loaded.latest = site.assign;
+    }
     const auto level = vector_level();
     const Pattern how = level ? pattern(access, *level) : Pattern::Contiguous;
     const double per_address = how == Pattern::Broadcast ? 1
@@ -376,7 +418,7 @@ class PhaseWalk {
     const double loaded = how == Pattern::Contiguous ? addresses * lanes() * share : loads;
     kernel_.loaded_bytes += current().iterations() * loaded * size_of(access);
     const double registers = how == Pattern::Broadcast ? 1 : site.registers;
-    return (hoisted ? addresses : kept_values(site, access)) * registers;
+    return (hoisted ? of_statement : kept_values(site, access)) * registers;
   }
 
   static double size_of(const Access& access) { return size_bytes(access.buffer->type); }
@@ -455,6 +497,12 @@ class PhaseWalk {
     block.loop_reduces = !varies_in_innermost_loop(access);
   }
 
+  Loaded& loaded_from(size_t block, size_t buffer) {
+    for (Loaded& loaded : block_loads_[block])
+      if (loaded.buffer == buffer) return loaded;
+    return block_loads_[block].emplace_back(Loaded{.buffer = buffer});
+  }
+
   Sums& sums_of(size_t block, size_t buffer) {
     for (Sums& sums : block_sums_[block])
       if (sums.buffer == buffer) return sums;
@@ -478,24 +526,28 @@ class PhaseWalk {
   Use& use_of(Node& node, size_t buffer) {
     for (Use& use : node.uses)
       if (use.buffer == buffer) return use;
-    node.uses.push_back({buffer});
+    node.uses.push_back({.buffer = buffer});
     return node.uses.back();
   }
 
-  /// Notes the access's footprint in each loop around it.
+  /// Notes the access's footprint in each loop around it, together with that of other accesses of
+  /// the buffer there.
   void touch(const Access& access, size_t buffer) {
     // A loop's footprint is that of its parent's body where no unrolled loop stands between.
     size_t from = levels_.size() + 1;
-    Footprint touched;
-    const auto footprint_from = [&](size_t first) {
-      if (first == from) return touched;
-      from = first;
-      touched = footprint(access, levels_, [&](size_t level) { return level >= first; });
-      return touched;
-    };
+    Footprint of_one;
     for (int n = node_; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
       Node& node = nodes_[static_cast<size_t>(n)];
       Use& use = use_of(node, buffer);
+      add_origin(access, use.origins);
+      const bool is_alone = are_one(use.origins);
+      const auto footprint_from = [&](size_t first) {
+        const auto runs = [&](size_t level) { return level >= first; };
+        if (!is_alone) return footprint(access, levels_, runs, lines_, use.origins);
+        if (first != from) of_one = footprint(access, levels_, runs, lines_);
+        from = first;
+        return of_one;
+      };
       const Footprint body = footprint_from(node.first_inner_level);
       use.body_footprint = std::max(use.body_footprint, body.bytes);
       use.body_aliased = std::max(use.body_aliased, body.aliased_bytes);
@@ -520,12 +572,16 @@ class PhaseWalk {
     for (size_t n = nodes_.size(); n > 0; --n) {
       Node& node = nodes_[n - 1];
       const double body = total_footprint(node);
-      for (Use& use : node.uses)
-        for (size_t c = 0; c < cache_levels; ++c) {
-          const bool fits = body <= usable(c) && (c > 0 || use.body_aliased <= capacity(c));
-          const double bytes = fits ? use.loop_footprint : node.trips * use.direct[c];
-          add_traffic(node, use.buffer, c, std::min(bytes, node.trips * use.direct[c]));
+      for (size_t c = 0; c < cache_levels; ++c) {
+        const double lost = lost_share(c, body);
+        for (Use& use : node.uses) {
+          const double anew = node.trips * use.direct[c];
+          // What inner loops lose, each iteration loses.
+          const double once = std::min(anew, std::max(use.direct[c], use.loop_footprint));
+          const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
+          add_traffic(node, use.buffer, c, is_aliased ? anew : once + lost * (anew - once));
         }
+      }
     }
     phase_.footprint = total_footprint(nodes_[0]);
     phase_.task_footprint = total_footprint(nodes_[static_cast<size_t>(task_node_)]);
@@ -538,9 +594,16 @@ class PhaseWalk {
     return static_cast<double>(bytes);
   }
 
-  /// What stays while other data passes, which takes a way of each set.
-  double usable(size_t cache) const {
-    return capacity(cache) * (1 - 1.0 / machine_.caches[cache].ways);
+  /// The share of `bytes`, touched again and again, that is not in the cache when it is touched.
+  double lost_share(size_t cache, double bytes) const {
+    const CacheLevel& level = machine_.caches[cache];
+    const double ways = level.ways, filled = bytes / std::max(1.0, capacity(cache));
+    // Arrays fill the sets of a cache that addresses index evenly, as far as its ways are larger
+    // than a page; other data that passes takes a way of each set.
+    if (level.way_bytes() <= page_bytes) return filled <= 1 - 1 / ways ? 0 : 1;
+    // Pages lie in memory at random, so the number of them that share the same sets is Poisson's.
+    // Where these are more than the ways, each throws out the next that is needed.
+    return at_least(level.ways, ways * filled);
   }
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
@@ -575,10 +638,13 @@ class PhaseWalk {
       const Node& node = nodes_[static_cast<size_t>(block_nodes_[i])];
       block.executions = node.iterations();
       block.trips = node.is_task_axis || node.parent < 0 ? 1 : node.trips;
+      block.in_loop = !node.is_task_axis && node.parent >= 0;
       block.serial_depth = static_cast<double>(node.depth);
       for (const size_t buffer : block_buffers_[i]) block.buffer_registers += registers_of(buffer);
       const double needed = block.buffer_registers + block.operand_registers;
-      block.spills = std::max(0.0, needed - available_registers(block));
+      const double available = available_registers(block);
+      block.spills = std::max(0.0, needed - available);
+      block.reloads = reloads(block_loads_[i], std::max(0.0, available - needed));
       add_footprints(block, block_nodes_[i]);
       add_to_kernel(block);
     }
@@ -590,6 +656,16 @@ class PhaseWalk {
   double available_registers(const BlockFacts& block) const {
     const bool loads_ahead = block.chain > 1 && !machine_.core.embedded_broadcast;
     return machine_.core.vector_registers - (loads_ahead ? 1 : 0);
+  }
+
+  /// Values that statements share where only `free` registers are left for them.
+  static double reloads(const std::vector<Loaded>& loads, double free) {
+    double shared = 0, kept = 0;
+    for (const Loaded& loaded : loads) {
+      shared += loaded.shared;
+      kept += loaded.most_shared;
+    }
+    return kept > free ? shared * (1 - free / kept) : 0;
   }
 
   void add_footprints(BlockFacts& block, int innermost) {
@@ -616,6 +692,7 @@ class PhaseWalk {
   }
 
   const Machine& machine_;
+  const CacheLines lines_ = lines_of(machine_.caches[0]);
   KernelFacts& kernel_;
   PhaseFacts phase_;
   std::vector<Known> known_;
@@ -628,6 +705,7 @@ class PhaseWalk {
   std::vector<int> block_nodes_;
   std::vector<std::vector<size_t>> block_buffers_;  // Register buffers in scope
   std::vector<std::vector<Sums>> block_sums_;
+  std::vector<std::vector<Loaded>> block_loads_;
 };
 
 void add_buffers(const Program& program, KernelFacts& facts) {

@@ -56,12 +56,14 @@ struct BlockFacts {
   double buffer_registers = 0;   ///< that the Register buffers in scope need
   double operand_registers = 0;  ///< values kept for later statements of the block
   double spills = 0;             ///< registers needed beyond the target's
+  double reloads = 0;            ///< values shared by statements, that no register keeps between
   double lanes = 1;              ///< of the vector loop
   double lane_use = 0;           ///< lanes that compute / lanes of the registers used
   double element_bytes = 4;
   double reduction_depth = 1;  ///< reduction steps unrolled into the block
   double trips = 1;            ///< of the innermost serial loop
   double serial_depth = 0;     ///< serial loops and task axes around
+  bool in_loop = false;        ///< the block is the body of a serial loop
   bool loop_reduces = false;   ///< the innermost serial loop updates the same accumulators
   double unrolled_loops = 0;
   /// Bytes touched by one iteration of the innermost serial loop, by all its iterations, by those

@@ -60,6 +60,7 @@ std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFac
   const Instructions& i = b.instructions;
   const LongestPhase longest = longest_phase(k, m);
   const auto& [g, c] = longest;
+  const double longest_ns = c.total();
   const Gpu a = m.gpu.value_or(Gpu{});
   const double multiprocessors = m.gpu ? m.cores : 0;
   const double gpu_l2 = m.gpu ? static_cast<double>(m.l2_bytes()) : 0;
@@ -75,6 +76,9 @@ std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFac
     double bytes = 0;
     for (const PhaseFacts& phase : k.phases) bytes += phase.traffic[level];
     return bytes;
+  };
+  const auto spent = [&](Resource resource) {
+    return per(d.spent.by_resource[static_cast<size_t>(resource)], d.total_ns);
   };
   // Beyond the task's outermost loop the footprint is the task's.
   const auto footprint = [&](size_t loop) {
@@ -111,6 +115,12 @@ Result<std::vector<float>> extract_features(const schedules::Program& program, c
 double draft_of(std::span<const float> features) {
   TW_CHECK(features.size() == feature_count(), "a row of another feature version");
   return features[row_draft_ns];
+}
+
+std::span<const float> spent_of(std::span<const float> features) {
+  TW_CHECK(features.size() == feature_count(), "a row of another feature version");
+  static_assert(row_spent_overlap - row_spent_arithmetic == resource_count);
+  return features.subspan(row_spent_arithmetic, resource_count + 1);
 }
 
 }  // namespace tw::cost_model

@@ -37,4 +37,8 @@ Result<std::vector<float>> extract_features(const schedules::Program& program, c
 /// The draft model's time, log2(1 + ns), as the row carries it. Requires: feature_count() numbers.
 double draft_of(std::span<const float> features);
 
+/// The shares of that time that each Resource accounts for, in their order, and the part of them
+/// that is loss by imperfect overlap. Requires: feature_count() numbers.
+std::span<const float> spent_of(std::span<const float> features);
+
 }  // namespace tw::cost_model

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/bottleneck.h"
-
 namespace tw::cost_model {
 namespace {
 
@@ -79,12 +77,20 @@ double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
 
 }  // namespace
 
-double GpuPhaseCost::compute() const {
-  return std::max(bottleneck({arithmetic, issue, shared}), latency);
+Spent GpuPhaseCost::spent_computing() const {
+  const Spent pipes =
+      at_once({spent_on(Resource::Arithmetic, arithmetic), spent_on(Resource::Issue, issue),
+               spent_on(Resource::Loads, shared)});
+  return longest({pipes, spent_on(Resource::Latency, latency)});
 }
 
-// L2 and DRAM transfer the same bytes at the same time, so the slower of the two counts.
-double GpuPhaseCost::total() const { return bottleneck({compute(), std::max(l2, dram)}) + launch; }
+Spent GpuPhaseCost::spent() const {
+  // L2 and DRAM transfer the same bytes at the same time, so the slower of the two counts.
+  const Spent transfers = longest({spent_on(Resource::L2, l2), spent_on(Resource::Memory, dram)});
+  Spent phase = at_once({spent_computing(), transfers});
+  phase.add(spent_on(Resource::Dispatch, launch));
+  return phase;
+}
 
 GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) {
   TW_CHECK(machine.gpu);

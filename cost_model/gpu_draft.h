@@ -6,6 +6,7 @@
 // candidates, not to predict their times. Pure functions.
 
 #include "cost_model/gpu_facts.h"
+#include "cost_model/resources.h"
 
 namespace tw::cost_model {
 
@@ -18,8 +19,12 @@ struct GpuPhaseCost {
   double l2 = 0;          ///< traffic between L1 and L2
   double dram = 0;
   double launch = 0;
-  double compute() const;  ///< time of the multiprocessor that ends last
-  double total() const;
+  Spent spent() const;            ///< total() by resource
+  Spent spent_computing() const;  ///< compute() by resource
+  double compute() const {
+    return spent_computing().total();
+  }  ///< of the multiprocessor that ends last
+  double total() const { return spent().total(); }
 };
 /// Requires: a GPU.
 GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine);

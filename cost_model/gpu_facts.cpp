@@ -622,12 +622,14 @@ class GpuPhaseWalk {
   /// Bytes that a block touches while the threads and the loops from `first` on run; the threads
   /// run through the loops around them together.
   double within(const Access& access, size_t first) const {
-    return footprint(access, levels_,
-                     [&](size_t i) {
-                       const Level& level = levels_[i];
-                       if (level.is_task_axis) return false;
-                       return i >= first || level.kind != LoopKind::Serial;
-                     })
+    return footprint(
+               access, levels_,
+               [&](size_t i) {
+                 const Level& level = levels_[i];
+                 if (level.is_task_axis) return false;
+                 return i >= first || level.kind != LoopKind::Serial;
+               },
+               lines_)
         .bytes;
   }
 
@@ -782,11 +784,14 @@ class GpuPhaseWalk {
       blocks /= std::max(1.0, level.most_trips);
       level.most_trips = trips;
     }
-    return footprint(use.access, levels, [](size_t) { return true; }).bytes;
+    return footprint(
+               use.access, levels, [](size_t) { return true; }, lines_)
+        .bytes;
   }
 
   const Gpu& gpu_;
   const Target& target_;
+  const CacheLines lines_ = lines_of(target_.machine.caches[0]);
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
   std::vector<const Buffer*> own_;  // private buffers of threads

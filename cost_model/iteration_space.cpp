@@ -184,6 +184,7 @@ Level make_level(const std::vector<Level>& outer, std::string variable, Expr beg
   level.has_literal_bounds = low && high;
   if (level.has_literal_bounds) {
     level.trips = level.most_trips = static_cast<double>(std::max<int64_t>(0, *high - *low));
+    level.first = static_cast<double>(*low);
     return level;
   }
   double sum = 0, most = 0, points = 0;

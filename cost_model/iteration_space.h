@@ -25,6 +25,7 @@ struct Level {
   double trips = 1;       ///< on average over the levels around it
   double most_trips = 1;  ///< of all points looked at
   bool has_literal_bounds = true;
+  double first = 0;  ///< begin, where the bounds are literal
 };
 
 /// The level's trips from its bounds and the levels around it, outermost first. A bound that is not

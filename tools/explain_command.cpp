@@ -194,7 +194,7 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
       facts.emplace_back("measured on", show_other_device(s.other_device));
     for (auto& fact : speeds(line)) facts.push_back(std::move(fact));
   }
-  facts.emplace_back("draft model",
+  facts.emplace_back("analytic model",
                      fmt::format("{}{}, limited by {}", show_time(a.predicted_ns),
                                  against_measured(s, a), a.resources.front().resource));
   const double memory = bytes_from_memory(a.facts);
@@ -217,7 +217,7 @@ Roofline line_of(const Selection& s, const tuner::Clock& clock) {
 }
 
 Table resource_table(const Analysis& a) {
-  Table table{{"resource", "draft", "share"}, {}};
+  Table table{{"resource", "time", "share"}, {}};
   for (const auto& [resource, ns] : a.resources)
     if (ns > 0.005 * a.predicted_ns)
       table.rows.push_back(

@@ -14,7 +14,7 @@
 namespace tw::tools {
 
 /// "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 72 s left | expected gain of the next
-/// minute: 0.4 % | 48 trials (45 ok, 3 pruned) | model draft"
+/// minute: 0.4 % | 48 trials (45 ok, 3 pruned) | model analytic"
 /// Leaves out the least important parts where the line would exceed `columns` characters (0: no
 /// limit). The best latency and the time left always stay.
 std::string progress_text(const tuner::Progress& progress, int columns = 0);

@@ -15,6 +15,7 @@
 #include "tools/quote.h"
 #include "tools/report.h"
 #include "tuner/device.h"
+#include "tuner/host_machine.h"
 #include "tuner/scoring.h"
 
 namespace tw::tools {
@@ -172,6 +173,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
                               "it out",
                               named, record.target));
     take(chosen, selection);
+    selection.target = tuner::with_known_machine(store, selection.target);
     selection.threads = static_cast<int>(record.threads);
     selection.record = std::move(record);
     take_device_of_record(selection);
@@ -183,6 +185,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   selection.threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   if (!store) return selection;
+  selection.target = tuner::with_known_machine(*store, selection.target);
   TW_TRY(selection.record,
          tuner::best_known(*store, selection.workload, selection.target, selection.threads));
   take_device_of_record(selection);

@@ -54,7 +54,7 @@ std::vector<Flag> flags_of(SelectionFlags& flags);
 
 struct Selection {
   dsl::Workload workload;
-  Target target;
+  Target target;  ///< tuned for the machine that `tune` with this database would use
   bool runs_here = true;
   std::string missing;  ///< why not, as missing_text() tells it
   int device = 0;       ///< index of a GPU among those of its driver

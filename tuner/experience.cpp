@@ -182,6 +182,7 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   sample.throughput = throughput_of(record);
   sample.group = ranking_group(record);
   sample.valid = db::is_timed(record);
+  sample.same_machine = record.device == device_text(target);
   return sample;
 }
 

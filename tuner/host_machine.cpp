@@ -23,6 +23,12 @@ std::optional<tw::Machine> known_machine(db::Store& store, const Target& target)
   return machine ? std::optional(std::move(*machine)) : std::nullopt;
 }
 
+Target with_known_machine(db::Store& store, Target target) {
+  if (target.is_gpu()) return target;
+  auto known = known_machine(store, target);
+  return known ? with_machine(std::move(target), std::move(*known)) : target;
+}
+
 Status store_calibration(db::Store& store, const Target& target, const tw::Machine& machine,
                          const Measurer& measurer) {
   db::Calibration calibration;
@@ -38,8 +44,8 @@ HostMachine choose_machine(db::Store& store, const Target& target,
                            const std::function<Result<tw::Machine>()>& calibrate,
                            const Measurer& measurer) {
   if (target.is_gpu()) return {target, {}};
-  if (auto known = known_machine(store, target)) return {with_machine(target, *known), {}};
-  if (!needs_calibration(target.machine)) return {target, {}};
+  Target known = with_known_machine(store, target);
+  if (!needs_calibration(known.machine)) return {std::move(known), {}};
   const Result<tw::Machine> measured = calibrate();
   if (!measured)
     return {target, fmt::format("{}; meanwhile it is taken for {}", measured.error().message,

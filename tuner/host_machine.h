@@ -37,6 +37,10 @@ Target with_machine(Target target, tw::Machine machine);
 /// nullopt where there is none that can be used.
 std::optional<tw::Machine> known_machine(db::Store& store, const Target& target);
 
+/// The target as a run with this database would tune for it, if it measured nothing: with the
+/// machine of the newest calibration, where there is one. GPUs are as their drivers say.
+Target with_known_machine(db::Store& store, Target target);
+
 /// Stores what was measured of the target's device.
 Status store_calibration(db::Store& store, const Target& target, const tw::Machine& machine,
                          const Measurer& measurer);

@@ -107,14 +107,16 @@ Result<std::vector<double>> replay_one(const Recording& recording, Guide guide, 
   switch (guide) {
     case Guide::Random:
       return replay_random(recording, count, random);
-    case Guide::Draft:
-      return replay_guided(recording, pupil, false, count, random);
+    case Guide::Analytic:
+      return replay_guided(recording, pupil, Lesson::None, count, random);
+    case Guide::Fitted:
+      return replay_guided(recording, pupil, Lesson::Fit, count, random);
     case Guide::Learned:
-      return replay_guided(recording, pupil, true, count, random);
+      return replay_guided(recording, pupil, Lesson::Trees, count, random);
     case Guide::Taught:
       break;
   }
-  return replay_guided(recording, teacher, false, count, random);
+  return replay_guided(recording, teacher, Lesson::None, count, random);
 }
 
 }  // namespace
@@ -163,8 +165,10 @@ std::string_view to_string(Guide guide) {
   switch (guide) {
     case Guide::Random:
       return "random";
-    case Guide::Draft:
-      return "draft";
+    case Guide::Analytic:
+      return "analytic";
+    case Guide::Fitted:
+      return "fitted";
     case Guide::Learned:
       return "learned";
     case Guide::Taught:
@@ -184,26 +188,26 @@ std::vector<double> replay_random(const Recording& recording, size_t count, Rand
   return best;
 }
 
-Result<std::vector<double>> replay_guided(const Recording& recording, CostModel& model, bool learns,
-                                          size_t count, Random& random) {
+Result<std::vector<double>> replay_guided(const Recording& recording, CostModel& model,
+                                          Lesson lesson, size_t count, Random& random) {
   std::vector<const Sample*> left;
   for (const Sample& trial : recording.trials) left.push_back(&trial);
   random.shuffle(left);
   std::vector<double> best;
-  std::vector<Sample> fresh;
   size_t due = batch;
   while (best.size() < count && !left.empty()) {
-    std::vector<size_t> picked = best_scored(left, model, learns ? best.size() : 0);
+    std::vector<size_t> picked = best_scored(left, model, lesson == Lesson::None ? 0 : best.size());
+    std::vector<Sample> fresh;
     for (const size_t i : picked) {
       fresh.push_back(*left[i]);
       best.push_back(std::max(best.empty() ? 0 : best.back(), left[i]->throughput));
     }
     std::sort(picked.rbegin(), picked.rend());
     for (const size_t i : picked) left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
-    if (!learns || best.size() < due) continue;
-    due *= 2;
-    TW_RETURN_IF_ERROR(model.update(fresh));
-    fresh.clear();
+    if (lesson == Lesson::None) continue;
+    const bool learns_trees = lesson == Lesson::Trees && best.size() >= due;
+    TW_RETURN_IF_ERROR(learns_trees ? model.update(fresh) : model.add(fresh));
+    if (learns_trees) due *= 2;
   }
   best.resize(std::min(count, best.size()));
   return best;

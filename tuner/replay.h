@@ -7,8 +7,8 @@
 // thread-safe.
 //
 //   TW_TRY(const std::vector<Recording> recordings, read_recordings(file));
-//   TW_TRY(const Replayed draft, replay(recordings, Guide::Draft, 64, {1, 2, 3}));
-//   draft.shares[0][7];   // of the best of the first recording, after eight trials
+//   TW_TRY(const Replayed analytic, replay(recordings, Guide::Analytic, 64, {1, 2, 3}));
+//   analytic.shares[0][7];   // of the best of the first recording, after eight trials
 //
 // A recording is text: a line {"workload", "target", "machine", "threads"}, then a line a trial,
 // {"ns": latency, "tw1": steps}. The machine is the name of a row of the table or a whole
@@ -44,18 +44,22 @@ Result<std::vector<Recording>> read_recordings(std::istream& in);
 void write_recording(std::ostream& out, const dsl::Workload& workload, const Target& target,
                      int threads, std::span<const db::Record> records);
 
-/// What chooses the next trials: chance, the draft model, a model that learns from the trials of
-/// this recording alone, or one that has learned from all other recordings and from nothing else.
-enum class Guide { Random, Draft, Learned, Taught };
-std::string_view to_string(Guide guide);  ///< "random", "draft", "learned", "taught"
+/// What chooses the next trials: chance; the analytic model; that model fitted to the trials of
+/// this recording where held-out ones say that this is better; a model that learns trees from them,
+/// too; or one that has learned from all other recordings and from nothing else.
+enum class Guide { Random, Analytic, Fitted, Learned, Taught };
+std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
 /// The best throughput after 1, 2, ... trials in an order by chance, at most `count`.
 std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
 
-/// The same with the model asked for eight at a time; where it `learns`, it is told the outcomes at
-/// every doubling. Ties of the score fall by chance.
+/// What the model is told of the outcomes: nothing; each batch, to fit itself to it; or so, and to
+/// learn trees at every doubling, as in a run of the tuner.
+enum class Lesson { None, Fit, Trees };
+
+/// The same with the model asked for eight at a time. Ties of the score fall by chance.
 Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel& model,
-                                          bool learns, size_t count, Random& random);
+                                          Lesson lesson, size_t count, Random& random);
 
 Result<cost_model::CostModel> taught_by_others(const std::vector<Recording>& recordings,
                                                size_t left_out);

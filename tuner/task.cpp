@@ -100,8 +100,9 @@ void Task::report() {
   const cost_model::CostModel& model = run_.learner.model();
   progress_.model = to_string(model.source());
   progress_.model_note = model.quality().note;
-  if (model.source() == cost_model::Source::Learned)
-    progress_.model += fmt::format(", rank correlation {:.2f}", model.quality().learned.spearman);
+  const cost_model::Quality& judged = model.quality().of(model.source());
+  if (judged.groups > 0)
+    progress_.model += fmt::format(", rank correlation {:.2f}", judged.spearman);
   if (run_.on_progress) run_.on_progress(progress_);
 }
 

@@ -70,8 +70,10 @@ struct Progress {
   double peak_gflops = 0;  ///< peak of the machine on the kernel's threads
   /// That the machine was calibrated for this run, or why not; empty where that was no question.
   std::string machine_note;
-  std::string model;       ///< "draft" or "learned, rank correlation 0.81"
-  std::string model_note;  ///< why it is the draft; empty: it is not
+  /// The model that orders candidates, "analytic", "fitted" or "learned", and how well it does on
+  /// held-out trials: "fitted, rank correlation 0.81".
+  std::string model;
+  std::string model_note;  ///< why it is not the learned one; empty: it is
   double working_s = 0;    ///< time spent building, verifying or measuring
   /// Share by which the next minute, or what is left of the budget, is expected to shorten the
   /// latency, or the sum of the tasks' (gain.h). Absent before the first trial and in the finals.

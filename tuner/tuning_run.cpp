@@ -2,7 +2,6 @@
 #include "tuner/tuning_run.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "tuner/calibration.h"
@@ -21,17 +20,19 @@ void Budget::reserve(double finals_s, double drain_s) {
 
 double Budget::elapsed_s() const { return static_cast<double>(clock_() - started_ns_) * 1e-9; }
 
-void Learner::learn(std::vector<cost_model::Sample> samples, bool at_once) {
-  samples_ += samples.size();
-  std::move(samples.begin(), samples.end(), std::back_inserter(fresh_));
-  // Refits cost tenths of a second: at every doubling, then every 128 samples, then every quarter.
-  const size_t due = std::min(learned_at_ == 0 ? size_t{24} : 2 * learned_at_,
-                              learned_at_ + std::max<size_t>(128, learned_at_ / 4));
-  if (fresh_.empty() || (samples_ < due && !at_once)) return;
-  learned_at_ = samples_;
-  // If the model cannot be fitted, the draft model stays in charge.
-  (void)model_.update(fresh_);
-  fresh_.clear();
+void Learner::learn(const std::vector<cost_model::Sample>& samples, bool at_once) {
+  if (samples.empty()) return;
+  // Samples that the model refuses teach it nothing: it stays as it is.
+  (void)model_.add(samples);
+  // Fits cost nothing, trees tenths of a second: they are learned as soon as they can be judged, at
+  // every doubling, then every 128 samples, then every quarter.
+  const size_t known = model_.quality().samples + model_.quality().failures;
+  const size_t due =
+      std::max(cost_model::CostModelOptions().least_samples,
+               std::min(2 * learned_at_, learned_at_ + std::max<size_t>(128, learned_at_ / 4)));
+  if (known < due && !at_once) return;
+  learned_at_ = known;
+  model_.learn();
 }
 
 Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, db::Store& store,

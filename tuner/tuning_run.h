@@ -42,19 +42,18 @@ class Budget {
   double finals_s_ = 0, drain_s_ = 0;
 };
 
-/// The cost model of a run and the samples that it has not learned from yet.
+/// The cost model of a run.
 class Learner {
  public:
   const cost_model::CostModel& model() const { return model_; }
-  /// Adds samples, and learns from them when it is time, or at once.
-  void learn(std::vector<cost_model::Sample> samples, bool at_once);
+  /// Adds samples and fits the analytic model to them; learns trees when it is time, or at once.
+  void learn(const std::vector<cost_model::Sample>& samples, bool at_once);
   /// Hashes of the records that the model has learned from.
   std::set<std::string>& records() { return records_; }
 
  private:
   cost_model::CostModel model_ = cost_model::CostModel();
-  std::vector<cost_model::Sample> fresh_;
-  size_t samples_ = 0, learned_at_ = 0;  ///< samples in all, and at the last refit
+  size_t learned_at_ = 0;  ///< number of samples when trees were learned last
   std::set<std::string> records_;
 };
 

@@ -159,6 +159,14 @@ TEST(Machine, CachesOfTheSystemWinOverTheRow) {
   EXPECT_TRUE(needs_calibration(other));
 }
 
+// 48 KiB that a calibration finds in a machine described with 8 ways are not 96 sets.
+TEST(Machine, SetsOfACacheAreAPowerOfTwo) {
+  EXPECT_EQ((CacheLevel{.bytes = 32 << 10, .ways = 8}.way_bytes()), 4096);
+  EXPECT_EQ((CacheLevel{.bytes = 48 << 10, .ways = 12}.way_bytes()), 4096);
+  EXPECT_EQ((CacheLevel{.bytes = 48 << 10, .ways = 8}.way_bytes()), 4096);
+  EXPECT_EQ(CacheLevel{}.way_bytes(), 0);
+}
+
 TEST(Machine, NeedsCalibrationWhereItIsAssumedAndACpu) {
   Machine machine = named("Zen 3", avx2);
   EXPECT_FALSE(needs_calibration(machine));

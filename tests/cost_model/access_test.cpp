@@ -15,6 +15,7 @@ const std::vector<Level> levels = {
     make_level({}, "y", 0, 56, LoopKind::Serial), make_level({}, "x", 0, 14, LoopKind::Unrolled),
     make_level({}, "kx", 0, 3, LoopKind::Unrolled), make_level({}, "v", 0, 16, LoopKind::Vector)};
 constexpr size_t y = 0, x = 1, kx = 2, v = 3;
+const CacheLines x86 = {.bytes = 64, .way_bytes = 4096};
 const Buffer image{"in", Float32, {58, 58, 16}, schedules::Scope::Argument};
 
 Access image_at(const Expr& a, const Expr& b, const Expr& c) {
@@ -56,12 +57,20 @@ TEST(Access, ModuloWrapsAround) {
 
 TEST(Access, FootprintsAreWholeCacheLines) {
   const Access one = image_at(var("y"), var("x"), 0);
-  EXPECT_EQ(footprint(one, levels, only({})).bytes, 64);
-  EXPECT_EQ(footprint(one, levels, only({x})).bytes, 14 * 64);  // one channel of 14 pixels
+  EXPECT_EQ(footprint(one, levels, only({}), x86).bytes, 64);
+  EXPECT_EQ(footprint(one, levels, only({x}), x86).bytes, 14 * 64);  // one channel of 14 pixels
   const Access all = image_at(var("y"), var("x"), var("v"));
-  EXPECT_EQ(footprint(all, levels, only({v})).bytes, 64);
-  EXPECT_EQ(footprint(all, levels, only({x, v})).bytes, 14 * 64);
-  EXPECT_EQ(footprint(all, levels, only({y, x, v})).bytes, 56 * 14 * 64);
+  EXPECT_EQ(footprint(all, levels, only({v}), x86).bytes, 64);
+  EXPECT_EQ(footprint(all, levels, only({x, v}), x86).bytes, 14 * 64);
+  EXPECT_EQ(footprint(all, levels, only({y, x, v}), x86).bytes, 56 * 14 * 64);
+}
+
+TEST(Access, LinesAreTheMachines) {
+  const CacheLevel neoverse = machine_by_name("Neoverse N1", {}).value().caches[0];
+  EXPECT_EQ(lines_of(neoverse).sets(), 256);
+  EXPECT_EQ(lines_of(neoverse).way_bytes, 16384);
+  const Access one = image_at(var("y"), var("x"), 0);
+  EXPECT_EQ(footprint(one, levels, only({x}), {.bytes = 128, .way_bytes = 4096}).bytes, 14 * 128);
 }
 
 // Rows of 7 floats share lines when whole rows are touched.
@@ -70,25 +79,29 @@ TEST(Access, ShortRowsAreContiguousWhenTouchedFromEndToEnd) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial),
                                     make_level({}, "j", 0, 7, LoopKind::Serial)};
   const Access access = make_access(small, {var("i"), var("j")}, loops);
-  EXPECT_EQ(footprint(access, loops, only({0, 1})).bytes, 7 * 64);  // 448 bytes
+  EXPECT_EQ(footprint(access, loops, only({0, 1}), x86).bytes, 7 * 64);  // 448 bytes
 }
 
 // 16 lines at steps of 2 KiB fall into 2 of the 64 sets of L1: as if they filled 32 KiB.
 TEST(Access, LinesAtStepsOfAPowerOfTwoShareSets) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial)};
-  const auto aliased = [&](int64_t row) {
+  const auto aliased = [&](int64_t row, CacheLines lines = x86) {
     const Buffer rows{"b", Float32, {16, row}, schedules::Scope::Argument};
-    return footprint(make_access(rows, {var("i"), 0}, loops), loops, only({0})).aliased_bytes;
+    return footprint(make_access(rows, {var("i"), 0}, loops), loops, only({0}), lines)
+        .aliased_bytes;
   };
   EXPECT_EQ(aliased(512), 8 * 4096);
   EXPECT_EQ(aliased(1024), 16 * 4096);
   EXPECT_EQ(aliased(528), 0);
+  // In ways of 16 KiB they fall into 8 of 256 sets; without a cache into none.
+  EXPECT_EQ(aliased(512, {.bytes = 64, .way_bytes = 16384}), 2 * 16384);
+  EXPECT_EQ(aliased(512, {.bytes = 64, .way_bytes = 0}), 0);
 }
 
 TEST(Access, AlignmentIsOfEveryVector) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 4, LoopKind::Serial),
                                     make_level({}, "v", 0, 16, LoopKind::Vector)};
-  const auto aligned = [&](int64_t row, const Expr& index, double bytes = line_bytes) {
+  const auto aligned = [&](int64_t row, const Expr& index, double bytes = 64) {
     const Buffer rows{"b", Float32, {4, row}, schedules::Scope::Argument};
     return is_aligned(make_access(rows, {var("i"), index}, loops), 1, bytes);
   };
@@ -114,7 +127,7 @@ TEST(Access, DigitsOfOneNumberAreOneDimension) {
   EXPECT_EQ(access.extents[2], 49);
   EXPECT_FALSE(access.is_irregular);
   EXPECT_EQ(distinct_elements(access, fused, only({0, 1})), 48);
-  EXPECT_EQ(footprint(access, fused, only({1, 2})).bytes, 6 * 32);
+  EXPECT_EQ(footprint(access, fused, only({1, 2}), x86).bytes, 6 * 32);
   EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
   EXPECT_TRUE(is_aligned(access, 2, 32));
   // Other digits stay two dimensions.
@@ -126,7 +139,7 @@ TEST(Access, DigitsOfOneNumberTouchNoMoreThanItsValues) {
   const Access access = make_access(rows, {pixel / 7 * 2, pixel % 7 * 2, var("v")}, fused);
   EXPECT_TRUE(access.is_irregular);
   EXPECT_EQ(distinct_elements(access, fused, only({1})), 6);
-  EXPECT_EQ(footprint(access, fused, only({1, 2})).bytes, 6 * 64);
+  EXPECT_EQ(footprint(access, fused, only({1, 2}), x86).bytes, 6 * 64);
   EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
   EXPECT_TRUE(is_aligned(access, 2, 32));
 }

@@ -26,7 +26,7 @@ std::vector<float> random_row(Random& random) {
   return row;
 }
 
-enum class Truth { OfFeatures, OfDraft };
+enum class Truth { OfFeatures, OfAnalytic };
 
 std::vector<Sample> measured(size_t groups, size_t samples_a_group, Truth truth, uint64_t seed) {
   Random random(seed);
@@ -36,8 +36,8 @@ std::vector<Sample> measured(size_t groups, size_t samples_a_group, Truth truth,
       Sample s;
       s.features = random_row(random);
       s.group = g;
-      const double quality = truth == Truth::OfDraft ? std::exp2(-draft_of(s.features))
-                                                     : 0.1 + s.features[3] * s.features[3];
+      const double quality = truth == Truth::OfAnalytic ? std::exp2(-draft_of(s.features))
+                                                        : 0.1 + s.features[3] * s.features[3];
       s.throughput = quality * std::pow(10.0, static_cast<double>(g));  // groups differ in scale
       samples.push_back(std::move(s));
     }
@@ -61,11 +61,11 @@ std::string temporary(const std::string& name) {
   return (std::filesystem::path(::testing::TempDir()) / own).string();
 }
 
-/// Rows whose column 5 is above 0.7 fail, however fast they are by the draft. At most `failures` of
-/// them are among the samples.
+/// Rows whose column 5 is above 0.7 fail, however fast they are by the analytic model. At most
+/// `failures` of them are among the samples.
 std::vector<Sample> with_failures(size_t samples, size_t failures, uint64_t seed) {
   std::vector<Sample> result;
-  for (Sample& s : measured(1, samples, Truth::OfDraft, seed)) {
+  for (Sample& s : measured(1, samples, Truth::OfAnalytic, seed)) {
     s.valid = s.features[5] <= 0.7F;
     if (!s.valid && failures == 0) continue;
     failures -= s.valid ? 0 : 1;
@@ -77,7 +77,7 @@ std::vector<Sample> with_failures(size_t samples, size_t failures, uint64_t seed
 /// Of the first 20 of 200 new rows, by score.
 int failing_picks(const CostModel& model) {
   std::vector<std::vector<float>> rows;
-  for (const Sample& s : measured(1, 200, Truth::OfDraft, 77)) rows.push_back(s.features);
+  for (const Sample& s : measured(1, 200, Truth::OfAnalytic, 77)) rows.push_back(s.features);
   const std::vector<double> scores = model.predict(rows, 64).mean;
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -96,9 +96,9 @@ TEST(CostModel, WhatIsLikelyToFailIsPickedLater) {
   EXPECT_LE(failing_picks(warned), 1);
 }
 
-TEST(CostModel, StartsWithTheDraftModel) {
+TEST(CostModel, StartsWithTheAnalyticModel) {
   const CostModel model;
-  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.source(), Source::Analytic);
   const auto good =
       extract_features(testing::conv({.pixels = 14, .vectors = 2}), testing::avx512(), 1);
   const auto bad =
@@ -113,23 +113,88 @@ TEST(CostModel, StartsWithTheDraftModel) {
 TEST(CostModel, WaitsForEnoughSamples) {
   CostModel model;
   ASSERT_TRUE(model.update(measured(1, 20, Truth::OfFeatures, 1)));
-  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.source(), Source::Analytic);
   EXPECT_EQ(model.quality().note, "20 measurements, 32 needed to learn");
   ASSERT_TRUE(model.update(measured(1, 60, Truth::OfFeatures, 2)));
   EXPECT_EQ(model.quality().samples, 80u);
   EXPECT_EQ(model.source(), Source::Learned) << model.quality().note;
 }
 
-TEST(CostModel, LearnsWhatTheDraftDoesNotKnow) {
+TEST(CostModel, LearnsWhatTheAnalyticModelDoesNotKnow) {
   CostModel model;
   ASSERT_TRUE(model.update(measured(4, 50, Truth::OfFeatures, 3)));
   ASSERT_EQ(model.source(), Source::Learned) << model.quality().note;
   EXPECT_GT(model.quality().learned.spearman, 0.9);
   EXPECT_LT(model.quality().learned.regret, 0.05);
-  EXPECT_LT(model.quality().draft.spearman, 0.3);
+  EXPECT_LT(model.quality().analytic.spearman, 0.3);
   EXPECT_EQ(model.quality().learned.groups, 4u);  // each held out once
   EXPECT_TRUE(model.quality().note.empty());
   EXPECT_GT(correlation_on_new_rows(model), 0.9);
+}
+
+size_t column(std::string_view name) {
+  const auto table = feature_table();
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const FeatureInfo& feature) { return feature.name == name; });
+  return static_cast<size_t>(found - table.begin());
+}
+
+/// Kernels of one workload, whose loads take `factor` times as long as the analytic model thinks.
+std::vector<Sample> with_slow_loads(size_t count, double factor, uint64_t seed) {
+  Random random(seed);
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < count; ++i) {
+    Sample s;
+    s.features.resize(feature_count());
+    const auto loads = static_cast<float>(random.unit());
+    s.features[column("spent_loads")] = loads;
+    s.features[column("spent_arithmetic")] = 1 - loads;
+    s.features[column("draft_ns")] = static_cast<float>(15 + 0.2 * random.unit());
+    s.throughput = std::exp2(-draft_of(s.features)) * std::pow(factor, -loads);
+    samples.push_back(std::move(s));
+  }
+  return samples;
+}
+
+// Eight trials are enough where they say the same; what they say is held out from the fit.
+TEST(CostModel, TheFirstBatchFitsTheAnalyticModel) {
+  CostModel model;
+  ASSERT_TRUE(model.add(with_slow_loads(8, 2, 21)));
+  EXPECT_EQ(model.source(), Source::Fitted);
+  EXPECT_GT(model.quality().fitted.spearman, model.quality().analytic.spearman);
+  EXPECT_EQ(model.quality().of(Source::Fitted).spearman, model.quality().fitted.spearman);
+  std::vector<std::vector<float>> rows;
+  std::vector<double> throughputs;
+  for (const Sample& s : with_slow_loads(60, 2, 22)) {
+    rows.push_back(s.features);
+    throughputs.push_back(s.throughput);
+  }
+  const Scores scores = model.predict(rows, 8);
+  EXPECT_GT(spearman(scores.mean, throughputs).value_or(0), 0.95);
+  EXPECT_GT(scores.spread[0], 0);
+  EXPECT_EQ(CostModel().predict(rows, 8).spread[0], 0);
+}
+
+TEST(CostModel, TheAnalyticModelStaysWhereTrialsAgreeWithIt) {
+  CostModel model;
+  ASSERT_TRUE(model.add(with_slow_loads(40, 1, 23)));
+  EXPECT_EQ(model.source(), Source::Analytic);
+  EXPECT_DOUBLE_EQ(model.quality().analytic.spearman, 1);
+}
+
+TEST(CostModel, TrialsOfOtherMachinesFitNothing) {
+  std::vector<Sample> samples = with_slow_loads(40, 2, 24);
+  for (Sample& s : samples) s.same_machine = false;
+  CostModel model;
+  ASSERT_TRUE(model.add(samples));
+  EXPECT_EQ(model.source(), Source::Analytic);
+}
+
+TEST(CostModel, TreesBeginWhereTheFitEnds) {
+  CostModel model;
+  ASSERT_TRUE(model.update(with_slow_loads(60, 2, 25)));
+  EXPECT_NE(model.source(), Source::Analytic);
+  EXPECT_GT(model.quality().without_trees.spearman, 0.95) << "that of the fitted model";
 }
 
 TEST(CostModel, HeldOutSamplesJudgeWithinKnownGroups) {
@@ -141,22 +206,22 @@ TEST(CostModel, HeldOutSamplesJudgeWithinKnownGroups) {
   EXPECT_GT(model.quality().learned.spearman, 0.9);
 }
 
-TEST(CostModel, StaysWithTheDraftWhereThatIsBetter) {
+TEST(CostModel, StaysWithTheAnalyticModelWhereThatIsBetter) {
   CostModel model;
-  ASSERT_TRUE(model.update(measured(4, 12, Truth::OfDraft, 4)));
-  EXPECT_EQ(model.source(), Source::Draft);
-  EXPECT_DOUBLE_EQ(model.quality().draft.spearman, 1);
-  EXPECT_NE(model.quality().note.find("the draft model orders better"), std::string::npos);
+  ASSERT_TRUE(model.update(measured(4, 12, Truth::OfAnalytic, 4)));
+  EXPECT_EQ(model.source(), Source::Analytic);
+  EXPECT_DOUBLE_EQ(model.quality().analytic.spearman, 1);
+  EXPECT_NE(model.quality().note.find("the analytic model orders better"), std::string::npos);
 }
 
 TEST(CostModel, NoiseIsNotLearned) {
-  std::vector<Sample> samples = measured(4, 30, Truth::OfDraft, 5);
+  std::vector<Sample> samples = measured(4, 30, Truth::OfAnalytic, 5);
   Random random(6);
   for (Sample& s : samples)
     s.throughput = std::exp2(-draft_of(s.features)) * (0.9 + 0.2 * random.unit());
   CostModel model;
   ASSERT_TRUE(model.update(samples));
-  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.source(), Source::Analytic);
 }
 
 TEST(CostModel, EqualSeedsPredictAlike) {
@@ -197,29 +262,29 @@ TEST(CostModel, FewFailuresCountAsAShare) {
   EXPECT_EQ(model.predict_valid(rows), std::vector<double>{0.8});
 }
 
-TEST(CostModel, Fault44_EqualThroughputsFallBackToTheDraft) {
+TEST(CostModel, Fault44_EqualThroughputsFallBackToTheAnalyticModel) {
   std::vector<Sample> samples = measured(1, 50, Truth::OfFeatures, 13);
   for (Sample& s : samples) s.throughput = 3;
   CostModel model;
   ASSERT_TRUE(model.update(samples));
-  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.source(), Source::Analytic);
   EXPECT_NE(model.quality().note.find("all 50 labels are 1"), std::string::npos);
 }
 
-TEST(CostModel, Fault44_OneSampleFallsBackToTheDraft) {
+TEST(CostModel, Fault44_OneSampleFallsBackToTheAnalyticModel) {
   CostModelOptions options;
   options.least_samples = 1;
   CostModel model(options);
   ASSERT_TRUE(model.update(measured(1, 1, Truth::OfFeatures, 14)));
-  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.source(), Source::Analytic);
   EXPECT_NE(model.quality().note.find("1 rows given"), std::string::npos);
 }
 
-TEST(CostModel, Fault44_GroupsOfOneSampleFallBackToTheDraft) {
+TEST(CostModel, Fault44_GroupsOfOneSampleFallBackToTheAnalyticModel) {
   CostModel model;
   ASSERT_TRUE(
       model.update(measured(40, 1, Truth::OfFeatures, 15)));  // each is the best of its group
-  EXPECT_EQ(model.source(), Source::Draft);
+  EXPECT_EQ(model.source(), Source::Analytic);
 }
 
 TEST(CostModel, Fault44_SamplesThatAreNotNumbersAreRefusedAsAWhole) {
@@ -260,6 +325,21 @@ TEST(CostModel, SavedAndLoadedPredictsTheSame) {
   EXPECT_EQ(loaded->quality().learned.regret, model.quality().learned.regret);
   EXPECT_EQ(loaded->quality().samples, model.quality().samples);
   std::filesystem::remove(path);
+}
+
+TEST(CostModel, AFitIsSavedAndLoaded) {
+  CostModel model;
+  ASSERT_TRUE(model.add(with_slow_loads(16, 2, 26)));
+  ASSERT_EQ(model.source(), Source::Fitted);
+  const std::string path = temporary("fit");
+  ASSERT_TRUE(model.save(path));
+  const auto loaded = CostModel::load(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->source(), Source::Fitted);
+  const std::vector<std::vector<float>> rows = {with_slow_loads(1, 2, 27)[0].features};
+  EXPECT_EQ(loaded->predict(rows, 8).mean, model.predict(rows, 8).mean);
+  EXPECT_EQ(loaded->predict(rows, 8).spread, model.predict(rows, 8).spread);
 }
 
 std::string saved_bytes() {

@@ -50,7 +50,7 @@ TEST(Draft, FewerLoadsPerFmaAreBetter) {
   const double two_by_seven = cost(conv({.pixels = 7, .vectors = 2}));
   const double four_by_seven = cost(conv({.pixels = 7, .vectors = 4}));
   EXPECT_GT(one_by_seven, two_by_seven);
-  EXPECT_GT(two_by_seven, 0.99 * four_by_seven);
+  EXPECT_GT(two_by_seven, 0.96 * four_by_seven);
 }
 
 /// The program of a 1x1 convolution to 7x7 pixels with this tile.
@@ -115,10 +115,10 @@ TEST(Draft, BlocksNeedEightSumsAtOnce) {
     block.loop_reduces = true;
     return block_cost(block, avx512().machine.core).cycles() / accumulators;  // an FMA
   };
-  EXPECT_DOUBLE_EQ(cycles(1), 4);
-  EXPECT_DOUBLE_EQ(cycles(4), 1);
-  EXPECT_LT(cycles(8), 0.55);
-  EXPECT_DOUBLE_EQ(cycles(8), cycles(16));
+  EXPECT_NEAR(cycles(1), 4, 0.1);
+  EXPECT_NEAR(cycles(4), 1, 0.1);
+  EXPECT_LT(cycles(8), 0.62);
+  EXPECT_NEAR(cycles(8), cycles(16), 0.05);
 }
 
 /// Cycles for one multiply-add of a tile of `pixels` x `vectors`.
@@ -178,6 +178,41 @@ TEST(Draft, ARegisterThatTakesTwoTurnsIsNoFaster) {
       machine_by_name("Zen 4", {.bytes = 32, .registers = 32, .embedded_broadcast = true})->core;
   const Program program = conv({.pixels = 4, .vectors = 2});
   EXPECT_NEAR(cost(program, zen4) / cost(program, halves), 1, 0.15);
+}
+
+TEST(Draft, ItsTimeIsTheSumOfWhatResourcesContribute) {
+  const auto facts = extract_facts(conv({.pixels = 7, .vectors = 1}), avx2());
+  ASSERT_TRUE(facts);
+  const DraftCost cost = draft_cost(*facts, avx2().machine, 1);
+  EXPECT_NEAR(cost.spent.total(), cost.total_ns, 1e-6 * cost.total_ns);
+  EXPECT_GT(cost.spent.overlap, 0);
+  EXPECT_LT(cost.spent.overlap, cost.total_ns);
+  // Where multiply-adds are slower by a hundredth, so is the part that they contribute.
+  Machine slow = avx2().machine;
+  slow.core.fma_per_cycle /= 1.01;
+  const double part = cost.spent.by_resource[static_cast<size_t>(Resource::Arithmetic)];
+  EXPECT_GT(part, 0);
+  EXPECT_NEAR(draft_cost(*facts, slow, 1).total_ns, cost.total_ns + 0.01 * part,
+              1e-6 * cost.total_ns);
+}
+
+// The body's own instructions and the loop's are issued together, while its loads wait for ports.
+TEST(Draft, ALoopThatIsShortCostsLittleBesideItsLoads) {
+  const auto facts = extract_facts(conv({.pixels = 7, .vectors = 1}), avx2());
+  ASSERT_TRUE(facts);
+  const Spent spent = draft_cost(*facts, avx2().machine, 1).spent;
+  EXPECT_LT(spent.by_resource[static_cast<size_t>(Resource::Loops)], 0.05 * spent.total());
+}
+
+TEST(Draft, ValuesThatNoRegisterKeepsAreStoredAndLoadedAgain) {
+  const Core core = avx512().machine.core;
+  BlockFacts kept;
+  kept.instructions.fma = kept.accumulators = 28;
+  kept.chain = 1;
+  BlockFacts reloaded = kept;
+  reloaded.reloads = 10;
+  EXPECT_NEAR(block_cost(reloaded, core).cycles() - block_cost(kept, core).cycles(),
+              10 * (1 / core.stores_per_cycle + 1 / core.loads_per_cycle), 1e-9);
 }
 
 TEST(Draft, NoThreadsIsAnError) { EXPECT_FALSE(draft_cost_ns(conv({}), avx512(), 0)); }

@@ -146,9 +146,9 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   // everything, still from the call before.
   EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
   EXPECT_EQ(fits.traffic[1], 0);
-  target.machine.caches[0].bytes = 64 << 10;
+  target.machine.caches[0] = {.bytes = 64 << 10, .ways = 16};
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + b + c);
-  target.machine.caches[1].bytes = 64 << 10;
+  target.machine.caches[1] = {.bytes = 64 << 10, .ways = 16};
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
 }
 
@@ -176,6 +176,76 @@ TEST(Facts, VectorsThatFillHalfALineDoNotStraddle) {
   };
   EXPECT_EQ(splits(0), 0);
   EXPECT_GT(splits(4), 0);
+}
+
+/// Pages lie at random: of data that fills three quarters of a cache whose ways are larger than a
+/// page, some is thrown out before it is touched again, of a quarter nothing.
+TEST(Facts, PagesShareSetsByChance) {
+  const auto traffic = [](double share_of_l2, const Target& target) {
+    const auto elements = static_cast<int64_t>(share_of_l2 * target.machine.l2_bytes() / 4);
+    Program program;
+    // As large as three caches, so that no call finds anything that the one before left.
+    program.arguments = {argument("in", {elements}), argument("out", {16}, true),
+                         argument("unused", {3 * target.machine.l2_bytes() / 4})};
+    const Expr value = read("in", {var("i") * 16 + var("v")}, Float32);
+    program.phases = {{"sums",
+                       {},
+                       block(nest({{"again", 8}, {"i", elements / 16}, {"v", 16, LoopKind::Vector}},
+                                  {assign("out", {var("v")}, value, schedules::Combine::Sum)}))}};
+    return facts_of(program, target).phases[0].traffic[1] / (4.0 * elements);
+  };
+  EXPECT_NEAR(traffic(0.25, avx512()), 1, 0.1);
+  EXPECT_GT(traffic(0.75, avx512()), 2);
+  EXPECT_LT(traffic(0.75, avx512()), 5);
+  EXPECT_NEAR(traffic(3, avx512()), 8, 0.1);
+  Target one_page_a_way = avx512();
+  one_page_a_way.machine.caches[1].ways = 256;
+  EXPECT_NEAR(traffic(0.75, one_page_a_way), 1, 0.1);
+}
+
+// Where padding cuts some taps of a window, each tap is a statement: y[x] += in[x + tap] * w[tap].
+Program taps(int64_t pixels) {
+  Program program;
+  program.arguments = {argument("in", {16, 66}), argument("w", {16, 3, 16}),
+                       argument("out", {pixels, 16}, true)};
+  const std::vector<Around> tile = {{"x", pixels, LoopKind::Unrolled}, {"v", 16, LoopKind::Vector}};
+  const std::vector<Expr> sum = {var("x"), var("v")};
+  Block body;
+  for (int tap = 0; tap < 3; ++tap)
+    body =
+        together(body, nest(tile, {assign("acc", sum,
+                                          read("in", {var("c"), var("x") + Expr(tap)}, Float32) *
+                                              read("w", {var("c"), Expr(tap), var("v")}, Float32),
+                                          schedules::Combine::Sum)}));
+  const Block store = nest(tile, {assign("out", sum, read("acc", sum, Float32))});
+  program.phases = {{"conv",
+                     {},
+                     block({Stmt{Allocate{{"acc", Float32, {pixels, 16}, Scope::Register},
+                                          block(together(nest({{"c", 16}}, body), store))}}})}};
+  return program;
+}
+
+TEST(Facts, TapsThatAreStatementsLoadAPixelOnce) {
+  const BlockFacts small = *facts_of(taps(4)).hot_block();
+  EXPECT_EQ(small.instructions.fma, 12);
+  EXPECT_EQ(small.instructions.broadcast_loads, 6);
+  EXPECT_EQ(small.instructions.vector_loads, 3);
+  EXPECT_EQ(small.chain, 3);
+  EXPECT_EQ(small.reloads, 0);
+}
+
+// 28 sums leave 2 of 32 registers for the 27 pixels that a tap shares with the next.
+TEST(Facts, TapsThatAreStatementsReloadWhatNoRegisterKeeps) {
+  const BlockFacts large = *facts_of(taps(28)).hot_block();
+  EXPECT_EQ(large.spills, 0);
+  EXPECT_DOUBLE_EQ(large.reloads, 2 * 27 * (1 - 2.0 / 27));
+}
+
+TEST(Facts, TapsThatAreStatementsTouchTheirUnion) {
+  // A channel's pixels lie in 2 lines (30 floats of 66), its weights in 3.
+  EXPECT_EQ(facts_of(taps(28)).hot_block()->footprints[0], (2 + 3) * 64);
+  // Of 4 pixels all are in one.
+  EXPECT_EQ(facts_of(taps(4)).hot_block()->footprints[0], (1 + 3) * 64);
 }
 
 TEST(Facts, FootprintsGrowOutward) {

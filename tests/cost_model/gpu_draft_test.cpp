@@ -154,7 +154,9 @@ TEST(GpuDraft, TheTimesOfResourcesAreTheTotalsParts) {
   ASSERT_TRUE(facts);
   const auto times = resource_times(*facts, gpu().machine, 1);
   ASSERT_FALSE(times.empty());
-  const double total = draft_cost(*facts, gpu().machine, 1).total_ns;
+  const DraftCost cost = draft_cost(*facts, gpu().machine, 1);
+  const double total = cost.total_ns;
+  EXPECT_NEAR(cost.spent.total(), total, 1e-6 * total);
   EXPECT_LE(times.front().ns, total);
   EXPECT_GT(times.front().ns, 0.5 * total);
   EXPECT_EQ(times.back().resource, "launches");

@@ -118,10 +118,10 @@ TEST(Progress, TheBestAgainstPeakAndUntuned) {
   p.untuned_ns = 38e6;
   p.flops = 100e6;
   p.peak_gflops = 125;
-  p.model = "draft";
+  p.model = "analytic";
   EXPECT_EQ(progress_text(p),
             "best 1.00 ms, 100.0 GFLOP/s, 80 % of peak, 38.0x untuned | 12 s left | "
-            "48 trials (45 ok, 3 pruned), 12 known | model draft");
+            "48 trials (45 ok, 3 pruned), 12 known | model analytic");
 }
 
 TEST(Progress, ANarrowTerminalKeepsTheBestAndTheTime) {

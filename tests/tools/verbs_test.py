@@ -176,6 +176,9 @@ class Verbs(program.ProgramTest):
         stored = json.loads(self.succeed("db", "info", "--format", "json", self.db).out)["calibrations"]
         self.assertEqual(stored, 1 if made["present"] else 0)
         self.assertIn("by version" if made["present"] else "used is", made["text"])
+        for verb in ("show", "explain"):
+            described = json.loads(self.succeed(verb, *program.SMALL, "--db", self.db, "--format", "json").out)
+            self.assertEqual(described["tuned_for"].endswith("(calibrated)"), stored == 1, verb)
 
     def test_a_calibration_that_nothing_keeps_fails(self):
         pathlib.Path(self.db).write_bytes(b"no database, of whatever kind that may be" * 100)

@@ -90,6 +90,17 @@ TEST_F(HostMachineTest, WhatTheDatabaseHoldsIsUsedBeforeTheTable) {
   EXPECT_EQ(calls_, 0);
 }
 
+TEST_F(HostMachineTest, VerbsThatMeasureNothingSeeTheMachineOfTheNextRun) {
+  const Target target = unknown_target(), gpu = *parse_target("cuda:sm_90a");
+  EXPECT_EQ(with_known_machine(store_, target).machine, target.machine);
+  ASSERT_TRUE(store_calibration(store_, target, measured_machine(3), test_measurer));
+  const Target known = with_known_machine(store_, target);
+  EXPECT_EQ(known.machine, measured_machine(3));
+  EXPECT_EQ(known.machine, choose(target).target.machine);
+  EXPECT_EQ(device_text(known), device_text(target));
+  EXPECT_EQ(with_known_machine(store_, gpu).machine, gpu.machine);
+}
+
 TEST_F(HostMachineTest, TheNewestCalibrationIsUsed) {
   for (const double clock_ghz : {2.0, 3.0})
     ASSERT_TRUE(

@@ -34,8 +34,8 @@ const std::vector<Recording>& recordings() {
   return read;
 }
 
-/// Rank correlation of the draft's order with the measured one.
-double draft_spearman(const Recording& recording) {
+/// Rank correlation of the analytic model's order with the measured one.
+double analytic_spearman(const Recording& recording) {
   std::vector<double> scores, throughputs;
   for (const Sample& trial : recording.trials) {
     scores.push_back(-cost_model::draft_of(trial.features));
@@ -55,9 +55,9 @@ std::vector<double> ratios_to_random(bool taught, const std::vector<size_t>& tri
       Random random(seed);
       const double baseline = replay_random(recordings()[i], 64, random).back();
       CostModel pupil;
-      const auto best =
-          replay_guided(recordings()[i], taught ? teacher : pupil, !taught, trials.back(), random)
-              .value();
+      const auto best = replay_guided(recordings()[i], taught ? teacher : pupil,
+                                      taught ? Lesson::None : Lesson::Trees, trials.back(), random)
+                            .value();
       for (size_t k = 0; k < trials.size(); ++k)
         logs[k] += std::log(best[trials[k] - 1] / baseline);
     }
@@ -70,34 +70,66 @@ std::vector<double> ratios_to_random(bool taught, const std::vector<size_t>& tri
   return logs;
 }
 
-TEST(Replay, TheDraftModelOrdersTrials) {
+TEST(Replay, TheAnalyticModelOrdersTrials) {
   double sum = 0;
   for (const Recording& recording : recordings()) {
-    const double correlation = draft_spearman(recording);
+    const double correlation = analytic_spearman(recording);
     sum += correlation;
-    fmt::print("[  draft   ] {:.2f} {} ({} trials)\n", correlation, recording.workload,
+    fmt::print("[ analytic ] {:.2f} {} ({} trials)\n", correlation, recording.workload,
                recording.trials.size());
   }
   const double mean = sum / static_cast<double>(recordings().size());
-  fmt::print("[  draft   ] {:.3f} mean rank correlation\n", mean);
-  EXPECT_GE(mean, 0.74);
+  fmt::print("[ analytic ] {:.3f} mean rank correlation\n", mean);
+  EXPECT_GE(mean, 0.82);
 }
 
 // 184 to 200 samples each of eight layers on an AVX2 machine with 16 registers. It is a yardstick:
 // nothing in the model is fitted to it, only the machine's row says that it is a Zen 3.
-TEST(Replay, TheDraftModelOrdersTrialsOfASecondMachine) {
+TEST(Replay, TheAnalyticModelOrdersTrialsOfASecondMachine) {
   const std::vector<Recording> zen3 = recordings_of(TW_REPLAY_ZEN3);
   ASSERT_EQ(zen3.size(), 8u);
   double sum = 0;
-  for (const Recording& recording : zen3) sum += draft_spearman(recording) / 8;
-  const Replayed draft = replay(zen3, Guide::Draft, 64, {1, 2, 3, 4, 5}).value();
+  for (const Recording& recording : zen3) sum += analytic_spearman(recording) / 8;
+  const Replayed analytic = replay(zen3, Guide::Analytic, 64, {1, 2, 3, 4, 5}).value();
   fmt::print(
-      "[  draft   ] {:.3f} mean rank correlation; of the best after 1, 2, 4, 8 trials: {:.3f} "
+      "[ analytic ] {:.3f} mean rank correlation; of the best after 1, 2, 4, 8 trials: {:.3f} "
       "{:.3f} {:.3f} {:.3f}\n",
-      sum, draft.share(1), draft.share(2), draft.share(4), draft.share(8));
-  EXPECT_GE(sum, 0.79);
-  EXPECT_GE(draft.share(4), 0.94);
-  EXPECT_GE(draft.share(8), 0.96);
+      sum, analytic.share(1), analytic.share(2), analytic.share(4), analytic.share(8));
+  EXPECT_GE(sum, 0.82);
+  EXPECT_GE(analytic.share(1), 0.87);
+  EXPECT_GE(analytic.share(4), 0.93);
+  EXPECT_GE(analytic.share(8), 0.97);
+}
+
+/// The recording as if it were of a machine of which next to nothing is known.
+std::vector<Recording> of_a_wrong_machine(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  for (std::string line; std::getline(file, line);) {
+    if (const size_t name = line.find("Zen 3"); name != std::string::npos)
+      line.replace(name, 5, "Neoverse N1");
+    text << line << '\n';
+  }
+  return read_recordings(text).value();
+}
+
+// Each batch is predicted by a model that is fitted to the batches before it.
+TEST(Replay, TheFitToFirstTrialsIsNoWorseAndMendsAWrongMachine) {
+  struct Case {
+    std::string name;
+    std::vector<Recording> recordings;
+  };
+  for (const Case& c : {Case{"Zen 4", recordings()}, Case{"Zen 3", recordings_of(TW_REPLAY_ZEN3)},
+                        Case{"Zen 3 described as another", of_a_wrong_machine(TW_REPLAY_ZEN3)}}) {
+    const Replayed analytic = replay(c.recordings, Guide::Analytic, 64, {1, 2}).value(),
+                   fitted = replay(c.recordings, Guide::Fitted, 64, {1, 2}).value();
+    for (const size_t trials : {8, 16, 32, 64})
+      fmt::print("[  fitted  ] {}, after {}: {:.4f}, analytic {:.4f}\n", c.name, trials,
+                 fitted.share(trials), analytic.share(trials));
+    EXPECT_EQ(fitted.share(8), analytic.share(8)) << "nothing is measured before";
+    EXPECT_GE(fitted.share(16), analytic.share(16) - 0.003) << c.name;
+    EXPECT_GE(fitted.share(32), analytic.share(32) - 0.003) << c.name;
+  }
 }
 
 TEST(Replay, EightGuidedTrialsAgainstSixtyFourRandomOnes) {
@@ -111,14 +143,14 @@ TEST(Replay, AModelThatKnowsOtherLayersPicksWellAtOnce) {
   EXPECT_GE(ratios[1], 0.998);
 }
 
-TEST(Replay, GuidesRepeatWithTheirSeedAndTheDraftLeadsChance) {
+TEST(Replay, GuidesRepeatWithTheirSeedAndTheAnalyticModelLeadsChance) {
   const std::vector<Recording> two(recordings().begin(), recordings().begin() + 2);
   const auto chance = replay(two, Guide::Random, 16, {1, 2}).value();
   EXPECT_EQ(chance.shares, replay(two, Guide::Random, 16, {1, 2}).value().shares);
   EXPECT_NE(chance.shares, replay(two, Guide::Random, 16, {3, 4}).value().shares);
-  const auto draft = replay(two, Guide::Draft, 16, {1, 2}).value();
-  EXPECT_GT(draft.share(8), chance.share(8));
-  for (const auto& shares : {chance.shares, draft.shares})
+  const auto analytic = replay(two, Guide::Analytic, 16, {1, 2}).value();
+  EXPECT_GT(analytic.share(8), chance.share(8));
+  for (const auto& shares : {chance.shares, analytic.shares})
     for (const std::vector<double>& curve : shares) {
       ASSERT_EQ(curve.size(), 16u);
       EXPECT_TRUE(std::is_sorted(curve.begin(), curve.end()));
@@ -128,7 +160,7 @@ TEST(Replay, GuidesRepeatWithTheirSeedAndTheDraftLeadsChance) {
 
 TEST(Replay, AllTrialsFindTheBest) {
   const std::vector<Recording> one(recordings().begin(), recordings().begin() + 1);
-  for (const Guide guide : {Guide::Random, Guide::Draft})
+  for (const Guide guide : {Guide::Random, Guide::Analytic})
     EXPECT_EQ(replay(one, guide, 1000, {1}).value().share(1000), 1) << to_string(guide);
 }
 
