@@ -88,7 +88,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"format", Choice{&f.format, {"table", "json"}}, "of standard output"}};
   return {.name = "bench",
           .summary = "compare kernels with other libraries",
-          .flags = together({switches_of(chosen), std::move(own), flags_of(f.place)}),
+          .flags = concatenated({switches_of(chosen), std::move(own), flags_of(f.place)}),
           .operands = {{"FILES", Paths{&f.files}, "expressions, or recorded trials"}},
           .run = std::move(run)};
 }

@@ -27,7 +27,7 @@ constexpr size_t thoroughly_judged = 1000;
 // How much a factor of two in the analytic time counts, in the ranker's log-odds. On 1,500 trials
 // of 29 odd convolutions and a model of other layers, 2 to 4 put the first pick at 0.90 to 0.92 of
 // the best, 0 at 0.84; with trials of the layer itself 2 was best too.
-constexpr double draft_margin = 2;
+constexpr double analytic_margin = 2;
 // No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
 constexpr double least_validity = 1.0 / 16;
 // Of what trees say of a workload that they know nothing of, a tenth counts; of one with 40 trials
@@ -73,7 +73,7 @@ double best_throughput(const std::vector<const Sample*>& group) {
 
 /// The score by the analytic model, or by the fitted one: where trees begin.
 double margin_of(std::span<const float> features, const Fit* fit = nullptr) {
-  return -draft_margin * (draft_of(features) + (fit ? fit->correction(features) : 0));
+  return -analytic_margin * (analytic_time_of(features) + (fit ? fit->correction(features) : 0));
 }
 
 Fit fit_of(const Groups& groups) {
@@ -424,7 +424,7 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
   if (source_ == Source::Analytic) return scores;
   if (source_ == Source::Fitted) {
     for (size_t i = 0; i < rows.size(); ++i)
-      scores.spread[i] = draft_margin * fit_.deviation(rows[i]);
+      scores.spread[i] = analytic_margin * fit_.deviation(rows[i]);
     return scores;
   }
   const Matrix matrix = matrix_of(rows);
@@ -437,13 +437,13 @@ Scores CostModel::predict(std::span<const std::vector<float>> rows, int64_t own)
 }
 
 /// What is expected of a candidate is its throughput times the probability that it has one; scores
-/// are margins, of which draft_margin is a factor of two.
+/// are margins, of which analytic_margin is a factor of two.
 void CostModel::discount_failures(std::span<const std::vector<float>> rows,
                                   std::vector<double>& scores) const {
   if (!validity_) return;
   const std::vector<double> valid = predict_valid(rows);
   for (size_t i = 0; i < scores.size(); ++i)
-    scores[i] += draft_margin * std::log2(std::max(valid[i], least_validity));
+    scores[i] += analytic_margin * std::log2(std::max(valid[i], least_validity));
 }
 
 std::vector<double> CostModel::spread(const Matrix& rows) const {

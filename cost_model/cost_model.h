@@ -2,7 +2,7 @@
 #pragma once
 // The cost model of the tuner: orders candidates by how fast they are likely to be, from their
 // features. Three models compete, each of which begins where the one before ends: the analytic one
-// (draft.h), the one whose costs of resources are fitted to measurements (fit.h), and trees that
+// (analytic.h), the one whose costs of resources are fitted to measurements (fit.h), and trees that
 // learn what the better of these two is wrong by. Measurements that a model has not seen decide
 // which one gives the scores. Three further forests, each of which has not seen a third of the
 // samples, are judged on that third; where they disagree, little is known.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The numbers of a Program that its speed depends on, found in one walk over its loops. The
-// features of the learned model are a view of them, and the draft model is a formula over them.
+// features of the learned model are a view of them, and the analytic model is a formula over them.
 // Plain values.
 //
 // Counts are per kernel call and of instructions as a vectorizing compiler would emit them: an

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/draft.h"
+#include "cost_model/analytic.h"
 #include "cost_model/facts.h"
-#include "cost_model/gpu_draft.h"
+#include "cost_model/gpu_analytic.h"
 
 namespace tw::cost_model {
 namespace {
@@ -56,7 +56,7 @@ LongestPhase longest_phase(const KernelFacts& k, const Machine& machine) {
 }
 
 std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFacts& p,
-                       const DraftCost& d, const Machine& m, double threads) {
+                       const AnalyticCost& d, const Machine& m, double threads) {
   const Instructions& i = b.instructions;
   const LongestPhase longest = longest_phase(k, m);
   const auto& [g, c] = longest;
@@ -108,13 +108,13 @@ Result<std::vector<float>> extract_features(const schedules::Program& program, c
   const BlockFacts no_block;
   const PhaseFacts no_phase;
   const PhaseFacts& phase = hot ? phase_of(facts, *hot) : no_phase;
-  return row(facts, hot ? *hot : no_block, phase, draft_cost(facts, target.machine, threads),
+  return row(facts, hot ? *hot : no_block, phase, analytic_cost(facts, target.machine, threads),
              target.machine, threads);
 }
 
-double draft_of(std::span<const float> features) {
+double analytic_time_of(std::span<const float> features) {
   TW_CHECK(features.size() == feature_count(), "a row of another feature version");
-  return features[row_draft_ns];
+  return features[row_analytic_ns];
 }
 
 std::span<const float> spent_of(std::span<const float> features) {

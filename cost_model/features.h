@@ -34,8 +34,9 @@ size_t feature_count();
 Result<std::vector<float>> extract_features(const schedules::Program& program, const Target& target,
                                             int threads);
 
-/// The draft model's time, log2(1 + ns), as the row carries it. Requires: feature_count() numbers.
-double draft_of(std::span<const float> features);
+/// The analytic model's time, log2(1 + ns), as the row carries it. Requires: feature_count()
+/// numbers.
+double analytic_time_of(std::span<const float> features);
 
 /// The shares of that time that each Resource accounts for, in their order, and the part of them
 /// that is loss by imperfect overlap. Requires: feature_count() numbers.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The fitted model: the analytic one (draft.h), with the cost of each resource times a factor that
-// measured kernels suggest. If the cost of a resource changes by a factor exp(c), the logarithm of
-// a kernel's time changes by c times the share of the time spent on it, to first order. So the
-// logarithms of the factors are the coefficients of a linear regression of measured / analytic time
-// on these shares. A normal prior around 0 keeps a factor at 1 where no measurement speaks for
-// another. docs/cost_model.md derives it. Values.
+// The fitted model: the analytic one (analytic.h), with the cost of each resource times a factor
+// that measured kernels suggest. If the cost of a resource changes by a factor exp(c), the
+// logarithm of a kernel's time changes by c times the share of the time spent on it, to first
+// order. So the logarithms of the factors are the coefficients of a linear regression of measured /
+// analytic time on these shares. A normal prior around 0 keeps a factor at 1 where no measurement
+// speaks for another. docs/cost_model.md derives it. Values.
 //
 //   const Fit fit = fit_factors(trials);              // of any workloads on one machine
-//   const double better = draft_of(row) + fit.correction(row);
+//   const double better = analytic_time_of(row) + fit.correction(row);
 
 #include <array>
 #include <cstdint>

@@ -13,9 +13,9 @@
 
 #include "cost_model/access.h"
 #include "cost_model/iteration_space.h"
-#include "cost_model/lanes.h"
 #include "cost_model/occupancy.h"
 #include "cost_model/operations.h"
+#include "cost_model/warp_accesses.h"
 #include "schedules/legality.h"
 #include "schedules/specialised.h"
 #include "schedules/tensor_tiles.h"
@@ -57,10 +57,10 @@ constexpr double split_instructions = 4;
 constexpr double descriptor_instructions = 4;
 // Instructions that issue a TMA copy, after which the copy engine works alone; and the bytes that
 // shared memory accepts per cycle.
-constexpr double box_instructions = 8, shared_line_bytes = 128;
+constexpr double tma_instructions = 8, shared_line_bytes = 128;
 // Instructions of a condition (compare, branch), and of a loop iteration (count, compare, branch),
 // which the compiler shares between the iterations of a loop that it unrolls.
-constexpr double condition_instructions = 2, turn_instructions = 1;
+constexpr double condition_instructions = 2, iteration_instructions = 1;
 
 bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
 bool is_global(Scope scope) { return scope == Scope::Argument || scope == Scope::Scratch; }
@@ -143,7 +143,7 @@ class GpuPhaseWalk {
     facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
     facts_.warps = std::ceil(facts_.threads / warp_threads);
     if (phase.specialised && schedules::gpu_architecture(target_) >= schedules::tma_architecture)
-      asking_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
+      producer_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
     facts_.pipeline_depth = 1;
     facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
     numbered_ = schedules::numbered_dimensions(*phase.body);
@@ -194,7 +194,7 @@ class GpuPhaseWalk {
 
   Status visit_loop(const Loop& loop) {
     if (loop.tile) return visit_tile(loop);
-    if (loop.kind == LoopKind::Bulk) return visit_box(loop);
+    if (loop.kind == LoopKind::Bulk) return visit_tma_copy(loop);
     if (loop.kind == LoopKind::Thread && !in_nest_) nest_ = schedules::thread_nest(loop);
     // The lanes of a warp share the iterations, and combine their results in five steps.
     const bool by_warp = loop.kind == LoopKind::Reduce;
@@ -347,7 +347,7 @@ class GpuPhaseWalk {
 
   /// Counts a TMA copy: one thread issues it, and the engine moves lines of 128 bytes to shared
   /// memory without registers.
-  Status visit_box(const Loop& loop) {
+  Status visit_tma_copy(const Loop& loop) {
     const size_t outside = levels_.size();
     double elements = 1;
     const Assign* copy = nullptr;
@@ -363,7 +363,7 @@ class GpuPhaseWalk {
     SectionFacts& s = section();
     const double share = s.executions > 0 ? executions_ / s.executions : 0;
     const double bytes = elements * size_bytes(source->type) * share;
-    s.instructions.integer += box_instructions * share;
+    s.instructions.integer += tma_instructions * share;
     s.shared_cycles += bytes / shared_line_bytes;
     is_asynchronous_ = true;
     WarpAccess line;
@@ -410,7 +410,7 @@ class GpuPhaseWalk {
       if (level.kind == LoopKind::Thread) threads *= level.trips;
     s.warps = std::ceil(threads / warp_threads);
     if (innermost_ && innermost_->kind != LoopKind::Thread) {
-      s.instructions.integer += turn_instructions;
+      s.instructions.integer += iteration_instructions;
       if (in_nest_) s.trips = levels_[serial_.back().second].trips;
     }
     facts_.sections.push_back(s);
@@ -499,9 +499,9 @@ class GpuPhaseWalk {
   }
 
   /// Byte offsets of the lanes' accesses in the buffer; nullopt if an index depends on data.
-  std::optional<Lanes> addresses(const Buffer& buffer, const std::vector<Expr>& indices,
-                                 const WarpPoint& point) const {
-    Lanes result{};
+  std::optional<LaneValues> addresses(const Buffer& buffer, const std::vector<Expr>& indices,
+                                      const WarpPoint& point) const {
+    LaneValues result{};
     int64_t row = static_cast<int64_t>(size_bytes(buffer.type));
     for (size_t d = indices.size(); d > 0; --d) {
       const auto index = evaluate(indices[d - 1], levels_, point);
@@ -512,7 +512,7 @@ class GpuPhaseWalk {
     return result;
   }
 
-  static Lanes swizzled(const Buffer& buffer, Lanes addresses) {
+  static LaneValues swizzled(const Buffer& buffer, LaneValues addresses) {
     for (int64_t& at : addresses) at = buffer.swizzled(at);
     return addresses;
   }
@@ -678,10 +678,10 @@ class GpuPhaseWalk {
     // A block must fit on a multiprocessor, so the compiler limits each thread to its share.
     const double most = std::min(gpu_.registers_per_thread * 1.0,
                                  std::floor(static_cast<double>(gpu_.registers) /
-                                            ((facts_.warps + asking_warps_) * warp_threads)));
+                                            ((facts_.warps + producer_warps_) * warp_threads)));
     facts_.spills = std::max(0.0, facts_.registers - most);
     const double share = std::floor(most / registers_granule) * registers_granule;
-    facts_.resident = residency(facts_.threads + asking_warps_ * warp_threads,
+    facts_.resident = residency(facts_.threads + producer_warps_ * warp_threads,
                                 std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
                           .blocks();
     facts_.occupancy = facts_.resident * facts_.warps * warp_threads / gpu_.resident_threads;
@@ -805,7 +805,7 @@ class GpuPhaseWalk {
   bool in_nest_ = false;
   schedules::ThreadNest nest_;    // the nest around
   double executions_ = 1;         // executions by one block
-  double asking_warps_ = 0;       // producer warps, additional to those of the body
+  double producer_warps_ = 0;     // producer warps, additional to those of the body
   bool has_waited_ = false;       // for global loads, since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
   bool in_pipeline_ = false;

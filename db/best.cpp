@@ -16,7 +16,7 @@ constexpr const char* group_condition =
     "layouts = ?";
 
 // Of a row that begins with the columns of a group.
-Group read_group(const Row& row) {
+BestKey read_group(const Row& row) {
   return {hex_of_bytes(row.blob(0)),
           row.text(1),
           row.integer(2),
@@ -25,22 +25,22 @@ Group read_group(const Row& row) {
           row.text(5)};
 }
 
-void bind_group(Statement& statement, const Group& group) {
+void bind_group(Statement& statement, const BestKey& group) {
   statement.bind_blob(bytes_of_hex(group.workload_hash)).bind(std::string_view(group.target));
   statement.bind(group.threads).bind(group.codegen_abi);
   statement.bind(std::string_view(group.device)).bind(std::string_view(group.layouts));
 }
 
 struct BestRow {
-  Group group;
+  BestKey group;
   int64_t trial;
   double latency_ns;
   double efficiency;
   auto operator<=>(const BestRow&) const = default;
 };
 
-Result<std::optional<BestRow>> best_row_of(Connection& connection, const Group& group) {
-  TW_TRY(const std::vector<Candidate> candidates, candidates_of(connection, group));
+Result<std::optional<BestRow>> best_row_of(Connection& connection, const BestKey& group) {
+  TW_TRY(const std::vector<RankedTrial> candidates, candidates_of(connection, group));
   const auto best = best_of(candidates);
   if (!best) return std::optional<BestRow>();
   return std::optional<BestRow>(
@@ -65,13 +65,13 @@ Result<std::set<BestRow>> recomputed_best(Connection& connection) {
          Statement::prepare(connection,
                             "SELECT DISTINCT workload_hash, target, threads, codegen_abi, "
                             "device, layouts FROM trials"));
-  std::vector<Group> groups;
+  std::vector<BestKey> groups;
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     groups.push_back(read_group(row));
     return true;
   }));
   std::set<BestRow> rows;
-  for (const Group& group : groups) {
+  for (const BestKey& group : groups) {
     TW_TRY(std::optional<BestRow> best, best_row_of(connection, group));
     if (best) rows.insert(std::move(*best));
   }
@@ -80,19 +80,19 @@ Result<std::set<BestRow>> recomputed_best(Connection& connection) {
 
 }  // namespace
 
-Group group_of(const Record& record) {
+BestKey best_key_of(const Record& record) {
   return {record.workload_hash, record.target, record.threads,
           record.codegen_abi,   record.device, record.layouts};
 }
 
-Result<std::vector<Candidate>> candidates_of(Connection& connection, const Group& group) {
+Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const BestKey& group) {
   TW_TRY(Statement statement,
          Statement::prepare(
              connection, fmt::format("SELECT seq, hash, schedule_hash, status, latency_ns, flops, "
                                      "peak_gflops FROM trials WHERE {}",
                                      group_condition)));
   bind_group(statement, group);
-  std::vector<Candidate> candidates;
+  std::vector<RankedTrial> candidates;
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     const auto status = parse_trial_status(row.text(3));
     if (status)
@@ -103,7 +103,7 @@ Result<std::vector<Candidate>> candidates_of(Connection& connection, const Group
   return candidates;
 }
 
-Status refresh_best(Connection& connection, const Group& group) {
+Status refresh_best(Connection& connection, const BestKey& group) {
   TW_TRY(const std::optional<BestRow> best, best_row_of(connection, group));
   TW_TRY(Statement statement,
          Statement::prepare(connection,

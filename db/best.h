@@ -16,22 +16,22 @@
 namespace tw::db {
 
 /// What a best trial is kept for.
-struct Group {
+struct BestKey {
   std::string workload_hash;  ///< hex
   std::string target;
   int64_t threads;
   int64_t codegen_abi;
   std::string device;
   std::string layouts;
-  auto operator<=>(const Group&) const = default;
+  auto operator<=>(const BestKey&) const = default;
 };
 
-Group group_of(const Record& record);
+BestKey best_key_of(const Record& record);
 
-Result<std::vector<Candidate>> candidates_of(Connection& connection, const Group& group);
+Result<std::vector<RankedTrial>> candidates_of(Connection& connection, const BestKey& group);
 
 /// Brings the row of a group up to date. Requires: a write transaction.
-Status refresh_best(Connection& connection, const Group& group);
+Status refresh_best(Connection& connection, const BestKey& group);
 
 /// Rows that differ from their recomputation, on either side.
 Result<int64_t> count_wrong_best(Connection& connection);

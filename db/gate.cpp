@@ -12,12 +12,12 @@
 namespace tw::db {
 
 Gate::Gate(int descriptor, std::string path, Waiting waiting)
-    : descriptor_(descriptor), path_(path), patience_(std::move(waiting), path) {}
+    : descriptor_(descriptor), path_(path), lock_wait_(std::move(waiting), path) {}
 
 Gate::Gate(Gate&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       path_(std::move(other.path_)),
-      patience_(std::move(other.patience_)) {}
+      lock_wait_(std::move(other.lock_wait_)) {}
 
 Gate::~Gate() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -41,7 +41,7 @@ Result<Gate> Gate::open(const std::string& database_path, Waiting waiting) {
 }
 
 Result<Gate::Hold> Gate::enter() {
-  patience_.begin();
+  lock_wait_.begin();
   while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK)
@@ -49,7 +49,7 @@ Result<Gate::Hold> Gate::enter() {
           ErrorCode::Database,
           fmt::format("[lock] {}.lock cannot be locked ({}); put the database on a local disk",
                       path_, std::strerror(errno)));
-    if (!patience_.wait())
+    if (!lock_wait_.wait())
       return fail(
           ErrorCode::TryLater,
           fmt::format("[lock] {} is being written by another process; try again when it has "

@@ -40,7 +40,7 @@ class Gate {
   Gate(int descriptor, std::string path, Waiting waiting);
   int descriptor_;
   std::string path_;
-  Patience patience_;
+  LockWait lock_wait_;
 };
 
 }  // namespace tw::db

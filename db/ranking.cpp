@@ -17,7 +17,7 @@ constexpr double plausible_efficiency = 6;
 
 struct Estimate {
   double latency_ns;
-  const Candidate* candidate;
+  const RankedTrial* candidate;
   bool operator<(const Estimate& other) const {
     return std::tie(latency_ns, candidate->hash) <
            std::tie(other.latency_ns, other.candidate->hash);
@@ -36,16 +36,16 @@ Estimate upper_median(const std::vector<Estimate>& estimates) {
   return nth(estimates, estimates.size() / 2);
 }
 
-double median_peak(std::span<const Candidate> group, TrialStatus status) {
+double median_peak(std::span<const RankedTrial> group, TrialStatus status) {
   std::vector<double> peaks;
-  for (const Candidate& trial : group)
+  for (const RankedTrial& trial : group)
     if (trial.status == status && trial.peak_gflops > 0) peaks.push_back(trial.peak_gflops);
   // The lower one of the middle two: one foreign trial with a high peak does not outvote the only
   // other.
   return peaks.empty() ? 0 : nth(peaks, (peaks.size() - 1) / 2);
 }
 
-bool plausible(const Candidate& trial, double group_peak) {
+bool plausible(const RankedTrial& trial, double group_peak) {
   if (!(trial.latency_ns > 0)) return false;
   if (group_peak <= 0) return true;
   return trial.peak_gflops >= lowest_peak * group_peak &&
@@ -53,14 +53,14 @@ bool plausible(const Candidate& trial, double group_peak) {
 }
 
 /// The best of the trials with that status.
-std::optional<Ranked> best_of(std::span<const Candidate> group, TrialStatus status) {
+std::optional<Ranked> best_of(std::span<const RankedTrial> group, TrialStatus status) {
   const double group_peak = median_peak(group, status);
   std::set<std::string_view> refuted;
-  for (const Candidate& trial : group)
+  for (const RankedTrial& trial : group)
     if (proves_wrong(trial.status)) refuted.insert(trial.schedule_hash);
 
   std::map<std::string_view, std::vector<Estimate>> by_schedule;
-  for (const Candidate& trial : group) {
+  for (const RankedTrial& trial : group) {
     if (trial.status != status || refuted.contains(trial.schedule_hash)) continue;
     if (!plausible(trial, group_peak)) continue;
     const double scale = group_peak > 0 ? trial.peak_gflops / group_peak : 1;
@@ -80,7 +80,7 @@ std::optional<Ranked> best_of(std::span<const Candidate> group, TrialStatus stat
 
 }  // namespace
 
-std::optional<Ranked> best_of(std::span<const Candidate> group) {
+std::optional<Ranked> best_of(std::span<const RankedTrial> group) {
   auto best = best_of(group, TrialStatus::Ok);
   return best ? best : best_of(group, TrialStatus::Unstable);
 }

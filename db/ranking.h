@@ -14,7 +14,7 @@
 namespace tw::db {
 
 /// What the rule needs of one trial of a group.
-struct Candidate {
+struct RankedTrial {
   int64_t trial = 0;  ///< row; no part of the rule
   std::string hash;
   std::string schedule_hash;
@@ -30,6 +30,6 @@ struct Ranked {
   double efficiency = 0;  ///< 0 where unknown
 };
 
-std::optional<Ranked> best_of(std::span<const Candidate> group);
+std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 
 }  // namespace tw::db

@@ -63,8 +63,8 @@ Advice advice_for(int code) {
   }
 }
 
-int on_busy(void* patience, int calls) {
-  auto& waiting = *static_cast<Patience*>(patience);
+int on_busy(void* lock_wait, int calls) {
+  auto& waiting = *static_cast<LockWait*>(lock_wait);
   if (calls == 0) waiting.begin();
   return waiting.wait() ? 1 : 0;
 }
@@ -84,10 +84,10 @@ Error damaged(std::string_view operation, const std::string& path, std::string_v
 
 struct Connection::State {
   std::string path;
-  Patience patience;
+  LockWait lock_wait;
   sqlite3* handle = nullptr;
   State(const std::string& path_, Waiting waiting)
-      : path(path_), patience(std::move(waiting), path_) {}
+      : path(path_), lock_wait(std::move(waiting), path_) {}
   ~State() { sqlite3_close_v2(handle); }
 };
 
@@ -108,7 +108,7 @@ Result<Connection> Connection::open(const std::string& path, Options options) {
   if (code != SQLITE_OK)
     return tl::unexpected(database_error("open", path, code, sqlite3_errstr(code)));
   sqlite3_extended_result_codes(state->handle, 1);
-  sqlite3_busy_handler(state->handle, on_busy, &state->patience);
+  sqlite3_busy_handler(state->handle, on_busy, &state->lock_wait);
   sqlite3_db_config(state->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(state->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(state->handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);

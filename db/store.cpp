@@ -44,15 +44,15 @@ Status add_quarantined(Connection& connection, std::span<const Quarantined> bad)
 Status insert_records(Connection& connection, std::span<const Record> records,
                       AppendSummary& summary) {
   TW_TRY(Statement insert, Statement::prepare(connection, insert_trial_sql()));
-  std::set<Group> touched;
+  std::set<BestKey> touched;
   for (const Record& record : records) {
     bind_record(insert, record);
     TW_RETURN_IF_ERROR(insert.run());
     const bool inserted = connection.changes() == 1;
     ++(inserted ? summary.inserted : summary.duplicates);
-    if (inserted) touched.insert(group_of(record));
+    if (inserted) touched.insert(best_key_of(record));
   }
-  for (const Group& group : touched) TW_RETURN_IF_ERROR(refresh_best(connection, group));
+  for (const BestKey& group : touched) TW_RETURN_IF_ERROR(refresh_best(connection, group));
   return {};
 }
 
@@ -149,10 +149,10 @@ bool answers(const Record& record, const Key& key) {
 // Where the record that `best` names is damaged: the best of the rest of its group.
 Result<std::optional<Record>> next_best(Store::State& state, Statement& by_seq, const Key& key,
                                         const Served& served) {
-  const Group group{sha256_hex(key.workload), key.target,    key.threads,
-                    key.codegen_abi,          served.device, key.layouts};
-  TW_TRY(std::vector<Candidate> rest, candidates_of(state.connection, group));
-  std::erase_if(rest, [&](const Candidate& trial) { return trial.trial == served.trial; });
+  const BestKey group{sha256_hex(key.workload), key.target,    key.threads,
+                      key.codegen_abi,          served.device, key.layouts};
+  TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, group));
+  std::erase_if(rest, [&](const RankedTrial& trial) { return trial.trial == served.trial; });
   while (const auto best = best_of(rest)) {
     TW_TRY(std::optional<Record> record, state.read(by_seq, rest[best->index].trial));
     if (record && answers(*record, key)) return record;

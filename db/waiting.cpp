@@ -23,7 +23,7 @@ int64_t steady_ms() {
 
 }  // namespace
 
-Patience::Patience(Waiting waiting, std::string what)
+LockWait::LockWait(Waiting waiting, std::string what)
     : waiting_(std::move(waiting)), what_(std::move(what)) {
   if (!waiting_.now_ms) waiting_.now_ms = steady_ms;
   if (!waiting_.sleep_ms)
@@ -32,13 +32,13 @@ Patience::Patience(Waiting waiting, std::string what)
     };
 }
 
-void Patience::begin() {
+void LockWait::begin() {
   began_ms_ = waiting_.now_ms();
   next_message_ms_ = first_message_ms;
   pause_ms_ = 1;
 }
 
-bool Patience::wait() {
+bool LockWait::wait() {
   const int64_t waited_ms = waiting_.now_ms() - began_ms_;
   if (waited_ms >= waiting_.limit_ms) return false;
   if (waited_ms >= next_message_ms_ && waiting_.on_message) {

@@ -19,10 +19,10 @@ struct Waiting {
 };
 
 /// One wait after another under the same rules: begin(), then wait() until it says false.
-class Patience {
+class LockWait {
  public:
   /// `what` is waited for, as messages name it.
-  Patience(Waiting waiting, std::string what);
+  LockWait(Waiting waiting, std::string what);
   void begin();
   /// Sleeps a little and says true, or false once the limit has passed.
   bool wait();

@@ -317,12 +317,12 @@ std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
   for (size_t a = stage.axes.size(); a > 0; --a) {
     const Axis& axis = stage.axes[a - 1];
     if (axis.extent < 2) continue;
-    if (const auto choice = as_vector_axis(nest, axis.name, lanes(target, stage), fixed))
+    if (const auto choice = as_vector_axis(nest, axis.name, vector_lanes(target, stage), fixed))
       axes.push_back(*choice);
   }
   // Long axes first: short ones leave lanes idle.
   const auto merit = [&](const VectorAxis& choice) {
-    return std::pair(std::min(extent_of(stage, choice.axis), lanes(target, stage)),
+    return std::pair(std::min(extent_of(stage, choice.axis), vector_lanes(target, stage)),
                      choice.packed.size());
   };
   std::stable_sort(axes.begin(), axes.end(),
@@ -335,7 +335,7 @@ std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
 bool reduces_rows(const Stage& stage, const Target& target, const Fixed& fixed) {
   if (stage.reduction.empty() || stage.reduction.back().extent < 32) return false;
   const std::string& axis = stage.reduction.back().name;
-  const int64_t width = target.is_gpu() ? 1 : lanes(target, stage);
+  const int64_t width = target.is_gpu() ? 1 : vector_lanes(target, stage);
   bool found = false;
   for_each_read(stage.body, [&](const dsl::Read& r) {
     const dsl::Layout* layout = fixed.layout_of(r.tensor);
@@ -498,7 +498,7 @@ std::vector<std::string> contiguous_last(std::vector<std::string> axes,
   return axes;
 }
 
-int64_t lanes(const Target& target, const Stage& stage) {
+int64_t vector_lanes(const Target& target, const Stage& stage) {
   return std::max(1, target.machine.core.vector_bytes / std::max(size_bytes(stage.type), 1));
 }
 

@@ -83,7 +83,7 @@ size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read);
 std::vector<std::string> contiguous_last(std::vector<std::string> axes,
                                          const std::string& contiguous);
 /// Elements of the stage's type in a vector register.
-int64_t lanes(const Target& target, const dsl::Stage& stage);
+int64_t vector_lanes(const Target& target, const dsl::Stage& stage);
 /// Requires: an axis of the stage, spatial or reduced.
 int64_t extent_of(const dsl::Stage& stage, const std::string& axis);
 

@@ -70,7 +70,7 @@ Verb compile_verb() {
       {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
   return {.name = "compile",
           .summary = "compile the best known kernel into a file",
-          .flags = together({flags_of(f->selection), own}),
+          .flags = concatenated({flags_of(f->selection), own}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return compile_command(*f, here); }};
 }

@@ -216,7 +216,7 @@ Verb doctor_verb() {
                             "put the limits of a worker on and say what they are"}};
   return {.name = "doctor",
           .summary = "examine this machine and what tuning needs",
-          .flags = together({flags_of(f->place), own}),
+          .flags = concatenated({flags_of(f->place), own}),
           .run = [f](const Surroundings& here) { return doctor_command(*f, here); }};
 }
 

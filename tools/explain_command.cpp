@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "codegen/inspect.h"
-#include "cost_model/draft.h"
+#include "cost_model/analytic.h"
 #include "schedules/schedule.h"
 #include "tools/gpu_explanation.h"
 #include "tools/report.h"
@@ -62,7 +62,7 @@ Result<Analysis> analyse(const Selection& s, const tuner::Environment& environme
   Analysis analysis;
   TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
   analysis.predicted_ns =
-      cost_model::draft_cost(analysis.facts, s.target.machine, s.threads).total_ns;
+      cost_model::analytic_cost(analysis.facts, s.target.machine, s.threads).total_ns;
   analysis.resources = cost_model::resource_times(analysis.facts, s.target.machine, s.threads);
   if (analysis.facts.gpu) {
     analysis.gpu = explain_gpu(program, *analysis.facts.gpu, s.target,
@@ -226,7 +226,7 @@ Table resource_table(const Analysis& a) {
 }
 
 Table resource_sheet(const Analysis& a) {
-  Table table{{"resource", "draft_ns", "share"}, {}};
+  Table table{{"resource", "analytic_ns", "share"}, {}};
   for (const auto& [resource, ns] : a.resources)
     table.rows.push_back({resource, format_double(ns), format_double(share(ns, a.predicted_ns))});
   return table;
@@ -308,7 +308,7 @@ Verb explain_verb() {
   auto f = std::make_shared<ExplainFlags>();
   return {.name = "explain",
           .summary = "what limits a kernel, and what the best other one does differently",
-          .flags = together({flags_of(f->selection), {format_flag(f->format)}}),
+          .flags = concatenated({flags_of(f->selection), {format_flag(f->format)}}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return explain_command(*f, here); }};
 }

@@ -80,7 +80,7 @@ Verb replay_verb() {
   hash.required = true;
   return {.name = "replay",
           .summary = "build, verify and measure a stored schedule again",
-          .flags = together({flags_of(f->selection.place), {format_flag(f->format)}}),
+          .flags = concatenated({flags_of(f->selection.place), {format_flag(f->format)}}),
           .operands = {hash},
           .run = [f](const Surroundings& here) { return replay_command(*f, here); }};
 }

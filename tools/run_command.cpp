@@ -308,7 +308,7 @@ Verb run_verb() {
                            {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
   return {.name = "run",
           .summary = "run the best known kernel on random data, check and time it",
-          .flags = together({flags_of(f->selection), own}),
+          .flags = concatenated({flags_of(f->selection), own}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return run_command(*f, here); }};
 }

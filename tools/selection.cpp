@@ -97,7 +97,7 @@ Flag hash_operand(SelectionFlags& flags) {
 }
 
 std::vector<Flag> flags_of(SelectionFlags& flags) {
-  return together({flags_of(flags.workload), flags_of(flags.target), flags_of(flags.place)});
+  return concatenated({flags_of(flags.workload), flags_of(flags.target), flags_of(flags.place)});
 }
 
 Result<db::Record> find_record(db::Store& store, const std::string& prefix) {

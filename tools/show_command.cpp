@@ -150,7 +150,7 @@ Verb show_verb() {
   };
   return {.name = "show",
           .summary = "a record, its schedule, loops, C, GPU text or instructions",
-          .flags = together({flags_of(f->selection), own}),
+          .flags = concatenated({flags_of(f->selection), own}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return show_command(*f, here); }};
 }

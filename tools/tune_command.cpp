@@ -355,10 +355,11 @@ Verb tune_verb() {
       {"output", Path{&f->output}, "write the compiled kernel there"},
       format_flag(f->format),
   };
-  return {.name = "tune",
-          .summary = "find a fast kernel by searching and measuring",
-          .flags = together({flags_of(f->workload), flags_of(f->target), flags_of(f->place), own}),
-          .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
+  return {
+      .name = "tune",
+      .summary = "find a fast kernel by searching and measuring",
+      .flags = concatenated({flags_of(f->workload), flags_of(f->target), flags_of(f->place), own}),
+      .run = [f](const Surroundings& here) { return tune_command(*f, here); }};
 }
 
 }  // namespace tw::tools

@@ -134,7 +134,7 @@ std::string missing_text(const ChosenTarget& chosen) {
   return join(chosen.missing, ", ") + (cause.empty() ? "" : fmt::format(" ({})", cause));
 }
 
-std::vector<Flag> together(std::vector<std::vector<Flag>> lists) {
+std::vector<Flag> concatenated(std::vector<std::vector<Flag>> lists) {
   std::vector<Flag> all;
   for (auto& list : lists) all.insert(all.end(), list.begin(), list.end());
   return all;

@@ -50,6 +50,6 @@ Result<ChosenTarget> chosen_target(const std::string& text, const Surroundings& 
 std::string missing_text(const ChosenTarget& chosen);
 
 /// One list of flags after the other.
-std::vector<Flag> together(std::vector<std::vector<Flag>> lists);
+std::vector<Flag> concatenated(std::vector<std::vector<Flag>> lists);
 
 }  // namespace tw::tools

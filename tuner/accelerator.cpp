@@ -32,7 +32,7 @@ class LoadedDeviceKernel final : public LoadedKernel {
     return timed_on(device_, buffers_->launches());
   }
 
-  Verdict left_behind() override {
+  Verdict check_after_timing() override {
     const Outputs outputs = buffers_->outputs();
     return seen(outputs ? compare(*outputs, workload_.reference) : outputs.error());
   }

@@ -32,7 +32,7 @@ class LoadedKernel {
   /// Times calls on the normal fill, with warm buffers; serves as long as the kernel lives.
   virtual Result<Timer> timer() = 0;
   /// Whether the timed calls left the right outputs: a fault that is rare, or late, shows here.
-  virtual Verdict left_behind() = 0;
+  virtual Verdict check_after_timing() = 0;
 };
 
 class Executor {

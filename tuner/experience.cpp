@@ -202,7 +202,7 @@ Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, con
   return static_cast<int64_t>(tried.size());
 }
 
-Experience recall(db::Store& store, const Question& question) {
+Experience warm_start(db::Store& store, const Question& question) {
   Experience experience;
   recall_own(store, question, experience);
   const std::vector<Neighbour> known = neighbours(store, question);

@@ -44,9 +44,9 @@ struct Experience {
 };
 
 /// What cannot be read is not known: a damaged database costs help, not the run.
-Experience recall(db::Store& store, const Question& question);
+Experience warm_start(db::Store& store, const Question& question);
 
-/// The schedules that recall() calls tried.
+/// The schedules that warm_start() calls tried.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads);
 

@@ -41,7 +41,7 @@ class CpuKernel final : public LoadedKernel {
     });
   }
 
-  Verdict left_behind() override {
+  Verdict check_after_timing() override {
     const auto outputs = buffers_->outputs(kernel_);
     if (!outputs) return {db::TrialStatus::Oob, outputs.error().message, 0};
     return compare(*outputs, workload_.reference);

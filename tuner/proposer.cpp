@@ -39,9 +39,9 @@ std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
   return points;
 }
 
-std::vector<Guess> Proposer::predict(const std::vector<Point>& points,
-                                     const cost_model::CostModel& model, int64_t own) {
-  std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
+std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
+                                          const cost_model::CostModel& model, int64_t own) {
+  std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
   // One thread: builders and the runner work meanwhile.
   auto candidates =
       candidates_of(space_, points, space_.target(), seen_,
@@ -55,8 +55,9 @@ std::vector<Guess> Proposer::predict(const std::vector<Point>& points,
     predicted_.insert_or_assign(points[i], std::move(*candidates[i]));
   }
   const cost_model::Scores scores = model.predict(rows, own);
-  for (size_t k = 0; k < rows.size(); ++k) guesses[places[k]] = {scores.mean[k], scores.spread[k]};
-  return guesses;
+  for (size_t k = 0; k < rows.size(); ++k)
+    predictions[places[k]] = {scores.mean[k], scores.spread[k]};
+  return predictions;
 }
 
 std::vector<Candidate> Proposer::choose(const std::vector<Point>& points) {

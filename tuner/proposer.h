@@ -41,8 +41,8 @@ class Proposer {
   /// Up to `count` points that the search thinks worth a trial, best first.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
   /// How fast the points are likely to be. `own` is the number of measured trials of the task.
-  std::vector<Guess> predict(const std::vector<schedules::Point>& points,
-                             const cost_model::CostModel& model, int64_t own);
+  std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
+                                  const cost_model::CostModel& model, int64_t own);
   /// The candidates of these points, less those whose text or program was chosen before. Requires
   /// that they were predicted since begin().
   std::vector<Candidate> choose(const std::vector<schedules::Point>& points);

@@ -59,7 +59,7 @@ double array_bytes(const dsl::Workload& workload) {
 /// Memory that a worker may use: processors' workers are limited below what the machine has.
 int64_t worker_memory_bytes(const Target& target) {
   const int64_t physical = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  return target.is_gpu() ? physical : std::min(physical, Limits().address_space_bytes);
+  return target.is_gpu() ? physical : std::min(physical, ProcessLimits().address_space_bytes);
 }
 
 bool has_floats(const dsl::Compute& compute) {

@@ -222,7 +222,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   ::_exit(access.kind == FaultKind::Crash ? signal_exit + signal : row_of(access.kind).exit_code);
 }
 
-// --- Limits ---
+// --- ProcessLimits ---
 
 Status limit(int resource, int64_t value, std::string_view name) {
   rlimit now = {};
@@ -241,7 +241,7 @@ constexpr bool sanitized =
     false;
 #endif
 
-Status set_limits(const Limits& limits, Restrictions* done) {
+Status set_limits(const ProcessLimits& limits, Restrictions* done) {
   TW_RETURN_IF_ERROR(limit(RLIMIT_CORE, 0, "core size"));
   TW_RETURN_IF_ERROR(limit(RLIMIT_FSIZE, limits.file_bytes, "file size"));
   TW_RETURN_IF_ERROR(limit(RLIMIT_NOFILE, limits.open_files, "open files"));
@@ -295,7 +295,7 @@ std::vector<std::string> gpu_devices() {
   return paths;
 }
 
-Status allow_places(int ruleset, const Limits& limits, uint64_t rights) {
+Status allow_places(int ruleset, const ProcessLimits& limits, uint64_t rights) {
   if (limits.runs_drivers)
     for (const std::string& path : gpu_devices())
       TW_RETURN_IF_ERROR(allow_writes(ruleset, path, LANDLOCK_ACCESS_FS_WRITE_FILE));
@@ -304,7 +304,7 @@ Status allow_places(int ruleset, const Limits& limits, uint64_t rights) {
   return allow_writes(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
 }
 
-Status confine_writes(const Limits& limits, Restrictions* done) {
+Status confine_writes(const ProcessLimits& limits, Restrictions* done) {
   const long abi =
       ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (abi < 1) {
@@ -372,7 +372,7 @@ void forbid_processes(Rules* rules) {
   rules->forbid_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
 }
 
-int add_rules(scmp_filter_ctx filter, const Limits& limits) {
+int add_rules(scmp_filter_ctx filter, const ProcessLimits& limits) {
   Rules rules(filter);
   for (const Forbidden& call : always_forbidden) rules.forbid(call.number);
   for (const Forbidden& call : network)
@@ -389,7 +389,7 @@ int add_rules(scmp_filter_ctx filter, const Limits& limits) {
 
 std::atomic<bool> calls_are_forbidden = false;
 
-Status forbid_calls(const Limits& limits, Restrictions* done) {
+Status forbid_calls(const ProcessLimits& limits, Restrictions* done) {
   const Filter filter(seccomp_init(SCMP_ACT_ALLOW), &seccomp_release);
   if (!filter) {
     done->missing.push_back("seccomp: no filter for this architecture");
@@ -438,7 +438,7 @@ extern "C" int __lsan_is_turned_off() { return tw::tuner::calls_are_forbidden; }
 namespace tw::tuner {
 #endif
 
-Result<Restrictions> restrict_self(const Limits& limits) {
+Result<Restrictions> restrict_self(const ProcessLimits& limits) {
   struct stat info = {};
   const std::string& scratch = limits.scratch_dir;
   if (!scratch.empty() && (::stat(scratch.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)))

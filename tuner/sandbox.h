@@ -30,7 +30,7 @@
 
 namespace tw::tuner {
 
-struct Limits {
+struct ProcessLimits {
   int64_t address_space_bytes = int64_t{16} << 30;  ///< 0: unlimited, as CUDA needs it
   int64_t file_bytes = int64_t{256} << 20;          ///< of any one file, memfds included
   int open_files = 64;
@@ -51,7 +51,7 @@ struct Restrictions {
 /// Irrevocable, and for threads started later too. Requires that no other thread runs yet: Landlock
 /// binds the calling thread and its children. Fails when a limit is refused or scratch_dir is no
 /// directory.
-Result<Restrictions> restrict_self(const Limits& limits);
+Result<Restrictions> restrict_self(const ProcessLimits& limits);
 
 /// Turns SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGXFSZ and running out of memory in
 /// `new` into a report and an exit, with a SignalStack for the calling thread that is never

@@ -79,13 +79,13 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stops));
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
-    std::vector<Guess> guesses(points.size(), -std::numeric_limits<double>::infinity());
+    std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
     const auto candidates =
         candidates_of(space, points, target, {},
                       {.kernel_threads = kernel_threads, .workers = 1, .stops = stops});
     for (size_t i = 0; i < points.size(); ++i)
-      if (candidates[i]) guesses[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
-    return guesses;
+      if (candidates[i]) predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
+    return predictions;
   };
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   Random random(1);

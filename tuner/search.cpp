@@ -30,14 +30,14 @@ constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share
 
 struct Rated {
   Point point;
-  Guess guess;
+  Prediction prediction;
 };
 
 std::vector<Rated> rate(std::vector<Point> points, const Score& score) {
-  const std::vector<Guess> guesses = score(points);
+  const std::vector<Prediction> predictions = score(points);
   std::vector<Rated> rated;
   for (size_t i = 0; i < points.size(); ++i)
-    if (std::isfinite(guesses[i].mean)) rated.push_back({std::move(points[i]), guesses[i]});
+    if (std::isfinite(predictions[i].mean)) rated.push_back({std::move(points[i]), predictions[i]});
   return rated;
 }
 
@@ -52,14 +52,15 @@ bool is_stuck(const std::vector<Tried>& history, size_t count) {
   return static_cast<double>(behind) > most_far_behind * static_cast<double>(count);
 }
 
-using Merit = double (*)(const Guess&);
-double likely(const Guess& guess) { return guess.mean; }
-double hopeful(const Guess& guess) { return guess.mean + guess.spread; }
-double cautious(const Guess& guess) { return guess.mean - guess.spread; }
+using Merit = double (*)(const Prediction&);
+double likely(const Prediction& prediction) { return prediction.mean; }
+double hopeful(const Prediction& prediction) { return prediction.mean + prediction.spread; }
+double cautious(const Prediction& prediction) { return prediction.mean - prediction.spread; }
 
 void sort_by(Merit merit, std::vector<Rated>& points) {
-  std::stable_sort(points.begin(), points.end(),
-                   [&](const Rated& a, const Rated& b) { return merit(a.guess) > merit(b.guess); });
+  std::stable_sort(points.begin(), points.end(), [&](const Rated& a, const Rated& b) {
+    return merit(a.prediction) > merit(b.prediction);
+  });
 }
 
 /// Adds the best of those that are not there yet, up to a size of `count`.
@@ -75,10 +76,10 @@ void add_best(std::vector<Rated> pool, Merit merit, size_t count, std::vector<Ra
 /// The score's word on what is legal and new; all that is counts the same.
 Score legal_only(const Score& score) {
   return [&score](const std::vector<Point>& points) {
-    std::vector<Guess> guesses = score(points);
-    for (Guess& guess : guesses)
-      if (std::isfinite(guess.mean)) guess = 0.0;
-    return guesses;
+    std::vector<Prediction> predictions = score(points);
+    for (Prediction& prediction : predictions)
+      if (std::isfinite(prediction.mean)) prediction = 0.0;
+    return predictions;
   };
 }
 
@@ -166,9 +167,9 @@ class RandomSearch : public Search {
     for (int attempt = 0; attempt < 50 && picked.size() < count; ++attempt) {
       std::vector<Point> pool;
       for (size_t i = 0; i < count; ++i) pool.push_back(space.sample(random));
-      const std::vector<Guess> guesses = score(pool);
+      const std::vector<Prediction> predictions = score(pool);
       for (size_t i = 0; i < pool.size() && picked.size() < count; ++i)
-        if (std::isfinite(guesses[i].mean) &&
+        if (std::isfinite(predictions[i].mean) &&
             std::find(picked.begin(), picked.end(), pool[i]) == picked.end())
           picked.push_back(pool[i]);
     }

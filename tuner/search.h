@@ -36,11 +36,12 @@ struct Known {
 
 /// What is thought of a point: higher is faster, give or take the spread. Not finite: it is
 /// illegal, or already tried.
-struct Guess {
-  Guess(double score, double doubt = 0) : mean(score), spread(doubt) {}
+struct Prediction {
+  Prediction(double score, double standard_deviation = 0)
+      : mean(score), spread(standard_deviation) {}
   double mean, spread;
 };
-using Score = std::function<std::vector<Guess>(const std::vector<schedules::Point>&)>;
+using Score = std::function<std::vector<Prediction>(const std::vector<schedules::Point>&)>;
 
 class Search {
  public:

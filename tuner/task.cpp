@@ -43,17 +43,17 @@ double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_
 
 /// The reply for a candidate whose machine code was measured for another schedule: what was found
 /// for that one holds.
-MeasureReply duplicate_of(const db::Record& twin) {
-  MeasureReply reply{TrialStatus::Duplicate, "the machine code of record " + twin.hash};
-  if (!db::is_timed(twin)) {
-    reply.reason += fmt::format(", which is {}", db::to_string(twin.status));
+MeasureReply duplicate_of(const db::Record& original) {
+  MeasureReply reply{TrialStatus::Duplicate, "the machine code of record " + original.hash};
+  if (!db::is_timed(original)) {
+    reply.reason += fmt::format(", which is {}", db::to_string(original.status));
     return reply;
   }
-  reply.latency_ns = twin.latency_ns;
-  reply.low_ns = twin.latency_low_ns;
-  reply.high_ns = twin.latency_high_ns;
-  reply.verified_error = twin.verified_error;
-  reply.noise = twin.noise;
+  reply.latency_ns = original.latency_ns;
+  reply.low_ns = original.latency_low_ns;
+  reply.high_ns = original.latency_high_ns;
+  reply.verified_error = original.verified_error;
+  reply.noise = original.noise;
   return reply;
 }
 
@@ -156,9 +156,9 @@ Status Task::prepare_runner(Needed needed) {
 
 void Task::learn_from_database(const std::function<bool()>& stops) {
   if (std::exchange(recalled_, true)) return;
-  Experience known =
-      recall(*run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
-                           &run_.learner.records(), [this] { return run_.interrupted(); }, stops});
+  Experience known = warm_start(
+      *run_.store, {&workload(), &proposer_.space(), run_.target, run_.options.threads,
+                    &run_.learner.records(), [this] { return run_.interrupted(); }, stops});
   const auto best = run_.best_known(workload());
   if (best && *best && (*best)->device != device_text(run_.target)) elsewhere_ = **best;
   progress_.known_trials = static_cast<int64_t>(known.tried.size());
@@ -188,7 +188,7 @@ std::vector<Point> Task::propose(const Score& predict) {
   return proposer_.propose(predict, static_cast<size_t>(count));
 }
 
-std::vector<Guess> Task::predict(const std::vector<Point>& points) {
+std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
   return proposer_.predict(points, run_.learner.model(), progress_.known_trials + counts_.total());
 }
 
@@ -239,8 +239,8 @@ Trial* Task::next_trial() {
 Result<MeasureReply> Task::measure(const Trial& trial) {
   const BuildOutcome& built = trial.built;
   if (built.artifact.empty()) return MeasureReply{built.status, built.reason};
-  if (const auto twin = by_code_.find(built.code); twin != by_code_.end())
-    return duplicate_of(twin->second);
+  if (const auto original = by_code_.find(built.code); original != by_code_.end())
+    return duplicate_of(original->second);
   MeasureJob job{.artifact = built.artifact,
                  .patience_s = pace_.is_disturbed() ? short_patience_s : patience_s};
   if (!finalists_.empty()) {

@@ -62,7 +62,7 @@ class Task {
   /// Points that the search thinks worth a trial, the first ones with what the database knows; none
   /// when the space is exhausted or enough trials are made.
   std::vector<schedules::Point> propose(const Score& predict);
-  std::vector<Guess> predict(const std::vector<schedules::Point>& points);
+  std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.

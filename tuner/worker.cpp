@@ -255,7 +255,7 @@ class RunnerWorker {
     const Status beside = job.incumbent.empty() ? Status() : load_incumbent(job.incumbent);
     if (!beside) reply.incumbent_fault = beside.error().message;
     const Samples samples = timed(*timer, job, !job.incumbent.empty() && beside);
-    if (const Verdict after = (*kernel)->left_behind(); after.status != db::TrialStatus::Ok)
+    if (const Verdict after = (*kernel)->check_after_timing(); after.status != db::TrialStatus::Ok)
       return failed(after.status, "after it was timed: " + after.reason);
     fill_in(samples, reply);
     return reply;
@@ -359,9 +359,9 @@ class RunnerWorker {
   LoadedIncumbent incumbent_;
 };
 
-/// Limits under which drivers work. Sets the variables by which drivers learn where their files go,
-/// before any driver is loaded and any thread runs.
-Limits driver_limits(const Target& target, const std::string& directory) {
+/// ProcessLimits under which drivers work. Sets the variables by which drivers learn where their
+/// files go, before any driver is loaded and any thread runs.
+ProcessLimits driver_limits(const Target& target, const std::string& directory) {
   ::setenv("POCL_CACHE_DIR", directory.c_str(), 1);
   ::setenv("CUDA_CACHE_PATH", directory.c_str(), 1);
   return {.address_space_bytes = 0,
@@ -407,9 +407,9 @@ Result<Role> role_of(const std::vector<std::string>& arguments) {
   return role;
 }
 
-Limits limits_of_role(const Role& role) {
+ProcessLimits limits_of_role(const Role& role) {
   if (role.device) return driver_limits(*role.device, role.driver_directory);
-  Limits limits;
+  ProcessLimits limits;
   if (role.builds) {
     limits.may_start_programs = true;
     limits.scratch_dir = role.store;

@@ -46,7 +46,7 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     std::string lane = axes_.back().name;
     c.uses(config.vectors);
     const int64_t extent = c.extent(name, lane);
-    const int64_t width = std::min(lanes(compute_.target, stage_), extent);
+    const int64_t width = std::min(vector_lanes(compute_.target, stage_), extent);
     TileLoops tile = split_rows(config, !inside, c);
     c.uses(config.columns);
     if (!inside && config.columns > 0 && config.columns < extent)

@@ -32,7 +32,7 @@ class CpuLanesStage : public Configured<CpuLanes> {
 
  private:
   void complete(CpuLanes& config) const override {
-    config.width = lanes(compute_.target, stage_);
+    config.width = vector_lanes(compute_.target, stage_);
     config.partial = std::min(config.vectors * config.width, length_);
   }
 

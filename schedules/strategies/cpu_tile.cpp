@@ -75,7 +75,7 @@ class TileSteps {
     split_other_axes();
     place_vector_tiles();
     split_reduction();
-    c_.uses(config_.taps);
+    c_.uses(config_.window_axes);
     const Loops reduction = reduction_order();
     if (is_root_) c_.uses(config_.tasks);
     const size_t depth =
@@ -185,8 +185,8 @@ class TileSteps {
   }
 
   void unroll_windows() {
-    if (config_.taps == 0 || windows_.empty()) return;
-    unroll(c_, plan_.name, config_.taps == 2 ? windows_ : Loops{windows_.back()});
+    if (config_.window_axes == 0 || windows_.empty()) return;
+    unroll(c_, plan_.name, config_.window_axes == 2 ? windows_ : Loops{windows_.back()});
   }
 
   Construction& c_;
@@ -256,7 +256,7 @@ class CpuTileStage : public Configured<CpuTile> {
       add_knob("kblock", group_sizes(), &CpuTile::kblock);
     }
     if (stage_.reduction.size() <= 1) return;
-    add_knob("taps", {0, 1, 2}, &CpuTile::taps);
+    add_knob("taps", {0, 1, 2}, &CpuTile::window_axes);
     add_knob("reduction_order", {0, 1, 2}, &CpuTile::reduction_order);
   }
 
@@ -274,23 +274,23 @@ class CpuTileStage : public Configured<CpuTile> {
   /// vectors, fit half of L2. The other half is for the elements of the other operand that pass
   /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
   bool is_panel(int64_t reduced, int64_t vectors) const {
-    const int64_t bytes = reduced * unrolled_taps(2) * vectors * lanes(compute_.target, stage_) *
-                          size_bytes(stage_.type);
+    const int64_t bytes = reduced * unrolled_window(2) * vectors *
+                          vector_lanes(compute_.target, stage_) * size_bytes(stage_.type);
     return 2 * bytes <= compute_.target.machine.l2_bytes();
   }
 
   void complete(CpuTile& config) const override {
     config.axis = &plan_.vector_axes[static_cast<size_t>(config.vector)];
-    config.lanes = lanes(compute_.target, stage_);
+    config.lanes = vector_lanes(compute_.target, stage_);
     config.accumulators = config.vectors;
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i)
       if (plan_.tile_axes[i] != config.axis->axis) config.accumulators *= config.tiles[i];
     config.accumulators *= std::max<int64_t>(config.fused, 1);
-    config.unrolled = unrolled_taps(config.taps) * config.unroll;
+    config.unrolled = unrolled_window(config.window_axes) * config.unroll;
   }
 
   /// Copies of the accumulation that unrolled window axes make.
-  int64_t unrolled_taps(int64_t choice) const {
+  int64_t unrolled_window(int64_t choice) const {
     int64_t taps = 1;
     for (size_t i = stage_.reduction.size(); i > 0 && choice > 0; --i) {
       const Axis& axis = stage_.reduction[i - 1];

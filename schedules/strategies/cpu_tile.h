@@ -18,7 +18,7 @@ struct CpuTile {
   int64_t block = 1;   ///< of the main reduction; innermost
   int64_t unroll = 1;  ///< of a block
   int64_t kblock = 0;  ///< blocks that go around the loops in which their data is reused; 0: none
-  int64_t taps = 0;    ///< unrolled axes of the reduction's window: none, the innermost, all
+  int64_t window_axes = 0;  ///< unrolled axes of the reduction's window: none, the innermost, all
   int64_t reduction_order = 0;  ///< windows inside of blocks, outside, inside of what is in a block
   int64_t outer_order = 0;      ///< place of the loop over the tile's vectors: see append_steps
   int64_t tasks = 1;            ///< outermost loops that are parallel

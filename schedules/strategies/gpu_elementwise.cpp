@@ -16,9 +16,9 @@ namespace {
 
 struct GpuElementwise {
   int64_t threads = warp_threads;  ///< threads of a block
-  int64_t together = 1;            ///< vector width: neighbouring elements of a thread
+  int64_t vector = 1;              ///< vector width: neighbouring elements of a thread
   int64_t rows = 0;                ///< 1: a block is a row; 0: a part of all elements
-  int64_t taps = 0;                ///< number of innermost reduction axes that are unrolled
+  int64_t unrolled_axes = 0;       ///< number of innermost reduction axes that are unrolled
 };
 
 class GpuElementwiseStage : public Configured<GpuElementwise> {
@@ -30,9 +30,9 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
              powers(points_of(stage_, names_of(stage_.axes)), warp_threads,
                     compute_.target.machine.gpu->block_threads),
              &GpuElementwise::threads);
-    add_knob("together", {1, 2, 4}, &GpuElementwise::together);
+    add_knob("together", {1, 2, 4}, &GpuElementwise::vector);
     if (stage_.axes.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);
-    if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::taps);
+    if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::unrolled_axes);
   }
   bool can_be_climbed() const override { return true; }
 
@@ -46,7 +46,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
                     Construction& c) const override {
     if (inside) place_in_block(c, plan_, *inside);
     if (inside || stage_.axes.empty()) return {};
-    c.uses(config.threads, config.together, config.rows);
+    c.uses(config.threads, config.vector, config.rows);
     return append_elements(config, c);
   }
 
@@ -64,22 +64,22 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     } else {
       thread = fuse_all(c, name, axes);
     }
-    const std::string tile = split_off(c, name, thread, config.threads * config.together);
-    Loops turns;
-    (config.rows == 1 ? turns : blocks).push_back(tile);
-    if (config.together > 1) {
+    const std::string tile = split_off(c, name, thread, config.threads * config.vector);
+    Loops repeats;
+    (config.rows == 1 ? repeats : blocks).push_back(tile);
+    if (config.vector > 1) {
       std::string lanes = thread;
-      thread = split_off(c, name, lanes, config.together);
+      thread = split_off(c, name, lanes, config.vector);
       neighbours = {lanes};
     }
     const Loops reduction = names_of(stage_.reduction);
-    c.schedule.add(Reorder{name, concat({blocks, turns, {thread}, reduction, neighbours})});
+    c.schedule.add(Reorder{name, concat({blocks, repeats, {thread}, reduction, neighbours})});
     if (!reduction.empty()) c.schedule.add(CacheWrite{name, thread});
     for (const std::string& block : blocks) c.schedule.add(Parallel{name, block});
     c.schedule.add(Bind{name, thread});
     for (const std::string& lanes : neighbours) c.schedule.add(Vectorize{name, lanes});
-    c.uses(config.taps);
-    const auto taps = static_cast<size_t>(config.taps);
+    c.uses(config.unrolled_axes);
+    const auto taps = static_cast<size_t>(config.unrolled_axes);
     for (size_t i = reduction.size(); i > 0 && reduction.size() - i < taps; --i)
       c.schedule.add(Unroll{name, reduction[i - 1]});
     return site;

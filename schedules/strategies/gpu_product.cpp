@@ -58,7 +58,7 @@ bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
 
 /// True if there are no producer warps, or if TMA copies both operands and the block has room for
 /// the producers.
-bool asking_fits(const ProductFacts& facts, const GpuProduct& config) {
+bool producers_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.specialise == 0) return true;
   for (const GpuProduct::Side& side : config.sides)
     if (side.bulk == 0) return false;
@@ -130,7 +130,7 @@ bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
   if (config.blocks[facts.outer()] % config.raster != 0) return false;
   if (config.split > 1 && config.length < least_split_terms) return false;
   if (config.stages > 1 && config.stages > ceil_div(config.length, config.kblock)) return false;
-  return boxes_fit(facts, config) && asking_fits(facts, config) &&
+  return boxes_fit(facts, config) && producers_fit(facts, config) &&
          config.threads <= limits.block_threads && config.sums <= most_sums &&
          config.shared_bytes <= limits.block_shared_bytes;
 }
@@ -239,18 +239,18 @@ void ProductSteps::share_copy(const std::string& operand, const Loops& loops, co
   std::string thread = fuse_all(c_, operand, loops);
   // The repeats of a thread go inside of the thread loop: outside they would be several nests with
   // barriers in between.
-  const std::string turns = schedules::split_off(c_, operand, thread, threads);
-  c_.schedule.add(Reorder{operand, {thread, turns}});
+  const std::string repeats = schedules::split_off(c_, operand, thread, threads);
+  c_.schedule.add(Reorder{operand, {thread, repeats}});
   c_.schedule.add(Bind{operand, thread});
   for (const std::string& lanes : vectors) c_.schedule.add(Vectorize{operand, lanes});
   const StageNest* nest = c_.find(operand);
   if (!nest) return;
-  int64_t elements = c_.extent(operand, turns);
+  int64_t elements = c_.extent(operand, repeats);
   const bool is_short = elements <= 16;
   for (const std::string& lanes : vectors) elements *= c_.extent(operand, lanes);
   const bool is_guarded = nest->stage.body.as<dsl::Select>() != nullptr;
   if (is_short && (!is_guarded || elements <= most_guarded))
-    c_.schedule.add(Unroll{operand, turns});
+    c_.schedule.add(Unroll{operand, repeats});
 }
 
 void ProductSteps::specialise() {

@@ -13,9 +13,9 @@ void place_in_block(Construction& c, const StagePlan& plan, const Site& site) {
   if (splits) return append_partial_sums(c, plan);
   if (stage.axes.empty()) return;  // a single number needs no loops
   std::string thread = fuse_all(c, plan.name, names_of(stage.axes));
-  const std::string turns = split_off(c, plan.name, thread, site.threads);
-  c.schedule.add(Reorder{plan.name, {thread, turns}});
-  if (!stage.reduction.empty()) c.schedule.add(CacheWrite{plan.name, turns});
+  const std::string repeats = split_off(c, plan.name, thread, site.threads);
+  c.schedule.add(Reorder{plan.name, {thread, repeats}});
+  if (!stage.reduction.empty()) c.schedule.add(CacheWrite{plan.name, repeats});
   c.schedule.add(Bind{plan.name, thread});
 }
 

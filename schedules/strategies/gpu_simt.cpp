@@ -18,8 +18,8 @@ constexpr int64_t most_guarded_elements = 256;
 
 struct GpuSimt : GpuProduct {
   struct Tile {
-    int64_t size = 1;      ///< rows or columns that a thread computes
-    int64_t together = 1;  ///< vector width: those next to each other
+    int64_t size = 1;    ///< rows or columns that a thread computes
+    int64_t vector = 1;  ///< vector width: those next to each other
   };
   std::array<Tile, product_sides> tiles;
 };
@@ -28,11 +28,11 @@ struct GpuSimt : GpuProduct {
 /// `together` neighbours, so that vectors of neighbouring threads are neighbours.
 struct SimtSide {
   std::string block;      ///< loop over tiles
-  Loops apart, together;  ///< one loop or none each
+  Loops strided, vector;  ///< one loop or none each
   std::string thread;
 
-  Loops of_thread() const { return concat({apart, together}); }
-  Loops all() const { return concat({apart, {thread}, together}); }
+  Loops of_thread() const { return concat({strided, vector}); }
+  Loops all() const { return concat({strided, {thread}, vector}); }
 };
 
 class SimtSteps : ProductSteps {
@@ -61,8 +61,8 @@ class SimtSteps : ProductSteps {
     for (const std::string& loop : blocks) c_.schedule.add(Parallel{name_, loop});
     for (const std::string& loop : {outer.thread, inner.thread}) c_.schedule.add(Bind{name_, loop});
     if (!unrolled_.empty()) c_.schedule.add(Unroll{name_, unrolled_});
-    for (const std::string& loop : inner.together) c_.schedule.add(Vectorize{name_, loop});
-    unroll(c_, name_, concat({outer.of_thread(), inner.apart}));
+    for (const std::string& loop : inner.vector) c_.schedule.add(Vectorize{name_, loop});
+    unroll(c_, name_, concat({outer.of_thread(), inner.strided}));
     for (size_t side = 0; side < product_sides; ++side)
       copy(side, operands[side], sides[side], reduction);
     specialise();
@@ -77,13 +77,13 @@ class SimtSteps : ProductSteps {
     SimtSide result;
     c_.uses(block);
     result.block = split_off(loop, block);
-    c_.uses(tile.size, tile.together);
-    const int64_t together = std::min(tile.together, tile.size);
-    if (together < tile.size) result.apart = {split_off(loop, block / tile.size * together)};
+    c_.uses(tile.size, tile.vector);
+    const int64_t width = std::min(tile.vector, tile.size);
+    if (width < tile.size) result.strided = {split_off(loop, block / tile.size * width)};
     result.thread = loop;
-    if (together > 1) {
-      result.thread = split_off(loop, together);
-      result.together = {loop};
+    if (width > 1) {
+      result.thread = split_off(loop, width);
+      result.vector = {loop};
     }
     return result;
   }
@@ -122,8 +122,8 @@ class SimtSteps : ProductSteps {
       pad(side, operand, loops_of);
       loops = concat({loops_of.all(), reduction});
       c_.schedule.add(Reorder{operand, loops});
-    } else if (!loops_of.together.empty()) {
-      vector = loops_of.together;
+    } else if (!loops_of.vector.empty()) {
+      vector = loops_of.vector;
       loops.pop_back();
     }
     share_copy(operand, loops, vector, config_.threads, most_guarded_elements);
@@ -149,7 +149,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
       add_side_knob("tile", side, {1, 2, 4, 8},
                     [side](GpuSimt& c) -> int64_t& { return c.tiles[side].size; });
       add_side_knob("together", side, {1, 2, 4},
-                    [side](GpuSimt& c) -> int64_t& { return c.tiles[side].together; });
+                    [side](GpuSimt& c) -> int64_t& { return c.tiles[side].vector; });
       add_copy(side, {0, 1});  // 1: copies neighbours along the reduction, whose rows may be padded
     }
     add_pipeline();
@@ -177,7 +177,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
   bool fits(const GpuSimt& config) const override {
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuSimt::Tile& tile = config.tiles[side];
-      if (tile.size > config.sides[side].block || tile.together > tile.size) return false;
+      if (tile.size > config.sides[side].block || tile.vector > tile.size) return false;
       // Operands in shared memory are contiguous across the reduction; boxes of terms would not be.
       if (config.sides[side].bulk == 1 && facts_.boxes[side] != TmaNeighbours::Rows) return false;
     }
@@ -190,7 +190,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
     for (size_t side = 0; side < product_sides; ++side) {
       score += preference(config.sides[side].block, 64, 1);
       score += preference(config.tiles[side].size, 4, 2);
-      score += preference(config.tiles[side].together, 4, 0.5);
+      score += preference(config.tiles[side].vector, 4, 0.5);
       if (config.sides[side].copy == 1 && config.sides[side].pad == 0) score -= 0.5;
     }
     score += preference(config.kblock, 8, 0.5);

@@ -36,7 +36,7 @@ std::vector<Sample> measured(size_t groups, size_t samples_a_group, Truth truth,
       Sample s;
       s.features = random_row(random);
       s.group = g;
-      const double quality = truth == Truth::OfAnalytic ? std::exp2(-draft_of(s.features))
+      const double quality = truth == Truth::OfAnalytic ? std::exp2(-analytic_time_of(s.features))
                                                         : 0.1 + s.features[3] * s.features[3];
       s.throughput = quality * std::pow(10.0, static_cast<double>(g));  // groups differ in scale
       samples.push_back(std::move(s));
@@ -149,8 +149,8 @@ std::vector<Sample> with_slow_loads(size_t count, double factor, uint64_t seed) 
     const auto loads = static_cast<float>(random.unit());
     s.features[column("spent_loads")] = loads;
     s.features[column("spent_arithmetic")] = 1 - loads;
-    s.features[column("draft_ns")] = static_cast<float>(15 + 0.2 * random.unit());
-    s.throughput = std::exp2(-draft_of(s.features)) * std::pow(factor, -loads);
+    s.features[column("analytic_ns")] = static_cast<float>(15 + 0.2 * random.unit());
+    s.throughput = std::exp2(-analytic_time_of(s.features)) * std::pow(factor, -loads);
     samples.push_back(std::move(s));
   }
   return samples;
@@ -218,7 +218,7 @@ TEST(CostModel, NoiseIsNotLearned) {
   std::vector<Sample> samples = measured(4, 30, Truth::OfAnalytic, 5);
   Random random(6);
   for (Sample& s : samples)
-    s.throughput = std::exp2(-draft_of(s.features)) * (0.9 + 0.2 * random.unit());
+    s.throughput = std::exp2(-analytic_time_of(s.features)) * (0.9 + 0.2 * random.unit());
   CostModel model;
   ASSERT_TRUE(model.update(samples));
   EXPECT_EQ(model.source(), Source::Analytic);

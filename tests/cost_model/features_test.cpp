@@ -108,8 +108,8 @@ TEST(Features, AllAreFiniteEvenWithoutWork) {
 TEST(Features, AreDeterministic) { EXPECT_EQ(features_of(conv({})), features_of(conv({}))); }
 
 TEST(Features, DraftIsOneOfThem) {
-  EXPECT_LT(draft_of(features_of(conv({.pixels = 14, .vectors = 2}))),
-            draft_of(features_of(conv({.pixels = 1, .vectors = 1}))));
+  EXPECT_LT(analytic_time_of(features_of(conv({.pixels = 14, .vectors = 2}))),
+            analytic_time_of(features_of(conv({.pixels = 1, .vectors = 1}))));
 }
 
 // A column that never changes teaches nothing: every row of the table must move over these

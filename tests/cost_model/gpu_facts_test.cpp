@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cost_model/lanes.h"
+#include "cost_model/warp_accesses.h"
 #include "dsl/parse.h"
 #include "tests/cost_model/gpu_programs.h"
 
@@ -25,23 +25,23 @@ WarpPoint all_lanes() {
   point.active.fill(true);
   return point;
 }
-Lanes every(int64_t bytes) {
-  Lanes lanes;
+LaneValues every(int64_t bytes) {
+  LaneValues lanes;
   for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<int64_t>(i) * bytes;
   return lanes;
 }
 
-TEST(Lanes, SectorsOfAWarp) {
+TEST(LaneValues, SectorsOfAWarp) {
   EXPECT_EQ(sectors(every(4), 4, all_lanes()), 4);
   EXPECT_EQ(sectors(every(16), 16, all_lanes()), 16);
   EXPECT_EQ(sectors(every(64), 4, all_lanes()), 32);
   EXPECT_EQ(sectors(every(0), 4, all_lanes()), 1);
-  Lanes shifted = every(4);
+  LaneValues shifted = every(4);
   for (int64_t& address : shifted) address += 4;
   EXPECT_EQ(sectors(shifted, 4, all_lanes()), 5);
 }
 
-TEST(Lanes, CyclesOfBanks) {
+TEST(LaneValues, CyclesOfBanks) {
   EXPECT_EQ(bank_cycles(every(4), 4, all_lanes()), 1);
   EXPECT_EQ(bank_cycles(every(0), 4, all_lanes()), 1);  // one word for all
   EXPECT_EQ(bank_cycles(every(8), 4, all_lanes()), 2);

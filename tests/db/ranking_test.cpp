@@ -12,12 +12,12 @@ namespace tw::db {
 namespace {
 
 // flops over the peak is 5 us: 10 us is half of the peak.
-Candidate trial(const char* hash, const char* schedule, double latency_ns, double peak = 100,
-                TrialStatus status = TrialStatus::Ok) {
+RankedTrial trial(const char* hash, const char* schedule, double latency_ns, double peak = 100,
+                  TrialStatus status = TrialStatus::Ok) {
   return {1, hash, schedule, status, latency_ns, 500'000, peak};
 }
 
-std::string best_hash(const std::vector<Candidate>& group) {
+std::string best_hash(const std::vector<RankedTrial>& group) {
   const auto best = best_of(group);
   return best ? group[best->index].hash : "none";
 }
@@ -31,8 +31,8 @@ TEST(Ranking, TheFastestOkTrialWins) {
 }
 
 TEST(Ranking, Fault48_ADisturbedTrialIsBestWhereNoneWasUndisturbed) {
-  const Candidate fast = trial("a", "s1", 8e3, 100, TrialStatus::Unstable);
-  const Candidate slow = trial("b", "s2", 9e3, 100, TrialStatus::Unstable);
+  const RankedTrial fast = trial("a", "s1", 8e3, 100, TrialStatus::Unstable);
+  const RankedTrial slow = trial("b", "s2", 9e3, 100, TrialStatus::Unstable);
   EXPECT_EQ(best_hash({slow, fast}), "a");
   EXPECT_EQ(best_hash({slow, fast, trial("c", "s3", 20e3)}), "c");
   EXPECT_EQ(best_hash({trial("d", "s4", 0, 100, TrialStatus::Unstable)}), "none");
@@ -91,7 +91,7 @@ TEST(Ranking, Fault30_TheOrderOfTrialsDoesNotMatter) {
                                       TrialStatus::Wrong,    TrialStatus::Timeout};
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
-    std::vector<Candidate> group;
+    std::vector<RankedTrial> group;
     for (int64_t i = 0, n = 1 + random.below(20); i < n; ++i)
       group.push_back(
           trial(fmt::format("h{}", i).c_str(), fmt::format("s{}", random.below(5)).c_str(),

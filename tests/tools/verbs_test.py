@@ -226,7 +226,7 @@ class Verbs(program.ProgramTest):
     def test_csv_holds_numbers(self):
         (self.home / "scale.tw").write_text("input a: f32[64]\nb: f32[i=64] = a[i] * 2.0\n")
         for arguments, numbers in (
-                (["explain", "--expr", "scale.tw"], ["draft_ns", "share"]),
+                (["explain", "--expr", "scale.tw"], ["analytic_ns", "share"]),
                 (["tune", "--suite", "gemm", "--dry-run"], ["space_size", "known_trials"])):
             rows = list(csv.DictReader(io.StringIO(self.succeed(*arguments, "--format", "csv").out)))
             self.assertGreater(len(rows), 0)

@@ -276,7 +276,7 @@ std::string answer(const std::string& message) {
 
 Status confine(int argc, char** argv) {
   TW_RETURN_IF_ERROR(report_faults());
-  Limits limits;
+  ProcessLimits limits;
   limits.address_space_bytes = int64_t{1} << 30;
   limits.file_bytes = int64_t{8} << 20;
   limits.may_start_programs = argv[1] == std::string_view("building");

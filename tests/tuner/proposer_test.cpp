@@ -19,7 +19,7 @@ class Proposing : public testing::Test {
   std::vector<Point> proposed(size_t count) {
     return proposer_.propose([this](const auto& points) { return predicted(points); }, count);
   }
-  std::vector<Guess> predicted(const std::vector<Point>& points) {
+  std::vector<Prediction> predicted(const std::vector<Point>& points) {
     return proposer_.predict(points, model_, 0);
   }
 

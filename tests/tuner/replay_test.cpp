@@ -38,7 +38,7 @@ const std::vector<Recording>& recordings() {
 double analytic_spearman(const Recording& recording) {
   std::vector<double> scores, throughputs;
   for (const Sample& trial : recording.trials) {
-    scores.push_back(-cost_model::draft_of(trial.features));
+    scores.push_back(-cost_model::analytic_time_of(trial.features));
     throughputs.push_back(trial.throughput);
   }
   return cost_model::spearman(scores, throughputs).value_or(0);

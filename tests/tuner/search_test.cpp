@@ -61,7 +61,7 @@ Trace search(std::string_view name, const Space& space, const Landscape& landsca
   std::vector<Tried> history;
   std::set<Point> seen;
   const Score score = [&](const std::vector<Point>& points) {
-    std::vector<Guess> scores;
+    std::vector<Prediction> scores;
     for (const Point& point : points)
       scores.push_back(seen.contains(point) ? -std::numeric_limits<double>::infinity()
                                             : landscape.throughput(point));
@@ -102,7 +102,7 @@ TEST_P(Searches, GiveUpWhereNothingIsNew) {
   ASSERT_TRUE(made);
   Random random(1);
   const Score nothing = [](const std::vector<Point>& points) {
-    return std::vector<Guess>(points.size(), -std::numeric_limits<double>::infinity());
+    return std::vector<Prediction>(points.size(), -std::numeric_limits<double>::infinity());
   };
   EXPECT_TRUE((*made)->propose(space, {{}, {}}, nothing, 8, random).empty());
 }
@@ -138,7 +138,7 @@ double best_found(std::string_view name, const Landscape& landscape, uint64_t se
   std::set<Point> seen;
   double best = 0;
   const Score score = [&](const std::vector<Point>& points) {
-    std::vector<Guess> scores;
+    std::vector<Prediction> scores;
     for (const Point& p : points)
       scores.push_back(seen.contains(p) ? -std::numeric_limits<double>::infinity()
                                         : praise * landscape.throughput(p));

@@ -175,17 +175,17 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   std::map<std::string, db::Record> trials;
   for (const db::Record& record : *records) trials[record.schedule] = record;
   ASSERT_EQ(trials.size(), 3u);
-  const db::Record &first = trials["tw1\n"], &twin = trials[batch[1].schedule];
+  const db::Record &first = trials["tw1\n"], &duplicate = trials[batch[1].schedule];
   EXPECT_EQ(first.status, db::TrialStatus::Ok) << first.reason;
-  EXPECT_EQ(twin.status, db::TrialStatus::Duplicate);
-  EXPECT_EQ(twin.reason, "the machine code of record " + first.hash);
-  EXPECT_EQ(twin.latency_ns, first.latency_ns);
-  EXPECT_TRUE(twin.samples_ns.empty());
+  EXPECT_EQ(duplicate.status, db::TrialStatus::Duplicate);
+  EXPECT_EQ(duplicate.reason, "the machine code of record " + first.hash);
+  EXPECT_EQ(duplicate.latency_ns, first.latency_ns);
+  EXPECT_TRUE(duplicate.samples_ns.empty());
   EXPECT_NE(trials[batch[2].schedule].status, db::TrialStatus::Duplicate);
-  // It teaches what its twin does, is not tried again, and is no failure.
+  // It teaches what its original does, is not tried again, and is no failure.
   const Space space = Space::derive(spec.workload.compute, host_target());
   const Experience known =
-      recall(store, {&spec.workload, &space, host_target(), 1, nullptr, [] { return false; }});
+      warm_start(store, {&spec.workload, &space, host_target(), 1, nullptr, [] { return false; }});
   EXPECT_TRUE(known.tried.contains(batch[1].schedule));
   EXPECT_EQ(std::count_if(known.samples.begin(), known.samples.end(),
                           [](const cost_model::Sample& s) { return s.valid; }),
@@ -239,7 +239,7 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   ASSERT_TRUE(store.append(
       std::vector{stored_trial(workload, texts[0], 2e6), db::seal(std::move(disturbed))}));
   const Experience known =
-      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
   EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
   EXPECT_EQ(known.samples.size(), 1u);
@@ -269,7 +269,7 @@ TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
   ASSERT_TRUE(store.append(std::vector{trial(points[0], space.to_string(points[0]), 1e5),
                                        trial(points[1], space.to_string(points[0]), 2e5)}));
   const Experience known =
-      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
   ASSERT_EQ(known.parents.size(), 2u);
   EXPECT_EQ(known.parents[0].point, points[0]);
   EXPECT_EQ(known.parents[1].point, space.point_of(space.schedule(points[1])));
@@ -303,7 +303,7 @@ TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   const std::vector<std::string> texts = two_schedules(space);
   db::Store store = merged_store(folder, workload, {texts[0]}, {texts[0], texts[1]});
   const Experience known =
-      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
   EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
   EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 1);
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
@@ -332,7 +332,7 @@ TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
     return db::seal(std::move(record));
   };
   const auto recalled = [](db::Store& store, const dsl::Workload& workload, const Space& of) {
-    return recall(store, {&workload, &of, host_target(), 1, nullptr, [] { return false; }});
+    return warm_start(store, {&workload, &of, host_target(), 1, nullptr, [] { return false; }});
   };
   // A point of both spaces: the same configuration on tensors that lie differently.
   const auto is_legal = [](const Space& of, const Point& point) {
@@ -374,7 +374,7 @@ TEST(Experience, Fault75_AnExpressionsTrialsOfAnotherDeviceAreSeedsToo) {
   const Space space = Space::derive(workload.compute, host_target());
   db::Store store = merged_store(folder, workload, {}, two_schedules(space));
   const Experience known =
-      recall(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
+      warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
   EXPECT_TRUE(known.tried.empty());
   EXPECT_EQ(known.seeds.size(), 2u);
 }

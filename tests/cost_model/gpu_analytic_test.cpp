@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/gpu_draft.h"
+#include "cost_model/gpu_analytic.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "cost_model/draft.h"
+#include "cost_model/analytic.h"
 #include "schedules/space.h"
 #include "tests/cost_model/gpu_programs.h"
 
@@ -15,12 +15,12 @@ namespace {
 using namespace testing;
 
 double gpu_cost(const Program& program, const Target& target = gpu()) {
-  const Result<double> ns = draft_cost_ns(program, target, 1);
+  const Result<double> ns = analytic_cost_ns(program, target, 1);
   EXPECT_TRUE(ns) << ns.error().message;
   return ns.value_or(0);
 }
 
-TEST(GpuDraft, TilesInRegistersBeatOneElementAThread) {
+TEST(GpuAnalytic, TilesInRegistersBeatOneElementAThread) {
   EXPECT_GT(gpu_cost(naive_gpu_gemm(4096)), 5 * gpu_cost(gemm(4096, 4096, 4096)));
 }
 
@@ -35,7 +35,7 @@ bool has_tensor_tiles(const Program& program) {
 }
 
 // Without tensor cores cuBLAS takes 2.8 to 3.1 ms, and the lanes alone 2.3.
-TEST(GpuDraft, TheBestSampledGemmIsNearWhatLibrariesReach) {
+TEST(GpuAnalytic, TheBestSampledGemmIsNearWhatLibrariesReach) {
   const auto workload = dsl::parse_workload(dense(4096, 4096, 4096));
   const schedules::Space space = schedules::Space::derive(workload->compute, gpu());
   Random random(1);
@@ -50,13 +50,13 @@ TEST(GpuDraft, TheBestSampledGemmIsNearWhatLibrariesReach) {
   }
 }
 
-TEST(GpuDraft, TensorTilesBeatLanes) {
+TEST(GpuAnalytic, TensorTilesBeatLanes) {
   const double lanes = gpu_cost(gemm(4096, 4096, 4096));
   EXPECT_LT(3 * gpu_cost(first_program("dense m=4096 n=4096 k=4096 bf16 fast")), lanes);
   EXPECT_LT(gpu_cost(first_program(dense(4096, 4096, 4096))), lanes);
 }
 
-TEST(GpuDraft, WarpgroupsBeatWarps) {
+TEST(GpuAnalytic, WarpgroupsBeatWarps) {
   for (const int64_t size : {2048, 4096, 8192}) {
     const std::string workload = fmt::format("dense m={0} n={0} k={0} bf16 fast", size);
     EXPECT_LT(gpu_cost(first_program(workload)),
@@ -64,7 +64,7 @@ TEST(GpuDraft, WarpgroupsBeatWarps) {
   }
 }
 
-TEST(GpuDraft, CopiesRunAtTheSpeedOfMemory) {
+TEST(GpuAnalytic, CopiesRunAtTheSpeedOfMemory) {
   const double dram = 2.0 * (256 << 20) / gpu().machine.gpu->dram_gbps;
   for (const int64_t together : {1, 4}) {
     EXPECT_GT(gpu_cost(copy(64 << 20, together)), dram);
@@ -72,18 +72,18 @@ TEST(GpuDraft, CopiesRunAtTheSpeedOfMemory) {
   }
 }
 
-TEST(GpuDraft, UncoalescedReadsCost) {
+TEST(GpuAnalytic, UncoalescedReadsCost) {
   EXPECT_GT(gpu_cost(transposed_copy(8192)), 2 * gpu_cost(copy(64 << 20)));
 }
 
-TEST(GpuDraft, BankConflictsCost) {
+TEST(GpuAnalytic, BankConflictsCost) {
   const double none = gpu_cost(shared_walk(1));
   EXPECT_GT(gpu_cost(shared_walk(2)), 1.2 * none);
   EXPECT_GT(gpu_cost(shared_walk(8)), 1.5 * gpu_cost(shared_walk(2)));
   EXPECT_NEAR(gpu_cost(shared_walk(33)), none, 0.01 * none);  // padded by a word
 }
 
-TEST(GpuDraft, CopiesThatAreAheadHideTheirLatency) {
+TEST(GpuAnalytic, CopiesThatAreAheadHideTheirLatency) {
   // One block a multiprocessor has nothing else to do while it waits.
   const auto latency = [](int64_t stages, const Target& target) {
     const auto facts = extract_gpu_facts(gemm(1024, 1024, 4096, {.stages = stages}), target);
@@ -95,7 +95,7 @@ TEST(GpuDraft, CopiesThatAreAheadHideTheirLatency) {
   EXPECT_GT(latency(2, old), 0.9 * latency(1, old));
 }
 
-TEST(GpuDraft, ShortIterationsWantToBeFurtherAhead) {
+TEST(GpuAnalytic, ShortIterationsWantToBeFurtherAhead) {
   const auto latency = [](double ahead, double products) {
     GpuPhaseFacts p;
     p.blocks = p.resident = 1;
@@ -114,7 +114,7 @@ TEST(GpuDraft, ShortIterationsWantToBeFurtherAhead) {
 }
 
 // 3x3 64@56 at batch 1 as a product: tiles of 128x64 make 25 blocks for 132 multiprocessors.
-TEST(GpuDraft, SmallProductsWantSmallTiles) {
+TEST(GpuAnalytic, SmallProductsWantSmallTiles) {
   const double large = gpu_cost(gemm(512, 512, 512, {128, 128, 8, 8, 8}));  // 16 blocks
   const double small = gpu_cost(gemm(512, 512, 512, {64, 32, 8, 4, 4}));    // 128
   EXPECT_GT(large, 1.5 * small);
@@ -122,18 +122,18 @@ TEST(GpuDraft, SmallProductsWantSmallTiles) {
             gpu_cost(gemm(4096, 4096, 4096, {64, 32, 8, 4, 4})));
 }
 
-TEST(GpuDraft, RegistersBeyondTheBudgetSpill) {
+TEST(GpuAnalytic, RegistersBeyondTheBudgetSpill) {
   const GemmTile fits{128, 128, 4, 8, 8}, spills{128, 128, 4, 16, 16};
   EXPECT_GT(gpu_cost(gemm(4096, 4096, 4096, spills)), 1.5 * gpu_cost(gemm(4096, 4096, 4096, fits)));
 }
 
-TEST(GpuDraft, EachPhaseIsALaunch) {
+TEST(GpuAnalytic, EachPhaseIsALaunch) {
   Program one = copy(1024), two = one;
   two.phases.push_back(one.phases[0]);
   EXPECT_GT(gpu_cost(two), gpu_cost(one) + 1000);
 }
 
-TEST(GpuDraft, AWaveThatIsNotFullCostsAWholeOne) {
+TEST(GpuAnalytic, AWaveThatIsNotFullCostsAWholeOne) {
   const auto phase = [](double blocks) {
     GpuPhaseFacts p;
     p.blocks = blocks;
@@ -149,12 +149,12 @@ TEST(GpuDraft, AWaveThatIsNotFullCostsAWholeOne) {
   EXPECT_GT(phase(133), 1.8 * phase(132));
 }
 
-TEST(GpuDraft, TheTimesOfResourcesAreTheTotalsParts) {
+TEST(GpuAnalytic, TheTimesOfResourcesAreTheTotalsParts) {
   const auto facts = extract_facts(gemm(4096, 4096, 4096), gpu());
   ASSERT_TRUE(facts);
   const auto times = resource_times(*facts, gpu().machine, 1);
   ASSERT_FALSE(times.empty());
-  const DraftCost cost = draft_cost(*facts, gpu().machine, 1);
+  const AnalyticCost cost = analytic_cost(*facts, gpu().machine, 1);
   const double total = cost.total_ns;
   EXPECT_NEAR(cost.spent.total(), total, 1e-6 * total);
   EXPECT_LE(times.front().ns, total);
@@ -162,7 +162,7 @@ TEST(GpuDraft, TheTimesOfResourcesAreTheTotalsParts) {
   EXPECT_EQ(times.back().resource, "launches");
 }
 
-TEST(GpuDraft, EveryTargetHasAnAnswer) {
+TEST(GpuAnalytic, EveryTargetHasAnAnswer) {
   for (const char* name : {"cuda:sm_75", "cuda:sm_80", "cuda:sm_89", "cuda:sm_120a", "opencl"}) {
     const double ns = gpu_cost(copy(64 << 20), gpu(name));
     EXPECT_GT(ns, gpu_cost(copy(1 << 20), gpu(name))) << name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/draft.h"
+#include "cost_model/analytic.h"
 
 #include <gtest/gtest.h>
 
@@ -13,38 +13,38 @@ namespace {
 using namespace testing;
 
 double cost(const Program& program, const Target& target = avx512(), int threads = 1) {
-  const Result<double> ns = draft_cost_ns(program, target, threads);
+  const Result<double> ns = analytic_cost_ns(program, target, threads);
   EXPECT_TRUE(ns) << ns.error().message;
   return ns.value_or(0);
 }
 
-TEST(Draft, ATileThatFillsTheRegistersComesNearThePeak) {
+TEST(Analytic, ATileThatFillsTheRegistersComesNearThePeak) {
   const double peak_ns = 2.0 * 64 * 64 * 9 * 56 * 56 / (64 * 3.5);
   const double good = cost(conv({.pixels = 14, .vectors = 2}));
   EXPECT_LT(good, 1.6 * peak_ns);
   EXPECT_GT(good, peak_ns);
 }
 
-TEST(Draft, SmallTilesWaitForTheirSums) {
+TEST(Analytic, SmallTilesWaitForTheirSums) {
   const double good = cost(conv({.pixels = 14, .vectors = 2}));
   EXPECT_GT(cost(conv({.pixels = 1, .vectors = 1})), 3 * good);
   EXPECT_GT(cost(conv({.pixels = 4, .vectors = 1})), 1.3 * good);
 }
 
-TEST(Draft, SpillsCostMoreThanTheySave) {
+TEST(Analytic, SpillsCostMoreThanTheySave) {
   const double good = cost(conv({.pixels = 14, .vectors = 2}));
   EXPECT_GT(cost(conv({.pixels = 28, .vectors = 2})), 1.5 * good);
   EXPECT_GT(cost(conv({.pixels = 56, .vectors = 2})), cost(conv({.pixels = 28, .vectors = 2})));
   EXPECT_GT(cost(conv({.pixels = 14, .vectors = 2, .vectors_outside = true})), 1.2 * good);
 }
 
-TEST(Draft, LongUnrolledBlocksSpill) {
+TEST(Analytic, LongUnrolledBlocksSpill) {
   const double short_block = cost(conv({.pixels = 14, .vectors = 2, .depth = 4}));
   const double long_block = cost(conv({.pixels = 14, .vectors = 2, .depth = 16}));  // 448 FMAs
   EXPECT_GT(long_block, short_block);
 }
 
-TEST(Draft, FewerLoadsPerFmaAreBetter) {
+TEST(Analytic, FewerLoadsPerFmaAreBetter) {
   // All without spills: 7, 14 and 28 FMAs for 8, 9 and 16 loads.
   const double one_by_seven = cost(conv({.pixels = 7, .vectors = 1}));
   const double two_by_seven = cost(conv({.pixels = 7, .vectors = 2}));
@@ -69,7 +69,7 @@ Program pixels_of(int stride, const std::string& tile) {
 }
 
 // 7 pixels by a vector load more than they multiply; 6 by two and 4 by three do not.
-TEST(Draft, PixelsInTilesOfTheirOwnBeatRowsOfSeven) {
+TEST(Analytic, PixelsInTilesOfTheirOwnBeatRowsOfSeven) {
   for (const int stride : {1, 2}) {
     const double row =
         cost(pixels_of(stride, "vectors=1 tile.k=1 tile.y=1 tile.x=7 tile.y*x=0"), avx2());
@@ -80,16 +80,16 @@ TEST(Draft, PixelsInTilesOfTheirOwnBeatRowsOfSeven) {
   }
 }
 
-TEST(Draft, VectorsBeatScalars) {
+TEST(Analytic, VectorsBeatScalars) {
   EXPECT_GT(cost(naive_gemm(LoopKind::Serial)), 3 * cost(naive_gemm(LoopKind::Vector)));
 }
 
-TEST(Draft, WiderRegistersHelp) {
+TEST(Analytic, WiderRegistersHelp) {
   EXPECT_GT(cost(conv({.pixels = 7, .vectors = 1}), avx2()),
             cost(conv({.pixels = 7, .vectors = 1}), avx512()));
 }
 
-TEST(Draft, ThreadsHelpWhereTasksBalance) {
+TEST(Analytic, ThreadsHelpWhereTasksBalance) {
   Program program = conv({});
   const double one = cost(program), two = cost(program, avx512(), 2);
   EXPECT_LT(two, 0.6 * one);
@@ -99,14 +99,14 @@ TEST(Draft, ThreadsHelpWhereTasksBalance) {
   EXPECT_GT(three_tasks_on_two, 0.95 * cost(program, avx512(), 2));  // both take two rounds
 }
 
-TEST(Draft, SlowCachesCost) {
+TEST(Analytic, SlowCachesCost) {
   Target small = avx512();
   small.machine.caches[0].bytes = 4 << 10;
   small.machine.caches[1].bytes = 16 << 10;
   EXPECT_GT(cost(naive_gemm(LoopKind::Vector), small), cost(naive_gemm(LoopKind::Vector)));
 }
 
-TEST(Draft, BlocksNeedEightSumsAtOnce) {
+TEST(Analytic, BlocksNeedEightSumsAtOnce) {
   const auto cycles = [](double accumulators) {
     BlockFacts block;
     block.instructions.fma = accumulators;
@@ -133,7 +133,7 @@ double tile_cycles(double pixels, double vectors, double spills, const Core& cor
   return block_cost(block, core).cycles() / block.accumulators;
 }
 
-TEST(Draft, FewRegistersPreferSmallTiles) {
+TEST(Analytic, FewRegistersPreferSmallTiles) {
   Target few = avx512();
   few.machine.core.vector_registers = 16;
   const Program large = conv({.pixels = 14, .vectors = 2}),
@@ -142,7 +142,7 @@ TEST(Draft, FewRegistersPreferSmallTiles) {
   EXPECT_GT(cost(large, few), cost(small, few));
 }
 
-TEST(Draft, OneLoadPortPrefersTilesThatLoadLess) {
+TEST(Analytic, OneLoadPortPrefersTilesThatLoadLess) {
   Core two = avx512().machine.core;
   two.loads_per_cycle = 2;
   Core one = two;
@@ -153,7 +153,7 @@ TEST(Draft, OneLoadPortPrefersTilesThatLoadLess) {
 }
 
 // Each update of a sum that is spilled waits for the store of the one before.
-TEST(Draft, SpilledSumsWaitForTheirStores) {
+TEST(Analytic, SpilledSumsWaitForTheirStores) {
   Core core = avx2().machine.core;
   const double waits = tile_cycles(7, 2, 1, core);
   EXPECT_GE(14 * waits, core.fma_latency_cycles + core.store_forward_cycles);
@@ -162,14 +162,14 @@ TEST(Draft, SpilledSumsWaitForTheirStores) {
   EXPECT_LT(tile_cycles(7, 2, 1, core), 0.8 * waits);
 }
 
-TEST(Draft, LongLatencyPrefersMoreSums) {
+TEST(Analytic, LongLatencyPrefersMoreSums) {
   Core core = avx512().machine.core;
   EXPECT_LT(tile_cycles(4, 2, 0, core), tile_cycles(10, 1, 0, core));
   core.fma_latency_cycles = 8;
   EXPECT_GT(tile_cycles(4, 2, 0, core), tile_cycles(10, 1, 0, core));
 }
 
-TEST(Draft, ARegisterThatTakesTwoTurnsIsNoFaster) {
+TEST(Analytic, ARegisterThatTakesTwoTurnsIsNoFaster) {
   Target zen4 = avx512();
   zen4.machine =
       machine_by_name("Zen 4", {.bytes = 64, .registers = 32, .embedded_broadcast = true}).value();
@@ -180,10 +180,10 @@ TEST(Draft, ARegisterThatTakesTwoTurnsIsNoFaster) {
   EXPECT_NEAR(cost(program, zen4) / cost(program, halves), 1, 0.15);
 }
 
-TEST(Draft, ItsTimeIsTheSumOfWhatResourcesContribute) {
+TEST(Analytic, ItsTimeIsTheSumOfWhatResourcesContribute) {
   const auto facts = extract_facts(conv({.pixels = 7, .vectors = 1}), avx2());
   ASSERT_TRUE(facts);
-  const DraftCost cost = draft_cost(*facts, avx2().machine, 1);
+  const AnalyticCost cost = analytic_cost(*facts, avx2().machine, 1);
   EXPECT_NEAR(cost.spent.total(), cost.total_ns, 1e-6 * cost.total_ns);
   EXPECT_GT(cost.spent.overlap, 0);
   EXPECT_LT(cost.spent.overlap, cost.total_ns);
@@ -192,19 +192,19 @@ TEST(Draft, ItsTimeIsTheSumOfWhatResourcesContribute) {
   slow.core.fma_per_cycle /= 1.01;
   const double part = cost.spent.by_resource[static_cast<size_t>(Resource::Arithmetic)];
   EXPECT_GT(part, 0);
-  EXPECT_NEAR(draft_cost(*facts, slow, 1).total_ns, cost.total_ns + 0.01 * part,
+  EXPECT_NEAR(analytic_cost(*facts, slow, 1).total_ns, cost.total_ns + 0.01 * part,
               1e-6 * cost.total_ns);
 }
 
 // The body's own instructions and the loop's are issued together, while its loads wait for ports.
-TEST(Draft, ALoopThatIsShortCostsLittleBesideItsLoads) {
+TEST(Analytic, ALoopThatIsShortCostsLittleBesideItsLoads) {
   const auto facts = extract_facts(conv({.pixels = 7, .vectors = 1}), avx2());
   ASSERT_TRUE(facts);
-  const Spent spent = draft_cost(*facts, avx2().machine, 1).spent;
+  const Spent spent = analytic_cost(*facts, avx2().machine, 1).spent;
   EXPECT_LT(spent.by_resource[static_cast<size_t>(Resource::Loops)], 0.05 * spent.total());
 }
 
-TEST(Draft, ValuesThatNoRegisterKeepsAreStoredAndLoadedAgain) {
+TEST(Analytic, ValuesThatNoRegisterKeepsAreStoredAndLoadedAgain) {
   const Core core = avx512().machine.core;
   BlockFacts kept;
   kept.instructions.fma = kept.accumulators = 28;
@@ -215,7 +215,7 @@ TEST(Draft, ValuesThatNoRegisterKeepsAreStoredAndLoadedAgain) {
               10 * (1 / core.stores_per_cycle + 1 / core.loads_per_cycle), 1e-9);
 }
 
-TEST(Draft, NoThreadsIsAnError) { EXPECT_FALSE(draft_cost_ns(conv({}), avx512(), 0)); }
+TEST(Analytic, NoThreadsIsAnError) { EXPECT_FALSE(analytic_cost_ns(conv({}), avx512(), 0)); }
 
 }  // namespace
 }  // namespace tw::cost_model

@@ -18,11 +18,11 @@ namespace tw::cost_model {
 inline constexpr double sector_bytes = 32;  ///< what L1 and L2 of GPUs fetch by
 inline constexpr int shared_banks = 32;     ///< of 4 bytes each, one access a cycle each
 
-using Lanes = std::array<int64_t, warp_threads>;
+using LaneValues = std::array<int64_t, warp_threads>;
 
 /// A value of each level in each lane, and which lanes are threads at all.
 struct WarpPoint {
-  std::vector<Lanes> values;
+  std::vector<LaneValues> values;
   std::array<bool, warp_threads> active{};
   int count() const;
 };
@@ -32,14 +32,14 @@ struct WarpPoint {
 std::vector<WarpPoint> sample_warps(const std::vector<Level>& levels);
 
 /// Nothing for what is not integer arithmetic over the levels.
-std::optional<Lanes> evaluate(const dsl::Expr& expr, const std::vector<Level>& levels,
-                              const WarpPoint& point);
+std::optional<LaneValues> evaluate(const dsl::Expr& expr, const std::vector<Level>& levels,
+                                   const WarpPoint& point);
 
 /// 32-byte sectors that a warp's accesses of `bytes` at these addresses touch.
-int sectors(const Lanes& addresses, int64_t bytes, const WarpPoint& point);
+int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
 /// Cycles that shared memory takes for them at least: a bank serves one word of 4 bytes a cycle, to
 /// any number of lanes.
-int bank_cycles(const Lanes& addresses, int64_t bytes, const WarpPoint& point);
+int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
 }  // namespace tw::cost_model

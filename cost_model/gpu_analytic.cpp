@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/gpu_draft.h"
+#include "cost_model/gpu_analytic.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 6
 // Cost of a barrier after all threads have arrived, and of the start and end of a block.
 constexpr double barrier_cycles = 25, block_cycles = 150;
 // The compiler unrolls a thread's own serial loop and issues the loads of four iterations at once.
-constexpr double turns_in_flight = 4;
+constexpr double iterations_in_flight = 4;
 // A spilled accumulator is stored and loaded again for each update.
 constexpr double spill_accesses = 2;
 // Kernels that follow each other on a stream cost 2 to 3 us each, mostly for their start and drain.
@@ -57,7 +57,7 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double parts = std::min(gpu.schedulers * 1.0, s.warps) / gpu.schedulers;
   const double chain =
       std::max(s.chain * gpu.fma_latency_cycles, s.tensor_chain * gpu.tensor_latency_cycles);
-  const double ahead = s.trips > 1 ? std::min(s.trips, turns_in_flight) : 1;
+  const double ahead = s.trips > 1 ? std::min(s.trips, iterations_in_flight) : 1;
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
   const double busy = std::max({p.arithmetic / parts, p.issue / parts, p.memory, chain});

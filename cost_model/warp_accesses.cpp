@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/lanes.h"
+#include "cost_model/warp_accesses.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,19 +18,19 @@ using schedules::LoopKind;
 constexpr int sampled_warps = 4;
 
 template <typename F>
-Lanes each(const Lanes& a, const Lanes& b, const F& f) {
-  Lanes result;
+LaneValues each(const LaneValues& a, const LaneValues& b, const F& f) {
+  LaneValues result;
   for (size_t i = 0; i < result.size(); ++i) result[i] = f(a[i], b[i]);
   return result;
 }
 
-Lanes filled(int64_t value) {
-  Lanes lanes;
+LaneValues filled(int64_t value) {
+  LaneValues lanes;
   lanes.fill(value);
   return lanes;
 }
 
-std::optional<Lanes> apply(BinaryOp op, const Lanes& a, const Lanes& b) {
+std::optional<LaneValues> apply(BinaryOp op, const LaneValues& a, const LaneValues& b) {
   const bool divides = op == BinaryOp::Div || op == BinaryOp::Mod;
   if (divides && *std::min_element(b.begin(), b.end()) <= 0) return std::nullopt;
   switch (op) {
@@ -64,7 +64,7 @@ std::optional<Lanes> apply(BinaryOp op, const Lanes& a, const Lanes& b) {
   return std::nullopt;
 }
 
-std::optional<Lanes> apply(dsl::UnaryOp op, const Lanes& a) {
+std::optional<LaneValues> apply(dsl::UnaryOp op, const LaneValues& a) {
   switch (op) {
     case dsl::UnaryOp::Neg:
       return each(a, a, [](int64_t x, int64_t) { return -x; });
@@ -134,9 +134,9 @@ std::vector<WarpPoint> sample_warps(const std::vector<Level>& levels) {
   return points;
 }
 
-std::optional<Lanes> evaluate(const Expr& expr, const std::vector<Level>& levels,
-                              const WarpPoint& point) {
-  using Found = std::optional<Lanes>;
+std::optional<LaneValues> evaluate(const Expr& expr, const std::vector<Level>& levels,
+                                   const WarpPoint& point) {
+  using Found = std::optional<LaneValues>;
   const auto value = [&](const Expr& e) { return evaluate(e, levels, point); };
   return dsl::visit(
       expr,
@@ -156,7 +156,7 @@ std::optional<Lanes> evaluate(const Expr& expr, const std::vector<Level>& levels
       [&](const dsl::Select& s) {
         const Found condition = value(s.condition), a = value(s.a), b = value(s.b);
         if (!condition || !a || !b) return Found();
-        Lanes result;
+        LaneValues result;
         for (size_t i = 0; i < result.size(); ++i) result[i] = (*condition)[i] ? (*a)[i] : (*b)[i];
         return Found(result);
       },
@@ -167,7 +167,7 @@ std::optional<Lanes> evaluate(const Expr& expr, const std::vector<Level>& levels
       [](const dsl::Read&) { return Found(); }, [](const dsl::Cast&) { return Found(); });
 }
 
-int sectors(const Lanes& addresses, int64_t bytes, const WarpPoint& point) {
+int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point) {
   const auto size = static_cast<int64_t>(sector_bytes);
   std::vector<int64_t> touched;
   for (size_t lane = 0; lane < addresses.size(); ++lane) {
@@ -178,7 +178,7 @@ int sectors(const Lanes& addresses, int64_t bytes, const WarpPoint& point) {
   return distinct(touched);
 }
 
-int bank_cycles(const Lanes& addresses, int64_t bytes, const WarpPoint& point) {
+int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& point) {
   std::array<std::vector<int64_t>, shared_banks> words;
   for (size_t lane = 0; lane < addresses.size(); ++lane) {
     if (!point.active[lane]) continue;

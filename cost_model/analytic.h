@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analytic model, "draft" in names: a closed formula for the time of a program, from its facts
+// The analytic model: a closed formula for the time of a program, from its facts
 // and the machine alone. It orders candidates before anything has been measured, and for as long as
 // held-out trials contradict neither it nor its fit (fit.h); its time is also a feature.
 // docs/cost_model.md derives the formula. The order of candidates is the aim; the nanoseconds are
@@ -19,7 +19,7 @@
 namespace tw::cost_model {
 
 /// Where the time goes, in ns of the whole kernel; the parts overlap, so total_ns is no sum.
-struct DraftCost {
+struct AnalyticCost {
   double compute_ns = 0;   ///< ports, latency, spills and loop overhead
   double l2_ns = 0;        ///< moving data from L2 into L1
   double l3_ns = 0;        ///< from L3 into L2; GPUs have none
@@ -44,8 +44,8 @@ struct BlockCost {
 };
 BlockCost block_cost(const BlockFacts& block, const Core& core);
 
-/// The draft's time by resource, most first: what a kernel is limited by, in its opinion. They
-/// overlap, so the sum exceeds the draft's time. Requires: threads >= 1.
+/// The analytic model's time by resource, most first: what a kernel is limited by, in its opinion.
+/// They overlap, so the sum exceeds the analytic model's time. Requires: threads >= 1.
 struct ResourceTime {
   std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
   double ns;
@@ -53,10 +53,11 @@ struct ResourceTime {
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine& machine,
                                          int threads);
 
-/// Of a GPU's program by gpu_draft.h, whatever `threads` is. Requires: threads >= 1.
-DraftCost draft_cost(const KernelFacts& facts, const Machine& machine, int threads);
+/// Of a GPU's program by gpu_analytic.h, whatever `threads` is. Requires: threads >= 1.
+AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int threads);
 
 /// total_ns of the program; fails as extract_facts does, or on threads < 1.
-Result<double> draft_cost_ns(const schedules::Program& program, const Target& target, int threads);
+Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
+                                int threads);
 
 }  // namespace tw::cost_model

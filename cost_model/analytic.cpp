@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost_model/draft.h"
+#include "cost_model/analytic.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "cost_model/gpu_draft.h"
+#include "cost_model/gpu_analytic.h"
 
 namespace tw::cost_model {
 namespace {
@@ -83,7 +83,8 @@ double transfer_cycles(const PhaseFacts& phase, const Machine& machine, size_t l
   return rate > 0 ? phase.traffic[level - 1] / rate : 0;  // a level that is not there
 }
 
-void add_phase(const PhaseFacts& phase, const Machine& machine, double threads, DraftCost& cost) {
+void add_phase(const PhaseFacts& phase, const Machine& machine, double threads,
+               AnalyticCost& cost) {
   const double cycle_ns = 1 / machine.core.clock_ghz;
   const auto ns = [&](double cycles) { return parallel(cycles, phase.tasks, threads) * cycle_ns; };
   Spent compute;
@@ -107,8 +108,8 @@ void add_phase(const PhaseFacts& phase, const Machine& machine, double threads, 
   cost.spent.add(spent_on(Resource::Dispatch, dispatch));
 }
 
-DraftCost gpu_cost(const GpuFacts& facts, const Machine& machine) {
-  DraftCost cost;
+AnalyticCost gpu_cost(const GpuFacts& facts, const Machine& machine) {
+  AnalyticCost cost;
   for (const GpuPhaseFacts& phase : facts.phases) {
     const GpuPhaseCost phase_cost = gpu_phase_cost(phase, machine);
     cost.compute_ns += phase_cost.compute();
@@ -161,7 +162,7 @@ std::vector<ResourceTime> cpu_resource_times(const KernelFacts& facts, const Mac
     }
     spend("loop overhead", loop_cycles(phase, machine.core));
   }
-  const DraftCost cost = draft_cost(facts, machine, threads);
+  const AnalyticCost cost = analytic_cost(facts, machine, threads);
   std::vector<ResourceTime> times = {{"L2 to L1", cost.l2_ns},
                                      {"L3 to L2", cost.l3_ns},
                                      {"memory to L3", cost.memory_ns},
@@ -204,10 +205,10 @@ Spent BlockCost::spent() const {
   return block;
 }
 
-DraftCost draft_cost(const KernelFacts& facts, const Machine& machine, int threads) {
+AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int threads) {
   TW_CHECK(threads >= 1);
   if (facts.gpu) return gpu_cost(*facts.gpu, machine);
-  DraftCost cost;
+  AnalyticCost cost;
   for (const PhaseFacts& phase : facts.phases) add_phase(phase, machine, threads, cost);
   cost.total_ns = cost.spent.total();
   return cost;
@@ -223,12 +224,13 @@ std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine
   return times;
 }
 
-Result<double> draft_cost_ns(const schedules::Program& program, const Target& target, int threads) {
+Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
+                                int threads) {
   if (threads < 1)
     return fail(ErrorCode::Usage,
                 fmt::format("[estimate cost] {} threads given; give 1 or more", threads));
   TW_TRY(const KernelFacts facts, extract_facts(program, target));
-  return draft_cost(facts, target.machine, threads).total_ns;
+  return analytic_cost(facts, target.machine, threads).total_ns;
 }
 
 }  // namespace tw::cost_model
