@@ -168,7 +168,7 @@ TEST(Space, LayoutsThatCannotBeAreErrors) {
 TEST(Space, LayoutsThatNoStrategyHasAreUnsupported) {
   const auto conv = dsl::parse_workload("conv2d n=1 c=16 h=4 w=5 k=32 r=3 s=3 pad=1 f32 fast");
   const Problem problem{conv->compute, {{"in", "NHWC"}}};
-  const auto space = Space::derive(problem, *parse_target("cuda:sm_80"), {});
+  const auto space = Space::derive(problem, *parse_target("cuda:sm_80"), nullptr, {});
   ASSERT_FALSE(space);
   EXPECT_EQ(space.error().code, ErrorCode::Unsupported);
   EXPECT_NE(space.error().message.find("in=NHWC"), std::string::npos) << space.error().message;

@@ -174,7 +174,7 @@ class Tuning(program.ProgramTest):
             self.assertAlmostEqual(memory["level_share"],
                                    memory["gb_per_s"] / memory["level_gb_per_s"])
         sheet = self.succeed("tune", *what, "--effort", "none", "--format", "csv").out.splitlines()
-        self.assertTrue(sheet[0].endswith(",read_bytes,written_bytes,gb_per_s,level,level_gb_per_s,layouts"))
+        self.assertTrue(sheet[0].endswith(",read_bytes,written_bytes,gb_per_s,level,level_gb_per_s,status,layouts"))
         self.assertIn(f",{4 * (256 * 512 + 256)},{4 * 256 * 512},", sheet[1])
 
     def test_what_arithmetic_bounds_is_told_in_operations(self):
