@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/cost_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <set>
+
+namespace tw::graph {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+bool is_cost(double cost) { return cost > -infinity; }  // no NaN either
+
+/// The tables with costs rounded to multiples of a power of two that is so small that nothing is
+/// lost, and so large that every sum of them is exact.
+std::vector<CostTable> rounded(std::vector<CostTable> tables) {
+  double magnitude = 0;
+  for (const CostTable& table : tables) {
+    double largest = 0;
+    for (const double cost : table.costs)
+      if (std::isfinite(cost)) largest = std::max(largest, std::abs(cost));
+    magnitude += largest;
+  }
+  if (magnitude == 0) return tables;
+  const double units = std::ldexp(1.0, 50 - 1 - std::ilogb(magnitude));  // in a cost of 1
+  constexpr double to_integer = 0x1.8p52;  // added and subtracted, it rounds what is below 2^51
+  for (CostTable& table : tables)
+    for (double& cost : table.costs) cost = (cost * units + to_integer - to_integer) / units;
+  return tables;
+}
+
+/// Which variables are neighbours while variables are eliminated.
+class NeighbourGraph {
+ public:
+  explicit NeighbourGraph(const CostNetwork& network) : neighbours_(network.size()) {
+    for (const CostTable& table : network.tables())
+      if (table.variables.size() == 2) connect(table.variables[0], table.variables[1]);
+  }
+
+  /// An order in which eliminating variables keeps tables small: variables with at most two
+  /// neighbours first, then those whose elimination makes the fewest new pairs of neighbours.
+  std::vector<size_t> elimination_order() {
+    std::vector<size_t> order, small;
+    std::set<size_t> left;
+    for (size_t v = 0; v < neighbours_.size(); ++v) {
+      left.insert(v);
+      if (neighbours_[v].size() <= 2) small.push_back(v);
+    }
+    while (!left.empty()) {
+      size_t next;
+      if (small.empty()) {
+        next = fewest_new_pairs(left);
+      } else {
+        next = small.back();
+        small.pop_back();
+        if (!left.contains(next)) continue;
+      }
+      left.erase(next);
+      order.push_back(next);
+      for (const size_t v : eliminate(next))
+        if (neighbours_[v].size() <= 2) small.push_back(v);
+    }
+    return order;
+  }
+
+ private:
+  void connect(size_t a, size_t b) {
+    neighbours_[a].insert(b);
+    neighbours_[b].insert(a);
+  }
+
+  size_t fewest_new_pairs(const std::set<size_t>& left) const {
+    const auto new_pairs = [&](size_t variable) {
+      size_t pairs = 0;
+      for (const size_t a : neighbours_[variable])
+        for (const size_t b : neighbours_[variable])
+          pairs += a < b && !neighbours_[a].contains(b) ? 1 : 0;
+      return pairs;
+    };
+    size_t best = *left.begin(), fewest = std::numeric_limits<size_t>::max();
+    for (const size_t variable : left) {
+      const size_t pairs = new_pairs(variable);
+      if (pairs < fewest) fewest = pairs, best = variable;
+    }
+    return best;
+  }
+
+  /// Connects the neighbours of the variable with each other, and returns them.
+  std::vector<size_t> eliminate(size_t variable) {
+    const std::vector<size_t> around(neighbours_[variable].begin(), neighbours_[variable].end());
+    for (const size_t a : around) {
+      neighbours_[a].erase(variable);
+      for (const size_t b : around)
+        if (a < b) connect(a, b);
+    }
+    return around;
+  }
+
+  std::vector<std::set<size_t>> neighbours_;
+};
+
+/// What is minimized over one variable.
+struct Bucket {
+  std::vector<const CostTable*> tables;    ///< with the variable, and none eliminated before it
+  std::vector<const CostTable*> messages;  ///< what is left of them without the variable
+  std::vector<size_t> senders;             ///< positions of the buckets whose messages came here
+};
+
+/// Eliminates all variables of a network, by mini-buckets where tables would grow too large.
+class Elimination {
+ public:
+  Elimination(const CostNetwork& network, size_t table_elements)
+      : extents_(network.extents()),
+        table_elements_(table_elements),
+        tables_(rounded(network.tables())),
+        order_(NeighbourGraph(network).elimination_order()),
+        position_(network.size()),
+        buckets_(network.size()) {
+    for (size_t p = 0; p < order_.size(); ++p) position_[order_[p]] = p;
+    for (const CostTable& table : tables_) buckets_[first_position(table)].tables.push_back(&table);
+    for (size_t p = 0; p < order_.size(); ++p) eliminate(p);
+  }
+
+  size_t size() const { return order_.size(); }
+  const std::vector<size_t>& extents() const { return extents_; }
+  size_t variable(size_t position) const { return order_[position]; }
+  const Bucket& bucket(size_t position) const { return buckets_[position]; }
+  /// The least cost of the network, or a lower bound of it where is_exact() is false.
+  double lower_bound() const { return lower_bound_; }
+  bool is_exact() const { return is_exact_; }
+
+ private:
+  size_t first_position(const CostTable& table) const {
+    size_t first = order_.size();
+    for (const size_t v : table.variables) first = std::min(first, position_[v]);
+    return first;
+  }
+
+  void eliminate(size_t position) {
+    Bucket& bucket = buckets_[position];
+    for (const std::vector<const CostTable*>& mini_bucket : partition(position)) {
+      const std::vector<size_t> kept = variables_after(position, mini_bucket);
+      const CostTable& message =
+          messages_.emplace_back(minimized_sum(mini_bucket, kept, {order_[position]}, extents_));
+      bucket.messages.push_back(&message);
+      if (kept.empty()) {
+        lower_bound_ += message.costs[0];
+        continue;
+      }
+      Bucket& receiver = buckets_[first_position(message)];
+      receiver.tables.push_back(&message);
+      receiver.senders.push_back(position);
+    }
+  }
+
+  /// The bucket's tables in parts whose messages are small enough, large tables first.
+  std::vector<std::vector<const CostTable*>> partition(size_t position) {
+    std::vector<const CostTable*> tables = buckets_[position].tables;
+    std::vector<std::vector<const CostTable*>> parts = {tables};
+    if (elements(variables_after(position, tables)) <= table_elements_) return parts;
+    std::stable_sort(tables.begin(), tables.end(), [](const CostTable* a, const CostTable* b) {
+      return a->costs.size() > b->costs.size();
+    });
+    parts.clear();
+    for (const CostTable* table : tables) {
+      const auto has_room = [&](std::vector<const CostTable*> part) {
+        part.push_back(table);
+        return elements(variables_after(position, part)) <= table_elements_;
+      };
+      const auto part = std::find_if(parts.begin(), parts.end(), has_room);
+      if (part == parts.end())
+        parts.push_back({table});
+      else
+        part->push_back(table);
+    }
+    if (parts.size() > 1) is_exact_ = false;
+    return parts;
+  }
+
+  /// The variables of the tables that are eliminated after the position, the next one last, so that
+  /// its states are contiguous when its turn comes.
+  std::vector<size_t> variables_after(size_t position,
+                                      const std::vector<const CostTable*>& tables) const {
+    std::vector<size_t> positions;
+    for (const CostTable* table : tables)
+      for (const size_t v : table->variables)
+        if (position_[v] != position) positions.push_back(position_[v]);
+    std::sort(positions.begin(), positions.end(), std::greater<>());
+    positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+    for (size_t& p : positions) p = order_[p];
+    return positions;
+  }
+
+  double elements(const std::vector<size_t>& variables) const {
+    double product = 1;
+    for (const size_t v : variables) product *= static_cast<double>(extents_[v]);
+    return product;
+  }
+
+  const std::vector<size_t>& extents_;
+  const double table_elements_;
+  const std::vector<CostTable> tables_;
+  const std::vector<size_t> order_;
+  std::vector<size_t> position_;  // of each variable in the order
+  std::vector<Bucket> buckets_;
+  std::deque<CostTable> messages_;  // buckets point into it
+  double lower_bound_ = 0;
+  bool is_exact_ = true;
+};
+
+/// Best-first search over assignments to the variables, from the last one eliminated to the first.
+/// What the messages say about the variables that have no state yet bounds the cost from below.
+class BestFirstSearch {
+ public:
+  BestFirstSearch(const CostNetwork& network, const Elimination& elimination, size_t count,
+                  const SolverLimits& limits)
+      : network_(network),
+        elimination_(elimination),
+        count_(count),
+        limits_(limits),
+        states_(network.size()) {}
+
+  Solution run() {
+    nodes_.push_back({elimination_.lower_bound(), 0, no_node, 0});
+    if (std::isfinite(nodes_[0].bound)) open_.push(0);
+    while (!open_.empty() && solution_.assignments.size() < count_) {
+      if (nodes_.size() >= limits_.nodes || limits_.is_cancelled()) {
+        give_up();
+        return std::move(solution_);
+      }
+      visit(pop());
+    }
+    solution_.is_optimal = true;
+    solution_.lower_bound =
+        solution_.assignments.empty() ? infinity : solution_.assignments[0].cost;
+    return std::move(solution_);
+  }
+
+ private:
+  static constexpr uint32_t no_node = std::numeric_limits<uint32_t>::max();
+  struct Node {
+    double bound;
+    uint32_t depth;  ///< number of variables that have a state
+    uint32_t parent;
+    uint32_t state;  ///< of the variable that got its state last
+  };
+
+  /// Of equal bounds the deepest node comes first: it is nearest to a whole assignment.
+  struct IsLater {
+    const std::vector<Node>& nodes;
+    bool operator()(uint32_t a, uint32_t b) const {
+      if (nodes[a].bound != nodes[b].bound) return nodes[a].bound > nodes[b].bound;
+      if (nodes[a].depth != nodes[b].depth) return nodes[a].depth < nodes[b].depth;
+      return a > b;
+    }
+  };
+
+  uint32_t pop() {
+    const uint32_t node = open_.top();
+    open_.pop();
+    return node;
+  }
+
+  size_t position(uint32_t depth) const { return elimination_.size() - depth; }
+
+  void visit(uint32_t index) {
+    restore(index);
+    const Node node = nodes_[index];
+    if (node.depth == elimination_.size()) {
+      solution_.assignments.push_back({states_, network_.cost(states_)});
+      return;
+    }
+    const std::vector<double> bounds = child_bounds(node);
+    for (size_t s = 0; s < bounds.size(); ++s) {
+      if (!std::isfinite(bounds[s])) continue;
+      nodes_.push_back({bounds[s], node.depth + 1, index, static_cast<uint32_t>(s)});
+      open_.push(static_cast<uint32_t>(nodes_.size() - 1));
+    }
+  }
+
+  /// Makes states_ the node's. Mostly the node is a child of the one that was visited before.
+  void restore(uint32_t index) {
+    for (uint32_t n = index; nodes_[n].parent != no_node && n != visited_; n = nodes_[n].parent)
+      states_[elimination_.variable(position(nodes_[n].depth))] = nodes_[n].state;
+    visited_ = index;
+  }
+
+  /// Lower bounds of the cost for each state of the next variable.
+  std::vector<double> child_bounds(const Node& node) {
+    const size_t next = position(node.depth + 1);
+    const size_t variable = elimination_.variable(next);
+    const Bucket& bucket = elimination_.bucket(next);
+    double others = node.bound;
+    for (const CostTable* message : bucket.messages) others -= message->at(states_);
+    std::vector<double> bounds(elimination_.extents()[variable], others);
+    for (size_t s = 0; s < bounds.size(); ++s) {
+      states_[variable] = s;
+      for (const CostTable* table : bucket.tables) bounds[s] += table->at(states_);
+    }
+    return bounds;
+  }
+
+  /// Completes the most promising open nodes greedily, so that there is an answer with a gap.
+  void give_up() {
+    solution_.lower_bound =
+        solution_.assignments.empty() ? nodes_[open_.top()].bound : solution_.assignments[0].cost;
+    constexpr size_t most_completed = 64;
+    std::vector<Assignment> found;
+    for (size_t i = 0; i < most_completed && !open_.empty(); ++i)
+      if (auto assignment = complete(pop())) found.push_back(std::move(*assignment));
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Assignment& a, const Assignment& b) { return a.cost < b.cost; });
+    for (Assignment& assignment : found)
+      if (solution_.assignments.size() < count_)
+        solution_.assignments.push_back(std::move(assignment));
+  }
+
+  /// The assignment in which each further variable gets the state of the lowest bound; nullopt
+  /// where that leads to a state from which none is allowed.
+  std::optional<Assignment> complete(uint32_t index) {
+    restore(index);
+    visited_ = no_node;  // states_ is changed below
+    Node node = nodes_[index];
+    while (node.depth < elimination_.size()) {
+      const std::vector<double> bounds = child_bounds(node);
+      const auto least = std::min_element(bounds.begin(), bounds.end());
+      if (!std::isfinite(*least)) return std::nullopt;
+      ++node.depth;
+      node.bound = *least;
+      states_[elimination_.variable(position(node.depth))] =
+          static_cast<size_t>(least - bounds.begin());
+    }
+    return Assignment{states_, network_.cost(states_)};
+  }
+
+  const CostNetwork& network_;
+  const Elimination& elimination_;
+  const size_t count_;
+  const SolverLimits& limits_;
+  Solution solution_;
+  std::vector<size_t> states_;  // of the node that was visited last
+  uint32_t visited_ = no_node;
+  std::vector<Node> nodes_;
+  std::priority_queue<uint32_t, std::vector<uint32_t>, IsLater> open_{IsLater{nodes_}};
+};
+
+/// Sends messages back from the last bucket to the first: what everything outside of the buckets
+/// that a bucket heard from costs.
+class BackwardPass {
+ public:
+  explicit BackwardPass(const Elimination& elimination)
+      : elimination_(elimination), from_outside_(elimination.size()) {}
+
+  std::vector<std::vector<double>> run() {
+    std::vector<std::vector<double>> marginals(elimination_.size());
+    for (size_t p = elimination_.size(); p-- > 0;) {
+      const Bucket& bucket = elimination_.bucket(p);
+      const CostTable& message = *bucket.messages.at(0);
+      // A bucket that sent a constant has the rest of the network, which it shares no table with.
+      if (message.variables.empty())
+        from_outside_[p] = {{}, {}, {elimination_.lower_bound() - message.costs[0]}};
+      std::vector<size_t> cluster = message.variables;
+      cluster.push_back(elimination_.variable(p));
+      marginals[elimination_.variable(p)] =
+          minimum(p, nullptr, cluster, {elimination_.variable(p)}).costs;
+      for (const size_t sender : bucket.senders) {
+        const CostTable* received = elimination_.bucket(sender).messages.at(0);
+        from_outside_[sender] = minimum(p, received, cluster, received->variables);
+      }
+    }
+    return marginals;
+  }
+
+ private:
+  /// All that is known in the bucket but `left_out`, minimized over the other variables of
+  /// `cluster`.
+  CostTable minimum(size_t position, const CostTable* left_out, const std::vector<size_t>& cluster,
+                    const std::vector<size_t>& kept) const {
+    std::vector<const CostTable*> tables = {&from_outside_[position]};
+    for (const CostTable* table : elimination_.bucket(position).tables)
+      if (table != left_out) tables.push_back(table);
+    std::vector<size_t> removed;
+    for (const size_t v : cluster)
+      if (std::find(kept.begin(), kept.end(), v) == kept.end()) removed.push_back(v);
+    return minimized_sum(tables, kept, removed, elimination_.extents());
+  }
+
+  const Elimination& elimination_;
+  std::vector<CostTable> from_outside_;  // by position: over the variables of its message
+};
+
+}  // namespace
+
+size_t CostNetwork::add_variable(std::vector<double> costs) {
+  TW_CHECK(!costs.empty() && std::all_of(costs.begin(), costs.end(), is_cost));
+  extents_.push_back(costs.size());
+  tables_.push_back({{size() - 1}, {costs.size()}, std::move(costs)});
+  return size() - 1;
+}
+
+void CostNetwork::add_factor(size_t a, size_t b, std::vector<double> costs) {
+  TW_CHECK(a != b && a < size() && b < size() && costs.size() == extents_[a] * extents_[b]);
+  TW_CHECK(std::all_of(costs.begin(), costs.end(), is_cost));
+  tables_.push_back({{a, b}, {extents_[a], extents_[b]}, std::move(costs)});
+}
+
+double CostNetwork::cost(std::span<const size_t> states) const {
+  TW_CHECK(states.size() == size());
+  double sum = 0;
+  for (const CostTable& table : tables_) sum += table.at(states);
+  return sum;
+}
+
+Solution solve(const CostNetwork& network, size_t count, const SolverLimits& limits) {
+  TW_CHECK(count >= 1);
+  const Elimination elimination(network, limits.table_elements);
+  return BestFirstSearch(network, elimination, count, limits).run();
+}
+
+std::optional<std::vector<std::vector<double>>> min_marginals(const CostNetwork& network,
+                                                              const SolverLimits& limits) {
+  const Elimination elimination(network, limits.table_elements);
+  if (!elimination.is_exact()) return std::nullopt;
+  if (std::isfinite(elimination.lower_bound())) return BackwardPass(elimination).run();
+  std::vector<std::vector<double>> none;
+  for (const size_t extent : network.extents()) none.emplace_back(extent, infinity);
+  return none;
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A CostNetwork is a choice among finitely many states for each of many variables, at a cost that
+// is a sum of costs of single variables and of pairs: a partitioned Boolean quadratic problem, also
+// called a weighted constraint network. Choosing layouts and kernels for a whole network is one: a
+// variable for each group of operators (its states are the schemes to run it) and for each tensor
+// (its states are the layouts in which it exists), a factor for each tensor that a group touches.
+//
+//   CostNetwork network;
+//   const auto conv = network.add_variable({3.0, 2.5}), relu = network.add_variable({1.0, 1.0});
+//   network.add_factor(conv, relu, {0.0, 0.8, 0.8, 0.0});      // they disagree: 0.8 for a
+//   transform solve(network, 1).assignments[0];                         // {1, 1} at 3.5
+//
+// Variables are eliminated one by one, as R0, R1 and R2 of Scholz and Eckstein (Register allocation
+// for irregular architectures, LCTES 2002) where a variable has at most two neighbours, which
+// solves every series-parallel network, and by bucket elimination along a min-fill order (Dechter,
+// Bucket elimination, Artificial Intelligence 113, 1999) in what remains. A bucket whose table
+// would exceed a limit becomes several mini-buckets (Dechter and Rish, JACM 50(2), 2003), which
+// bound the cost from below and guide a best-first search; where no bucket does, the bound is exact
+// and the search walks straight to the best assignments.
+//
+// Costs are rounded to multiples of a power of two, 2^-50 of the sum of their largest magnitudes,
+// so that no sum depends on the order of its terms. A CostNetwork is built by one thread; solving
+// is a pure function, thread-safe.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/cost_table.h"
+
+namespace tw::graph {
+
+class CostNetwork {
+ public:
+  /// A variable with one cost for each of its states; infinity: the state is not allowed. Returns
+  /// its number, counted from 0. Requires: at least one state; no cost is NaN or -infinity.
+  size_t add_variable(std::vector<double> costs);
+  /// Costs of the states of two variables together, row-major with the states of `b` contiguous.
+  /// Several factors of one pair add up. Requires: a != b, and as many costs as pairs of states; no
+  /// cost is NaN or -infinity.
+  void add_factor(size_t a, size_t b, std::vector<double> costs);
+
+  size_t size() const { return extents_.size(); }  ///< number of variables
+  /// Number of states of each variable.
+  const std::vector<size_t>& extents() const { return extents_; }
+  const std::vector<CostTable>& tables() const { return tables_; }  ///< as they were added
+
+  /// The sum of all costs of an assignment. Requires: a state for each variable.
+  double cost(std::span<const size_t> states) const;
+
+ private:
+  std::vector<size_t> extents_;
+  std::vector<CostTable> tables_;
+};
+
+struct SolverLimits {
+  size_t table_elements = size_t{1} << 22;  ///< of one table of costs, 8 bytes each
+  size_t nodes = 1'000'000;                 ///< partial assignments that the search looks at
+  /// Asked now and then; true ends the search as if its nodes were used up.
+  std::function<bool()> is_cancelled = [] { return false; };
+};
+
+struct Assignment {
+  std::vector<size_t> states;  ///< of each variable
+  double cost = 0;
+};
+
+struct Solution {
+  /// Distinct and of finite cost, cheapest first. Fewer than were asked for where there are no
+  /// more, or where a limit ended the search.
+  std::vector<Assignment> assignments;
+  /// No assignment costs less; infinite where none is allowed.
+  double lower_bound = 0;
+  /// Whether `assignments` are proved to be the cheapest.
+  bool is_optimal = false;
+};
+
+/// The `count` cheapest assignments, as far as the limits allow to find them. Requires: count >= 1.
+Solution solve(const CostNetwork& network, size_t count, const SolverLimits& limits = {});
+
+/// For each variable and state, the cost of the cheapest assignment with it (Dechter 1999, section
+/// 7). nullopt where an exact elimination would exceed limits.table_elements.
+std::optional<std::vector<std::vector<double>>> min_marginals(const CostNetwork& network,
+                                                              const SolverLimits& limits = {});
+
+}  // namespace tw::graph

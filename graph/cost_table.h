@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A CostTable is a function of the states of a few variables, as a dense array. Bucket elimination
+// (cost_network.cpp) adds such functions and minimizes them over some of the variables. Plain
+// values; thread-safe.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tw::graph {
+
+struct CostTable {
+  std::vector<size_t> variables;  ///< distinct
+  std::vector<size_t> extents;    ///< number of states of each variable
+  std::vector<double> costs;      ///< row-major over the variables; infinite: not allowed
+
+  /// The cost of the states that `states` gives to the variables. Requires: states[v] is below v's
+  /// extent for each variable v of the table.
+  double at(std::span<const size_t> states) const;
+};
+
+/// The sum of the tables, minimized over `removed`: a table over `kept`, in this order.
+/// `extents[v]`: number of states of variable v. Requires: each variable of a table is in exactly
+/// one of `kept` and `removed`. With n states a variable it takes
+/// O(tables n^(|kept| + |removed|)) time and O(n^|kept|) memory besides the tables.
+CostTable minimized_sum(const std::vector<const CostTable*>& tables,
+                        const std::vector<size_t>& kept, const std::vector<size_t>& removed,
+                        const std::vector<size_t>& extents);
+
+}  // namespace tw::graph
