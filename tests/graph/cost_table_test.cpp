@@ -8,7 +8,7 @@
 namespace tw::graph {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double forbidden = std::numeric_limits<double>::infinity();
 
 TEST(CostTable, IsRowMajorOverItsVariables) {
   const CostTable table{{2, 0}, {2, 3}, {1, 2, 3, 4, 5, 6}};
@@ -19,10 +19,10 @@ TEST(CostTable, IsRowMajorOverItsVariables) {
 
 TEST(MinimizedSum, RemovesAVariable) {
   const CostTable own{{0}, {2}, {1, 5}};
-  const CostTable pair{{0, 1}, {2, 3}, {4, 8, infinity, 0, infinity, infinity}};
+  const CostTable pair{{0, 1}, {2, 3}, {4, 8, forbidden, 0, forbidden, forbidden}};
   const CostTable result = minimized_sum({&own, &pair}, {1}, {0}, {2, 3});
   EXPECT_EQ(result.variables, std::vector<size_t>{1});
-  EXPECT_EQ(result.costs, (std::vector<double>{5, 9, infinity}));
+  EXPECT_EQ(result.costs, (std::vector<double>{5, 9, forbidden}));
 }
 
 TEST(MinimizedSum, WithoutAKeptVariableIsTheMinimum) {
@@ -44,7 +44,7 @@ TEST(MinimizedSum, KeepsVariablesInTheOrderAskedFor) {
   EXPECT_EQ(result.extents, (std::vector<size_t>{4, 2}));
   for (size_t c = 0; c < 4; ++c)
     for (size_t a = 0; a < 2; ++a) {
-      double least = infinity;
+      double least = forbidden;
       for (size_t b = 0; b < 3; ++b) {
         const std::vector<size_t> states = {a, b, c};
         least = std::min(least, f.at(states) + g.at(states) + h.at(states));
