@@ -132,7 +132,7 @@ class Planted {
     const std::string text = value(codegen::emit_c(*program, "PREFIX"));
     const std::string body = text.substr(text.find("TW_EXPORT int32_t"));
     const std::regex loop(R"(< ([^;]+); \+\+)"),
-        zeroes(R"([^;=]*(for [^;]*;[^;]*;[^;=]*)?\] = 0[.0f]*;)");
+        zeroes(R"([^;=]*(for [^;]*;[^;]*;[^;=]*)*\] = 0[.0f]*;)");
     for (std::sregex_iterator at(body.begin(), body.end(), loop), end; at != end; ++at) {
       if (std::regex_search(at->suffix().str(), zeroes, std::regex_constants::match_continuous))
         continue;
