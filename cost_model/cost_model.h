@@ -13,7 +13,7 @@
 //   Scores scores = model.predict(rows, own);    // higher = faster, within one workload
 //   if (model.source() == Source::Analytic) ...  // says who gave the scores
 //
-// The const functions may be called by several threads at once; update() by one, alone.
+// The const functions may be called by several threads at once; the others by one, alone.
 
 #include <cstdint>
 #include <optional>
