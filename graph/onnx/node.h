@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One node of an ONNX model as the functions that declare its operator see it: without protobuf,
+// with the types of its inputs known and constants at hand. Private to graph/onnx.
+//
+// A conversion is a row of the table in operators.cpp: the operator's name and a function that adds
+// operators to the graph that is being built.
+//
+//   Status convert_relu(const Node& node, Builder& builder) {
+//     const Value x = node.input(0);
+//     ...
+//     return builder.add(compute, {x.name}, {node.outputs[0]});
+//   }
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "dsl/compute.h"
+#include "graph/graph.h"
+
+namespace tw::graph::onnx {
+
+/// A tensor that a node reads. `constant` is its value where it is known at import: an initializer,
+/// or what was computed from such.
+struct Value {
+  std::string name;
+  TensorType type;
+  const Constant* constant = nullptr;
+
+  int64_t rank() const { return static_cast<int64_t>(type.shape.size()); }
+};
+
+/// Kinds of attributes that operators of the default domain have, graphs aside.
+using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                                    std::vector<double>, std::vector<std::string>, Constant>;
+
+struct Node {
+  std::string name;     ///< for messages: the node's name, or that of its first output
+  std::string op_type;  ///< "Conv"
+  int64_t opset = 0;    ///< version of the default domain that the model imports
+  std::vector<std::optional<Value>> inputs;  ///< nullopt: an optional input that is left out
+  std::vector<std::string> outputs;          ///< names of tensors; empty: not wanted
+  std::map<std::string, AttributeValue> attributes;
+
+  bool has_input(size_t index) const { return index < inputs.size() && inputs[index]; }
+  /// Requires: has_input(index).
+  const Value& input(size_t index) const { return *inputs[index]; }
+
+  // Attributes by name, or the default where they are absent. Invalid, naming node and attribute,
+  // where one is of another kind.
+  Result<int64_t> integer(std::string_view attribute, int64_t otherwise) const;
+  Result<double> number(std::string_view attribute, double otherwise) const;
+  Result<std::string> text(std::string_view attribute, const std::string& otherwise) const;
+  Result<std::vector<int64_t>> integers(std::string_view attribute,
+                                        const std::vector<int64_t>& otherwise) const;
+  bool has(std::string_view attribute) const { return attributes.contains(std::string(attribute)); }
+
+  /// The elements of an input that has to be known at import (the shape of a Reshape, the axes of a
+  /// ReduceSum), as integers. Unsupported where it is no constant.
+  Result<std::vector<int64_t>> constant_integers(size_t index) const;
+  Result<std::vector<double>> constant_numbers(size_t index) const;
+
+  /// "[onnx] node 'conv1' (Conv): why", with the code.
+  tl::unexpected<Error> fail(ErrorCode code, const std::string& why) const;
+  tl::unexpected<Error> invalid(const std::string& why) const;
+  tl::unexpected<Error> unsupported(const std::string& why) const;
+};
+
+/// The graph that is being built. Names of its tensors are made from those of the model.
+class Builder {
+ public:
+  virtual ~Builder() = default;
+  /// Adds an operator that computes `compute` from the values of these names, one for each of its
+  /// inputs, as tensors of the names in `outputs`. Where all inputs are constants and the result is
+  /// small (shape arithmetic), it is computed at once and the outputs are constants.
+  virtual Status add(const dsl::Compute& compute, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs) = 0;
+  /// The same for an operator by name, as "conv2d" with its attributes.
+  virtual Status add(const dsl::Workload& workload, const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs) = 0;
+  /// `output` is another name of `value` (Identity, Dropout at inference).
+  virtual Status alias(const std::string& output, const std::string& value) = 0;
+  virtual Status add_constant(const std::string& output, dsl::Array array) = 0;
+  /// A name that no tensor has yet, for what one node needs several operators for.
+  virtual std::string fresh_name(const std::string& stem) = 0;
+  /// Type of a tensor that was added: of the outputs of add() above.
+  virtual TensorType type_of(const std::string& name) const = 0;
+};
+
+using Convert = Status (*)(const Node& node, Builder& builder);
+
+struct Conversion {
+  std::string_view op_type;
+  int64_t since, until;  ///< opsets that it holds for, both inclusive; until 0: the newest
+  Convert convert;
+};
+
+/// Sorted by op_type, then by opset. The rows stand in operators.cpp; the functions in files by
+/// family.
+const std::vector<Conversion>& conversions();
+
+}  // namespace tw::graph::onnx

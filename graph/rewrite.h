@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What passes rewrite graphs with: canonical names inside of computes, and the fusion of several
+// operators into one. Pure functions; thread-safe.
+//
+//   // conv2d(x, w) -> c;  relu(c) -> y   becomes   conv2d(x, w) relu=1 -> y
+//   TW_TRY(Operator fused, fuse(std::vector{conv, relu}, {"y"}));
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace tw::graph {
+
+/// A compute whose names depend on its structure alone: inputs are in0, in1, ... in the order in
+/// which stages read them, stages t0, t1, ..., outputs out0, out1, ... (`out` where there is one),
+/// axes the letters of their dimensions. Two operators of different networks that compute the same
+/// so have one key.
+struct Canonical {
+  dsl::Compute compute;
+  std::map<std::string, std::string> names;  ///< of inputs and outputs: former name -> new one
+};
+/// Requires: the compute is valid. Inputs that no stage reads are left out.
+Canonical canonical(const dsl::Compute& compute);
+
+/// An operator that computes `compute` from these tensors of a graph, one for each of its inputs
+/// and outputs. Its workload is that of an operator by name (dsl::operators()) where `hint`, the
+/// workload of an operator that was fused or rewritten, is one whose flags (bias, residual, relu)
+/// can be set so that it declares this compute; else an expression in canonical form.
+/// Inputs that are tensors in `constants` are declared as weights, others are not.
+Result<Operator> make_operator(const dsl::Compute& compute, const std::vector<std::string>& inputs,
+                               const std::vector<std::string>& outputs,
+                               const std::map<std::string, Constant>& constants,
+                               const dsl::Workload* hint = nullptr);
+
+/// One operator that computes what `operators`, in their order, compute together, with those of
+/// their tensors as outputs that `outputs` names. A stage that is no reduction and that is read at
+/// one place is inlined there. Requires: tensors between them agree; each name is written once.
+/// Invalid where the joined compute is not (it reads something that comes later, is too large).
+Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std::string>& outputs,
+                      const std::map<std::string, Constant>& constants);
+
+/// Replaces the reads of stages that are no reductions, are no outputs and are read at one place
+/// only, by what these stages compute there.
+dsl::Compute inline_stages(const dsl::Compute& compute);
+
+/// The compute of a reshape: the elements in row-major order under another shape of equal size.
+Result<dsl::Compute> reshape(DType dtype, const std::vector<int64_t>& from,
+                             const std::vector<int64_t>& to);
+/// Whether the operator is such a reshape: on row-major tensors it moves nothing.
+bool is_reshape(const Operator& op);
+
+}  // namespace tw::graph

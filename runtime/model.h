@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A Model is a network that can be called: its kernels are loaded, its constants are mapped, and
+// one call runs all of its steps in memory that it takes from a small cache. No compiler is
+// involved. Copies share everything; const calls are thread-safe, so one model serves many threads
+// and sessions.
+//
+//     TW_TRY(Model model, Model::open("resnet50.twart"));
+//     ThreadPool pool;
+//     const std::vector<Buffer> arrays = {{x, Float32, {1, 3, 224, 224}}, {y, Float32, {1, 1000}}};
+//     TW_RETURN_IF_ERROR(model.call(arrays, pool));
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/arguments.h"
+#include "runtime/kernel.h"
+#include "runtime/model_file.h"
+#include "runtime/thread_pool.h"
+
+namespace tw::runtime {
+
+struct ModelOptions {
+  Target machine = host_target();
+  Trust trust = Trust::Own;
+  LoadOptions library;
+};
+
+/// Time of one step of one call.
+struct StepTime {
+  int step = 0;
+  int64_t begin_ns = 0, end_ns = 0;  ///< since the call began
+};
+
+class Model {
+ public:
+  /// Errors as read_model() and Kernel::load(). The constants are mapped from the file, which must
+  /// not be changed in place while the model lives (write_model() replaces it).
+  static Result<Model> open(const std::string& path, const ModelOptions& options = {});
+  /// The same for a model in memory.
+  static Result<Model> load(ModelFile model, const ModelOptions& options = {});
+
+  /// What it was loaded from, without the bytes of kernels and constants.
+  const ModelFile& info() const;
+  /// Inputs, then outputs: names, types and shapes of the arrays that call() takes.
+  std::span<const ArgumentInfo> arguments() const;
+
+  /// Runs the network on logical arrays: one for each input, then one for each output. Checks them
+  /// as Kernel::call() does: Usage, naming the argument. Arrays that are strided or misaligned are
+  /// copied. Environment where there is no memory for the call.
+  Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
+  /// The same, and says when each step ran.
+  Result<std::vector<StepTime>> profile(std::span<const Buffer> buffers, ThreadPool& pool,
+                                        int threads = 0) const;
+
+  /// Bytes of memory that the model holds for its constants, and that each call takes beside the
+  /// caller's arrays.
+  int64_t constant_bytes() const;
+  int64_t call_bytes() const;
+
+ private:
+  struct State;
+  explicit Model(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+/// The profile as JSON that Perfetto and chrome://tracing show: an event for each step.
+std::string to_trace(const ModelFile& model, std::span<const StepTime> times);
+
+}  // namespace tw::runtime
