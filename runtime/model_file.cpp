@@ -220,7 +220,7 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
     return invalid_model(fmt::format("its constants have {} bytes, the header says {}", rest.size(),
                                      header.constants.bytes));
   if (constants == Constants::Checked)
-    TW_RETURN_IF_ERROR(check_section("constants", rest, header.constants.hash));
+    TW_RETURN_IF_ERROR(check_section("block of constants", rest, header.constants.hash));
   TW_RETURN_IF_ERROR(find_defect(header.model, std::ssize(rest)));
   return ParsedModel{std::move(header.model), rest};
 }
