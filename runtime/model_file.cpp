@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -280,10 +281,11 @@ Result<ModelFile> read_model(const std::string& path, Trust trust, const Target&
 }
 
 bool is_model_file(const std::string& path) {
+  // O_NONBLOCK: opening a fifo must not wait for its writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, model_magic.size()> begin = {};
-  std::ifstream file(path, std::ios::binary);
-  file.read(begin.data(), std::ssize(begin));
-  return file && std::string_view(begin.data(), begin.size()) == model_magic;
+  return file && ::read(file.get(), begin.data(), begin.size()) == std::ssize(begin) &&
+         std::string_view(begin.data(), begin.size()) == model_magic;
 }
 
 }  // namespace tw::runtime

@@ -8,7 +8,7 @@
 // own SHA-256 as the field "header_hash" and is exactly the text that the writer prints, so no byte
 // of it can change unnoticed. Errors are Invalid and say what is wrong of "it", the file.
 //
-// Free functions; thread-safe.
+// For our sources alone: not installed. Free functions; thread-safe.
 
 #include <cstddef>
 #include <cstdint>

@@ -4,9 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "base/random.h"
+#include "runtime/arena_plan.h"
 #include "tests/runtime/tiny_model.h"
 
 namespace tw::runtime {
@@ -250,6 +256,84 @@ TEST(ModelCheck, LaterStepsMayReadOutputs) {
               m.steps.push_back({"twice y", 1, {7, 8}, 0, 0});
             }),
             "");
+}
+
+/// A network of random steps, each of which reads some tensors before it and writes one, in an
+/// arena that plan_arena() planned.
+ModelFile random_model(Random& random) {
+  ModelFile model = tiny_model_without_code();
+  model.steps.clear();
+  model.kernels.resize(1);
+  model.tensors = {model.tensors[0], model.tensors[6]};
+  model.outputs = {1};
+  std::vector<Lifetime> lifetimes;
+  const int steps = 2 + static_cast<int>(random.below(8));
+  for (int step = 0; step < steps; ++step) {
+    const bool is_last = step + 1 == steps;
+    const int64_t elements = is_last ? 4 : 1 + random.below(60);
+    Artifact kernel = model.kernels[0];
+    kernel.info.arguments.clear();
+    ModelStep call{"step", static_cast<int>(model.kernels.size()), {}, 0, 0};
+    for (int64_t input = random.below(3); input >= 0; --input) {
+      const auto read = static_cast<size_t>(random.below(step + 1));
+      const size_t tensor = read == 0 ? 0 : read + 1;  // behind x and y
+      call.arguments.push_back(static_cast<int>(tensor));
+      kernel.info.arguments.push_back({"in" + std::to_string(input), Float32, false,
+                                       model.tensors[tensor].shape, "",
+                                       model.tensors[tensor].bytes / 4, ""});
+      if (read > 0) lifetimes[read - 1].last = step;
+    }
+    call.arguments.push_back(is_last ? 1 : static_cast<int>(model.tensors.size()));
+    kernel.info.arguments.push_back({"out", Float32, true, {elements}, "", elements, ""});
+    model.kernels.push_back(kernel);
+    model.steps.push_back(call);
+    if (is_last) break;
+    model.tensors.push_back(
+        {"t" + std::to_string(step), Float32, {elements}, "", 4 * elements, Place::Arena, 0});
+    lifetimes.push_back({4 * elements, step, step});
+  }
+  const ArenaPlan plan = plan_arena(lifetimes);
+  for (size_t i = 0; i < lifetimes.size(); ++i) model.tensors[i + 2].at = plan.offsets[i];
+  model.arena_bytes = plan.bytes;
+  return model;
+}
+
+/// The same question answered byte by byte.
+bool keeps_what_is_needed(const ModelFile& model) {
+  std::vector<int> holds(static_cast<size_t>(model.arena_bytes), -1);
+  const auto bytes_of = [&](int index) {
+    const ModelTensor& tensor = model.tensors[static_cast<size_t>(index)];
+    return tensor.place == Place::Arena
+               ? std::span(holds).subspan(static_cast<size_t>(tensor.at),
+                                          static_cast<size_t>(tensor.bytes))
+               : std::span<int>();
+  };
+  for (const ModelStep& step : model.steps) {
+    const int output = step.arguments.back();
+    std::ranges::fill(bytes_of(output), output);
+    for (size_t i = 0; i + 1 < step.arguments.size(); ++i)
+      for (const int found : bytes_of(step.arguments[i]))
+        if (found != step.arguments[i]) return false;
+  }
+  return true;
+}
+
+TEST(ModelCheck, RandomPlansAreSafeAndMovedTensorsAreJudgedByTheBytesTheyHold) {
+  Random random(21);
+  int refused = 0, accepted = 0;
+  for (int round = 0; round < 1000; ++round) {
+    ModelFile model = random_model(random);
+    const Status planned = check_model(model);
+    ASSERT_TRUE(planned) << planned.error().message;
+    ModelTensor& moved =
+        model.tensors[2 + static_cast<size_t>(random.below(std::ssize(model.tensors) - 2))];
+    moved.at = 64 * random.below((model.arena_bytes - moved.bytes) / 64 + 1);
+    const bool safe = check_model(model).has_value();
+    ASSERT_EQ(safe, keeps_what_is_needed(model)) << "round " << round;
+    ++(safe ? accepted : refused);
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 100);
 }
 
 TEST(ModelCheck, ConstantsMayLieElsewhere) {

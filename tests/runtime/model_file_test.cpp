@@ -113,6 +113,8 @@ TEST_F(ModelFileTest, IsToldFromOtherFiles) {
   EXPECT_TRUE(is_model_file(path_));
   EXPECT_FALSE(is_model_file(directory_.path()));
   EXPECT_FALSE(is_model_file(directory_ / "none"));
+  ASSERT_EQ(mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(is_model_file(directory_ / "fifo"));
   for (const std::string_view other : {"", "TWNETF0", "TWARTF01 and more"}) {
     write_bytes(path_, other);
     EXPECT_FALSE(is_model_file(path_)) << other;
