@@ -25,13 +25,14 @@ thread_local int new_calls = 0;  // of this thread
 }  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void* operator new(size_t bytes) {
+// Not inlined: the compiler would see free() called on what operator new returned, and warn.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   ++new_calls;
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif
 
 namespace tw::runtime {
