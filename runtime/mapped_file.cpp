@@ -18,8 +18,6 @@ Result<MappedFile> MappedFile::map(const PrivateFile& file, const std::string& p
     return fail(ErrorCode::Environment, fmt::format("[file] cannot map the {} bytes of '{}': {}",
                                                     bytes, path, std::strerror(code)));
   }
-  // Advice: file systems without huge pages refuse it, and nothing is lost.
-  (void)madvise(data, bytes, MADV_HUGEPAGE);
   return MappedFile({static_cast<const char*>(data), bytes});
 }
 
