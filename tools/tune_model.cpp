@@ -69,6 +69,7 @@ Result<ModelRun> import_model(const TuneFlags& flags, const Surroundings& here,
   graph::PassOptions options;
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
   options.stops = [&] { return interrupts.load() > 0; };
+  options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
   TW_TRY(graph::Passed passed, graph::apply_passes(std::move(graph), options));
   run.graph = std::move(passed.graph);
   run.passes = std::move(passed.runs);
@@ -86,14 +87,21 @@ tuner::NetworkOptions network_options(const TuneFlags& flags) {
   return options;
 }
 
+std::string title_of(const ModelRun& run, const TuneFlags& flags) {
+  return fmt::format("{} {}, {} for {} on {}", flags.effort == "none" ? "planning" : "tuning",
+                     run.name, show_count(std::ssize(run.graph.operators), "operator"),
+                     flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
+}
+
 Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
                     const Target& target, db::Store& store, const tuner::Environment& environment) {
   const tuner::NetworkOptions options = network_options(flags);
-  const bool reads = options.tuning.effort == tuner::Effort::None;
-  ProgressDisplay display(
-      here, fmt::format("{} {}, {} for {} on {}", reads ? "planning" : "tuning", run.name,
-                        show_count(std::ssize(run.graph.operators), "operator"),
-                        flags.target.target_or_host(), show_count(flags.target.threads, "thread")));
+  if (options.tuning.effort == tuner::Effort::None) {
+    note(title_of(run, flags));
+    TW_TRY(run.tuned, tuner::tune_network(run.graph, target, options, store, environment, nullptr));
+    return {};
+  }
+  ProgressDisplay display(here, title_of(run, flags));
   tuner::Progress start;
   start.budget_s = options.tuning.budget_s;
   display.update(start);
@@ -158,11 +166,16 @@ std::string proof_of(const graph::Plan& plan) {
                      show_share(1 - plan.lower_bound_ns / plan.predicted_ns));
 }
 
+std::string result_of(const tuner::TunedNetwork& tuned) {
+  if (tuned.ended == tuner::Ended::FromDatabase) return "planned from records and predictions";
+  return std::string(tuner::to_string(tuned.ended));
+}
+
 Facts facts_of_run(const ModelRun& run, const std::string& path) {
   const tuner::TunedNetwork& tuned = run.tuned;
   const graph::Plan& plan = tuned.plans[run.written].plan;
   Facts facts = {{"network", run.name},
-                 {"result", std::string(tuner::to_string(tuned.ended))},
+                 {"result", result_of(tuned)},
                  {"predicted", show_time(plan.predicted_ns)}};
   if (!run.measured_ns.empty())
     facts.emplace_back("measured", show_time(run.measured_ns[run.measured]));
