@@ -544,17 +544,36 @@ TEST(Plan, EqualLayoutsGoByTheRowMajorOne) {
   EXPECT_TRUE(plan.produced.at("y").is_row_major());
 }
 
+/// x has three readers, each of which may ask for any layout.
+Graph three_readers() {
+  return image_graph({on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"x"}, {"c"})},
+                     {"a", "b", "c"});
+}
+const std::vector<Scheme> of_a_reader = {scheme("NCHW", "NCHW", 10), scheme("NHWC", "NCHW", 20),
+                                         scheme("NCHW4c", "NCHW", 40)};
+
 TEST(Plan, SuperfluousCopiesMakeNoFurtherPlans) {
-  // Copies are nearly free, and x has three readers of which any could ask for any layout.
-  const Graph graph = image_graph(
-      {on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"x"}, {"c"})}, {"a", "b", "c"});
-  const std::vector<Scheme> each = {scheme("NCHW", "NCHW", 10), scheme("NHWC", "NCHW", 20),
-                                    scheme("NCHW4c", "NCHW", 40)};
-  const auto plans = make_plans(graph, {each, each, each}, every_copy(1e-6), 27);
+  // Copies are nearly free, so that plans with useless ones would come before other plans.
+  const auto plans = make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(1e-6), 27);
   ASSERT_EQ(plans->size(), 27u);
   EXPECT_EQ(plans->front().predicted_ns, 30);
   EXPECT_NEAR((*plans)[1].predicted_ns, 40, 1e-3);
   EXPECT_NEAR(plans->back().predicted_ns, 120, 1e-3);
+}
+
+TEST(Plan, PlansAreDistinctWhereALimitEndsTheSearch) {
+  for (const double copy_ns : {0.0, 1e-6, 4.0, 15.0})
+    for (size_t nodes = 1; nodes < 100; ++nodes) {
+      PlanOptions options;
+      options.limits.nodes = nodes;
+      const auto plans =
+          make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(copy_ns), 27, options);
+      ASSERT_TRUE(plans) << plans.error().message;
+      std::set<std::vector<size_t>> distinct;
+      for (const Plan& plan : *plans) EXPECT_TRUE(distinct.insert(plan.schemes).second);
+      EXPECT_TRUE(std::ranges::is_sorted(*plans, {}, &Plan::predicted_ns));
+      EXPECT_EQ(plans->front().predicted_ns, 30);
+    }
 }
 
 // ---- size -----------------------------------------------------------------------------------
@@ -780,11 +799,17 @@ TEST(Plan, ALimitStatesTheGap) {
   options.limits.table_elements = 4;
   options.limits.nodes = 50;
   const auto plans =
-      make_plans(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), 1, options);
+      make_plans(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), 50, options);
   ASSERT_TRUE(plans) << plans.error().message;
-  EXPECT_FALSE(plans->front().is_optimal);
-  EXPECT_LE(plans->front().lower_bound_ns, diamonds.least() + 1e-9);
-  EXPECT_GE(plans->front().predicted_ns, diamonds.least() - 1e-9);
+  EXPECT_GT(plans->size(), 1u);
+  std::set<std::vector<size_t>> distinct;
+  for (const Plan& plan : *plans) {
+    EXPECT_FALSE(plan.is_optimal);
+    EXPECT_LE(plan.lower_bound_ns, diamonds.least() + 1e-9);
+    EXPECT_GE(plan.predicted_ns, diamonds.least() - 1e-9);
+    EXPECT_TRUE(distinct.insert(plan.schemes).second);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(*plans, {}, &Plan::predicted_ns));
   const auto times =
       cheapest_with(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), options);
   ASSERT_TRUE(times);
