@@ -42,7 +42,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/runtime/tilewright.h
 foreach(module IN LISTS modules)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+    # Not what only our sources include, which needs a JSON library.
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "sealed_header.h" EXCLUDE)
 endforeach()
 
 # The CMake package.
