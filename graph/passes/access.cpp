@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "graph/rewrite.h"
+
 namespace tw::graph {
 namespace {
 
@@ -149,6 +151,19 @@ class Pieces {
 };
 
 }  // namespace
+
+Spelled in_canonical_names(const Operator& op) {
+  Canonical form = canonical(op.workload.compute);
+  std::map<std::string, std::string> tensors;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (const auto name = form.names.find(op.workload.compute.inputs[i].name);
+        name != form.names.end())
+      tensors[name->second] = op.inputs[i];
+  Spelled spelled{std::move(form.compute), {}};
+  for (const dsl::Input& input : spelled.compute.inputs)
+    spelled.inputs.push_back(tensors.at(input.name));
+  return spelled;
+}
 
 bool has_reduction(const Compute& compute) {
   return std::ranges::any_of(

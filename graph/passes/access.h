@@ -17,6 +17,13 @@ namespace tw::graph {
 /// Passes that change roundings leave operators alone that have to be strict.
 inline bool is_fast(const Operator& op) { return op.workload.accuracy == dsl::Accuracy::Fast; }
 
+/// A compute in canonical form, and the tensors of the graph for its inputs.
+struct Spelled {
+  dsl::Compute compute;
+  std::vector<std::string> inputs;
+};
+Spelled in_canonical_names(const Operator& op);
+
 bool has_reduction(const dsl::Compute& compute);
 
 /// The only stage of an operator with one output and no reduction; nullptr for others.

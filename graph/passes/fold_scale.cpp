@@ -151,17 +151,12 @@ class ProductFinder {
 
   std::optional<Product> find() {
     if (!is_fast(op_) || op_.outputs.size() != 1 || !is_f32()) return std::nullopt;
-    Canonical form = canonical(op_.workload.compute);
-    product_.compute = std::move(form.compute);
+    Spelled spelled = in_canonical_names(op_);
+    product_.compute = std::move(spelled.compute);
+    product_.tensors = std::move(spelled.inputs);
     const std::vector<Stage>& stages = product_.compute.stages;
     if (stages.empty() || stages.size() > 2 || stages[0].combine != dsl::Combine::Sum)
       return std::nullopt;
-    for (const dsl::Input& input : op_.workload.compute.inputs)
-      if (const auto name = form.names.find(input.name); name != form.names.end())
-        by_name_[name->second] =
-            op_.inputs[static_cast<size_t>(&input - op_.workload.compute.inputs.data())];
-    for (const dsl::Input& input : product_.compute.inputs)
-      product_.tensors.push_back(by_name_.at(input.name));
     if (!find_weight() || (stages.size() == 2 && !find_bias())) return std::nullopt;
     return std::move(product_);
   }
@@ -225,7 +220,9 @@ class ProductFinder {
   }
 
   bool bind_bias(const Read& read, const std::vector<Axis>& axes) {
-    if (!constants_.contains(by_name_.at(read.tensor))) return false;
+    const auto input = static_cast<size_t>(product_.compute.find_input(read.tensor) -
+                                           product_.compute.inputs.data());
+    if (!constants_.contains(product_.tensors[input])) return false;
     for (const Expr& index : read.indices) {
       const dsl::Var* v = index.as<dsl::Var>();
       const auto is_it = [&](size_t axis) { return v && axes[axis].name == v->name; };
@@ -233,14 +230,12 @@ class ProductFinder {
       if (channel == product_.channels.end()) return false;
       product_.bias_channels.push_back(static_cast<size_t>(channel - product_.channels.begin()));
     }
-    product_.bias = static_cast<size_t>(product_.compute.find_input(read.tensor) -
-                                        product_.compute.inputs.data());
+    product_.bias = input;
     return true;
   }
 
   const Operator& op_;
   const std::map<std::string, Constant>& constants_;
-  std::map<std::string, std::string> by_name_;  ///< input of the compute -> tensor
   Product product_;
 };
 
@@ -293,25 +288,27 @@ Result<std::optional<Factors>> factors_of(const Operator& op, const std::string&
                                           const Product& product,
                                           const std::map<std::string, Constant>& constants) {
   const std::optional<Factors> none;
-  const auto former = input_for(op, tensor);
-  if (!former || op.workload.dtype != Float32) return none;
-  const Canonical form = canonical(op.workload.compute);
-  const Stage stage = without_unit_axes(form.compute.stages.front());
-  const std::string& y = form.names.at(*former);
-  if (stage.type != Float32 || !count_pointwise_reads(form.compute, stage, y)) return none;
-  const auto split = AffineSplit(y).split(stage.body);
-  if (!split || !split->scale.defined()) return none;
-
+  if (!input_for(op, tensor)) return none;
+  const Spelled spelled = in_canonical_names(op);
+  const Stage stage = without_unit_axes(spelled.compute.stages.front());
+  std::string y;
   Compute compute;
   dsl::Arrays arrays;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (op.inputs[i] == tensor) continue;
-    const auto constant = constants.find(op.inputs[i]);
-    if (constant == constants.end()) return none;
-    const std::string& name = form.names.at(op.workload.compute.inputs[i].name);
-    compute.inputs.push_back(*form.compute.find_input(name));
-    arrays[name] = *constant->second.array;
+  for (size_t i = 0; i < spelled.inputs.size(); ++i) {
+    const dsl::Input& input = spelled.compute.inputs[i];
+    const auto constant = constants.find(spelled.inputs[i]);
+    if (spelled.inputs[i] == tensor) {
+      y = input.name;
+    } else if (constant == constants.end()) {
+      return none;
+    } else {
+      compute.inputs.push_back(input);
+      arrays[input.name] = *constant->second.array;
+    }
   }
+  if (stage.type != Float32 || !count_pointwise_reads(spelled.compute, stage, y)) return none;
+  const auto split = AffineSplit(y).split(stage.body);
+  if (!split || !split->scale.defined()) return none;
   std::vector<Axis> axes;
   for (const size_t channel : product.channels) axes.push_back(stage.axes[channel]);
   const Expr zero = dsl::constant(Float32, 0);

@@ -284,6 +284,31 @@ TEST(SinkReshapes, BiasAndResidualComeBeforeTheReshape) {
   EXPECT_EQ(all->graph.operators.size(), 3u);
 }
 
+TEST(SinkReshapes, ChannelsOfGroupsAreTwoDimensions) {
+  const Graph graph = graph_from(
+      "input x: f32[1, 2, 2, 5, 5]\n"
+      "c = conv2d(x, w) n=1 c=4 h=5 w=5 k=6 r=3 s=3 stride=1 pad=1 dilation=1 groups=2 f32 fast\n" +
+          reshape_line("r", "c", {1, 2, 3, 5, 5}, {1, 6, 5, 5}) +
+          "n = expr(r, g) fast input in0: f32[1, 6, 5, 5]; weight in1: f32[6, 1, 1]; out: f32[a=1, "
+          "b=6, c=5, d=5] = in0[a, b, c, d] * in1[b, 0, 0] + 1.0; output out\n" +
+          unary_line("y", "n", "1, 6, 5, 5", "a=1, b=6, c=5, d=5", "max(in0[a, b, c, d], 0.0)") +
+          "output y\n",
+      {{"w", normal_constant({2, 3, 2, 3, 3}, 1)}, {"g", normal_constant({6, 1, 1}, 2)}});
+  const auto passed = apply_passes(graph, {.verify = true});
+  ASSERT_TRUE(passed) << passed.error().message;
+  ASSERT_EQ(passed->graph.operators.size(), 2u) << to_text(passed->graph);
+  EXPECT_THAT(passed->graph.operators[0].workload.key(), HasSubstr("groups=2 bias=1 relu=1"));
+}
+
+TEST(SinkReshapes, ABroadcastOfTheResultStays) {
+  const Graph graph = graph_from(
+      input_image + "p = global_avg_pool(x) n=1 c=4 h=6 w=6 f32 fast\n" +
+      reshape_line("r", "p", {1, 4}, {1, 4, 1, 1}) +
+      "y = expr(x, r) fast input in0: f32[1, 4, 6, 6]; input in1: f32[1, 4, 1, 1]; out: f32[a=1, "
+      "b=4, c=6, d=6] = in0[a, b, c, d] * in1[0, b, 0, 0]; output out\noutput y\n");
+  EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
+}
+
 TEST(SinkReshapes, LeavesWhatNeedsTheOtherIndices) {
   const Graph graph = graph_from("input x: f32[6, 4]\np = dense(x, w) " + dense_attributes + "\n" +
                                      reshape_line("r", "p", {6, 8}, {2, 3, 8}) +
