@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "graph/passes/access.h"
+#include "graph/passes/affine.h"
 #include "graph/passes/list.h"
 #include "graph/passes/uses.h"
 #include "graph/rewrite.h"
@@ -29,94 +30,6 @@ using dsl::Compute;
 using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
-
-// ---- expressions that are scale * x + shift ---------------------------------------------------
-
-/// scale * x + shift for some x; an undefined part is 0.
-struct Affine {
-  Expr scale, shift;
-};
-
-/// a op b for sums and differences, where undefined operands are 0.
-Expr combined(BinaryOp op, const Expr& a, const Expr& b) {
-  if (!b.defined()) return a;
-  if (a.defined()) return dsl::binary(op, a, b);
-  return op == BinaryOp::Sub ? -b : b;
-}
-
-/// a op factor for products and quotients.
-Expr scaled(BinaryOp op, const Expr& a, const Expr& factor) {
-  return a.defined() ? dsl::binary(op, a, factor) : a;
-}
-
-/// Splits an expression into how it depends on reads of one tensor and the rest. nullopt where it
-/// is not affine in them.
-class AffineSplit {
- public:
-  explicit AffineSplit(const std::string& tensor) : tensor_(tensor) {}
-
-  std::optional<Affine> split(const Expr& expr) const {
-    return dsl::visit(
-        expr, [&](const Read& r) { return of_read(r, expr); },
-        [&](const dsl::Unary& u) { return of_unary(u, expr); },
-        [&](const Binary& b) { return of_binary(b, expr); },
-        [&](const dsl::Select& s) { return of_select(s, expr); },
-        [&](const dsl::Cast& c) { return only_if_free(c.a, expr); },
-        [&](const dsl::Const&) { return free(expr); }, [&](const dsl::Var&) { return free(expr); });
-  }
-
- private:
-  using Split = std::optional<Affine>;
-
-  static Split free(const Expr& expr) { return Affine{Expr(), expr}; }
-
-  Split only_if_free(const Expr& part, const Expr& whole) const {
-    const Split a = split(part);
-    return a && !a->scale.defined() ? free(whole) : std::nullopt;
-  }
-
-  Split of_read(const Read& r, const Expr& expr) const {
-    if (r.tensor == tensor_) return Affine{dsl::constant(expr.type(), 1), Expr()};
-    return free(expr);
-  }
-
-  Split of_unary(const dsl::Unary& u, const Expr& expr) const {
-    const Split a = split(u.a);
-    if (!a || !a->scale.defined()) return a ? free(expr) : a;
-    if (u.op != dsl::UnaryOp::Neg) return std::nullopt;
-    return Affine{-a->scale, a->shift.defined() ? -a->shift : Expr()};
-  }
-
-  Split of_binary(const Binary& binary, const Expr& expr) const {
-    const Split a = split(binary.a), b = split(binary.b);
-    if (!a || !b) return std::nullopt;
-    if (!a->scale.defined() && !b->scale.defined()) return free(expr);
-    if (binary.op == BinaryOp::Add || binary.op == BinaryOp::Sub)
-      return Affine{combined(binary.op, a->scale, b->scale),
-                    combined(binary.op, a->shift, b->shift)};
-    if (binary.op == BinaryOp::Mul && !a->scale.defined())
-      return Affine{scaled(BinaryOp::Mul, b->scale, binary.a),
-                    scaled(BinaryOp::Mul, b->shift, binary.a)};
-    if ((binary.op == BinaryOp::Mul || binary.op == BinaryOp::Div) && !b->scale.defined())
-      return Affine{scaled(binary.op, a->scale, binary.b), scaled(binary.op, a->shift, binary.b)};
-    return std::nullopt;
-  }
-
-  Split of_select(const dsl::Select& s, const Expr& expr) const {
-    const Split condition = split(s.condition), a = split(s.a), b = split(s.b);
-    if (!condition || condition->scale.defined() || !a || !b) return std::nullopt;
-    if (!a->scale.defined() && !b->scale.defined()) return free(expr);
-    return Affine{chosen(s.condition, a->scale, b->scale), chosen(s.condition, a->shift, b->shift)};
-  }
-
-  static Expr chosen(const Expr& condition, const Expr& a, const Expr& b) {
-    if (!a.defined() && !b.defined()) return Expr();
-    const Expr zero = dsl::constant_int(a.defined() ? a.type() : b.type(), 0);
-    return dsl::select(condition, a.defined() ? a : zero, b.defined() ? b : zero);
-  }
-
-  const std::string& tensor_;
-};
 
 // ---- products -----------------------------------------------------------------------------------
 
@@ -174,7 +87,7 @@ class ProductFinder {
       const std::string& name = product_.compute.inputs[i].name;
       const Read* read = only_read(sum.body, name);
       if (!read || !constants_.contains(product_.tensors[i])) continue;
-      const auto split = AffineSplit(name).split(sum.body);
+      const auto split = split_affine(sum.body, name);
       if (!split || !split->scale.defined() || !is_zero(split->shift)) continue;
       product_.weight = i;
       find_channels(*read);
@@ -273,50 +186,21 @@ std::vector<double> sum_of_parts(const dsl::Arrays& values, const std::string& n
   return sums;
 }
 
-/// The stage with 0 for each axis of one element.
-Stage without_unit_axes(Stage stage) {
-  dsl::Substitution zeros;
-  for (const Axis& axis : stage.axes)
-    if (axis.extent == 1) zeros.emplace(axis.name, Expr(0));
-  stage.body = dsl::substitute(stage.body, zeros);
-  return stage;
-}
-
 /// How the operator scales and shifts the tensor by the product's channels. nullopt where it does
 /// anything else.
 Result<std::optional<Factors>> factors_of(const Operator& op, const std::string& tensor,
                                           const Product& product,
                                           const std::map<std::string, Constant>& constants) {
   const std::optional<Factors> none;
-  if (!input_for(op, tensor)) return none;
-  const Spelled spelled = in_canonical_names(op);
-  const Stage stage = without_unit_axes(spelled.compute.stages.front());
-  std::string y;
-  Compute compute;
-  dsl::Arrays arrays;
-  for (size_t i = 0; i < spelled.inputs.size(); ++i) {
-    const dsl::Input& input = spelled.compute.inputs[i];
-    const auto constant = constants.find(spelled.inputs[i]);
-    if (spelled.inputs[i] == tensor) {
-      y = input.name;
-    } else if (constant == constants.end()) {
-      return none;
-    } else {
-      compute.inputs.push_back(input);
-      arrays[input.name] = *constant->second.array;
-    }
-  }
-  if (stage.type != Float32 || !count_pointwise_reads(spelled.compute, stage, y)) return none;
-  const auto split = AffineSplit(y).split(stage.body);
-  if (!split || !split->scale.defined()) return none;
+  auto found = as_scale_and_shift(op, tensor, constants);
+  if (!found) return none;
   std::vector<Axis> axes;
-  for (const size_t channel : product.channels) axes.push_back(stage.axes[channel]);
-  const Expr zero = dsl::constant(Float32, 0);
-  add_in_two_parts(compute, "scale", split->scale, axes);
-  add_in_two_parts(compute, "shift", split->shift.defined() ? split->shift : zero, axes);
+  for (const size_t channel : product.channels) axes.push_back(found->axes[channel]);
+  add_in_two_parts(found->compute, "scale", found->scale, axes);
+  add_in_two_parts(found->compute, "shift", found->shift, axes);
   // Factors that depend on other axes than the channels use a variable that is no axis here.
-  if (!dsl::validate(compute)) return none;
-  TW_TRY(const dsl::Arrays values, dsl::interpret(compute, arrays));
+  if (!dsl::validate(found->compute)) return none;
+  TW_TRY(const dsl::Arrays values, dsl::interpret(found->compute, found->arrays));
   Factors factors{sum_of_parts(values, "scale"), sum_of_parts(values, "shift")};
   if (!factors.is_finite()) return none;
   return std::optional(std::move(factors));

@@ -2,7 +2,9 @@
 //   s = batch_matmul(q, kt);  e = s * (1 / sqrt(d));  p = softmax(e);  y = batch_matmul(p, v)
 //
 // becomes y = attention(q, k, v), k the transpose that kt was made from. Reshapes may stand between
-// the operators. Where scores are masked, operators are left as they are.
+// the operators. What stands between the first product and softmax may be several operators that
+// scale and shift scores by constants: they are composed, and compared with what attention does
+// to the scores, with and without a causal mask. Other masks leave the operators as they are.
 
 #include <fmt/format.h>
 
@@ -10,6 +12,7 @@
 #include <cmath>
 
 #include "graph/passes/access.h"
+#include "graph/passes/affine.h"
 #include "graph/passes/list.h"
 #include "graph/passes/uses.h"
 #include "graph/rewrite.h"
@@ -22,20 +25,62 @@ bool is_product(const Operator& op) {
          op.workload.dtype == Float32 && is_fast(op);
 }
 
-/// The number that the elementwise operator multiplies its only input by.
-std::optional<double> factor_of(const Operator& op) {
-  const dsl::Stage* stage = op.inputs.size() == 1 ? only_stage(op) : nullptr;
-  const dsl::Binary* b = stage ? stage->body.as<dsl::Binary>() : nullptr;
-  if (!b || !is_elementwise(op)) return std::nullopt;
-  const bool is_division = b->op == dsl::BinaryOp::Div;
-  if (b->op != dsl::BinaryOp::Mul && !is_division) return std::nullopt;
-  const auto is_input = [&](const dsl::Expr& e) { return e.as<dsl::Read>() != nullptr; };
-  const bool is_first = is_input(b->a);
-  const dsl::Const* literal = (is_first ? b->b : b->a).as<dsl::Const>();
-  if (!literal || !is_input(is_first ? b->a : b->b) || (is_division && !is_first) ||
-      !count_pointwise_reads(op.workload.compute, *stage, op.workload.compute.inputs[0].name))
-    return std::nullopt;
-  return is_division ? 1 / literal->float_value : literal->float_value;
+/// scale[i, j] * s[i, j] + shift[i, j], row-major over one matrix of scores.
+struct ScoreMap {
+  std::vector<double> scale, shift;
+};
+
+/// How an elementwise operator changes all matrices of scores alike, by constants. nullopt where it
+/// does anything else.
+Result<std::optional<ScoreMap>> score_map(const Operator& op, const std::string& scores,
+                                          const std::map<std::string, Constant>& constants) {
+  const std::optional<ScoreMap> none;
+  auto found = as_scale_and_shift(op, scores, constants);
+  if (!found || found->axes.size() < 2) return none;
+  const std::vector<dsl::Axis> axes(found->axes.end() - 2, found->axes.end());
+  const auto add = [&](const std::string& name, const dsl::Expr& value) {
+    found->compute.stages.push_back({name, Float32, axes, {}, dsl::Combine::None, value, ""});
+    found->compute.outputs.push_back(name);
+  };
+  add("scale", found->scale);
+  add("shift", found->shift);
+  // Heads that differ use a variable that is no axis here.
+  if (!dsl::validate(found->compute)) return none;
+  TW_TRY(const dsl::Arrays values, dsl::interpret(found->compute, found->arrays));
+  const auto numbers = [&](const std::string& name) {
+    std::vector<double> all;
+    const dsl::Array& array = values.at(name);
+    for (int64_t i = 0; i < array.size(); ++i) all.push_back(array.get_float(i));
+    return all;
+  };
+  return std::optional(ScoreMap{numbers("scale"), numbers("shift")});
+}
+
+/// The map `after` of what `map` gives.
+ScoreMap composed(const ScoreMap& after, ScoreMap map) {
+  for (size_t i = 0; i < map.scale.size(); ++i) {
+    map.scale[i] *= after.scale[i];
+    map.shift[i] = after.shift[i] + after.scale[i] * map.shift[i];
+  }
+  return map;
+}
+
+// Scores below this give an exponential of 0 beside any score that a network computes.
+constexpr double low_score = -1e9;
+
+/// Whether the map only multiplies scores that a query sees by `factor`, and makes the others low.
+bool is_attention_map(const ScoreMap& map, double factor, const dsl::Attributes& attributes,
+                      bool is_causal) {
+  const int64_t m = attributes.at("m"), n = attributes.at("n");
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      const auto at = static_cast<size_t>(i * n + j);
+      const bool is_seen = !is_causal || j <= i + n - m;
+      const bool is_kept = map.shift[at] == 0 && std::abs(map.scale[at] - factor) <= 1e-6 * factor;
+      if (is_seen ? !is_kept : !(map.shift[at] <= low_score && std::isfinite(map.scale[at])))
+        return false;
+    }
+  return true;
 }
 
 /// What becomes one operator.
@@ -49,17 +94,27 @@ class AttentionFinder {
   explicit AttentionFinder(const Graph& graph) : graph_(graph), uses_(graph) {}
 
   /// The attention whose last product is this operator.
-  std::optional<Attention> find(size_t last) const {
+  Result<std::optional<Attention>> find(size_t last) const {
+    const std::optional<Attention> none;
     const Operator& second = graph_.operators[last];
-    if (!is_product(second) || second.inputs[0] == second.inputs[1]) return std::nullopt;
+    if (!is_product(second) || second.inputs[0] == second.inputs[1]) return none;
     const auto softmax = before(last, second.inputs[0]);
-    if (!softmax || !is_softmax_of_rows(graph_.operators[*softmax], second)) return std::nullopt;
-    const auto scale = before(*softmax, graph_.operators[*softmax].inputs[0]);
-    const auto factor = scale ? factor_of(graph_.operators[*scale]) : std::nullopt;
-    if (!factor) return std::nullopt;
-    const auto product = before(*scale, graph_.operators[*scale].inputs[0]);
-    if (!product || !is_product(graph_.operators[*product])) return std::nullopt;
-    return joined(graph_.operators[*product], *factor, second);
+    if (!softmax || !is_softmax_of_rows(graph_.operators[*softmax], second)) return none;
+    size_t reader = *softmax;
+    std::optional<ScoreMap> map;
+    for (std::string tensor = graph_.operators[reader].inputs[0];;) {
+      const auto writer = before(reader, tensor);
+      if (!writer) return none;
+      const Operator& op = graph_.operators[*writer];
+      if (is_product(op)) return map ? joined(op, *map, second) : none;
+      const auto scores = is_elementwise(op) ? only_variable(op) : std::nullopt;
+      if (!scores) return none;
+      TW_TRY(auto former, score_map(op, *scores, graph_.constants));
+      if (!former || (map && map->scale.size() != former->scale.size())) return none;
+      map = map ? composed(*map, *std::move(former)) : *std::move(former);
+      reader = *writer;
+      tensor = *scores;
+    }
   }
 
  private:
@@ -80,19 +135,33 @@ class AttentionFinder {
            op.workload.attributes.at("cols") == product.workload.attributes.at("k");
   }
 
-  static std::optional<Attention> joined(const Operator& first, double factor,
+  /// The only input that is no constant, read once.
+  std::optional<std::string> only_variable(const Operator& op) const {
+    std::optional<std::string> found;
+    for (const std::string& tensor : op.inputs) {
+      if (graph_.constants.contains(tensor)) continue;
+      if (found) return std::nullopt;
+      found = tensor;
+    }
+    return found;
+  }
+
+  static std::optional<Attention> joined(const Operator& first, const ScoreMap& map,
                                          const Operator& second) {
     const dsl::Attributes& a = first.workload.attributes;
     const dsl::Attributes& b = second.workload.attributes;
-    const int64_t d = a.at("k");
-    const double expected = 1 / std::sqrt(static_cast<double>(d));
-    const bool agree = a.at("b") == b.at("b") && a.at("m") == b.at("m") && a.at("n") == b.at("k") &&
-                       b.at("n") == d && a.at("n") > 0;
-    if (!agree || std::abs(factor - expected) > 1e-6 * expected) return std::nullopt;
-    return Attention{first.inputs[0],
-                     first.inputs[1],
-                     second.inputs[1],
-                     {{"b", a.at("b")}, {"m", a.at("m")}, {"n", a.at("n")}, {"d", d}}};
+    const int64_t m = a.at("m"), n = a.at("n"), d = a.at("k");
+    const bool agree =
+        a.at("b") == b.at("b") && m == b.at("m") && n == b.at("k") && b.at("n") == d && n > 0;
+    if (!agree || map.scale.size() != static_cast<size_t>(m * n)) return std::nullopt;
+    const double factor = 1 / std::sqrt(static_cast<double>(d));
+    for (const bool is_causal : {false, true}) {
+      dsl::Attributes attributes = {
+          {"b", a.at("b")}, {"m", m}, {"n", n}, {"d", d}, {"causal", is_causal}};
+      if ((!is_causal || m <= n) && is_attention_map(map, factor, attributes, is_causal))
+        return Attention{first.inputs[0], first.inputs[1], second.inputs[1], std::move(attributes)};
+    }
+    return std::nullopt;
   }
 
   const Graph& graph_;
@@ -168,7 +237,7 @@ Result<Graph> name_attention(const Graph& graph) {
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const Operator& op = graph.operators[i];
     std::optional<std::string> key;
-    const auto attention = finder.find(i);
+    TW_TRY(const auto attention, finder.find(i));
     if (attention) {
       TW_TRY(key, keys.make(attention->keys_transposed));
     }

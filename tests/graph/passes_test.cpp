@@ -618,6 +618,38 @@ TEST(NameAttention, RecognisesItWithItsScale) {
                   "y = attention(q, kr.rows, v) b=2 m=5 n=7 d=4 f32 fast\n");
 }
 
+/// The same behind Where(mask, scores, low), the scores scaled afterwards.
+Graph masked_attention_graph(int64_t first_unseen, const std::string& low) {
+  dsl::Array mask = dsl::Array::make(Bool, {1, 5, 7}).value();
+  for (int64_t i = 0; i < 5; ++i)
+    for (int64_t j = 0; j < 7; ++j) mask.set({0, i, j}, j < i + first_unseen);
+  return graph_from("input q: f32[2, 5, 4]\ninput k: f32[2, 7, 4]\ninput v: f32[2, 7, 4]\n" +
+                        unary_line("kt", "k", "2, 7, 4", "a=2, b=4, c=7", "in0[a, c, b]") +
+                        "s = batch_matmul(q, kt) b=2 m=5 n=7 k=4 f32 fast\n"
+                        "w = expr(mask, s) fast weight in0: bool[1, 5, 7]; input in1: f32[2, 5, "
+                        "7]; out: f32[a=2, "
+                        "b=5, c=7] = select(in0[0, b, c], in1[a, b, c], " +
+                        low + "); output out\n" +
+                        unary_line("e", "w", "2, 5, 7", "a=2, b=5, c=7", "in0[a, b, c] / 2.0") +
+                        reshape_line("er", "e", {2, 5, 7}, {10, 7}) +
+                        "p = softmax(er) rows=10 cols=7 f32 fast\n" +
+                        reshape_line("pr", "p", {10, 7}, {2, 5, 7}) +
+                        "y = batch_matmul(pr, v) b=2 m=5 n=4 k=7 f32 fast\noutput y\n",
+                    {{"mask", make_constant(mask)}});
+}
+
+TEST(NameAttention, RecognisesACausalMask) {
+  for (const std::string low : {"-3.4e38", "-inf"})
+    EXPECT_EQ(after("name_attention", masked_attention_graph(3, low)),
+              "y = attention(q, k, v) b=2 m=5 n=7 d=4 causal=1 f32 fast\n");
+}
+
+TEST(NameAttention, LeavesOtherMasks) {
+  for (const Graph& graph :
+       {masked_attention_graph(2, "-inf"), masked_attention_graph(3, "-100.0")})
+    EXPECT_THAT(after("name_attention", graph), Not(HasSubstr("attention")));
+}
+
 TEST(NameAttention, LeavesOtherScales) {
   const Graph graph = attention_graph("* 0.25");
   EXPECT_THAT(after("name_attention", graph), Not(HasSubstr("attention")));
