@@ -69,8 +69,8 @@ std::string after(const std::string& name, const Graph& graph) {
 /// An operator of one input by its expression over in0[a, b, ...].
 std::string unary_line(const std::string& out, const std::string& in, const std::string& shape,
                        const std::string& axes, const std::string& body) {
-  return fmt::format("{} = expr({}) fast input in0: f32[{}]; out: f32[{}] = {}; output out\n", out,
-                     in, shape, axes, body);
+  return fmt::format("{} = expr({}) fast input in0: f32[{}]; out: f32[{}] = {}\n", out, in, shape,
+                     axes, body);
 }
 
 /// On vectors of 8 numbers.
@@ -83,7 +83,7 @@ std::string tanh8(const std::string& out, const std::string& in) {
 std::string add8(const std::string& out, const std::string& x, const std::string& y) {
   return fmt::format(
       "{} = expr({}, {}) fast input in0: f32[8]; input in1: f32[8]; out: f32[a=8] = in0[a] + "
-      "in1[a]; output out\n",
+      "in1[a]\n",
       out, x, y);
 }
 
@@ -103,14 +103,14 @@ std::string relu_line(const std::string& out, const std::string& in) {
 std::string add_line(const std::string& out, const std::string& x, const std::string& y) {
   return fmt::format(
       "{} = expr({}, {}) fast input in0: f32[{}]; input in1: f32[{}]; out: f32[{}] = in0[a, b, c, "
-      "d] + in1[a, b, c, d]; output out\n",
+      "d] + in1[a, b, c, d]\n",
       out, x, y, image_shape, image_shape, image_axes);
 }
 /// With two constants of four channels.
 std::string by_channel(const std::string& out, const std::string& in, const std::string& body) {
   return fmt::format(
       "{} = expr({}, g, m) fast input in0: f32[{}]; weight in1: f32[4]; weight in2: f32[4]; out: "
-      "f32[{}] = {}; output out\n",
+      "f32[{}] = {}\n",
       out, in, image_shape, image_axes, body);
 }
 const std::string input_image = fmt::format("input x: f32[{}]\n", image_shape);
@@ -146,7 +146,7 @@ TEST(FoldConstants, ComputesChainsOfConstants) {
   const Graph folded = applied("fold_constants", graph);
   EXPECT_EQ(operators_of(folded),
             "y = expr(x, r) fast input in0: f32[8]; weight in1: f32[8]; out: f32[a=8] = in0[a] + "
-            "in1[a]; output out\n");
+            "in1[a]\n");
   const dsl::Array& k = *graph.constants.at("k").array;
   EXPECT_EQ(folded.constants.at("r").array->get({3}), k.get({1, 1}));
 }
@@ -261,10 +261,10 @@ const std::string dense_attributes = "m=6 n=8 k=4 f32 fast";
 TEST(SinkReshapes, BiasAndResidualComeBeforeTheReshape) {
   const std::string bias =
       "b = expr(r, bias) fast input in0: f32[2, 3, 8]; weight in1: f32[8]; out: f32[a=2, b=3, c=8] "
-      "= in0[a, b, c] + in1[c]; output out\n";
+      "= in0[a, b, c] + in1[c]\n";
   const std::string residual =
       "y = expr(b, s) fast input in0: f32[2, 3, 8]; input in1: f32[2, 3, 8]; out: f32[a=2, b=3, "
-      "c=8] = in0[a, b, c] + in1[a, b, c]; output out\n";
+      "c=8] = in0[a, b, c] + in1[a, b, c]\n";
   const Graph graph = graph_from(
       "input x: f32[6, 4]\ninput s: f32[2, 3, 8]\np = dense(x, w) " + dense_attributes + "\n" +
           reshape_line("r", "p", {6, 8}, {2, 3, 8}) + bias + residual + "output y\n",
@@ -274,10 +274,10 @@ TEST(SinkReshapes, BiasAndResidualComeBeforeTheReshape) {
       operators_of(sunk),
       "p = dense(x, w) " + dense_attributes + "\n" +
           "b.flat = expr(p, bias) fast input in0: f32[6, 8]; weight in1: f32[8]; out: f32[a=6, "
-          "b=8] = in0[a, b] + in1[b]; output out\n" +
+          "b=8] = in0[a, b] + in1[b]\n" +
           reshape_line("s.flat", "s", {2, 3, 8}, {6, 8}) +
           "y.flat = expr(b.flat, s.flat) fast input in0: f32[6, 8]; input in1: f32[6, 8]; out: "
-          "f32[a=6, b=8] = in0[a, b] + in1[a, b]; output out\n" +
+          "f32[a=6, b=8] = in0[a, b] + in1[a, b]\n" +
           reshape_line("y", "y.flat", {6, 8}, {2, 3, 8}));
   const auto all = apply_passes(graph, {.verify = true});
   ASSERT_TRUE(all) << all.error().message;
@@ -290,7 +290,7 @@ TEST(SinkReshapes, ChannelsOfGroupsAreTwoDimensions) {
       "c = conv2d(x, w) n=1 c=4 h=5 w=5 k=6 r=3 s=3 stride=1 pad=1 dilation=1 groups=2 f32 fast\n" +
           reshape_line("r", "c", {1, 2, 3, 5, 5}, {1, 6, 5, 5}) +
           "n = expr(r, g) fast input in0: f32[1, 6, 5, 5]; weight in1: f32[6, 1, 1]; out: f32[a=1, "
-          "b=6, c=5, d=5] = in0[a, b, c, d] * in1[b, 0, 0] + 1.0; output out\n" +
+          "b=6, c=5, d=5] = in0[a, b, c, d] * in1[b, 0, 0] + 1.0\n" +
           unary_line("y", "n", "1, 6, 5, 5", "a=1, b=6, c=5, d=5", "max(in0[a, b, c, d], 0.0)") +
           "output y\n",
       {{"w", normal_constant({2, 3, 2, 3, 3}, 1)}, {"g", normal_constant({6, 1, 1}, 2)}});
@@ -305,7 +305,7 @@ TEST(SinkReshapes, ABroadcastOfTheResultStays) {
       input_image + "p = global_avg_pool(x) n=1 c=4 h=6 w=6 f32 fast\n" +
       reshape_line("r", "p", {1, 4}, {1, 4, 1, 1}) +
       "y = expr(x, r) fast input in0: f32[1, 4, 6, 6]; input in1: f32[1, 4, 1, 1]; out: f32[a=1, "
-      "b=4, c=6, d=6] = in0[a, b, c, d] * in1[0, b, 0, 0]; output out\noutput y\n");
+      "b=4, c=6, d=6] = in0[a, b, c, d] * in1[0, b, 0, 0]\noutput y\n");
   EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
 }
 
@@ -314,7 +314,7 @@ TEST(SinkReshapes, LeavesWhatNeedsTheOtherIndices) {
                                      reshape_line("r", "p", {6, 8}, {2, 3, 8}) +
                                      "y = expr(r, k) fast input in0: f32[2, 3, 8]; weight in1: "
                                      "f32[3]; out: f32[a=2, b=3, c=8] "
-                                     "= in0[a, b, c] * in1[b]; output out\noutput y\n",
+                                     "= in0[a, b, c] * in1[b]\noutput y\n",
                                  {{"w", normal_constant({4, 8})}, {"k", normal_constant({3})}});
   EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
 }
@@ -382,8 +382,7 @@ TEST(FoldScale, SeveralInARowFold) {
   const std::string product = "c = dense(x, w) " + dense_attributes + "\n";
   const auto row = [](const std::string& out, const std::string& in, const std::string& body) {
     return fmt::format(
-        "{} = expr({}, k) fast input in0: f32[6, 8]; weight in1: f32[8]; out: f32[a=6, b=8] = {}; "
-        "output out\n",
+        "{} = expr({}, k) fast input in0: f32[6, 8]; weight in1: f32[8]; out: f32[a=6, b=8] = {}\n",
         out, in, body);
   };
   const Graph graph = graph_from(
@@ -435,20 +434,19 @@ TEST(FoldScale, LeavesScalesThatAreNotFinite) {
 TEST(FuseElementwise, ChainsAreOne) {
   const Graph graph = graph_from("input x: f32[8]\n" + relu8("a", "x") + tanh8("b", "a") +
                                  add8("y", "b", "x") + "output y\n");
-  EXPECT_EQ(after("fuse_elementwise", graph),
-            "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(max(in0[a], 0.0)) + in0[a]; "
-            "output out\n");
+  EXPECT_EQ(
+      after("fuse_elementwise", graph),
+      "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(max(in0[a], 0.0)) + in0[a]\n");
 }
 
 TEST(FuseElementwise, DiamondsAreOneExpression) {
   const std::string product =
-      "y = expr(b, a) fast input in0: f32[8]; input in1: f32[8]; out: f32[a=8] = in0[a] * in1[a]; "
-      "output out\n";
+      "y = expr(b, a) fast input in0: f32[8]; input in1: f32[8]; out: f32[a=8] = in0[a] * in1[a]\n";
   const Graph graph =
       graph_from("input x: f32[8]\n" + relu8("a", "x") + tanh8("b", "a") + product + "output y\n");
   EXPECT_EQ(after("fuse_elementwise", graph),
             "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(max(in0[a], 0.0)) * "
-            "max(in0[a], 0.0); output out\n");
+            "max(in0[a], 0.0)\n");
 }
 
 TEST(FuseElementwise, OutputsInTheMiddleAndSharedTensorsStay) {
@@ -567,8 +565,8 @@ TEST(MergeSiblings, ConvolutionsSideBySideAreOne) {
   const Graph graph = graph_from(
       input_image + conv_1x1("a", "v", 3) + conv_1x1("b", "w", 5) +
           "y = expr(a, b) fast input in0: f32[1, 3, 6, 6]; input in1: f32[1, 5, 6, 6]; out: "
-          "f32[a=1, b=8, c=6, d=6] = select(b < 3, in0[a, b, c, d], in1[a, b - 3, c, d]); output "
-          "out\noutput y\n",
+          "f32[a=1, b=8, c=6, d=6] = select(b < 3, in0[a, b, c, d], in1[a, b - 3, c, d])\noutput "
+          "y\n",
       {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
   EXPECT_EQ(after("merge_siblings", graph), conv_1x1("y", "v.stacked", 8));
 }
@@ -579,7 +577,7 @@ TEST(MergeSiblings, WhatStandsBesideThemStays) {
           "y = expr(a, b, x) fast input in0: f32[1, 3, 6, 6]; input in1: f32[1, 5, 6, 6]; input "
           "in2: f32[1, 4, 6, 6]; out: f32[a=1, b=12, c=6, d=6] = select(b < 8, select(b < 3, "
           "in0[a, "
-          "b, c, d], in1[a, b - 3, c, d]), in2[a, b - 8, c, d]); output out\noutput y\n",
+          "b, c, d], in1[a, b - 3, c, d]), in2[a, b - 8, c, d])\noutput y\n",
       {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
   const Graph merged = applied("merge_siblings", graph);
   ASSERT_EQ(merged.operators.size(), 2u);
@@ -591,8 +589,8 @@ TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
   const Graph graph = graph_from(
       input_image + conv_1x1("a", "v", 3) + conv_1x1("b", "w", 5) +
           "y = expr(a, b) fast input in0: f32[1, 3, 6, 6]; input in1: f32[1, 5, 6, 6]; out: "
-          "f32[a=1, b=8, c=6, d=6] = select(b < 3, in0[a, b, c, d], in1[a, b - 3, c, d]); output "
-          "out\noutput y, b\n",
+          "f32[a=1, b=8, c=6, d=6] = select(b < 3, in0[a, b, c, d], in1[a, b - 3, c, d])\noutput "
+          "y, b\n",
       {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
   EXPECT_EQ(after("merge_siblings", graph), operators_of(graph));
 }
@@ -629,7 +627,7 @@ Graph masked_attention_graph(int64_t first_unseen, const std::string& low) {
                         "w = expr(mask, s) fast weight in0: bool[1, 5, 7]; input in1: f32[2, 5, "
                         "7]; out: f32[a=2, "
                         "b=5, c=7] = select(in0[0, b, c], in1[a, b, c], " +
-                        low + "); output out\n" +
+                        low + ")\n" +
                         unary_line("e", "w", "2, 5, 7", "a=2, b=5, c=7", "in0[a, b, c] / 2.0") +
                         reshape_line("er", "e", {2, 5, 7}, {10, 7}) +
                         "p = softmax(er) rows=10 cols=7 f32 fast\n" +
