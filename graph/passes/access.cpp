@@ -202,6 +202,19 @@ std::optional<int> count_pointwise_reads(const Compute& compute, const Stage& st
   return count;
 }
 
+std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor) {
+  const Compute& compute = op.workload.compute;
+  int count = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] != tensor) continue;
+    const auto reads =
+        count_pointwise_reads(compute, compute.stages.front(), compute.inputs[i].name);
+    if (!reads) return std::nullopt;
+    count += *reads;
+  }
+  return count;
+}
+
 std::optional<std::string> input_for(const Operator& op, const std::string& tensor) {
   if (std::ranges::count(op.inputs, tensor) != 1) return std::nullopt;
   const size_t at = static_cast<size_t>(std::ranges::find(op.inputs, tensor) - op.inputs.begin());

@@ -39,6 +39,10 @@ bool is_elementwise(const Operator& op);
 std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl::Stage& stage,
                                          const std::string& tensor);
 
+/// The same for a tensor of the graph and an operator of one stage, whichever of its inputs are
+/// bound to the tensor.
+std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor);
+
 /// The input of the compute that is bound to a tensor of the graph which the operator reads.
 /// nullopt where it is bound to several.
 std::optional<std::string> input_for(const Operator& op, const std::string& tensor);

@@ -90,10 +90,8 @@ class ElementwiseGroups {
 
   /// How often the operator reads the tensor, if it is elementwise on tensors of that shape.
   std::optional<int> reads_of(size_t reader, const std::string& tensor) const {
-    const Operator& op = graph_.operators[reader];
-    const auto name = members_[reader].is_elementwise ? input_for(op, tensor) : std::nullopt;
-    if (!name) return std::nullopt;
-    return count_pointwise_reads(op.workload.compute, *only_stage(op), *name);
+    if (!members_[reader].is_elementwise) return std::nullopt;
+    return count_pointwise_reads(graph_.operators[reader], tensor);
   }
 
   Result<Operator> fused_group(const Group& group, size_t last) const {

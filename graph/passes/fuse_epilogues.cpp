@@ -55,12 +55,9 @@ Result<Graph> fuse_epilogues(const Graph& graph) {
     std::optional<size_t> producer;
     for (const std::string& tensor : op.inputs) {
       const auto writer = uses.writer(tensor);
-      if (!writer || !uses.is_only_reader(i, tensor) || !takes_epilogue(*operators[*writer]) ||
-          !is_small_together(*operators[*writer], op))
+      if (!writer || !uses.is_only_reader(i, tensor) || !count_pointwise_reads(op, tensor) ||
+          !takes_epilogue(*operators[*writer]) || !is_small_together(*operators[*writer], op))
         continue;
-      const auto name = input_for(op, tensor);
-      const dsl::Compute& compute = op.workload.compute;
-      if (!name || !count_pointwise_reads(compute, compute.stages.front(), *name)) continue;
       producer = std::max(producer.value_or(0), *writer);
     }
     if (!producer) continue;

@@ -150,13 +150,13 @@ class ReshapeSinker {
 
   Result<Graph> run() {
     for (size_t i = 0; i < order_.size(); ++i) TW_RETURN_IF_ERROR(visit(i));
-    return drop_dead(result_);
+    return remove_copies(result_);  // the new reshapes meet those of readers
   }
 
  private:
   Status visit(size_t i) {
     const Operator& op = *order_[i];
-    if (is_reshape(op) && is_behind_a_reduction(i)) sources_[op.name()] = op.inputs[0];
+    if (is_reshape(op) && hides_a_kernel(i)) sources_[op.name()] = op.inputs[0];
     if (is_elementwise(op) && !is_reshape(op))
       for (const std::string& tensor : op.inputs)
         if (sources_.contains(tensor) && types_.at(tensor).shape == types_.at(op.name()).shape) {
@@ -167,12 +167,12 @@ class ReshapeSinker {
     return {};
   }
 
-  /// Whether an elementwise operator before this reshape could become part of a kernel.
-  bool is_behind_a_reduction(size_t i) const {
-    const std::string& tensor = order_[i]->inputs[0];
+  /// Whether an elementwise operator before this reshape could become part of another one.
+  bool hides_a_kernel(size_t reshape) const {
+    const std::string& tensor = order_[reshape]->inputs[0];
     const auto writer = uses_.writer(tensor);
-    return writer && uses_.is_only_reader(i, tensor) &&
-           has_reduction(order_[*writer]->workload.compute);
+    return writer && uses_.is_only_reader(reshape, tensor) &&
+           (has_reduction(order_[*writer]->workload.compute) || is_elementwise(*order_[*writer]));
   }
 
   /// Replaces the operator by one on tensors of the source's shape, and a reshape.

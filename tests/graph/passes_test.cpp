@@ -300,6 +300,17 @@ TEST(SinkReshapes, ChannelsOfGroupsAreTwoDimensions) {
   EXPECT_THAT(passed->graph.operators[0].workload.key(), HasSubstr("groups=2 bias=1 relu=1"));
 }
 
+TEST(SinkReshapes, ReshapesBetweenElementwiseOperatorsComeLast) {
+  const Graph graph = graph_from(
+      "input x: f32[2, 6]\n" + unary_line("a", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])") +
+      reshape_line("r", "a", {2, 6}, {3, 4}) +
+      unary_line("y", "r", "3, 4", "a=3, b=4", "abs(in0[a, b])") + "output y\n");
+  EXPECT_EQ(after("sink_reshapes", graph),
+            unary_line("a", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])") +
+                unary_line("y.flat", "a", "2, 6", "a=2, b=6", "abs(in0[a, b])") +
+                reshape_line("y", "y.flat", {2, 6}, {3, 4}));
+}
+
 TEST(SinkReshapes, ABroadcastOfTheResultStays) {
   const Graph graph = graph_from(
       input_image + "p = global_avg_pool(x) n=1 c=4 h=6 w=6 f32 fast\n" +
@@ -449,6 +460,13 @@ TEST(FuseElementwise, DiamondsAreOneExpression) {
             "max(in0[a], 0.0)\n");
 }
 
+TEST(FuseElementwise, ATensorMayBeSeveralInputs) {
+  const Graph graph =
+      graph_from("input x: f32[8]\n" + tanh8("a", "x") + add8("y", "a", "a") + "output y\n");
+  EXPECT_EQ(after("fuse_elementwise", graph),
+            "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(in0[a]) + tanh(in0[a])\n");
+}
+
 TEST(FuseElementwise, OutputsInTheMiddleAndSharedTensorsStay) {
   const std::string middle = relu8("a", "x") + tanh8("y", "a");
   EXPECT_EQ(after("fuse_elementwise", graph_from("input x: f32[8]\n" + middle + "output a, y\n")),
@@ -485,12 +503,13 @@ TEST(FuseElementwise, KernelsReadAtMostEightTensors) {
 // ---- fuse_epilogues, fuse_prologues -------------------------------------------------------------
 
 TEST(FuseEpilogues, AConvolutionTakesBiasResidualAndRelu) {
-  const Graph graph = graph_from(
-      input_image + fmt::format("c = conv2d(x, w, g) {} bias=1 f32 fast\n", conv_attributes) +
-          add_line("s", "x", "c") + relu_line("y", "s") + "output y\n",
-      scale_weights());
+  const Graph graph =
+      graph_from(input_image + "input s: f32[1, 4, 6, 6]\n" +
+                     fmt::format("c = conv2d(x, w, g) {} bias=1 f32 fast\n", conv_attributes) +
+                     add_line("t", "s", "c") + relu_line("y", "t") + "output y\n",
+                 scale_weights());
   EXPECT_EQ(after("fuse_epilogues", graph),
-            "y = conv2d(x, w, g, x) " + conv_attributes + " bias=1 residual=1 relu=1 f32 fast\n");
+            "y = conv2d(x, w, g, s) " + conv_attributes + " bias=1 residual=1 relu=1 f32 fast\n");
 }
 
 TEST(FuseEpilogues, OfTwoConvolutionsTheLaterOneTakesTheSum) {
