@@ -71,6 +71,24 @@ Stage rename_axes(Stage stage, const std::string& letters) {
   return stage;
 }
 
+/// Spells an index into a dimension of one element as the stage's axis at that place, if that has
+/// one element too, so that equal operators have equal text: t[0, c] with an axis n=1 is t[n, c].
+Compute with_unit_axes(const Compute& compute) {
+  Compute result = compute;
+  for (Stage& stage : result.stages)
+    stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {
+      const Read* r = node.as<Read>();
+      if (!r || r->indices.size() != stage.axes.size()) return std::nullopt;
+      const std::vector<int64_t> shape = compute.shape_of(r->tensor);
+      std::vector<Expr> indices = r->indices;
+      for (size_t i = 0; i < shape.size(); ++i)
+        if (shape[i] == 1 && stage.axes[i].extent == 1 && dsl::is_int(indices[i], 0))
+          indices[i] = stage.axes[i];
+      return dsl::read(r->tensor, std::move(indices), r->type);
+    });
+  return result;
+}
+
 /// Names of inputs in the order in which stages read them.
 std::vector<std::string> inputs_as_read(const Compute& compute) {
   std::vector<std::string> order;
@@ -265,7 +283,7 @@ std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::W
 class Join {
  public:
   Status add(const Operator& op, size_t number) {
-    const Compute& compute = op.workload.compute;
+    const Compute compute = with_unit_axes(op.workload.compute);
     Names names;
     for (size_t i = 0; i < op.inputs.size(); ++i)
       names[compute.inputs[i].name] = read(op.inputs[i], compute.inputs[i]);
@@ -335,7 +353,8 @@ const dsl::Workload* first_by_name(std::span<const Operator> operators) {
 
 }  // namespace
 
-Canonical canonical(const Compute& compute) {
+Canonical canonical(const Compute& given) {
+  const Compute compute = with_unit_axes(given);
   Names names;
   Canonical form;
   for (const std::string& input : inputs_as_read(compute)) {

@@ -18,8 +18,9 @@ namespace tw::graph {
 
 /// A compute whose names depend on its structure alone: inputs are in0, in1, ... in the order in
 /// which stages read them, stages t0, t1, ..., outputs out0, out1, ... (`out` where there is one),
-/// axes the letters of their dimensions. Two operators of different networks that compute the same
-/// so have one key.
+/// axes the letters of their dimensions, and an index into a dimension of one element is the axis
+/// of one element at that place, if there is one. Two operators of different networks that compute
+/// the same so have one key.
 struct Canonical {
   dsl::Compute compute;
   std::map<std::string, std::string> names;  ///< of inputs and outputs: former name -> new one

@@ -15,9 +15,6 @@ Result<Graph> drop_dead(const Graph& graph);
 /// No operator reads constants alone, but for those that are too large to interpret.
 Result<Graph> fold_constants(const Graph& graph);
 
-/// Equal constants are one; so are operators of one key that read the same tensors.
-Result<Graph> share_common(const Graph& graph);
-
 /// No operator copies a tensor unchanged, but for outputs of the graph that are no operator's own;
 /// no reshape reads a reshape, no transpose a transpose.
 Result<Graph> remove_copies(const Graph& graph);
@@ -25,6 +22,9 @@ Result<Graph> remove_copies(const Graph& graph);
 /// Elementwise operators on the reshaped result of a reduction, or of another elementwise operator,
 /// run before the reshape.
 Result<Graph> sink_reshapes(const Graph& graph);
+
+/// Equal constants are one; so are operators of one key that read the same tensors.
+Result<Graph> share_common(const Graph& graph);
 
 /// No convolution or max pooling by name is the reader of a padding that it could do itself.
 Result<Graph> fuse_padding(const Graph& graph);

@@ -512,6 +512,17 @@ TEST(FuseEpilogues, AConvolutionTakesBiasResidualAndRelu) {
             "y = conv2d(x, w, g, s) " + conv_attributes + " bias=1 residual=1 relu=1 f32 fast\n");
 }
 
+TEST(FuseEpilogues, TheOnlyImageMayBeReadAsNumberZero) {
+  const Graph graph =
+      graph_from(input_image + "input s: f32[1, 4, 6, 6]\n" + conv_line("c", "x") +
+                     "y = expr(s, c) fast input in0: f32[1, 4, 6, 6]; input in1: f32[1, 4, 6, 6]; "
+                     "out: f32[a=1, b=4, c=6, d=6] = max(in0[0, b, c, d] + in1[0, b, c, d], 0.0)\n"
+                     "output y\n",
+                 conv_weights());
+  EXPECT_EQ(after("fuse_epilogues", graph),
+            "y = conv2d(x, w, s) " + conv_attributes + " residual=1 relu=1 f32 fast\n");
+}
+
 TEST(FuseEpilogues, OfTwoConvolutionsTheLaterOneTakesTheSum) {
   const Graph graph = graph_from(input_image + conv_line("a", "x", "w") + conv_line("b", "x", "v") +
                                      add_line("y", "a", "b") + "output y\n",
