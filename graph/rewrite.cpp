@@ -458,6 +458,7 @@ Result<Compute> reshape(DType dtype, const std::vector<int64_t>& from,
     if (extent == 1) indices[i] = Expr(0);
     stride *= extent;
   }
+  if (from == to) indices = {axes.begin(), axes.end()};
   for (size_t i = 0; i < from.size(); ++i) extents.emplace_back(fmt::format("e{}", i), from[i]);
   const dsl::Tensor in = dsl::input("in", dtype, extents);
   return dsl::build({dsl::compute("out", axes, in.read_at(std::move(indices)))});

@@ -60,7 +60,7 @@ TEST(Canonical, NamesDependOnStructureAlone) {
   EXPECT_EQ(dsl::to_line(first.compute), dsl::to_line(canonical(*two).compute));
   EXPECT_EQ(dsl::to_line(first.compute),
             "input in0: f32[2, 3]; weight in1: f32[3]; t0: f32[a=2] = max(r0=3) in0[a, r0]; "
-            "out: f32[a=2, b=3] = (in0[a, b] - t0[a]) * in1[b]; output out");
+            "out: f32[a=2, b=3] = (in0[a, b] - t0[a]) * in1[b]");
   EXPECT_EQ(first.names.at("p"), "in0");
   EXPECT_EQ(first.names.at("z"), "out");
   EXPECT_FALSE(first.names.contains("unused"));
@@ -168,7 +168,7 @@ TEST(MakeOperator, WritesConstantsOfOneElementOut) {
   const Operator op = from_text("input a: f32[3]\ninput s: f32[]\nb: f32[i=3] = a[i] * s[]",
                                 {"x", "h"}, {"y"}, graph);
   EXPECT_EQ(op.workload.key(),
-            "expr fast input in0: f32[3]; out: f32[a=3] = in0[a] * 0.5; output out");
+            "expr fast input in0: f32[3]; out: f32[a=3] = in0[a] * 0.5");
   EXPECT_THAT(op.inputs, ElementsAre("x"));
 }
 
