@@ -549,6 +549,33 @@ TEST(FuseEpilogues, PoolingAndReductionsTakeThem) {
   EXPECT_EQ(applied("fuse_epilogues", graph).operators.size(), 2u);
 }
 
+TEST(FuseEpilogues, AnIntegerConvolutionTakesItsQuantization) {
+  dsl::Array weights = dsl::Array::make(Int8, {4, 4, 3, 3}).value();
+  Random random(5);
+  dsl::fill_integers(weights, random);
+  const Graph graph = graph_from(
+      "input x: i8[1, 4, 6, 6]\nc = conv2d(x, w) " + conv_attributes +
+          " i8 fast\n"
+          "y = expr(c) fast input in0: i32[1, 4, 6, 6]; out: i8[a=1, b=4, c=6, d=6] = "
+          "i8(clamp(floor(f32(in0[a, b, c, d]) * 0.0625 + 0.5), -128.0, 127.0))\noutput y\n",
+      {{"w", make_constant(weights)}});
+  const Graph fused = applied("fuse_epilogues", graph);
+  ASSERT_EQ(fused.operators.size(), 1u);
+  EXPECT_EQ(fused.operators[0].workload.compute.stages.size(), 2u);
+}
+
+TEST(FuseEpilogues, LeavesStrictOperatorsAlone) {
+  const std::string strict_relu =
+      "y = expr(c) strict input in0: f32[1, 4, 6, 6]; out: f32[a=1, b=4, c=6, d=6] = max(in0[a, b, "
+      "c, d], 0.0)\n";
+  const Graph graph =
+      graph_from(input_image + conv_line("c", "x") + strict_relu + "output y\n", conv_weights());
+  EXPECT_EQ(after("fuse_epilogues", graph), operators_of(graph));
+  const auto all = apply_passes(graph);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(operators_of(all->graph), operators_of(graph));
+}
+
 TEST(FuseEpilogues, LeavesSharedResultsAndOutputs) {
   const auto left = [](const std::string& operators, const std::string& outputs) {
     const Graph graph =
