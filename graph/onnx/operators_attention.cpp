@@ -206,9 +206,9 @@ Status add_stages(const Node& node, Builder& builder, const AttentionParts& p) {
   const Expr s = seen.read_at(at(a.all()));
   const Tensor peak = compute("peak", {a.b, a.h, a.i}, max_over({a.j}, s));
   // A query that sees no key has the result 0.
-  const Tensor weight =
-      compute("weight", a.all(), select(hidden < s, exp(s - peak(a.b, a.h, a.i)), number(s, 0)));
-  const Expr w = weight.read_at(at(a.all()));
+  const Tensor share =
+      compute("share", a.all(), select(hidden < s, exp(s - peak(a.b, a.h, a.i)), number(s, 0)));
+  const Expr w = share.read_at(at(a.all()));
   const Tensor total = compute("total", {a.b, a.h, a.i}, sum(a.j, w));
   const Expr sum_of_row = total(a.b, a.h, a.i), zero = number(w, 0);
   const Expr divisor = select(eq(sum_of_row, zero), number(w, 1), sum_of_row);
@@ -217,7 +217,6 @@ Status add_stages(const Node& node, Builder& builder, const AttentionParts& p) {
   const Tensor mixed = compute("mixed", {a.b, a.h, a.i, e}, sum(a.j, w * v));
   const Expr y = cast(type, mixed(a.b, a.h, a.i, e) / divisor);
 
-  const std::vector<Axis> heads = {a.b, kv, a.j};
   const auto present = [&](const std::string& name, const Heads& part, size_t past,
                            const Axis& last) {
     std::vector<Axis> axes = {a.b, kv, a.j, last};

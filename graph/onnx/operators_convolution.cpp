@@ -215,7 +215,7 @@ Status convert_qlinear_conv(const Node& node, Builder& builder) {
     total = total + declaration.read(*p.bias)(loops.out[1]);
   }
   TW_TRY(const Expr result,
-         requantized(node, declaration, total, {1, 4, 6, 7}, Expr(0), loops.out[1]));
+         requantized(node, declaration, loops.out, total, {1, 4, 6, 7}, Expr(0), loops.out[1]));
   return declaration.add(compute("out", loops.out, result), node.outputs[0]);
 }
 
@@ -327,8 +327,7 @@ Result<bool> has_silu(const Node& node) {
   TW_TRY(const std::string activation, node.text("activation", "none"));
   constexpr std::string_view known[] = {"none", "silu", "swish"};
   const auto* found = std::ranges::find(known, activation);
-  if (found == std::end(known))
-    return node.unsupported(fmt::format("activation='{}'", activation));
+  if (found == std::end(known)) return node.unsupported(fmt::format("activation='{}'", activation));
   return found != std::begin(known);
 }
 

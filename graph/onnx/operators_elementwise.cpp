@@ -304,11 +304,25 @@ Result<Expr> quotient(const Node& node, const Expr& a, const Expr& b) {
   return whole_quotient(node, a, b);
 }
 
+/// a - b trunc(a / b) of floats; the dividend where the divisor is infinite.
+Expr truncated_remainder(const Expr& a, const Expr& b) {
+  const Expr infinity = dsl::identity(dsl::Combine::Min, a.type());
+  return select(eq(abs(b), infinity), a, a - b * truncate(a / b));
+}
+
+/// a - b floor(a / b) of floats; of an infinite divisor, the dividend or the divisor by their
+/// signs.
+Expr floored_remainder(const Expr& a, const Expr& b) {
+  const Expr zero = number(a, 0), infinity = dsl::identity(dsl::Combine::Min, a.type());
+  const Expr differs = (a < zero && zero < b) || (zero < a && b < zero);
+  return select(eq(abs(b), infinity), select(differs, b, a), a - b * floor(a / b));
+}
+
 /// The remainder with the sign of the divisor (fmod=0) or of the dividend (fmod=1).
 Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
   TW_TRY(const int64_t has_sign_of_dividend, node.integer("fmod", 0));
   if (is_float(a.type()))
-    return has_sign_of_dividend ? a - b * truncate(a / b) : a - b * floor(a / b);
+    return has_sign_of_dividend ? truncated_remainder(a, b) : floored_remainder(a, b);
   if (has_sign_of_dividend) {
     TW_TRY(const Expr whole, whole_quotient(node, a, b));
     return a - whole * b;

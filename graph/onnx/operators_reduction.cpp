@@ -74,13 +74,17 @@ Status convert_reduction(const Node& node, Builder& builder) {
   const Expr x = summable(declaration.read(node.input(0)).read_at(rows.element()));
   const std::vector<Axis> out = rows.result(keeps != 0);
   const dsl::Reduction reduction = {kind->combine, rows.over, kind->before(x)};
-  if (kind->after == same_total)
+  if (kind->after == same_total && type != Bool)
     return declaration.add(onnx::reduced(out, reduction, type), node.outputs[0]);
   if (rows.length() == 0 && node.op_type == "ReduceMean")
     return node.invalid("the mean of nothing");
   const Tensor total = compute("total", out, reduction);
-  const Expr result = kind->after(total.read_at(at(out)), static_cast<double>(rows.length()));
-  return declaration.add(compute("out", out, cast(type, result)), node.outputs[0]);
+  const Expr all = total.read_at(at(out));
+  // Bools are reduced as i32, whose identities of min and max lie on either side of 0.
+  const Expr result = type == Bool
+                          ? number(all, 0) < all
+                          : cast(type, kind->after(all, static_cast<double>(rows.length())));
+  return declaration.add(compute("out", out, result), node.outputs[0]);
 }
 
 Status convert_reduce_log_sum_exp(const Node& node, Builder& builder) {
