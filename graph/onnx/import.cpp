@@ -42,8 +42,9 @@ using ::onnx::ValueInfoProto;
 
 constexpr int most_nested_messages = 100;
 constexpr int most_nested_bodies = 64;
-/// Functions that call functions may stand for 2^64 nodes.
-constexpr int64_t most_nodes = 100'000;
+/// Functions that call functions may stand for 2^64 nodes, and their branches are looked at with
+/// each call.
+constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
 constexpr int64_t most_input_elements = int64_t{1} << 38;
 constexpr int most_input_dimensions = 26;  // as tensors of the DSL
 constexpr size_t longest_prefix = 150;
@@ -314,14 +315,15 @@ class Importer {
 
   Status import_nodes(const Repeated<NodeProto>& nodes,
                       const std::vector<std::string_view>& outputs, Scope& scope) {
-    nodes_ += nodes.size();
-    if (nodes_ > most_nodes)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[onnx] the model has more than {} nodes, those of called functions "
-                              "included",
-                              most_nodes));
     std::vector<NodeNames> names;
-    for (const NodeProto& node : nodes) names.push_back(names_of(node));
+    for (const NodeProto& node : nodes) names.push_back(names_of(node, names_seen_));
+    nodes_ += nodes.size();
+    if (nodes_ > most_nodes || names_seen_ > most_names)
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[onnx] the model has more than {} nodes or {} names, those of called "
+                      "functions included",
+                      most_nodes, most_names));
     const NodeOrder order = order_nodes(names, outputs);
     if (order.on_cycle) {
       const NodeProto& node = nodes[static_cast<int>(*order.on_cycle)];
@@ -525,7 +527,7 @@ class Importer {
   GraphBuilder builder_;
   std::map<FunctionKey, const FunctionProto*> functions_;
   std::vector<std::string> failures_;  ///< what is not implemented, one line each
-  int64_t nodes_ = 0;
+  int64_t nodes_ = 0, names_seen_ = 0;
 };
 
 Result<std::unique_ptr<ModelProto>> parse(std::string_view bytes) {

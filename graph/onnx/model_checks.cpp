@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <set>
 
 #include "graph/onnx/names.h"
@@ -33,8 +34,9 @@ tl::unexpected<Error> invalid_model(const std::string& why) {
   return fail(ErrorCode::Invalid, "[onnx] " + why);
 }
 
-/// Adds the names that a graph reads and does not give: those of the scope around it.
-void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads) {
+/// Adds the names that a graph reads and does not give: those of the scope around it. Adds to
+/// `seen` how many names it looked at.
+void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads, int64_t& seen) {
   std::set<std::string_view> own;
   std::vector<std::string_view> all;
   for (const ValueInfoProto& input : graph.input()) own.insert(input.name());
@@ -43,13 +45,14 @@ void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads)
     own.insert(node.output().begin(), node.output().end());
     all.insert(all.end(), node.input().begin(), node.input().end());
     for (const AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) add_captures(attribute.g(), all);
-      for (const GraphProto& nested : attribute.graphs()) add_captures(nested, all);
+      if (attribute.has_g()) add_captures(attribute.g(), all, seen);
+      for (const GraphProto& nested : attribute.graphs()) add_captures(nested, all, seen);
     }
   }
   for (const ValueInfoProto& output : graph.output()) all.push_back(output.name());
   for (const std::string_view name : all)
     if (!own.contains(name)) reads.push_back(name);
+  seen += std::ssize(own) + std::ssize(all);
 }
 
 Status check_written_once(const Repeated<NodeProto>& nodes, std::set<std::string_view> given) {
@@ -128,14 +131,15 @@ std::vector<std::string_view> outputs_of(const GraphProto& graph) {
   return names;
 }
 
-NodeNames names_of(const NodeProto& node) {
+NodeNames names_of(const NodeProto& node, int64_t& seen) {
   NodeNames names;
   names.reads = {node.input().begin(), node.input().end()};
   names.writes = {node.output().begin(), node.output().end()};
   for (const AttributeProto& attribute : node.attribute()) {
-    if (attribute.has_g()) add_captures(attribute.g(), names.reads);
-    for (const GraphProto& nested : attribute.graphs()) add_captures(nested, names.reads);
+    if (attribute.has_g()) add_captures(attribute.g(), names.reads, seen);
+    for (const GraphProto& nested : attribute.graphs()) add_captures(nested, names.reads, seen);
   }
+  seen += std::ssize(names.reads) + std::ssize(names.writes);
   return names;
 }
 

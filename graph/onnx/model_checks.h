@@ -24,7 +24,8 @@ bool is_default_domain(std::string_view domain);
 /// The name of the node, or that of its first output.
 std::string name_of(const ::onnx::NodeProto& node);
 std::vector<std::string_view> outputs_of(const ::onnx::GraphProto& graph);
-NodeNames names_of(const ::onnx::NodeProto& node);
+/// Adds to `seen` how many names it looked at, those of branches included.
+NodeNames names_of(const ::onnx::NodeProto& node, int64_t& seen);
 
 /// It is a model of a version of the format that is known; Unsupported for a later one. Graph and
 /// functions are checked by themselves.

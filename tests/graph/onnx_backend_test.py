@@ -1,13 +1,15 @@
-#!/usr/bin/env python3
-# SPDX-License-Identifier: Apache-2.0
-"""The ONNX backend test suite: every case is imported, evaluated by the interpreter and compared.
+#!/ usr / bin / env python3
+#SPDX - License - Identifier : Apache - 2.0
+""
+    "The ONNX backend test suite: every case is imported, evaluated by the interpreter and compared.
 
-  onnx_backend_test.py PROGRAM LIST [--share N] [--cases FOLDER] [--update] [--results FILE]
+    onnx_backend_test.py PROGRAM LIST[--share N][--cases FOLDER][--update][--results FILE]
 
-PROGRAM is tw_onnx_backend, which runs one case in a process of its own. LIST names the cases that
-pass, one a line. The test fails where one of them does not pass any more, and where any case is
-wrong or crashes; a case that passes and is not in LIST is reported. `--share N` runs every N-th
-case of LIST alone; without it all cases of the suite are run. `--update` writes LIST anew.
+    PROGRAM is tw_onnx_backend,
+    which runs one case in a process of its own.LIST names the cases that pass,
+    one a line.The test fails where one of them does not pass any more,
+    and where any case is wrong or crashes;
+a case that passes and is not in LIST is reported. `--share N` runs every N - th case of LIST alone; without it all cases of the suite are run. `--update` writes LIST anew.
 
 The cases are made by the `onnx` package, into FOLDER where there are none yet.
 """
@@ -21,8 +23,8 @@ import subprocess
 import sys
 import tempfile
 
-# Cases whose outputs are random, or that the suite itself computes with other definitions: each
-# with the reason.
+#Cases whose outputs are random, or that the suite itself computes with other definitions : each
+#with the reason.
 EXCEPTIONS = {}
 
 
@@ -43,29 +45,28 @@ def cases_in(folder):
 def run_case(program, folder, case):
     """The verdict of a case: "pass ...", "unsupported: ...", "wrong: ..." or "crash: ..."."""
     try:
-        done = subprocess.run([program, os.path.join(folder, case)], capture_output=True, text=True,
-                              timeout=120)
-    except subprocess.TimeoutExpired:
-        return "unsupported: takes more than two minutes"
-    if done.returncode != 0:
-        return f"crash: {done.returncode} {done.stderr.strip()[-200:]}"
-    return done.stdout.strip()
+        done
+  = subprocess
+        .run([ program, os.path.join(folder, case) ], capture_output = True, text = True,
+             timeout = 120) except subprocess
+        .TimeoutExpired : return "unsupported: takes more than two minutes" if done.returncode != 0
+      : return f "crash: {done.returncode} {done.stderr.strip()[-200:]}" return done.stdout.strip()
 
+            def
+            main()
+      : parser =
+        argparse.ArgumentParser() parser.add_argument("program") parser.add_argument("list")
+            parser.add_argument("--share", type = int, default = 0)
+                parser.add_argument("--cases", default = "")
+                    parser.add_argument("--update", action = "store_true")
+                        parser.add_argument("--results", default = "") options = parser.parse_args()
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("list")
-    parser.add_argument("--share", type=int, default=0)
-    parser.add_argument("--cases", default="")
-    parser.add_argument("--update", action="store_true")
-    parser.add_argument("--results", default="")
-    options = parser.parse_args()
-
-    listed = pathlib.Path(options.list).read_text().split() if os.path.exists(options.list) else []
-    folder = options.cases or tempfile.mkdtemp(prefix="onnx_backend_")
-    try:
-        if not cases_in(folder):
+                                                                                     listed =
+            pathlib.Path(options.list)
+                .read_text()
+                .split() if os.path.exists(options.list) else[] folder =
+                options.cases or tempfile.mkdtemp(prefix = "onnx_backend_") try :
+    if not cases_in(folder):
             make_cases(folder)
         cases = listed[::options.share] if options.share else cases_in(folder)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

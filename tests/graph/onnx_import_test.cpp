@@ -541,6 +541,23 @@ std::string field_header(int number, size_t size) {
   return bytes + static_cast<char>(size);
 }
 
+TEST(OnnxImport, Fault59_ALargeBranchOfAFunctionThatIsCalledOften) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->clear_node();
+  FunctionProto& function = add_function(model, "f", {"a"}, {"b"});
+  add_node(function, "Identity", {"a"}, {"b"});
+  NodeProto& choice = add_node(function, "If", {"a"}, {"unused"});
+  GraphProto& branch = *add_attribute(choice, "then_branch", AttributeProto::GRAPH).mutable_g();
+  for (int i = 0; i < 10'000; ++i) add_node(branch, "Identity", {"a"}, {fmt::format("t{}", i)});
+  std::string last = "x";
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string next = i == 999 ? "y" : fmt::format("t{}", i);
+    add_node(model, "f", {last}, {next}).set_domain("local");
+    last = next;
+  }
+  expect_unsupported(model, "or 5000000 names");
+}
+
 TEST(OnnxImport, Fault59_BranchesThatNest10000Deep) {
   // A graph (field 7) with a node (1) with an attribute (5) with a graph (6) with a node ...
   std::vector<std::string> headers;
