@@ -99,6 +99,7 @@ struct Scope {
   /// Tensors of the graph by their names in the body; empty: an optional input that is left out.
   std::map<std::string, std::string, std::less<>> tensors = {};
   std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
+  std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
   /// In a function: the attributes of the node that calls it.
   std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
 
@@ -153,6 +154,8 @@ class Importer {
     TW_RETURN_IF_ERROR(check_graph(graph));
     for (const TensorProto& tensor : graph.initializer())
       scope.initializers[tensor.name()] = &tensor;
+    for (const auto& tensor : graph.sparse_initializer())
+      scope.sparse.insert(tensor.values().name());
     return {};
   }
 
@@ -281,6 +284,11 @@ class Importer {
       if (const auto found = s->initializers.find(name); found != s->initializers.end()) {
         TW_TRY(std::string tensor, load(*found->second, *s));
         return tensor;
+      }
+      if (s->sparse.contains(name)) {
+        failures_.push_back(
+            fmt::format("tensor '{}': sparse tensors are not implemented", printable(name)));
+        return s->tensors[name] = builder_.claim(s->prefix + name);
       }
     }
     return std::nullopt;

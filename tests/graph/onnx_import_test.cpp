@@ -434,6 +434,14 @@ TEST(OnnxImport, Fault58_InputsOfOtherTypes) {
   expect_unsupported(model, "input 'x': its type is not implemented");
 }
 
+TEST(OnnxImport, Fault58_SparseInitializers) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");
+  EXPECT_TRUE(imported(model));
+  model.mutable_graph()->mutable_node(0)->set_input(0, "w");
+  expect_unsupported(model, "tensor 'w': sparse tensors are not implemented");
+}
+
 TEST(OnnxImport, Fault58_AnOutputThatIsNotImplemented) {
   ModelProto model = empty_model(7);
   add_input(model, "x", {3});
