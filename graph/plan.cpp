@@ -226,7 +226,8 @@ tl::unexpected<Error> no_plan(const PlanProblem& problem, const PlanOptions& opt
                           problem.operators[infeasible - 1].name, options.most_copies));
 }
 
-/// Distinct plans of the assignments, cheapest first.
+/// Distinct plans of the assignments, cheapest first. Copies that nobody asks for, which
+/// assignments have where a limit ended the search, are not in plans.
 std::vector<Plan> plans_of(const PlanProblem& problem, const Solution& solution) {
   std::vector<Plan> plans;
   for (const Assignment& assignment : solution.assignments) {

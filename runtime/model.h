@@ -36,7 +36,7 @@ struct ModelOptions {
 /// Time of one step of one call.
 struct StepTime {
   int step = 0;
-  int64_t begin_ns = 0, end_ns = 0;  ///< since the call began
+  int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
 };
 
 class Model {

@@ -75,9 +75,8 @@ inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 
 /// Invalid, naming step or tensor, unless running the model is safe:
 /// - indices are in range, constants and arena contain their tensors, at multiples of 64;
-/// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout as
-/// far
-///   as text says: kernels spell layouts with letters of their own, NCHW16c may be ABCD16b;
+/// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout up to
+///   letters: each kernel has letters of its own, so NCHW16c may be ABCD16b;
 /// - each tensor is written by at most one step, before it is read and not overwritten while it is
 ///   needed; inputs and constants are never written;
 /// - outputs of a step lie apart from its other arguments.

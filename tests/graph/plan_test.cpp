@@ -23,8 +23,8 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // ---- brute force over random graphs ---------------------------------------------------------
 
-/// Where a layout puts all elements of a tensor: the size of the array, then the offsets.
-using Places = std::vector<int64_t>;
+/// A number for each way in which layouts of a case put elements into arrays.
+using Place = size_t;
 
 /// A graph all of whose tensors have one shape, the schemes of its operators, and costs of copies
 /// as a function of where elements lie.
@@ -33,19 +33,24 @@ struct Case {
   Graph graph;
   Schemes schemes;
   PlanOptions options;
-  std::map<std::pair<Places, Places>, double> copies;
+  std::vector<std::vector<int64_t>> offsets;  ///< of all elements, by place
+  std::map<std::string, Place> places;        ///< of layouts by their text
+  std::map<std::pair<Place, Place>, double> copies;
 
-  Places places(const dsl::Layout& layout) const {
-    Places all = {1};
+  void add_layout(const dsl::Layout& layout) {
+    std::vector<int64_t> all = {1};  // the size of the array, then the offsets
     for (const int64_t extent : layout.storage_shape(shape)) all[0] *= extent;
     for (int64_t a = 0; a < shape[0]; ++a)
       for (int64_t b = 0; b < shape[1]; ++b)
         for (int64_t c = 0; c < shape[2]; ++c) all.push_back(layout.offset(shape, {a, b, c}));
-    return all;
+    const auto place = static_cast<Place>(std::ranges::find(offsets, all) - offsets.begin());
+    if (place == offsets.size()) offsets.push_back(std::move(all));
+    places[layout.to_string("ABC")] = place;
   }
+  Place place(const dsl::Layout& layout) const { return places.at(layout.to_string("ABC")); }
   TransformCost transform_cost() const {
     return [this](const TensorType&, const dsl::Layout& from, const dsl::Layout& to) {
-      return copies.at({places(from), places(to)});
+      return copies.at({place(from), place(to)});
     };
   }
   bool is_tensor(const std::string& name) const { return !graph.constants.contains(name); }
@@ -79,12 +84,12 @@ class RandomCases {
     layouts_ = {dsl::Layout::row_major(3)};
     for (const std::string& text : texts)
       layouts_.push_back(dsl::Layout::parse(text, "ABC").value());
+    for (const dsl::Layout& layout : layouts_) made.add_layout(layout);
     const double no_copy = random_.chance(0.2) ? 0.2 : 0;
     const double largest = random_.pick<double>({0, 2, 8, 30});
-    for (const dsl::Layout& from : layouts_)
-      for (const dsl::Layout& to : layouts_)
-        made.copies[{made.places(from), made.places(to)}] =
-            random_.chance(no_copy) ? infinite : cost(largest);
+    for (Place from = 0; from < made.offsets.size(); ++from)
+      for (Place to = 0; to < made.offsets.size(); ++to)
+        made.copies[{from, to}] = random_.chance(no_copy) ? infinite : cost(largest);
   }
 
   void add_graph(Case& made) {
@@ -143,22 +148,22 @@ class RandomCases {
 
 /// What running each operator by one of its schemes makes necessary.
 struct Needed {
-  std::map<std::string, Places> produced;
-  std::map<std::string, std::set<Places>> copies;  ///< of each tensor, beside the produced one
+  std::map<std::string, Place> produced;
+  std::map<std::string, std::set<Place>> copies;  ///< of each tensor, beside the produced one
 };
 
 Needed needed_by(const Case& given, const std::vector<size_t>& choice) {
   Needed needed;
-  const Places row_major = given.places(dsl::Layout::row_major(3));
+  const Place row_major = given.place(dsl::Layout::row_major(3));
   for (const Port& port : given.graph.inputs) needed.produced[port.name] = row_major;
   for (size_t op = 0; op < choice.size(); ++op) {
     const Operator& run = given.graph.operators[op];
     const Scheme& scheme = given.schemes[op][choice[op]];
     for (size_t i = 0; i < run.inputs.size(); ++i)
       if (given.is_tensor(run.inputs[i]))
-        needed.copies[run.inputs[i]].insert(given.places(scheme.inputs[i]));
+        needed.copies[run.inputs[i]].insert(given.place(scheme.inputs[i]));
     for (size_t o = 0; o < run.outputs.size(); ++o)
-      needed.produced[run.outputs[o]] = given.places(scheme.outputs[o]);
+      needed.produced[run.outputs[o]] = given.place(scheme.outputs[o]);
   }
   for (const std::string& name : given.graph.outputs)
     if (given.is_tensor(name)) needed.copies[name].insert(row_major);
@@ -173,17 +178,17 @@ double brute_cost(const Case& given, const std::vector<size_t>& choice) {
   const Needed needed = needed_by(given, choice);
   for (const auto& [tensor, copies] : needed.copies) {
     if (copies.size() > given.options.most_copies) return infinite;
-    for (const Places& to : copies) cost += given.copies.at({needed.produced.at(tensor), to});
+    for (const Place to : copies) cost += given.copies.at({needed.produced.at(tensor), to});
   }
   return cost;
 }
 
 bool has_same_places(const Case& given, const Operator& op, const Scheme& a, const Scheme& b) {
   for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (given.is_tensor(op.inputs[i]) && given.places(a.inputs[i]) != given.places(b.inputs[i]))
+    if (given.is_tensor(op.inputs[i]) && given.place(a.inputs[i]) != given.place(b.inputs[i]))
       return false;
   for (size_t o = 0; o < op.outputs.size(); ++o)
-    if (given.places(a.outputs[o]) != given.places(b.outputs[o])) return false;
+    if (given.place(a.outputs[o]) != given.place(b.outputs[o])) return false;
   return true;
 }
 
@@ -230,14 +235,14 @@ std::vector<Choices> without_superseded(const Case& given, std::vector<Choices> 
 void expect_consistent(const Case& given, const Plan& plan) {
   ASSERT_EQ(plan.schemes.size(), given.schemes.size());
   const Needed needed = needed_by(given, plan.schemes);
-  std::map<std::string, Places> produced;
-  for (const auto& [tensor, layout] : plan.produced) produced[tensor] = given.places(layout);
+  std::map<std::string, Place> produced;
+  for (const auto& [tensor, layout] : plan.produced) produced[tensor] = given.place(layout);
   EXPECT_EQ(produced, needed.produced);
 
   double sum = 0;
   for (size_t op = 0; op < plan.schemes.size(); ++op)
     sum += given.schemes[op][plan.schemes[op]].cost_ns;
-  std::map<std::string, std::set<Places>> copies;
+  std::map<std::string, std::set<Place>> copies;
   std::pair<std::string, std::string> before;
   for (const Transform& transform : plan.transforms) {
     const std::pair key(transform.tensor, transform.to.to_string("ABC"));
@@ -245,11 +250,11 @@ void expect_consistent(const Case& given, const Plan& plan) {
     before = key;
     EXPECT_EQ(transform.from, plan.produced.at(transform.tensor));
     EXPECT_EQ(transform.cost_ns,
-              given.copies.at({given.places(transform.from), given.places(transform.to)}));
-    EXPECT_TRUE(copies[transform.tensor].insert(given.places(transform.to)).second);
+              given.copies.at({given.place(transform.from), given.place(transform.to)}));
+    EXPECT_TRUE(copies[transform.tensor].insert(given.place(transform.to)).second);
     sum += transform.cost_ns;
   }
-  std::map<std::string, std::set<Places>> expected = needed.copies;
+  std::map<std::string, std::set<Place>> expected = needed.copies;
   std::erase_if(expected, [](const auto& tensor) { return tensor.second.empty(); });
   EXPECT_EQ(copies, expected);
   EXPECT_EQ(plan.predicted_ns, sum);
@@ -544,17 +549,36 @@ TEST(Plan, EqualLayoutsGoByTheRowMajorOne) {
   EXPECT_TRUE(plan.produced.at("y").is_row_major());
 }
 
+/// x has three readers, each of which may ask for any layout.
+Graph three_readers() {
+  return image_graph({on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"x"}, {"c"})},
+                     {"a", "b", "c"});
+}
+const std::vector<Scheme> of_a_reader = {scheme("NCHW", "NCHW", 10), scheme("NHWC", "NCHW", 20),
+                                         scheme("NCHW4c", "NCHW", 40)};
+
 TEST(Plan, SuperfluousCopiesMakeNoFurtherPlans) {
-  // Copies are nearly free, and x has three readers of which any could ask for any layout.
-  const Graph graph = image_graph(
-      {on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"x"}, {"c"})}, {"a", "b", "c"});
-  const std::vector<Scheme> each = {scheme("NCHW", "NCHW", 10), scheme("NHWC", "NCHW", 20),
-                                    scheme("NCHW4c", "NCHW", 40)};
-  const auto plans = make_plans(graph, {each, each, each}, every_copy(1e-6), 27);
+  // Copies are nearly free, so that plans with useless ones would come before other plans.
+  const auto plans = make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(1e-6), 27);
   ASSERT_EQ(plans->size(), 27u);
   EXPECT_EQ(plans->front().predicted_ns, 30);
   EXPECT_NEAR((*plans)[1].predicted_ns, 40, 1e-3);
   EXPECT_NEAR(plans->back().predicted_ns, 120, 1e-3);
+}
+
+TEST(Plan, PlansAreDistinctWhereALimitEndsTheSearch) {
+  for (const double copy_ns : {0.0, 1e-6, 4.0, 15.0})
+    for (size_t nodes = 1; nodes < 100; ++nodes) {
+      PlanOptions options;
+      options.limits.nodes = nodes;
+      const auto plans =
+          make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(copy_ns), 27, options);
+      ASSERT_TRUE(plans) << plans.error().message;
+      std::set<std::vector<size_t>> distinct;
+      for (const Plan& plan : *plans) EXPECT_TRUE(distinct.insert(plan.schemes).second);
+      EXPECT_TRUE(std::ranges::is_sorted(*plans, {}, &Plan::predicted_ns));
+      EXPECT_EQ(plans->front().predicted_ns, 30);
+    }
 }
 
 // ---- size -----------------------------------------------------------------------------------
@@ -780,11 +804,17 @@ TEST(Plan, ALimitStatesTheGap) {
   options.limits.table_elements = 4;
   options.limits.nodes = 50;
   const auto plans =
-      make_plans(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), 1, options);
+      make_plans(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), 50, options);
   ASSERT_TRUE(plans) << plans.error().message;
-  EXPECT_FALSE(plans->front().is_optimal);
-  EXPECT_LE(plans->front().lower_bound_ns, diamonds.least() + 1e-9);
-  EXPECT_GE(plans->front().predicted_ns, diamonds.least() - 1e-9);
+  EXPECT_GT(plans->size(), 1u);
+  std::set<std::vector<size_t>> distinct;
+  for (const Plan& plan : *plans) {
+    EXPECT_FALSE(plan.is_optimal);
+    EXPECT_LE(plan.lower_bound_ns, diamonds.least() + 1e-9);
+    EXPECT_GE(plan.predicted_ns, diamonds.least() - 1e-9);
+    EXPECT_TRUE(distinct.insert(plan.schemes).second);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(*plans, {}, &Plan::predicted_ns));
   const auto times =
       cheapest_with(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), options);
   ASSERT_TRUE(times);

@@ -134,6 +134,7 @@ TEST(ModelCheck, StepsThatDoNotFitTheirKernelAreRefused) {
 std::string defect_with_layouts(const std::string& tensor, const std::string& argument) {
   return defect_of([&](ModelFile& m) {
     m.tensors[2].layout = tensor;
+    m.arena_bytes = 96;
     m.kernels[0].info.arguments[2].layout = argument;
     m.tensors[2].bytes = m.tensors[3].bytes = 32;
     m.kernels[0].info.arguments[2].storage_elements = 8;
@@ -153,7 +154,7 @@ TEST(ModelCheck, LayoutsAgreeWhateverTheirLetters) {
 
 TEST(ModelCheck, Fault12_OutputsLieApartFromAllOtherArguments) {
   EXPECT_THAT(
-      defect_of([](auto& m) { m.tensors[4].at = m.tensors[5].at = 0; }),
+      defect_of([](auto& m) { m.tensors[4].at = m.tensors[5].at = 64; }),
       HasSubstr("step 1 'twice' writes tensor 'doubled', which overlaps its argument 'rows'"));
   EXPECT_THAT(defect_of([](auto& m) {
                 m.kernels[0].info.arguments[1].is_output = true;
@@ -238,6 +239,7 @@ TEST(ModelCheck, AReshapeKeepsTheType) {
 TEST(ModelCheck, InputsAndOutputsMayBeReshapedToo) {
   EXPECT_EQ(defect_of([](auto& m) {  // twice reads x as {2, 2}
               m.tensors[3].place = Place::Input;
+              m.tensors[3].at = 0;
             }),
             "");
   EXPECT_EQ(defect_of([](auto& m) {  // twice writes the output as {2, 2}

@@ -29,11 +29,11 @@ int32_t twice(void* const* buffers, void* scratch, int32_t row) {
 constexpr std::string_view add_source = R"(
 #include <stdint.h>
 int32_t sum(void* const* buffers, void* scratch, int32_t task) {
-  ((float*)scratch)[task] = ((const float*)buffers[0])[task] + ((const float*)buffers[1])[task];
+  ((float*)scratch)[3 - task] = ((const float*)buffers[0])[task] + ((const float*)buffers[1])[task];
   return (uintptr_t)scratch % 64 == 0 ? 0 : 1;
 }
 int32_t store(void* const* buffers, void* scratch, int32_t task) {
-  for (int i = 0; i < 4; ++i) ((float*)buffers[2])[i] = ((const float*)scratch)[i];
+  for (int i = 0; i < 4; ++i) ((float*)buffers[2])[i] = ((const float*)scratch)[3 - i];
   return 0;
 })";
 
@@ -90,10 +90,10 @@ ModelFile tiny_model_without_code() {
   ModelFile model = empty_model("tiny");
   model.tensors = {tiny_tensor("x", {4}, Place::Input, 0),
                    tiny_tensor("w", {4}, Place::Constant, 0),
-                   tiny_tensor("h", {4}, Place::Arena, 0),
-                   tiny_tensor("rows", {2, 2}, Place::Arena, 0),
-                   tiny_tensor("doubled", {2, 2}, Place::Arena, 64),
-                   tiny_tensor("flat", {4}, Place::Arena, 64),
+                   tiny_tensor("h", {4}, Place::Arena, 64),
+                   tiny_tensor("rows", {2, 2}, Place::Arena, 64),
+                   tiny_tensor("doubled", {2, 2}, Place::Arena, 0),
+                   tiny_tensor("flat", {4}, Place::Arena, 0),
                    tiny_tensor("y", {4}, Place::Output, 0)};
   model.inputs = {0};
   model.outputs = {6};

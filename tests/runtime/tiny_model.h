@@ -16,7 +16,7 @@ namespace tw::runtime {
 ///     multiply(x, w) -> h     twice(rows) -> doubled     add(flat, x) -> y
 ///
 /// where rows is h and flat is doubled, reshaped. multiply fails with 7 where x is -1; add needs
-/// scratch memory.
+/// scratch memory that is apart from its inputs.
 ModelFile tiny_model();
 std::vector<float> tiny_result(const std::vector<float>& x);
 
