@@ -14,7 +14,7 @@
 #                                       -I include/tilewright, which the CMake package adds
 #   share/man/man1, share/bash-completion, share/zsh, share/fish
 
-set(modules base dsl schedules db runtime codegen cost_model tuner)
+set(modules base dsl schedules graph db runtime codegen cost_model tuner)
 
 # One library with all modules, so that a program needs to list neither them nor their dependencies.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/libtilewright.cpp CONTENT "" @ONLY)
