@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs of an ONNX model computed in double: what every runtime is compared with.
+
+The reference evaluator of the `onnx` package runs the model with all floats widened. The operators
+in which networks spend their time are replaced here by sums over taps of the filter, which take
+seconds where the evaluator's own take minutes; its Erf is in single precision.
+"""
+import hashlib
+import math
+import os
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_average_pool import AveragePool_19
+from onnx.reference.ops.op_conv import Conv as SlowConv
+from onnx.reference.ops.op_conv_transpose import ConvTranspose as SlowConvTranspose
+from onnx.reference.ops.op_max_pool import MaxPool as SlowMaxPool
+
+
+def is_plain(x, auto_pad):
+    """Two-dimensional windows with explicit padding."""
+    return x.ndim == 4 and auto_pad in (None, "NOTSET")
+
+
+def window(kernel, strides, pads, dilations):
+    """The attributes with their defaults."""
+    return kernel, strides or [1, 1], pads or [0, 0, 0, 0], dilations or [1, 1]
+
+
+def outputs_along(size, kernel, stride, before, after, dilation, ceil_mode=False):
+    room = size + before + after - (kernel - 1) * dilation - 1
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if ceil_mode and (count - 1) * stride >= size + before:
+        count -= 1  # a window does not begin in the padding behind the input
+    return count
+
+
+def taps(x, kernel, strides, pads, dilations, fill, ceil_mode=False):
+    """For each tap (r, s) of a filter the inputs that it meets, as an array like the outputs."""
+    size = [outputs_along(x.shape[2 + i], kernel[i], strides[i], pads[i], pads[2 + i], dilations[i],
+                          ceil_mode) for i in range(2)]
+    span = [(size[i] - 1) * strides[i] + 1 for i in range(2)]
+    after = [max(0, (kernel[i] - 1) * dilations[i] + span[i] - x.shape[2 + i] - pads[i])
+             for i in range(2)]
+    x = np.pad(x, ((0, 0), (0, 0), (pads[0], after[0]), (pads[1], after[1])), constant_values=fill)
+    for r in range(kernel[0]):
+        for s in range(kernel[1]):
+            y, z = r * dilations[0], s * dilations[1]
+            yield (r, s), x[:, :, y:y + span[0]:strides[0], z:z + span[1]:strides[1]]
+
+
+class Conv(SlowConv):
+    op_domain = ""
+
+    def _run(self, X, W, B=None, auto_pad=None, dilations=None, group=None, kernel_shape=None,
+             pads=None, strides=None):
+        if not is_plain(X, auto_pad):
+            return super()._run(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
+        n, k = X.shape[0], W.shape[0]
+        weights = W.reshape(group, k // group, *W.shape[1:])
+        result = 0
+        for (r, s), seen in taps(X, *window(W.shape[2:], strides, pads, dilations), fill=0):
+            pixels = seen.reshape(n, group, -1, seen.shape[2] * seen.shape[3])
+            result = result + weights[None, ..., r, s] @ pixels
+        result = result.reshape(n, k, *seen.shape[2:])
+        return (result if B is None else result + B[:, None, None],)
+
+
+class ConvTranspose(SlowConvTranspose):
+    op_domain = ""
+
+    def _run(self, X, W, B=None, auto_pad=None, dilations=None, group=None, kernel_shape=None,
+             output_padding=None, output_shape=None, pads=None, strides=None):
+        if not is_plain(X, auto_pad) or group != 1 or any(output_padding or []) or output_shape:
+            return super()._run(X, W, B, auto_pad, dilations, group, kernel_shape, output_padding,
+                                output_shape, pads, strides)
+        kernel, strides, pads, dilations = window(W.shape[2:], strides, pads, dilations)
+        n, _, h, w = X.shape
+        full = [(size - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1
+                for i, size in enumerate((h, w))]
+        result = np.zeros((n, W.shape[1], *full), X.dtype)
+        for r in range(kernel[0]):
+            for s in range(kernel[1]):
+                y, z = r * dilations[0], s * dilations[1]
+                result[:, :, y:y + (h - 1) * strides[0] + 1:strides[0],
+                       z:z + (w - 1) * strides[1] + 1:strides[1]] += (
+                    W[:, :, r, s].T @ X.reshape(n, -1, h * w)).reshape(n, -1, h, w)
+        result = result[:, :, pads[0]:full[0] - pads[2], pads[1]:full[1] - pads[3]]
+        return (result if B is None else result + B[:, None, None],)
+
+
+class MaxPool(SlowMaxPool):
+    op_domain = ""
+
+    def _run(self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, pads=None,
+             storage_order=None, strides=None):
+        if not is_plain(x, auto_pad) or len(self.output) > 1:
+            return super()._run(x, auto_pad, ceil_mode, dilations, kernel_shape, pads,
+                                storage_order, strides)
+        arguments = window(kernel_shape, strides, pads, dilations)
+        result = -np.inf
+        for _, seen in taps(x, *arguments, fill=-np.inf, ceil_mode=ceil_mode):
+            result = np.maximum(result, seen)
+        return (result,)
+
+
+class AveragePool(AveragePool_19):
+    op_domain = ""
+
+    def _run(self, x, auto_pad=None, ceil_mode=None, dilations=None, kernel_shape=None, pads=None,
+             strides=None, count_include_pad=None):
+        if not is_plain(x, auto_pad) or ceil_mode:
+            return super()._run(x, auto_pad, ceil_mode, dilations, kernel_shape, pads, strides,
+                                count_include_pad)
+        arguments = window(kernel_shape, strides, pads, dilations)
+        ones = np.ones((1, 1, *x.shape[2:]))
+        total = sum(seen for _, seen in taps(x, *arguments, fill=0))
+        count = sum(seen for _, seen in taps(ones, *arguments, fill=count_include_pad))
+        return (total / count,)
+
+
+class Erf(OpRun):
+    op_domain = ""
+    _function = staticmethod(np.vectorize(math.erf, otypes=[np.float64]))
+
+    def _run(self, x):
+        return (self._function(x),)
+
+
+def widened(tensor):
+    """A tensor of the model, floats as double."""
+    array = numpy_helper.to_array(tensor)
+    return numpy_helper.from_array(array.astype(np.float64), tensor.name) if (
+        array.dtype == np.float32) else tensor
+
+
+def as_double(model):
+    """The model with constants and casts in double. Its initializers stay as they are."""
+    double = onnx.ModelProto()
+    double.CopyFrom(model)
+    for node in double.graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                attribute.t.CopyFrom(widened(attribute.t))
+            elif (node.op_type, attribute.name, attribute.i) == ("Cast", "to", TensorProto.FLOAT):
+                attribute.i = TensorProto.DOUBLE
+    return double
+
+
+def in_double(arrays):
+    return {name: array.astype(np.float64) if array.dtype == np.float32 else array
+            for name, array in arrays.items()}
+
+
+def evaluate(model, inputs, every=False):
+    """Outputs by name, in double where they are floats; with `every` all tensors."""
+    evaluator = ReferenceEvaluator(as_double(model),
+                                   new_ops=[Conv, ConvTranspose, MaxPool, AveragePool, Erf])
+    evaluator.rt_inits_ = in_double(evaluator.rt_inits_)
+    if every:
+        return evaluator.run(None, in_double(inputs), intermediate=True)
+    return dict(zip(evaluator.output_names, evaluator.run(None, in_double(inputs))))
+
+
+# ---- inputs -----------------------------------------------------------------------------------
+
+
+def table_rows(model, name):
+    """Rows of the smallest table that an input selects from; 2 where it selects from none: a mask."""
+    rows = {array.name: array.dims[0] for array in model.graph.initializer if array.dims}
+    return min((rows[node.input[0]] for node in model.graph.node
+                if node.op_type == "Gather" and node.input[1] == name and node.input[0] in rows),
+               default=2)
+
+
+def random_inputs(model, seed):
+    """An array for each input: floats are N(0, 1), numbers valid rows of the tables."""
+    initialized = {array.name for array in model.graph.initializer}
+    random = np.random.default_rng(seed)
+    arrays = {}
+    for value in model.graph.input:
+        if value.name in initialized:
+            continue
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        if np.issubdtype(dtype, np.floating):
+            arrays[value.name] = random.standard_normal(shape, np.float32).astype(dtype)
+        else:
+            rows = table_rows(model, value.name)
+            arrays[value.name] = random.integers(0, rows, shape).astype(dtype)
+    return arrays
+
+
+# ---- cache ------------------------------------------------------------------------------------
+
+
+def cache_directory():
+    """Where expected outputs are kept: references/ below the program's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "tilewright" / "references"
+
+
+def expected_outputs(model, contents, inputs, seed, directory):
+    """Outputs in double for random_inputs(model, seed), from the folder where they are known there.
+    `contents` are the bytes of the model's file. A cached file that is damaged is an error."""
+    with open(__file__, "rb") as file:
+        key = hashlib.sha256(file.read() + contents + str(seed).encode()).hexdigest()
+    path = pathlib.Path(directory) / f"{key}.npz"
+    if not path.exists():
+        outputs = evaluate(model, inputs)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}.npz")
+        np.savez(unfinished, *outputs.values())
+        unfinished.replace(path)
+    with np.load(path, allow_pickle=False) as arrays:
+        names = [output.name for output in model.graph.output]
+        return {name: arrays[f"arr_{i}"] for i, name in enumerate(names)}
