@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/rewrite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/integer.h"
+#include "dsl/operators.h"
+#include "dsl/parse.h"
+
+namespace tw::graph {
+namespace {
+
+using dsl::Axis;
+using dsl::Compute;
+using dsl::Expr;
+using dsl::Input;
+using dsl::Read;
+using dsl::Stage;
+
+using Names = std::map<std::string, std::string>;
+
+// A stage of more nodes stays a stage: inlined ones grow with each other.
+constexpr int32_t largest_inlined = 2000;
+
+/// The expression with tensors renamed; names that are not in the map stay.
+Expr rename_tensors(const Expr& expr, const Names& names) {
+  return dsl::transform(expr, [&](const Expr& node) -> std::optional<Expr> {
+    const Read* r = node.as<Read>();
+    if (!r) return std::nullopt;
+    const auto found = names.find(r->tensor);
+    return dsl::read(found == names.end() ? r->tensor : found->second, r->indices, r->type);
+  });
+}
+
+Compute rename_tensors(const Compute& compute, const Names& names) {
+  const auto renamed = [&](const std::string& name) {
+    const auto found = names.find(name);
+    return found == names.end() ? name : found->second;
+  };
+  Compute result = compute;
+  for (Input& input : result.inputs) input.name = renamed(input.name);
+  for (Stage& stage : result.stages) {
+    stage.name = renamed(stage.name);
+    stage.body = rename_tensors(stage.body, names);
+  }
+  for (std::string& output : result.outputs) output = renamed(output);
+  return result;
+}
+
+/// The stage with axes called by the letters of its dimensions, and r0, r1, ... those it reduces.
+Stage rename_axes(Stage stage, const std::string& letters) {
+  dsl::Substitution names;
+  for (size_t i = 0; i < stage.axes.size(); ++i) {
+    const std::string name(1, static_cast<char>(letters[i] - 'A' + 'a'));
+    names.emplace(stage.axes[i].name, dsl::var(name));
+    stage.axes[i].name = name;
+  }
+  for (size_t i = 0; i < stage.reduction.size(); ++i) {
+    const std::string name = fmt::format("r{}", i);
+    names.emplace(stage.reduction[i].name, dsl::var(name));
+    stage.reduction[i].name = name;
+  }
+  stage.body = dsl::substitute(stage.body, names);
+  return stage;
+}
+
+/// Names of inputs in the order in which stages read them.
+std::vector<std::string> inputs_as_read(const Compute& compute) {
+  std::vector<std::string> order;
+  std::set<std::string> seen;
+  for (const Stage& stage : compute.stages)
+    dsl::for_each(stage.body, [&](const Expr& node) {
+      const Read* r = node.as<Read>();
+      if (r && compute.find_input(r->tensor) && seen.insert(r->tensor).second)
+        order.push_back(r->tensor);
+    });
+  return order;
+}
+
+// ---- inlining -------------------------------------------------------------------------------
+
+/// How often each tensor is read, a read under a reduction counted like any other.
+std::map<std::string, int> count_reads(const Compute& compute) {
+  std::map<std::string, int> reads;
+  for (const Stage& stage : compute.stages)
+    dsl::for_each(stage.body, [&](const Expr& node) {
+      if (const Read* r = node.as<Read>()) ++reads[r->tensor];
+    });
+  return reads;
+}
+
+/// The body of an elementwise stage at the given indices.
+Expr body_at(const Stage& stage, const std::vector<Expr>& indices) {
+  dsl::Substitution at;
+  for (size_t i = 0; i < indices.size(); ++i) at.emplace(stage.axes[i].name, indices[i]);
+  return dsl::substitute(stage.body, at);
+}
+
+bool reads_stage(const Expr& expr, const Compute& compute) {
+  bool found = false;
+  dsl::for_each(expr, [&](const Expr& node) {
+    const Read* r = node.as<Read>();
+    found = found || (r && compute.find_stage(r->tensor));
+  });
+  return found;
+}
+
+/// Writes the operand that comes from a stage first: a + conv[...] as conv[...] + a, so that equal
+/// operators have equal text.
+Compute order_operands(Compute compute) {
+  const auto is_commutative = [](dsl::BinaryOp op) {
+    return op == dsl::BinaryOp::Add || op == dsl::BinaryOp::Mul || op == dsl::BinaryOp::Min ||
+           op == dsl::BinaryOp::Max;
+  };
+  for (Stage& stage : compute.stages)
+    stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {
+      const dsl::Binary* b = node.as<dsl::Binary>();
+      if (!b || !is_commutative(b->op) || reads_stage(b->a, compute) || !reads_stage(b->b, compute))
+        return std::nullopt;
+      return dsl::binary(b->op, b->b, b->a);
+    });
+  return compute;
+}
+
+// ---- operators ------------------------------------------------------------------------------
+
+/// A compute and the tensors of the graph for its inputs and outputs.
+struct Bound {
+  Compute compute;
+  std::vector<std::string> inputs, outputs;
+};
+
+/// Reads of constants of one element become literals, where that is legal.
+Compute with_literals(const Compute& compute, const std::map<std::string, Expr>& literals) {
+  if (literals.empty()) return compute;
+  Compute result = compute;
+  for (Stage& stage : result.stages)
+    stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {
+      const Read* r = node.as<Read>();
+      if (!r) return std::nullopt;
+      const auto found = literals.find(r->tensor);
+      if (found == literals.end()) return std::nullopt;
+      return found->second;
+    });
+  return dsl::validate(result) ? result : compute;
+}
+
+std::optional<Expr> literal_of(const dsl::Array& array) {
+  if (array.size() != 1) return std::nullopt;
+  return is_float(array.type) ? dsl::constant(array.type, array.get_float(0))
+                              : dsl::constant_int(array.type, array.get_int(0));
+}
+
+/// Declares as weights what is bound to constants, and writes constants of one element out.
+Compute bind_constants(Compute compute, const std::vector<std::string>& inputs,
+                       const std::map<std::string, Constant>& constants) {
+  std::map<std::string, Expr> literals;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto found = constants.find(inputs[i]);
+    compute.inputs[i].constant = found != constants.end();
+    if (found == constants.end()) continue;
+    if (auto literal = literal_of(*found->second.array))
+      literals.emplace(compute.inputs[i].name, *literal);
+  }
+  return with_literals(compute, literals);
+}
+
+/// Tensors of the graph in the order of the canonical compute's inputs or outputs.
+std::vector<std::string> reordered(const std::vector<std::string>& former_names,
+                                   const std::vector<std::string>& tensors, const Names& names,
+                                   const std::vector<std::string>& new_names) {
+  std::map<std::string, std::string> tensor_of;
+  for (size_t i = 0; i < former_names.size(); ++i)
+    if (const auto found = names.find(former_names[i]); found != names.end())
+      tensor_of[found->second] = tensors[i];
+  std::vector<std::string> result;
+  for (const std::string& name : new_names) result.push_back(tensor_of.at(name));
+  return result;
+}
+
+std::vector<std::string> input_names(const Compute& compute) {
+  std::vector<std::string> names;
+  for (const Input& input : compute.inputs) names.push_back(input.name);
+  return names;
+}
+
+Bound in_canonical_form(const Bound& given) {
+  Canonical form = canonical(given.compute);
+  std::vector<std::string> inputs =
+      reordered(input_names(given.compute), given.inputs, form.names, input_names(form.compute));
+  std::vector<std::string> outputs =
+      reordered(given.compute.outputs, given.outputs, form.names, form.compute.outputs);
+  return {std::move(form.compute), std::move(inputs), std::move(outputs)};
+}
+
+/// The operator by name that declares the canonical compute, which is of the hint's kind and has
+/// its attributes except for flags.
+std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::Workload& hint) {
+  const auto row = dsl::find_operator(hint.op);
+  if (!row) return std::nullopt;
+  std::vector<std::string> flags;
+  for (const dsl::Attribute& attribute : (*row)->attributes)
+    if (attribute.is_flag) flags.emplace_back(attribute.name);
+  const std::string wanted = dsl::to_line(canonical_form.compute);
+  for (size_t set = 0; set < (size_t{1} << flags.size()); ++set) {
+    dsl::Attributes attributes = hint.attributes;
+    for (size_t i = 0; i < flags.size(); ++i) attributes[flags[i]] = (set >> i) & 1;
+    auto workload = dsl::make_workload(hint.op, attributes, hint.dtype, hint.accuracy);
+    if (!workload) continue;
+    const Canonical form = canonical(workload->compute);
+    if (dsl::to_line(form.compute) != wanted) continue;
+    std::map<std::string, std::string> tensor_of;
+    for (size_t i = 0; i < canonical_form.inputs.size(); ++i)
+      tensor_of[canonical_form.compute.inputs[i].name] = canonical_form.inputs[i];
+    Operator op = {std::move(*workload), {}, canonical_form.outputs};
+    for (const std::string& name : input_names(op.workload.compute))
+      op.inputs.push_back(tensor_of.at(form.names.at(name)));
+    return op;
+  }
+  return std::nullopt;
+}
+
+/// The computes of several operators as one, under names of its own.
+class Join {
+ public:
+  Status add(const Operator& op, size_t number) {
+    const Compute& compute = op.workload.compute;
+    Names names;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      names[compute.inputs[i].name] = read(op.inputs[i], compute.inputs[i]);
+    for (size_t i = 0; i < compute.stages.size(); ++i)
+      names[compute.stages[i].name] = fmt::format("s{}_{}", number, i);
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      if (!local_.emplace(op.outputs[i], names.at(compute.outputs[i])).second)
+        return fail(ErrorCode::Invalid, fmt::format("[fuse] '{}' is written twice", op.outputs[i]));
+    const Compute renamed = rename_tensors(compute, names);
+    for (size_t i = 0; i < renamed.stages.size(); ++i)
+      joined_.compute.stages.push_back(
+          rename_axes(renamed.stages[i], compute.letters_of(compute.stages[i].name)));
+    return {};
+  }
+
+  Result<Bound> finish(const std::vector<std::string>& outputs) {
+    for (const std::string& tensor : outputs) {
+      const auto found = local_.find(tensor);
+      if (found == local_.end() || joined_.compute.find_input(found->second))
+        return fail(ErrorCode::Invalid, fmt::format("[fuse] no operator gives '{}'", tensor));
+      joined_.compute.outputs.push_back(found->second);
+      joined_.outputs.push_back(tensor);
+    }
+    TW_RETURN_IF_ERROR(dsl::validate(joined_.compute));
+    return std::move(joined_);
+  }
+
+ private:
+  /// The name here of a tensor that an operator reads; declares it as an input where none of the
+  /// operators before gives it.
+  std::string read(const std::string& tensor, const Input& declaration) {
+    const auto known = local_.find(tensor);
+    if (known != local_.end()) return known->second;
+    Input input = declaration;
+    input.name = fmt::format("x{}_", joined_.inputs.size());
+    local_[tensor] = input.name;
+    joined_.inputs.push_back(tensor);
+    joined_.compute.inputs.push_back(input);
+    return input.name;
+  }
+
+  Bound joined_;
+  Names local_;  ///< tensor of the graph -> its name here
+};
+
+/// The stages that outputs need.
+Compute without_dead_stages(const Compute& compute) {
+  std::set<std::string> needed(compute.outputs.begin(), compute.outputs.end());
+  Compute result = compute;
+  result.stages.clear();
+  for (auto stage = compute.stages.rbegin(); stage != compute.stages.rend(); ++stage) {
+    if (!needed.contains(stage->name)) continue;
+    dsl::for_each(stage->body, [&](const Expr& node) {
+      if (const Read* r = node.as<Read>()) needed.insert(r->tensor);
+    });
+    result.stages.push_back(*stage);
+  }
+  std::ranges::reverse(result.stages);
+  return result;
+}
+
+const dsl::Workload* first_by_name(std::span<const Operator> operators) {
+  for (const Operator& op : operators)
+    if (op.workload.op != "expr") return &op.workload;
+  return nullptr;
+}
+
+}  // namespace
+
+Canonical canonical(const Compute& compute) {
+  Names names;
+  Canonical form;
+  for (const std::string& input : inputs_as_read(compute)) {
+    names[input] = fmt::format("in{}", form.compute.inputs.size());
+    form.compute.inputs.push_back(*compute.find_input(input));
+  }
+  for (size_t i = 0; i < compute.outputs.size(); ++i)
+    names[compute.outputs[i]] = compute.outputs.size() == 1 ? "out" : fmt::format("out{}", i);
+  form.names = names;
+  size_t count = 0;
+  for (const Stage& stage : compute.stages)
+    if (!compute.is_output(stage.name)) names[stage.name] = fmt::format("t{}", count++);
+  // Letters are written only where they are not the default ones.
+  const auto spelled = [](const std::string& letters, size_t rank) {
+    return letters == dsl::default_letters(static_cast<int>(rank)) ? "" : letters;
+  };
+  for (const Stage& stage : compute.stages) {
+    form.compute.stages.push_back(rename_axes(stage, compute.letters_of(stage.name)));
+    Stage& last = form.compute.stages.back();
+    last.letters = spelled(last.letters, last.axes.size());
+  }
+  for (Input& input : form.compute.inputs)
+    input.letters = spelled(input.letters, input.shape.size());
+  form.compute.outputs = compute.outputs;
+  form.compute = rename_tensors(form.compute, names);
+  return form;
+}
+
+Compute inline_stages(const Compute& compute) {
+  Compute result = compute;
+  const std::map<std::string, int> reads = count_reads(compute);
+  std::map<std::string, Stage> inlined;
+  std::vector<Stage> kept;
+  for (Stage stage : result.stages) {
+    stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {
+      const Read* r = node.as<Read>();
+      if (!r || !inlined.contains(r->tensor)) return std::nullopt;
+      return body_at(inlined.at(r->tensor), r->indices);
+    });
+    const auto count = reads.find(stage.name);
+    const bool is_read_once = count != reads.end() && count->second == 1;
+    if (stage.combine == dsl::Combine::None && is_read_once && !compute.is_output(stage.name) &&
+        stage.body.node().size <= largest_inlined)
+      inlined.emplace(stage.name, std::move(stage));
+    else
+      kept.push_back(std::move(stage));
+  }
+  result.stages = std::move(kept);
+  return result;
+}
+
+Result<Operator> make_operator(const Compute& compute, const std::vector<std::string>& inputs,
+                               const std::vector<std::string>& outputs,
+                               const std::map<std::string, Constant>& constants,
+                               const dsl::Workload* hint) {
+  if (inputs.size() != compute.inputs.size() || outputs.size() != compute.outputs.size())
+    return fail(ErrorCode::Invalid,
+                fmt::format("[graph] operator '{}': {} inputs and {} outputs for the {} and {} of "
+                            "its compute",
+                            outputs.empty() ? "" : outputs.front(), inputs.size(), outputs.size(),
+                            compute.inputs.size(), compute.outputs.size()));
+  TW_RETURN_IF_ERROR(dsl::validate(compute));
+  if (hint) {
+    Compute bound = compute;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      bound.inputs[i].constant = constants.contains(inputs[i]);
+    if (auto named = named_operator(in_canonical_form({bound, inputs, outputs}), *hint))
+      return *named;
+  }
+  const Bound form =
+      in_canonical_form({bind_constants(compute, inputs, constants), inputs, outputs});
+  const dsl::Accuracy accuracy = hint ? hint->accuracy : dsl::Accuracy::Fast;
+  TW_TRY(dsl::Workload workload, dsl::workload(form.compute, accuracy));
+  return Operator{std::move(workload), form.inputs, form.outputs};
+}
+
+Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std::string>& outputs,
+                      const std::map<std::string, Constant>& constants) {
+  Join join;
+  for (size_t i = 0; i < operators.size(); ++i) TW_RETURN_IF_ERROR(join.add(operators[i], i));
+  TW_TRY(const Bound joined, join.finish(outputs));
+  const Compute compute = inline_stages(without_dead_stages(joined.compute));
+  return make_operator(order_operands(compute), joined.inputs, joined.outputs, constants,
+                       first_by_name(operators));
+}
+
+Result<Compute> reshape(DType dtype, const std::vector<int64_t>& from,
+                        const std::vector<int64_t>& to) {
+  const auto size = checked_product(from);
+  if (!size || size != checked_product(to))
+    return fail(ErrorCode::Invalid, "[reshape] the shapes have different numbers of elements");
+  std::vector<Axis> axes, extents;
+  Expr position = Expr(0);
+  for (size_t i = 0; i < to.size(); ++i) {
+    axes.emplace_back(fmt::format("d{}", i), to[i]);
+    position = position * Expr(to[i]) + Expr(axes.back());
+  }
+  std::vector<Expr> indices(from.size(), Expr(0));
+  int64_t stride = 1;
+  for (size_t i = from.size(); i-- > 0;) {
+    const int64_t extent = std::max<int64_t>(from[i], 1);
+    const Expr digit = stride == 1 ? position : position / Expr(stride);
+    indices[i] = stride * extent == *size ? digit : digit % Expr(extent);
+    if (extent == 1) indices[i] = Expr(0);
+    stride *= extent;
+  }
+  for (size_t i = 0; i < from.size(); ++i) extents.emplace_back(fmt::format("e{}", i), from[i]);
+  const dsl::Tensor in = dsl::input("in", dtype, extents);
+  return dsl::build({dsl::compute("out", axes, in.read_at(std::move(indices)))});
+}
+
+bool is_reshape(const Operator& op) {
+  const Compute& compute = op.workload.compute;
+  if (op.workload.op != "expr" || compute.inputs.size() != 1 || compute.outputs.size() != 1 ||
+      compute.stages.size() != 1 || compute.inputs[0].type != compute.stages[0].type)
+    return false;
+  const auto plain =
+      reshape(compute.inputs[0].type, compute.inputs[0].shape, compute.stages[0].shape());
+  // Letters say nothing about where elements go.
+  Canonical given = canonical(compute);
+  given.compute.inputs[0].letters.clear();
+  Stage& stage = given.compute.stages[0];
+  stage = rename_axes(stage, dsl::default_letters(static_cast<int>(stage.axes.size())));
+  stage.letters.clear();
+  Compute expected = plain ? canonical(*plain).compute : Compute{};
+  given.compute.inputs[0].constant = false;
+  return plain && dsl::to_line(given.compute) == dsl::to_line(expected);
+}
+
+}  // namespace tw::graph

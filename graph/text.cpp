@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of graphs.
+
+#include "base/text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+
+#include "graph/graph.h"
+
+namespace tw::graph {
+namespace {
+
+struct Line {
+  size_t number;
+  std::string_view text;
+
+  tl::unexpected<Error> wrong(const std::string& why) const {
+    return fail(ErrorCode::Invalid, fmt::format("[graph] line {}: {}", number, why));
+  }
+};
+
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  if (trim(list).empty()) return names;
+  for (const std::string& name : split(list, ',')) names.emplace_back(trim(name));
+  return names;
+}
+
+/// "f32[1, 3]"
+Result<TensorType> parse_type(const Line& line, std::string_view text) {
+  const size_t bracket = text.find('[');
+  if (bracket == std::string_view::npos || !text.ends_with(']'))
+    return line.wrong(fmt::format("'{}' is no type such as f32[1, 3]", text));
+  TensorType type;
+  TW_TRY(type.dtype, parse_dtype(text.substr(0, bracket)));
+  for (const std::string& word : names_in(text.substr(bracket + 1, text.size() - bracket - 2))) {
+    const auto extent = parse_int(word);
+    if (!extent || *extent < 0) return line.wrong(fmt::format("'{}' is no extent", word));
+    type.shape.push_back(*extent);
+  }
+  return type;
+}
+
+/// The text before and after the first occurrence of `separator`.
+struct Halves {
+  std::string_view before, after;
+};
+std::optional<Halves> halves(std::string_view text, std::string_view separator) {
+  const size_t at = text.find(separator);
+  if (at == std::string_view::npos) return std::nullopt;
+  return Halves{trim(text.substr(0, at)), trim(text.substr(at + separator.size()))};
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::map<std::string, Constant>& constants) {
+    for (const auto& [name, constant] : constants) by_hash_.emplace(constant.hash, constant);
+  }
+
+  Result<Graph> read(std::string_view text) {
+    size_t number = 0;
+    for (const std::string& row : split(text, '\n')) {
+      const Line line = {++number, trim(row)};
+      if (!line.text.empty()) TW_RETURN_IF_ERROR(read_line(line));
+    }
+    TW_RETURN_IF_ERROR(validate(graph_));
+    return std::move(graph_);
+  }
+
+ private:
+  Status read_line(const Line& line) {
+    // A tensor may be called `input` as well; nothing but operators has an equals sign.
+    if (line.text.find(" = ") != std::string_view::npos) return read_operator(line);
+    if (line.text.starts_with("input ")) return read_input(line, line.text.substr(6));
+    if (line.text.starts_with("const ")) return read_constant(line, line.text.substr(6));
+    if (!line.text.starts_with("output ")) return line.wrong("expected input, const or output");
+    graph_.outputs = names_in(line.text.substr(7));
+    return {};
+  }
+
+  Status read_input(const Line& line, std::string_view rest) {
+    const auto parts = halves(rest, ":");
+    if (!parts) return line.wrong("expected input NAME: TYPE");
+    TW_TRY(const TensorType type, parse_type(line, parts->after));
+    graph_.inputs.push_back({std::string(parts->before), type});
+    return {};
+  }
+
+  Status read_constant(const Line& line, std::string_view rest) {
+    const auto parts = halves(rest, ":");
+    const auto value = parts ? halves(parts->after, "#") : std::nullopt;
+    if (!value) return line.wrong("expected const NAME: TYPE #HASH");
+    TW_TRY(const TensorType type, parse_type(line, value->before));
+    const auto found = by_hash_.find(std::string(value->after));
+    if (found == by_hash_.end())
+      return line.wrong(fmt::format("there are no bytes of the constant '{}'", parts->before));
+    if (found->second.type() != type)
+      return line.wrong(fmt::format("the constant of this hash is {}, not {}",
+                                    found->second.type().to_string(), type.to_string()));
+    if (!graph_.constants.emplace(parts->before, found->second).second)
+      return line.wrong(fmt::format("tensor '{}' is given twice", parts->before));
+    return {};
+  }
+
+  /// "y = conv2d(x, w) n=1 ..."
+  Status read_operator(const Line& line) {
+    const auto sides = halves(line.text, " = ");
+    const auto call = sides ? halves(sides->after, "(") : std::nullopt;
+    const auto rest = call ? halves(call->after, ")") : std::nullopt;
+    if (!rest) return line.wrong("expected OUTPUTS = OPERATOR(INPUTS) ATTRIBUTES");
+    auto workload = dsl::parse_workload(fmt::format("{} {}", call->before, rest->after));
+    if (!workload) return line.wrong(workload.error().message);
+    graph_.operators.push_back(
+        {std::move(*workload), names_in(rest->before), names_in(sides->before)});
+    return {};
+  }
+
+  Graph graph_;
+  std::map<std::string, Constant> by_hash_;
+};
+
+}  // namespace
+
+std::string to_text(const Graph& graph) {
+  std::string text;
+  for (const Port& port : graph.inputs)
+    text += fmt::format("input {}: {}\n", port.name, port.type.to_string());
+  for (const auto& [name, constant] : graph.constants)
+    text += fmt::format("const {}: {} #{}\n", name, constant.type().to_string(), constant.hash);
+  for (const Operator& op : graph.operators) {
+    const std::string key = op.workload.key();
+    text += fmt::format("{} = {}({}){}\n", fmt::join(op.outputs, ", "), op.workload.op,
+                        fmt::join(op.inputs, ", "), key.substr(op.workload.op.size()));
+  }
+  if (!graph.outputs.empty()) text += fmt::format("output {}\n", fmt::join(graph.outputs, ", "));
+  return text;
+}
+
+Result<Graph> parse_graph(std::string_view text, const std::map<std::string, Constant>& constants) {
+  return Reader(constants).read(text);
+}
+
+}  // namespace tw::graph
