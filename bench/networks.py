@@ -31,7 +31,7 @@ from reference import cache_directory, expected_outputs, random_inputs  # noqa: 
 from runtime_library import RuntimeFailure  # noqa: E402
 
 SCHEMA_VERSION = 1  # of the documents of bench/report.h
-WRONG_OUTPUTS, ENVIRONMENT = 6, 7  # exit codes
+USAGE, WRONG_OUTPUTS, ENVIRONMENT = 2, 6, 7  # exit codes
 
 
 class Failure(Exception):
@@ -48,13 +48,11 @@ class Failure(Exception):
 class Network:
     """A model with static shapes, its file, and what it should compute."""
 
-    def __init__(self, name, path, seed):
-        self.name, self.path = name, str(path)
-        contents = pathlib.Path(path).read_bytes()
-        self.model = onnx.load_model_from_string(contents)
-        self.inputs = random_inputs(self.model, seed)
-        self.expected = expected_outputs(self.model, contents, self.inputs, seed, cache_directory())
-        self.flops = 2 * multiply_adds(self.model)
+    def __init__(self, name, model, path, seed):
+        self.name, self.model, self.path = name, model, str(path)
+        self.inputs = random_inputs(model, seed)
+        self.expected = expected_outputs(model, self.inputs, seed, cache_directory())
+        self.flops = 2 * multiply_adds(model)
 
     def blank_outputs(self):
         """Arrays for the outputs, of their types."""
@@ -70,8 +68,8 @@ class Network:
         return float(max(errors)) if np.isfinite(errors).all() else float("inf")
 
 
-def with_dimensions(model, dimensions):
-    """Gives symbolic dimensions of the inputs their values; what follows from them is inferred."""
+def set_dimensions(model, dimensions):
+    """Gives symbolic dimensions their values; those of inner tensors are inferred from them."""
     missing = set()
     for value in [*model.graph.input, *model.graph.output]:
         for dim in value.type.tensor_type.shape.dim:
@@ -80,26 +78,26 @@ def with_dimensions(model, dimensions):
             elif dim.HasField("dim_param"):
                 missing.add(dim.dim_param)
     if missing:
-        raise Failure(f"[bench] --model: dimensions {', '.join(sorted(missing))} have no value: "
-                      "give --dim NAME=NUMBER", code=2)
-    return model
+        raise Failure(f"[bench] --model: dimensions without a value: {', '.join(sorted(missing))}: "
+                      "expected --dim NAME=NUMBER for each", code=USAGE)
+    del model.graph.value_info[:]
 
 
 def network_of(options, folder):
-    """Makes a standing network, or takes the file; a copy where dimensions are given."""
-    name, path = options.model, pathlib.Path(options.model)
-    if name in make_models.NETWORKS:
-        path = folder / f"{name}.onnx"
-        path.write_bytes(make_models.network(name, options.batch).model().SerializeToString(
-            deterministic=True))
-    elif not path.exists():
-        raise Failure(f"[bench] --model {name}: neither a file nor one of "
-                      f"{', '.join(make_models.NETWORKS)}", code=2)
-    elif options.dim:
-        model = with_dimensions(onnx.load(path), dict(options.dim))
-        path = folder / path.name
+    """Makes a standing network, or takes the file; a copy of it where dimensions are given."""
+    path, is_standing = pathlib.Path(options.model), options.model in make_models.NETWORKS
+    if is_standing:
+        model = make_models.network(options.model, options.batch).model()
+    elif path.exists():
+        model = onnx.load(path)
+        set_dimensions(model, dict(options.dim))
+    else:
+        raise Failure(f"[bench] --model {path}: neither a file nor one of "
+                      f"{', '.join(make_models.NETWORKS)}", code=USAGE)
+    if is_standing or options.dim:
+        path = folder / f"{path.stem}.onnx"
         onnx.save(model, path)
-    return Network(pathlib.Path(name).stem, path, options.seed)
+    return Network(path.stem, model, path, options.seed)
 
 
 # ---- the machine ------------------------------------------------------------------------------
@@ -109,18 +107,20 @@ def pinned(threads):
     """Binds the process, and so the threads that it starts, to its first cores."""
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
-        raise Failure(f"[bench] --threads {threads}: {len(cores)} cores are usable", code=2)
+        raise Failure(f"[bench] --threads {threads}: {len(cores)} cores are usable", code=USAGE)
     os.sched_setaffinity(0, cores[:threads])
 
 
 def findings_of(build):
     """What `doctor` says of the machine, by name."""
-    done = subprocess.run([build / "tools" / "tilewright", "doctor", "--format", "json"],
-                          capture_output=True, text=True)
-    if not done.stdout:
-        raise Failure(f"[bench] doctor failed: {done.stderr.strip()}")
-    document = json.loads(done.stdout)
-    return {finding["name"]: finding["text"] for finding in document["findings"]}
+    program = build / "tools" / "tilewright"
+    if not program.exists():
+        raise Failure(f"[bench] --build {build}: there is no {program.relative_to(build)}: expected a "
+                      "build tree")
+    # Its exit code says whether the machine can tune, which does not matter here.
+    done = subprocess.run([program, "doctor", "--format", "json"], stdout=subprocess.PIPE, text=True)
+    findings = json.loads(done.stdout)["findings"]
+    return {finding["name"]: finding["text"] for finding in findings}
 
 
 def peak_of(findings, threads):
@@ -297,7 +297,7 @@ def parsed(arguments):
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--batch", type=int, default=1, help="images of a standing network")
-    parser.add_argument("--dim", type=dimension_of, action="append", metavar="NAME=NUMBER",
+    parser.add_argument("--dim", type=dimension_of, action="append", default=[], metavar="NAME=NUMBER",
                         help="the value of a symbolic dimension of the file")
     parser.add_argument("--seed", type=int, default=1, help="of the inputs")
     parser.add_argument("--tolerance", type=float, default=1e-4,

@@ -204,12 +204,13 @@ def cache_directory():
     return pathlib.Path(base) / "tilewright" / "references"
 
 
-def expected_outputs(model, contents, inputs, seed, directory):
+def expected_outputs(model, inputs, seed, directory):
     """Outputs in double for random_inputs(model, seed), from the folder where they are known there.
-    `contents` are the bytes of the model's file. A cached file that is damaged is an error."""
-    with open(__file__, "rb") as file:
-        key = hashlib.sha256(file.read() + contents + str(seed).encode()).hexdigest()
-    path = pathlib.Path(directory) / f"{key}.npz"
+    They are known by the hash of the model, of the seed and of this file."""
+    key = hashlib.sha256(pathlib.Path(__file__).read_bytes())
+    key.update(model.SerializeToString(deterministic=True))
+    key.update(str(seed).encode())
+    path = pathlib.Path(directory) / f"{key.hexdigest()}.npz"
     if not path.exists():
         outputs = evaluate(model, inputs)
         path.parent.mkdir(parents=True, exist_ok=True)

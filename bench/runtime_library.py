@@ -49,13 +49,14 @@ class Library:
 
 
 class Model:
-    """A network of an artifact, with threads of its own."""
+    """A network of an artifact, in a session with threads of its own. Both live as long as the
+    process."""
 
     def __init__(self, library, path, threads):
         self._library = library
-        self._handle = ctypes.c_void_p()
-        library.call("tw_model_open", str(path).encode(), ctypes.c_int32(threads),
-                     ctypes.byref(self._handle))
+        session, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
+        library.call("tw_session_open", None, None, ctypes.c_int32(threads), ctypes.byref(session))
+        library.call("tw_model_open", session, str(path).encode(), ctypes.byref(self._handle))
         self.arguments = self._arguments()
 
     def _arguments(self):

@@ -5,6 +5,7 @@
 
 #include "runtime/tilewright.h"
 
+struct tw_session {};
 struct tw_model {};
 
 namespace {
@@ -23,7 +24,15 @@ bool is_argument(const tw_buffer& buffer) {
 const char* tw_version() { return "9.8.7"; }
 const char* tw_last_error() { return "[model] the artifact is damaged"; }
 
-tw_status tw_model_open(const char* path, int32_t, tw_model** model) {
+tw_status tw_session_open(const char*, const char*, int32_t, tw_session** session) {
+  *session = new tw_session;
+  return TW_OK;
+}
+
+void tw_session_close(tw_session* session) { delete session; }
+
+tw_status tw_model_open(tw_session* session, const char* path, tw_model** model) {
+  if (session == nullptr) return TW_USAGE;
   if (std::strncmp(path, "damaged", 7) == 0) return TW_INVALID;
   *model = new tw_model;
   return TW_OK;
