@@ -4,7 +4,7 @@
     net = Network("tiny", opset=17)
     x = net.input("image", [1, 3, 32, 32])
     x = net.conv_bn(x, 16, 3, stride=2)
-    net.output("logits", net.classifier(net.global_average(x), 10))
+    net.output("logits", net.head(x, classes=10))
     onnx.save(net.model(), "tiny.onnx")
 
 Weights are random, yet every activation is of order one, however deep the network: linear maps are
@@ -23,7 +23,6 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import distribution
@@ -267,12 +266,13 @@ class Network:
         """Normalises by the statistics that x is expected to have."""
         name, shape = self._next_name("BatchNormalization"), (x.channels,)
         scale, shift = self._scale_and_shift(name, x.channels)
-        mean, variance = map(rounded, distribution.moments(x.spread)) if x.spread is not None else (
-            None, None)
+        mean = variance = spread = None
+        if not self.outline:
+            mean, variance = map(rounded, distribution.moments(x.spread))
+            spread = distribution.gaussian(shift, scale**2)
         inputs = [self._add(name + ".scale", shape, scale), self._add(name + ".bias", shape, shift),
                   self._add(name + ".mean", shape, mean, trained=False),
                   self._add(name + ".variance", shape, variance, trained=False)]
-        spread = None if self.outline else distribution.gaussian(shift, scale**2)
         return self.node("BatchNormalization", [x, *inputs], x.shape, spread, epsilon=epsilon)
 
     def layer_norm(self, x, epsilon=1e-5):
