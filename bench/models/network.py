@@ -348,19 +348,17 @@ class Network:
 
     def max_pool(self, x, kernel, stride, padding=0, ceil_mode=False):
         spread = None if x.spread is None else distribution.largest_of(x.spread, kernel**2)
-        return self._pool("MaxPool", x, kernel, stride, padding, spread, ceil_mode,
-                          ceil_mode=int(ceil_mode))
+        return self._pool("MaxPool", x, kernel, stride, padding, spread, ceil_mode=int(ceil_mode))
 
     def average_pool(self, x, kernel, stride, padding=0):
         """Zeros of the padding count as inputs."""
         spread = None if x.spread is None else distribution.mean_of(x.spread, kernel**2)
-        return self._pool("AveragePool", x, kernel, stride, padding, spread, False,
-                          count_include_pad=1)
+        return self._pool("AveragePool", x, kernel, stride, padding, spread, count_include_pad=1)
 
-    def _pool(self, op, x, kernel, stride, padding, spread, ceil_mode, **attributes):
+    def _pool(self, op, x, kernel, stride, padding, spread, ceil_mode=0, **attributes):
         size = [window_outputs(s, kernel, stride, padding, ceil_mode) for s in x.shape[2:]]
         return self.node(op, [x], (*x.shape[:2], *size), spread, kernel_shape=pair(kernel),
-                         strides=pair(stride), pads=[padding] * 4, **attributes)
+                         strides=pair(stride), pads=[padding] * 4, ceil_mode=ceil_mode, **attributes)
 
     def global_average(self, x):
         """Pixels resemble their neighbours, so an image counts as at most 16 independent samples."""
