@@ -7,7 +7,7 @@ those that count, and the pooled output.
 """
 import numpy as np
 
-from network import FLOAT, INT64
+from network import FLOAT
 
 LENGTH, FEATURES, HEADS, LAYERS = 128, 768, 12, 12
 TOKENS, POSITIONS, TYPES = 30522, 512, 2
@@ -34,8 +34,8 @@ def bert_base(net, batch):
 
 
 def embedded(net, batch):
-    ids = net.input("token_ids", [batch, LENGTH], INT64)
-    types = net.input("type_ids", [batch, LENGTH], INT64)
+    ids = net.input("token_ids", [batch, LENGTH], TOKENS)
+    types = net.input("type_ids", [batch, LENGTH], TYPES)
     x = net.add(net.embedding(ids, TOKENS, FEATURES), net.embedding(types, TYPES, FEATURES))
     positions = net.constant([range(LENGTH)], np.int64)
     return net.layer_norm(net.add(x, net.embedding(positions, POSITIONS, FEATURES)), EPSILON)
@@ -43,7 +43,7 @@ def embedded(net, batch):
 
 def additive_mask(net, batch):
     """A function that makes the scores of tokens that do not count very low."""
-    shown = net.input("attention_mask", [batch, LENGTH], INT64)
+    shown = net.input("attention_mask", [batch, LENGTH], rows=2)
     shown = net.node("Unsqueeze", [shown, net.constant([1, 2], np.int64)], (batch, 1, 1, LENGTH))
     shown = net.node("Cast", [shown], shown.shape, to=FLOAT)
     hidden = net.node("Sub", [net.constant(1), shown], shown.shape)
@@ -53,7 +53,7 @@ def additive_mask(net, batch):
 
 def bert_base_tokens(net, batch):
     x = encoder(net, embedded(net, batch), additive_mask(net, batch))
-    first = net.node("Gather", [x, net.constant(0, np.int64)], (batch, FEATURES), x.spread, axis=1)
+    first = net.node("Gather", [x, net.constant(0, np.int64)], (batch, FEATURES), axis=1)
     pooled = net.classifier(first, FEATURES)
     net.output("last_hidden", x)
     net.output("pooled", net.node("Tanh", [pooled], pooled.shape))

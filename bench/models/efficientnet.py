@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """EfficientNet-B0: Tan and Le, EfficientNet: Rethinking Model Scaling for Convolutional Neural
 Networks, ICML 2019."""
+from network import RESIDUAL
 
 # Expansion, channels, repeats, stride of the first, kernel: table 1 of the paper.
 STAGES = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5),
@@ -17,8 +18,9 @@ def inverted_residual(net, x, expansion, channels, stride, kernel):
     y = net.conv_bn(x, hidden, 1, activation="swish") if expansion > 1 else x
     y = net.conv_bn(y, hidden, kernel, stride, groups=hidden, activation="swish")
     y = squeeze_and_excite(net, y, x.channels // 4)
-    y = net.conv_bn(y, channels, 1, activation=None)
-    return net.add(x, y) if stride == 1 and x.channels == channels else y
+    if stride > 1 or x.channels != channels:
+        return net.conv_bn(y, channels, 1, activation=None)
+    return net.add(x, net.conv_bn(y, channels, 1, activation=None, size=RESIDUAL))
 
 
 def efficientnet_b0(net, batch):

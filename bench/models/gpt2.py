@@ -16,7 +16,7 @@ def causal_mask(net):
 def gpt2_small_block(net, batch):
     x = net.input("hidden", [batch, LENGTH, FEATURES])
     joint = net.linear(net.layer_norm(x), 3 * FEATURES)
-    query, key, value = net.split_channels(joint, 3, axis=2)
+    query, key, value = net.split(joint, 3, axis=2)
     y = net.attention(query, key, value, HEADS, causal_mask(net))
     x = net.add(x, net.linear(y, FEATURES))
     y = net.gelu(net.linear(net.layer_norm(x), 4 * FEATURES), approximate="tanh")

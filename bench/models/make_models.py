@@ -57,8 +57,11 @@ DEFAULT_OPSET = 17
 
 
 def network(name, batch=1, opset=DEFAULT_OPSET, outline=False):
-    """The network; an outline has inputs in place of weights."""
-    net = Network(name, opset, outline)
+    """The network; an outline has inputs in place of weights. Weights are those of batch 1."""
+    arrays = None
+    if (batch, opset, outline) not in ((1, DEFAULT_OPSET, False), (batch, opset, True)):
+        arrays = network(name).arrays
+    net = Network(name, opset, arrays, outline)
     NETWORKS[name](net, batch)
     return net
 

@@ -3,18 +3,19 @@
 
 Networks of bottlenecks are v1.5, which halve the image in the 3x3 convolution, as torchvision does.
 """
+from network import RESIDUAL
 
 
 def basic_block(net, x, width, stride):
     y = net.conv_bn(x, width, 3, stride)
-    y = net.conv_bn(y, width, 3, activation=None)
+    y = net.conv_bn(y, width, 3, activation=None, size=RESIDUAL)
     return net.relu(net.add(y, shortcut(net, x, width, stride)))
 
 
 def bottleneck(net, x, width, stride):
     y = net.conv_bn(x, width, 1)
     y = net.conv_bn(y, width, 3, stride)
-    y = net.conv_bn(y, 4 * width, 1, activation=None)
+    y = net.conv_bn(y, 4 * width, 1, activation=None, size=RESIDUAL)
     return net.relu(net.add(y, shortcut(net, x, 4 * width, stride)))
 
 

@@ -10,7 +10,7 @@ def branch(net, x, channels, stride):
 
 
 def basic_unit(net, x):
-    kept, x = net.split_channels(x, 2)
+    kept, x = net.split(x, 2)
     return net.shuffle_channels(net.concat([kept, branch(net, x, x.channels, 1)]), 2)
 
 
