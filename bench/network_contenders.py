@@ -65,7 +65,7 @@ class OpenVino:
     def __init__(self, path, inputs, outputs, threads):
         import openvino
 
-        self.version = openvino.__version__
+        self.version = openvino.__version__.partition("-")[0]
         core = openvino.Core()
         compiled = core.compile_model(core.read_model(path), "CPU", {
             "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
