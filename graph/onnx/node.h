@@ -45,7 +45,7 @@ struct Node {
   std::string op_type;  ///< "Conv"
   int64_t opset = 0;    ///< version of the default domain that the model imports
   std::vector<std::optional<Value>> inputs;  ///< nullopt: an optional input that is left out
-  std::vector<std::string> outputs;          ///< names of tensors; empty: not wanted
+  std::vector<std::string> outputs;          ///< names of tensors; empty: nothing reads it
   std::map<std::string, AttributeValue> attributes;
 
   bool has_input(size_t index) const { return index < inputs.size() && inputs[index]; }
@@ -65,6 +65,8 @@ struct Node {
   /// ReduceSum), as integers. Unsupported where it is no constant.
   Result<std::vector<int64_t>> constant_integers(size_t index) const;
   Result<std::vector<double>> constant_numbers(size_t index) const;
+  /// An attribute that is a tensor, or nullptr where it is absent.
+  Result<const Constant*> tensor(std::string_view attribute) const;
 
   /// "[onnx] node 'conv1' (Conv): why", with the code.
   tl::unexpected<Error> fail(ErrorCode code, const std::string& why) const;
@@ -72,7 +74,8 @@ struct Node {
   tl::unexpected<Error> unsupported(const std::string& why) const;
 };
 
-/// The graph that is being built. Names of its tensors are made from those of the model.
+/// The graph that is being built. Names of its tensors are made from those of the model. An output
+/// whose name is empty is dropped.
 class Builder {
  public:
   virtual ~Builder() = default;
@@ -89,8 +92,8 @@ class Builder {
   virtual Status add_constant(const std::string& output, dsl::Array array) = 0;
   /// A name that no tensor has yet, for what one node needs several operators for.
   virtual std::string fresh_name(const std::string& stem) = 0;
-  /// Type of a tensor that was added: of the outputs of add() above.
-  virtual TensorType type_of(const std::string& name) const = 0;
+  /// A tensor that was added, with its constant where it is one.
+  virtual Value value(const std::string& name) const = 0;
 };
 
 using Convert = Status (*)(const Node& node, Builder& builder);
@@ -99,10 +102,25 @@ struct Conversion {
   std::string_view op_type;
   int64_t since, until;  ///< opsets that it holds for, both inclusive; until 0: the newest
   Convert convert;
+  size_t least_inputs = 1;  ///< the conversion is called for nodes that have at least these inputs
 };
 
 /// Sorted by op_type, then by opset. The rows stand in operators.cpp; the functions in files by
 /// family.
 const std::vector<Conversion>& conversions();
+/// Operators that are computed at import, and tried first, where all inputs of a node are
+/// constants: those in which data are indices (Gather, NonZero). In operators_constants.cpp.
+const std::vector<Conversion>& constant_conversions();
+/// The row for an operator at an opset, or nullptr.
+const Conversion* find_conversion(const std::vector<Conversion>& rows, std::string_view op_type,
+                                  int64_t opset);
+
+/// The opsets of the default domain that are implemented, both inclusive.
+inline constexpr int64_t oldest_opset = 7, newest_opset = 28;
+
+/// The type that holds elements of an ONNX type, by the number that TensorProto.DataType has for
+/// it; f64 is read as f32. Unsupported, naming the type, for one that we do not have; Invalid for a
+/// number that names none.
+Result<DType> element_type(int64_t number);
 
 }  // namespace tw::graph::onnx

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/onnx/graph_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/integer.h"
+#include "graph/onnx/names.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph::onnx {
+namespace {
+
+/// What is made at import may take so many bytes, and in addition a multiple of those of the
+/// model's own constants: weights are transposed, and integers of 8 bits become f32.
+constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20, made_bytes_of_a_byte = 8;
+/// Limits of the interpreter's work, in evaluations of expression nodes: it makes some 100
+/// million in a second. Operators below the first are always folded, as other nodes need to know
+/// shapes.
+constexpr int64_t always_folded = 1 << 12, most_work_of_one = 1 << 23, most_work = 1 << 26;
+/// The interpreter is given copies of arrays; so many bytes are copied in the time of an
+/// evaluation.
+constexpr int64_t copied_bytes = 64;
+/// Bytes of a tensor that no machine of ours holds.
+constexpr int64_t most_tensor_bytes = int64_t{1} << 40;
+
+constexpr int64_t beyond = std::numeric_limits<int64_t>::max();
+
+int64_t bytes_of(const TensorType& type) {
+  const auto elements = checked_product(type.shape);
+  const auto bytes = elements ? checked_mul(*elements, size_bytes(type.dtype)) : elements;
+  return bytes.value_or(beyond);
+}
+
+/// Evaluations of expression nodes that the interpreter makes, or saturated.
+int64_t work_of(const dsl::Compute& compute) {
+  int64_t work = 0;
+  for (const dsl::Input& input : compute.inputs)
+    work += bytes_of({input.type, input.shape}) / copied_bytes;
+  for (const dsl::Stage& stage : compute.stages) {
+    std::vector<int64_t> extents = stage.shape();
+    for (const dsl::Axis& axis : stage.reduction) extents.push_back(axis.extent);
+    extents.push_back(stage.body.node().size);
+    work = checked_add(work, checked_product(extents).value_or(beyond)).value_or(beyond);
+  }
+  return work;
+}
+
+TensorType output_type(const dsl::Compute& compute, const std::string& output) {
+  return {compute.type_of(output), compute.shape_of(output)};
+}
+
+tl::unexpected<Error> wrong_model(const std::string& why) {
+  return fail(ErrorCode::Invalid, "[onnx] " + why);
+}
+
+}  // namespace
+
+std::string GraphBuilder::claim(std::string_view name) {
+  const std::string stem = tensor_name(name);
+  std::string candidate = stem;
+  while (!names_.insert(candidate).second) candidate = fmt::format("{}_{}", stem, ++repeats_[stem]);
+  return candidate;
+}
+
+const std::string& GraphBuilder::resolved(const std::string& name) const {
+  const auto found = aliases_.find(name);
+  return found == aliases_.end() ? name : found->second;
+}
+
+Value GraphBuilder::value(const std::string& name) const {
+  const std::string& tensor = resolved(name);
+  const auto constant = graph_.constants.find(tensor);
+  return {tensor, types_.at(tensor),
+          constant == graph_.constants.end() ? nullptr : &constant->second};
+}
+
+void GraphBuilder::add_input(const std::string& name, const TensorType& type) {
+  types_[name] = type;
+  graph_.inputs.push_back({name, type});
+}
+
+void GraphBuilder::insert_constant(const std::string& name, dsl::Array array) {
+  types_[name] = {array.type, array.shape};
+  graph_.constants[name] = make_constant(std::move(array));
+}
+
+void GraphBuilder::add_initializer(const std::string& name, dsl::Array array) {
+  insert_constant(name, std::move(array));
+}
+
+int64_t GraphBuilder::left_bytes() const {
+  return made_bytes_of_any_model + made_bytes_of_a_byte * model_bytes_ - made_bytes_;
+}
+
+Status GraphBuilder::add_constant(const std::string& output, dsl::Array array) {
+  if (output.empty()) return {};
+  const int64_t bytes = std::ssize(array.data);
+  if (bytes > left_bytes())
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onnx] constants that are made at import take more than {} MiB",
+                            (made_bytes_ + left_bytes()) >> 20));
+  made_bytes_ += bytes;
+  insert_constant(output, std::move(array));
+  return {};
+}
+
+Status GraphBuilder::alias(const std::string& output, const std::string& value) {
+  const std::string tensor = resolved(value);
+  if (!output.empty() && output != tensor) aliases_[output] = tensor;
+  return {};
+}
+
+Status GraphBuilder::add(const dsl::Compute& compute, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs) {
+  return bind(compute, nullptr, inputs, outputs);
+}
+
+Status GraphBuilder::add(const dsl::Workload& workload, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs) {
+  return bind(workload.compute, &workload, inputs, outputs);
+}
+
+Status GraphBuilder::check_inputs(const dsl::Compute& compute,
+                                  const std::vector<std::string>& inputs) const {
+  TW_CHECK(inputs.size() == compute.inputs.size(), "a tensor for each input of the compute");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const dsl::Input& input = compute.inputs[i];
+    const Value given = value(inputs[i]);
+    const TensorType expected = {input.type, input.shape};
+    if (given.type != expected)
+      return wrong_model(fmt::format("'{}' is {}, expected {}", given.name, given.type.to_string(),
+                                     expected.to_string()));
+    if (input.constant && !given.constant)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[onnx] '{}' is a weight, and not known at import", given.name));
+  }
+  return {};
+}
+
+Status GraphBuilder::check_outputs(const dsl::Compute& compute,
+                                   const std::vector<std::string>& outputs) const {
+  TW_CHECK(outputs.size() == compute.outputs.size(), "a name for each output of the compute");
+  for (const std::string& output : compute.outputs) {
+    const TensorType type = output_type(compute, output);
+    if (bytes_of(type) > most_tensor_bytes)
+      return fail(ErrorCode::Unsupported,
+                  fmt::format("[onnx] its output {} is larger than a tebibyte", type.to_string()));
+  }
+  return {};
+}
+
+Status GraphBuilder::bind(const dsl::Compute& compute, const dsl::Workload* workload,
+                          const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs) {
+  TW_RETURN_IF_ERROR(dsl::validate(compute));
+  TW_RETURN_IF_ERROR(check_inputs(compute, inputs));
+  TW_RETURN_IF_ERROR(check_outputs(compute, outputs));
+  std::vector<std::string> tensors, names;
+  for (const std::string& input : inputs) tensors.push_back(resolved(input));
+  for (const std::string& output : outputs)
+    names.push_back(output.empty() ? claim("unread") : output);
+  if (folds(compute, tensors)) return fold(compute, tensors, names);
+  if (workload) {
+    graph_.operators.push_back({*workload, tensors, names});
+  } else {
+    TW_TRY(Operator made, make_operator(compute, tensors, names, graph_.constants));
+    graph_.operators.push_back(std::move(made));
+  }
+  for (size_t i = 0; i < names.size(); ++i)
+    types_[names[i]] = output_type(compute, compute.outputs[i]);
+  return {};
+}
+
+/// Whether the operator is computed at import; if so, its work is taken from what is left of it.
+bool GraphBuilder::folds(const dsl::Compute& compute, const std::vector<std::string>& inputs) {
+  const auto is_constant = [&](const std::string& name) { return graph_.constants.contains(name); };
+  int64_t bytes = 0;
+  const auto is_small = [&](const std::string& output) {
+    const TensorType type = output_type(compute, output);
+    bytes += bytes_of(type);
+    return bytes <= left_bytes() && checked_product(type.shape).value_or(beyond) <= largest_folded;
+  };
+  if (!std::ranges::all_of(inputs, is_constant)) return false;
+  if (!std::ranges::all_of(compute.outputs, is_small)) return false;
+  const int64_t work = work_of(compute);
+  const bool fits = work <= most_work_of_one && folding_work_ + work <= most_work;
+  if (work > always_folded && !fits) return false;
+  folding_work_ += work;
+  return true;
+}
+
+Status GraphBuilder::fold(const dsl::Compute& compute, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs) {
+  dsl::Arrays arrays;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    arrays[compute.inputs[i].name] = *graph_.constants.at(inputs[i]).array;
+  TW_TRY(dsl::Arrays results, dsl::interpret(compute, arrays));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    TW_RETURN_IF_ERROR(add_constant(outputs[i], std::move(results.at(compute.outputs[i]))));
+  return {};
+}
+
+Status GraphBuilder::copy(const std::string& tensor, const std::string& name) {
+  const TensorType type = types_.at(tensor);
+  TW_TRY(const dsl::Compute same, reshape(type.dtype, type.shape, type.shape));
+  TW_TRY(Operator made, make_operator(same, {tensor}, {name}, graph_.constants));
+  graph_.operators.push_back(std::move(made));
+  types_[name] = type;
+  return {};
+}
+
+void GraphBuilder::rename(const std::string& tensor, const std::string& name) {
+  for (Operator& op : graph_.operators) {
+    std::ranges::replace(op.inputs, tensor, name);
+    std::ranges::replace(op.outputs, tensor, name);
+  }
+  types_[name] = types_.at(tensor);
+  types_.erase(tensor);
+  for (auto& [alias, target] : aliases_)
+    if (target == tensor) target = name;
+  aliases_.erase(name);
+  aliases_[tensor] = name;
+}
+
+/// The tensor of the output, under the output's name where that can be.
+Result<std::string> GraphBuilder::name_output(const Output& output) {
+  const std::string tensor = resolved(output.tensor);
+  if (tensor == output.name) return tensor;
+  const bool is_output = std::ranges::find(graph_.outputs, tensor) != graph_.outputs.end();
+  const auto constant = graph_.constants.find(tensor);
+  const auto is_tensor = [&](const Port& port) { return port.name == tensor; };
+  if (constant != graph_.constants.end()) {
+    graph_.constants[output.name] = constant->second;
+    types_[output.name] = constant->second.type();
+  } else if (is_output || std::ranges::any_of(graph_.inputs, is_tensor)) {
+    TW_RETURN_IF_ERROR(copy(tensor, output.name));
+  } else {
+    rename(tensor, output.name);
+  }
+  return output.name;
+}
+
+void GraphBuilder::drop_dead() {
+  std::set<std::string> live(graph_.outputs.begin(), graph_.outputs.end());
+  std::vector<Operator> kept;
+  for (auto op = graph_.operators.rbegin(); op != graph_.operators.rend(); ++op) {
+    const auto is_live = [&](const std::string& name) { return live.contains(name); };
+    if (std::ranges::none_of(op->outputs, is_live)) continue;
+    live.insert(op->inputs.begin(), op->inputs.end());
+    kept.push_back(std::move(*op));
+  }
+  std::ranges::reverse(kept);
+  graph_.operators = std::move(kept);
+  std::erase_if(graph_.constants, [&](const auto& entry) { return !live.contains(entry.first); });
+}
+
+Result<Graph> GraphBuilder::finish(const std::vector<Output>& outputs) {
+  for (const Output& output : outputs) {
+    TW_TRY(const std::string tensor, name_output(output));
+    graph_.outputs.push_back(tensor);
+  }
+  drop_dead();
+  TW_RETURN_IF_ERROR(validate(graph_));
+  return std::exchange(graph_, {});
+}
+
+}  // namespace tw::graph::onnx

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The Builder of an import: it collects operators, computes those whose inputs are all known, and
+// ends with a graph that has nothing in it that no output needs. Private to graph/onnx; for one
+// thread.
+//
+//   GraphBuilder builder;
+//   builder.add_input(builder.claim("x:0"), {Float32, {3}});     // the tensor "x_0"
+//   ... conversions call add() ...
+//   TW_TRY(Graph graph, builder.finish({{"y", "y"}}));
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/onnx/node.h"
+
+namespace tw::graph::onnx {
+
+/// Results of up to so many elements are computed at import where all inputs are known: shape
+/// arithmetic, masks, tables. Larger ones are left to the passes.
+inline constexpr int64_t largest_folded = int64_t{1} << 20;
+/// Bytes of one tensor that is made at import, and not read from the model: a model of a hundred
+/// bytes may ask for 2^60 elements.
+inline constexpr int64_t most_made_bytes = int64_t{64} << 20;
+
+class GraphBuilder final : public Builder {
+ public:
+  /// A tensor of the graph, and the name that it has as an output of the graph.
+  struct Output {
+    std::string tensor, name;
+  };
+
+  Status add(const dsl::Compute& compute, const std::vector<std::string>& inputs,
+             const std::vector<std::string>& outputs) override;
+  Status add(const dsl::Workload& workload, const std::vector<std::string>& inputs,
+             const std::vector<std::string>& outputs) override;
+  Status alias(const std::string& output, const std::string& value) override;
+  Status add_constant(const std::string& output, dsl::Array array) override;
+  std::string fresh_name(const std::string& stem) override { return claim(stem); }
+  /// Requires: knows(name).
+  Value value(const std::string& name) const override;
+
+  /// A name for a tensor that is none yet: `name`, as near as it may be.
+  std::string claim(std::string_view name);
+  void add_input(const std::string& name, const TensorType& type);
+  /// A constant that stands in the model once; its bytes do not count as made at import.
+  void add_initializer(const std::string& name, dsl::Array array);
+  /// Tells that the model has so many bytes of constants: the more, the more may be made of them.
+  void admit_bytes(int64_t bytes) { model_bytes_ += bytes; }
+  /// Whether there is a tensor of the name, or an alias of one.
+  bool knows(const std::string& name) const { return types_.contains(resolved(name)); }
+
+  /// The graph with these outputs; its inputs are all that were added. An output that is another
+  /// name of an input, or of another output, is a copy. The builder is empty afterwards.
+  Result<Graph> finish(const std::vector<Output>& outputs);
+
+ private:
+  int64_t left_bytes() const;  ///< of constants that may still be made
+  const std::string& resolved(const std::string& name) const;
+  Status check_inputs(const dsl::Compute& compute, const std::vector<std::string>& inputs) const;
+  Status check_outputs(const dsl::Compute& compute, const std::vector<std::string>& outputs) const;
+  Status bind(const dsl::Compute& compute, const dsl::Workload* workload,
+              const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
+  bool folds(const dsl::Compute& compute, const std::vector<std::string>& inputs);
+  Status fold(const dsl::Compute& compute, const std::vector<std::string>& inputs,
+              const std::vector<std::string>& outputs);
+  void insert_constant(const std::string& name, dsl::Array array);
+  Result<std::string> name_output(const Output& output);
+  Status copy(const std::string& tensor, const std::string& name);
+  void rename(const std::string& tensor, const std::string& name);
+  void drop_dead();
+
+  Graph graph_;
+  std::map<std::string, TensorType> types_;     ///< of all tensors
+  std::map<std::string, std::string> aliases_;  ///< to tensors, never to aliases
+  std::set<std::string> names_;
+  std::map<std::string, int64_t> repeats_;  ///< of a name: how often it was claimed again
+  int64_t model_bytes_ = 0, made_bytes_ = 0;
+  int64_t folding_work_ = 0;  ///< evaluations of expression nodes so far
+};
+
+}  // namespace tw::graph::onnx

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a model: it is parsed, its names are checked, and its main graph is imported. A body
+// of nodes, be it the main graph, a function or a branch, is ordered and imported node by node in a
+// scope of its own. So functions and branches end up in one graph, and protobuf is never rewritten.
+
+#include "graph/onnx/import.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <onnx-ml.pb.h>
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/integer.h"
+#include "base/text.h"
+#include "graph/onnx/graph_builder.h"
+#include "graph/onnx/model_checks.h"
+#include "graph/onnx/names.h"
+#include "graph/onnx/node.h"
+#include "graph/onnx/tensor_reader.h"
+
+namespace tw::graph {
+namespace onnx {
+namespace {
+
+using ::onnx::AttributeProto;
+using ::onnx::FunctionProto;
+using ::onnx::GraphProto;
+using ::onnx::ModelProto;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+using ::onnx::TensorShapeProto;
+using ::onnx::ValueInfoProto;
+
+constexpr int most_nested_messages = 100;
+constexpr int most_nested_bodies = 64;
+/// Functions that call functions may stand for 2^64 nodes, and their branches are looked at with
+/// each call.
+constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
+constexpr int64_t most_input_elements = int64_t{1} << 38;
+constexpr int most_input_dimensions = 26;  // as tensors of the DSL
+constexpr size_t longest_prefix = 150;
+
+tl::unexpected<Error> invalid_model(const std::string& why) {
+  return fail(ErrorCode::Invalid, "[onnx] " + why);
+}
+
+std::string printable_list(const std::set<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back(printable(name));
+  return join(quoted, ", ");
+}
+
+// ---- attributes -------------------------------------------------------------------------------
+
+/// The value of an attribute of a kind that attributes of operators have.
+Result<AttributeValue> read_attribute(const Node& node, const AttributeProto& a,
+                                      TensorReader& tensors) {
+  switch (a.type()) {
+    case AttributeProto::FLOAT:
+      return double{a.f()};
+    case AttributeProto::INT:
+      return int64_t{a.i()};
+    case AttributeProto::STRING:
+      return a.s();
+    case AttributeProto::FLOATS:
+      return std::vector<double>(a.floats().begin(), a.floats().end());
+    case AttributeProto::INTS:
+      return std::vector<int64_t>(a.ints().begin(), a.ints().end());
+    case AttributeProto::STRINGS:
+      return std::vector<std::string>(a.strings().begin(), a.strings().end());
+    case AttributeProto::TENSOR: {
+      auto array = tensors.read(a.t());
+      if (!array) return node.fail(array.error().code, without_prefix(array.error().message));
+      return make_constant(std::move(*array));
+    }
+    default:
+      return node.unsupported(fmt::format("its attribute '{}' is of a kind that is not implemented",
+                                          printable(a.name())));
+  }
+}
+
+// ---- the model --------------------------------------------------------------------------------
+
+/// What the nodes of one body see.
+struct Scope {
+  Scope* outer = nullptr;   ///< of a branch: the scope around it
+  std::string prefix = "";  ///< of the names of its nodes and tensors in messages and in the graph
+  int level = 0;
+  int64_t opset = 0;
+  /// Tensors of the graph by their names in the body; empty: an optional input that is left out.
+  std::map<std::string, std::string, std::less<>> tensors = {};
+  std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
+  std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
+  /// In a function: the attributes of the node that calls it.
+  std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
+
+  /// The attribute itself, or the one of the calling node that it stands for; nullptr: neither.
+  const AttributeProto* bound(const AttributeProto& attribute) const {
+    if (attribute.ref_attr_name().empty()) return &attribute;
+    const auto found = attributes.find(attribute.ref_attr_name());
+    return found == attributes.end() ? nullptr : found->second;
+  }
+};
+
+using FunctionKey = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
+FunctionKey key_of(std::string_view domain, const std::string& name, const std::string& overload) {
+  return {is_default_domain(domain) ? "" : std::string(domain), name, overload};
+}
+
+class Importer {
+ public:
+  Importer(ModelProto& model, const std::string& folder, const OnnxOptions& options)
+      : model_(model), options_(options), tensors_(folder, options.most_bytes) {}
+
+  Result<Graph> run() {
+    Scope scope;
+    TW_RETURN_IF_ERROR(check_model(model_));
+    TW_TRY(scope.opset, opset_of(model_.opset_import()));
+    TW_RETURN_IF_ERROR(add_functions());
+    TW_RETURN_IF_ERROR(open(model_.graph(), scope));
+    for (TensorProto& tensor : *model_.mutable_graph()->mutable_initializer())
+      weights_[tensor.name()] = &tensor;
+    TW_RETURN_IF_ERROR(add_inputs(scope));
+    claim_outputs(scope);
+    TW_RETURN_IF_ERROR(import_nodes(model_.graph().node(), outputs_of(model_.graph()), scope));
+    return finish(scope);
+  }
+
+ private:
+  // ---- inputs and outputs -----------------------------------------------------------------
+
+  Status add_functions() {
+    for (const FunctionProto& function : model_.functions()) {
+      TW_RETURN_IF_ERROR(check_function(function));
+      const FunctionKey key = key_of(function.domain(), function.name(), function.overload());
+      if (!functions_.emplace(key, &function).second)
+        return invalid_model(
+            fmt::format("the function '{}' is given twice", printable(function.name())));
+    }
+    return {};
+  }
+
+  /// Checks the names of a graph and makes its initializers known to the scope.
+  static Status open(const GraphProto& graph, Scope& scope) {
+    TW_RETURN_IF_ERROR(check_graph(graph));
+    for (const TensorProto& tensor : graph.initializer())
+      scope.initializers[tensor.name()] = &tensor;
+    for (const auto& tensor : graph.sparse_initializer())
+      scope.sparse.insert(tensor.values().name());
+    return {};
+  }
+
+  /// Outputs are called as the model calls them, whatever else would have the name.
+  void claim_outputs(Scope& scope) {
+    const std::vector<std::string_view> names = outputs_of(model_.graph());
+    const std::set<std::string_view> outputs(names.begin(), names.end());
+    for (const NodeProto& node : model_.graph().node())
+      for (const std::string& name : node.output())
+        if (outputs.contains(name)) claim_output(name, scope);
+  }
+
+  Status add_inputs(Scope& scope) {
+    std::vector<const ValueInfoProto*> inputs;
+    for (const ValueInfoProto& input : model_.graph().input())
+      if (!scope.initializers.contains(input.name())) inputs.push_back(&input);
+    TW_RETURN_IF_ERROR(check_dimensions(inputs));
+    for (const ValueInfoProto* input : inputs) {
+      const std::string name = scope.tensors[input->name()] = builder_.claim(input->name());
+      const auto type = type_of(*input);
+      if (type)
+        builder_.add_input(name, *type);
+      else
+        TW_RETURN_IF_ERROR(note(type.error()));
+    }
+    return {};
+  }
+
+  /// The name under which a dimension of an input is given a value: its own, or "x.0" where it has
+  /// none; nullopt where the model says its extent.
+  static std::optional<std::string> symbol_of(const ValueInfoProto& input, int index) {
+    const auto& dimension = input.type().tensor_type().shape().dim(index);
+    if (dimension.has_dim_value()) return std::nullopt;
+    if (!dimension.dim_param().empty()) return dimension.dim_param();
+    return fmt::format("{}.{}", input.name(), index);
+  }
+
+  /// Every symbolic dimension has a value, and every value is that of one.
+  Status check_dimensions(const std::vector<const ValueInfoProto*>& inputs) const {
+    std::set<std::string> symbols, missing;
+    for (const ValueInfoProto* input : inputs)
+      for (int i = 0; i < input->type().tensor_type().shape().dim_size(); ++i)
+        if (const auto symbol = symbol_of(*input, i)) symbols.insert(*symbol);
+    for (const std::string& symbol : symbols)
+      if (!options_.dimensions.contains(symbol)) missing.insert(symbol);
+    if (!missing.empty())
+      return fail(ErrorCode::Usage,
+                  fmt::format("[onnx] these dimensions of inputs have no value: {}; give one to "
+                              "each, as in --dim {}=1",
+                              printable_list(missing), printable(*missing.begin())));
+    for (const auto& [name, extent] : options_.dimensions) {
+      if (!symbols.contains(name))
+        return fail(ErrorCode::Usage,
+                    fmt::format("[onnx] no input has a dimension '{}'; there {}", printable(name),
+                                symbols.empty() ? "are none with a name"
+                                                : "are " + printable_list(symbols)));
+      if (extent < 0)
+        return fail(ErrorCode::Usage, fmt::format("[onnx] the dimension '{}' is {}, expected 0 or "
+                                                  "more",
+                                                  printable(name), extent));
+    }
+    return {};
+  }
+
+  Result<TensorType> type_of(const ValueInfoProto& input) const {
+    const auto wrong = [&](ErrorCode code, const std::string& why) {
+      return fail(code, fmt::format("[onnx] input '{}': {}", printable(input.name()), why));
+    };
+    if (!input.type().has_tensor_type())
+      return wrong(ErrorCode::Unsupported, "its type is not implemented, expected a tensor");
+    if (!input.type().tensor_type().has_shape())
+      return wrong(ErrorCode::Unsupported, "its number of dimensions is not known");
+    TensorType type;
+    const auto dtype = element_type(input.type().tensor_type().elem_type());
+    if (!dtype) return wrong(dtype.error().code, without_prefix(dtype.error().message));
+    type.dtype = *dtype;
+    const TensorShapeProto& shape = input.type().tensor_type().shape();
+    for (int i = 0; i < shape.dim_size(); ++i) {
+      const auto symbol = symbol_of(input, i);
+      type.shape.push_back(symbol ? options_.dimensions.at(*symbol) : shape.dim(i).dim_value());
+      if (type.shape.back() < 0)
+        return wrong(ErrorCode::Invalid, fmt::format("dimension {} is {}", i, type.shape.back()));
+    }
+    const auto elements = checked_product(type.shape);
+    if (!elements || *elements > most_input_elements || shape.dim_size() > most_input_dimensions)
+      return wrong(ErrorCode::Unsupported, "it is too large");
+    return type;
+  }
+
+  Result<Graph> finish(Scope& scope) {
+    std::vector<GraphBuilder::Output> outputs;
+    bool is_complete = true;
+    for (const ValueInfoProto& output : model_.graph().output()) {
+      TW_TRY(const auto tensor, find(output.name(), scope));
+      if (!tensor || (failures_.empty() && !builder_.knows(*tensor)))
+        return invalid_model(
+            fmt::format("no node gives the output '{}'", printable(output.name())));
+      is_complete = is_complete && builder_.knows(*tensor);
+      outputs.push_back({*tensor, *tensor});
+    }
+    for (const ValueInfoProto& input : model_.graph().input())
+      if (const auto tensor = scope.tensors.find(input.name()); tensor != scope.tensors.end())
+        is_complete = is_complete && builder_.knows(tensor->second);
+    if (is_complete) return builder_.finish(outputs);
+    if (failures_.size() == 1) return fail(ErrorCode::Unsupported, "[onnx] " + failures_.front());
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onnx] {} parts of the model are not implemented:\n  {}",
+                            failures_.size(), fmt::join(failures_, "\n  ")));
+  }
+
+  /// Keeps what is not implemented for the list at the end; any other error ends the import.
+  Status note(const Error& error) {
+    if (error.code != ErrorCode::Unsupported) return tl::unexpected(error);
+    failures_.push_back(without_prefix(error.message));
+    return {};
+  }
+  Status note(const tl::unexpected<Error>& error) { return note(error.value()); }
+
+  // ---- tensors ----------------------------------------------------------------------------
+
+  /// The tensor of the graph that a name stands for; nullopt where nothing gives it. The builder
+  /// does not know the tensor where something before it is not implemented.
+  Result<std::optional<std::string>> find(const std::string& name, Scope& scope) {
+    for (Scope* s = &scope; s; s = s->outer) {
+      if (const auto found = s->tensors.find(name); found != s->tensors.end()) return found->second;
+      if (const auto found = s->initializers.find(name); found != s->initializers.end()) {
+        TW_TRY(std::string tensor, load(*found->second, *s));
+        return tensor;
+      }
+      if (s->sparse.contains(name)) {
+        failures_.push_back(
+            fmt::format("tensor '{}': sparse tensors are not implemented", printable(name)));
+        return s->tensors[name] = builder_.claim(s->prefix + name);
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result<std::string> load(const TensorProto& proto, Scope& scope) {
+    const std::string tensor = builder_.claim(scope.prefix + proto.name());
+    scope.tensors[proto.name()] = tensor;
+    auto array = tensors_.read(proto);
+    if (!array) {
+      TW_RETURN_IF_ERROR(note(array.error()));
+      return tensor;
+    }
+    // Those of a branch in a function may be read again for each call.
+    if (scope.level > 0) {
+      TW_RETURN_IF_ERROR(builder_.add_constant(tensor, std::move(*array)));
+      return tensor;
+    }
+    delete weights_.at(proto.name())->release_raw_data();  // weights are in memory once
+    builder_.admit_bytes(std::ssize(array->data));
+    builder_.add_initializer(tensor, std::move(*array));
+    return tensor;
+  }
+
+  std::string claim_output(const std::string& name, Scope& scope) {
+    const auto found = scope.tensors.find(name);
+    if (found != scope.tensors.end()) return found->second;
+    return scope.tensors[name] = builder_.claim(scope.prefix + name);
+  }
+
+  // ---- nodes ------------------------------------------------------------------------------
+
+  Status import_nodes(const Repeated<NodeProto>& nodes,
+                      const std::vector<std::string_view>& outputs, Scope& scope) {
+    std::vector<NodeNames> names;
+    for (const NodeProto& node : nodes) names.push_back(names_of(node, names_seen_));
+    nodes_ += nodes.size();
+    if (nodes_ > most_nodes || names_seen_ > most_names)
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[onnx] the model has more than {} nodes or {} names, those of called "
+                      "functions included",
+                      most_nodes, most_names));
+    const NodeOrder order = order_nodes(names, outputs);
+    if (order.on_cycle) {
+      const NodeProto& node = nodes[static_cast<int>(*order.on_cycle)];
+      return named(node, scope).invalid("it needs its own output");
+    }
+    std::set<std::string_view> read(outputs.begin(), outputs.end());
+    for (const size_t i : order.nodes) read.insert(names[i].reads.begin(), names[i].reads.end());
+    for (const size_t i : order.nodes)
+      TW_RETURN_IF_ERROR(import_node(nodes[static_cast<int>(i)], read, scope));
+    return {};
+  }
+
+  static Node named(const NodeProto& proto, const Scope& scope) {
+    Node node;
+    node.name = printable(scope.prefix + name_of(proto));
+    node.op_type = printable(proto.op_type());
+    node.opset = scope.opset;
+    return node;
+  }
+
+  /// Imports a node whose outputs in `read` are read by something.
+  Status import_node(const NodeProto& proto, const std::set<std::string_view>& read, Scope& scope) {
+    Node node = named(proto, scope);
+    for (const std::string& output : proto.output())
+      node.outputs.push_back(!output.empty() && read.contains(output) ? claim_output(output, scope)
+                                                                      : "");
+    TW_RETURN_IF_ERROR(check_node(node, proto));
+    const auto function =
+        functions_.find(key_of(proto.domain(), proto.op_type(), proto.overload()));
+    if (function != functions_.end()) return call(node, proto, *function->second, scope);
+    if (!is_default_domain(proto.domain()))
+      return note(node.unsupported(
+          fmt::format("the domain '{}' is not implemented", printable(proto.domain()))));
+    if (scope.opset == 0) return node.invalid("the model imports no opset of the default domain");
+    if (proto.op_type() == "If") return import_if(node, proto, scope);
+    return convert(node, proto, scope);
+  }
+
+  Status convert(Node& node, const NodeProto& proto, Scope& scope) {
+    const Conversion* conversion = find_conversion(conversions(), node.op_type, node.opset);
+    const Conversion* on_constants =
+        find_conversion(constant_conversions(), node.op_type, node.opset);
+    if (!conversion && !on_constants)
+      return note(node.unsupported(fmt::format("not implemented at opset {}", node.opset)));
+    TW_TRY(const bool are_known, read_inputs(node, proto, scope));
+    if (!are_known) return {};
+    if (const Status read = read_attributes(node, proto, scope); !read) return note(read.error());
+    const auto is_constant = [](const auto& input) { return !input || input->constant; };
+    if (on_constants && std::ranges::all_of(node.inputs, is_constant)) conversion = on_constants;
+    if (!conversion)
+      return note(node.unsupported("not implemented where its inputs are not known at import"));
+    for (size_t i = 0; i < conversion->least_inputs; ++i)
+      if (!node.has_input(i)) return node.invalid(fmt::format("input {} is left out", i));
+    const Status converted = conversion->convert(node, builder_);
+    if (!converted) return note(with_node(node, converted.error()));
+    return check_outputs(node);
+  }
+
+  /// Errors of builder and DSL say nothing of the node. What they call wrong use of theirs is a
+  /// mistake of the model.
+  static Error with_node(const Node& node, const Error& error) {
+    if (error.message.starts_with(fmt::format("[onnx] node '{}'", node.name))) return error;
+    const bool is_misuse = error.code == ErrorCode::Usage;
+    return node.fail(is_misuse ? ErrorCode::Invalid : error.code, without_prefix(error.message))
+        .value();
+  }
+
+  Status check_outputs(const Node& node) {
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (!node.outputs[i].empty() && !builder_.knows(node.outputs[i]))
+        TW_RETURN_IF_ERROR(
+            note(node.unsupported(fmt::format("its output {} is not implemented", i))));
+    return {};
+  }
+
+  /// False where something before the node is not implemented, so that an input is not known.
+  Result<bool> read_inputs(Node& node, const NodeProto& proto, Scope& scope) {
+    bool are_known = true;
+    for (const std::string& name : proto.input()) {
+      TW_TRY(const std::string tensor, find_input(node, name, scope));
+      node.inputs.emplace_back();
+      if (tensor.empty()) continue;
+      if (builder_.knows(tensor))
+        node.inputs.back() = builder_.value(tensor);
+      else
+        are_known = false;
+    }
+    return are_known;
+  }
+
+  /// The tensor that a node reads under this name; empty where it is left out.
+  Result<std::string> find_input(const Node& node, const std::string& name, Scope& scope) {
+    if (name.empty()) return std::string();
+    TW_TRY(const std::optional<std::string> tensor, find(name, scope));
+    if (!tensor)
+      return node.invalid(fmt::format("it reads '{}', which nothing gives", printable(name)));
+    return *tensor;
+  }
+
+  Status read_attributes(Node& node, const NodeProto& proto, const Scope& scope) {
+    for (const AttributeProto& attribute : proto.attribute()) {
+      const AttributeProto* bound = scope.bound(attribute);
+      if (!bound) continue;
+      TW_TRY(AttributeValue value, read_attribute(node, *bound, tensors_));
+      if (const Constant* constant = std::get_if<Constant>(&value); constant && scope.level == 0)
+        builder_.admit_bytes(std::ssize(constant->array->data));
+      node.attributes.emplace(attribute.name(), std::move(value));
+    }
+    return {};
+  }
+
+  // ---- functions and branches -------------------------------------------------------------
+
+  /// A scope for a body that the node stands for.
+  static Result<Scope> enter(const Node& node, const NodeProto& proto, const Scope& scope) {
+    if (scope.level + 1 >= most_nested_bodies)
+      return node.invalid(
+          fmt::format("functions and branches nest more than {} levels", most_nested_bodies));
+    Scope inner;
+    inner.prefix = fmt::format("{}{}/", scope.prefix, name_of(proto)).substr(0, longest_prefix);
+    inner.level = scope.level + 1;
+    return inner;
+  }
+
+  Status call(const Node& node, const NodeProto& proto, const FunctionProto& function,
+              Scope& scope) {
+    if (proto.input_size() > function.input_size() || proto.output_size() > function.output_size())
+      return node.invalid("it gives the function more inputs or outputs than that has");
+    TW_TRY(Scope inner, enter(node, proto, scope));
+    TW_TRY(inner.opset, opset_of(function.opset_import()));
+    for (int i = 0; i < function.input_size(); ++i) {
+      const std::string& name = i < proto.input_size() ? proto.input(i) : std::string();
+      TW_TRY(inner.tensors[function.input(i)], find_input(node, name, scope));
+    }
+    for (const AttributeProto& otherwise : function.attribute_proto())
+      inner.attributes[otherwise.name()] = &otherwise;
+    for (const AttributeProto& attribute : proto.attribute())
+      if (const AttributeProto* bound = scope.bound(attribute))
+        inner.attributes[attribute.name()] = bound;
+    std::vector<std::string_view> outputs;
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (!node.outputs[i].empty()) outputs.push_back(function.output(static_cast<int>(i)));
+    TW_RETURN_IF_ERROR(import_nodes(function.node(), outputs, inner));
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (!node.outputs[i].empty())
+        TW_RETURN_IF_ERROR(
+            give(node, node.outputs[i], function.output(static_cast<int>(i)), inner));
+    return {};
+  }
+
+  /// `output` of a node becomes another name of what a body calls `name`.
+  Status give(const Node& node, const std::string& output, const std::string& name, Scope& inner) {
+    TW_TRY(const std::string tensor, find_input(node, name, inner));
+    if (builder_.knows(tensor)) return builder_.alias(output, tensor);
+    if (!failures_.empty()) return {};
+    return node.invalid(fmt::format("nothing gives its output '{}'", printable(name)));
+  }
+
+  Status import_if(Node& node, const NodeProto& proto, Scope& scope) {
+    TW_TRY(const bool are_known, read_inputs(node, proto, scope));
+    if (!are_known) return {};
+    if (!node.has_input(0)) return node.invalid("it has no condition");
+    const Value& condition = node.input(0);
+    if (condition.type.dtype != Bool || checked_product(condition.type.shape) != 1)
+      return node.invalid(
+          fmt::format("its condition is {}, expected one bool", condition.type.to_string()));
+    if (!condition.constant) return note(node.unsupported("its condition is not known at import"));
+    const bool holds = condition.constant->array->get_int(0) != 0;
+    TW_TRY(const GraphProto* branch, branch_of(node, proto, holds ? "then_branch" : "else_branch"));
+    return import_branch(node, proto, *branch, scope);
+  }
+
+  static Result<const GraphProto*> branch_of(const Node& node, const NodeProto& proto,
+                                             std::string_view name) {
+    for (const AttributeProto& attribute : proto.attribute())
+      if (attribute.name() == name && attribute.has_g()) return &attribute.g();
+    return node.invalid(fmt::format("it has no {}", name));
+  }
+
+  Status import_branch(const Node& node, const NodeProto& proto, const GraphProto& branch,
+                       Scope& scope) {
+    if (branch.input_size() != 0 || branch.output_size() != proto.output_size())
+      return node.invalid("its branch has inputs, or another number of outputs than it");
+    TW_TRY(Scope inner, enter(node, proto, scope));
+    inner.outer = &scope;
+    inner.opset = scope.opset;
+    inner.attributes = scope.attributes;
+    TW_RETURN_IF_ERROR(open(branch, inner));
+    TW_RETURN_IF_ERROR(import_nodes(branch.node(), outputs_of(branch), inner));
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (!node.outputs[i].empty())
+        TW_RETURN_IF_ERROR(
+            give(node, node.outputs[i], branch.output(static_cast<int>(i)).name(), inner));
+    return {};
+  }
+
+  ModelProto& model_;
+  std::map<std::string_view, TensorProto*> weights_;  ///< initializers of the main graph
+  const OnnxOptions& options_;
+  TensorReader tensors_;
+  GraphBuilder builder_;
+  std::map<FunctionKey, const FunctionProto*> functions_;
+  std::vector<std::string> failures_;  ///< what is not implemented, one line each
+  int64_t nodes_ = 0, names_seen_ = 0;
+};
+
+Result<std::unique_ptr<ModelProto>> parse(std::string_view bytes) {
+  if (bytes.size() > size_t{INT_MAX})
+    return invalid_model(
+        "the model is larger than 2 GB, which protobuf does not read: store its "
+        "weights as external data");
+  auto model = std::make_unique<ModelProto>();
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                                static_cast<int>(bytes.size()));
+  stream.SetRecursionLimit(most_nested_messages);
+  if (!model->MergePartialFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    return invalid_model(
+        fmt::format("the model cannot be read: it is cut off, damaged, no ONNX, or nests messages "
+                    "more than {} deep",
+                    most_nested_messages));
+  return model;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::error_code error;
+  const auto unreadable = [&](const std::string& why) {
+    return fail(ErrorCode::Environment, fmt::format("[onnx] {}: {}", path, why));
+  };
+  const bool is_file = std::filesystem::is_regular_file(path, error);
+  if (error) return unreadable(error.message());
+  if (!is_file) return unreadable("it is no regular file");
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::filesystem::file_size(path, error), '\0');
+  if (error || !file.read(bytes.data(), std::ssize(bytes))) return unreadable("it cannot be read");
+  return bytes;
+}
+
+}  // namespace
+}  // namespace onnx
+
+Result<Graph> read_onnx(const std::string& path, const OnnxOptions& options) {
+  std::unique_ptr<::onnx::ModelProto> model;
+  {
+    TW_TRY(const std::string bytes, onnx::read_file(path));
+    TW_TRY(model, onnx::parse(bytes));
+  }
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return onnx::Importer(*model, folder.empty() ? "." : folder.string(), options).run();
+}
+
+Result<Graph> parse_onnx(std::string_view bytes, const std::string& folder,
+                         const OnnxOptions& options) {
+  TW_TRY(const std::unique_ptr<::onnx::ModelProto> model, onnx::parse(bytes));
+  return onnx::Importer(*model, folder, options).run();
+}
+
+}  // namespace tw::graph

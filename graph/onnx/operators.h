@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The functions that the table in operators.cpp names, by the source that has them. Each requires a
+// node of an operator that the table lists it for, which has the table's least number of inputs,
+// and adds its operators to the graph. Private to graph/onnx.
+
+#include "graph/onnx/node.h"
+
+namespace tw::graph::onnx {
+
+// operators_elementwise.cpp
+Status convert_function(const Node& node, Builder& builder);
+Status convert_parametric_function(const Node& node, Builder& builder);
+Status convert_gelu(const Node& node, Builder& builder);
+Status convert_known_function(const Node& node, Builder& builder);
+Status convert_is_inf(const Node& node, Builder& builder);
+Status convert_cast(const Node& node, Builder& builder);
+Status convert_cast_like(const Node& node, Builder& builder);
+Status convert_operation(const Node& node, Builder& builder);
+Status convert_where(const Node& node, Builder& builder);
+Status convert_swiglu(const Node& node, Builder& builder);
+Status convert_pow(const Node& node, Builder& builder);
+Status convert_clip_attributes(const Node& node, Builder& builder);
+Status convert_clip(const Node& node, Builder& builder);
+
+// operators_shape.cpp
+Status convert_reshape(const Node& node, Builder& builder);
+Status convert_flatten(const Node& node, Builder& builder);
+Status convert_squeeze(const Node& node, Builder& builder);
+Status convert_unsqueeze(const Node& node, Builder& builder);
+Status convert_transpose(const Node& node, Builder& builder);
+Status convert_concat(const Node& node, Builder& builder);
+Status convert_split(const Node& node, Builder& builder);
+Status convert_slice(const Node& node, Builder& builder);
+Status convert_pad(const Node& node, Builder& builder);
+Status convert_expand(const Node& node, Builder& builder);
+Status convert_tile(const Node& node, Builder& builder);
+Status convert_depth_to_space(const Node& node, Builder& builder);
+Status convert_space_to_depth(const Node& node, Builder& builder);
+Status convert_trilu(const Node& node, Builder& builder);
+Status convert_eye_like(const Node& node, Builder& builder);
+Status convert_center_crop_pad(const Node& node, Builder& builder);
+
+// operators_indexing.cpp
+Status convert_gather(const Node& node, Builder& builder);
+Status convert_compress(const Node& node, Builder& builder);
+Status convert_gather_elements(const Node& node, Builder& builder);
+Status convert_gather_nd(const Node& node, Builder& builder);
+Status convert_one_hot(const Node& node, Builder& builder);
+Status convert_reverse_sequence(const Node& node, Builder& builder);
+Status convert_scatter_elements(const Node& node, Builder& builder);
+Status convert_scatter_nd(const Node& node, Builder& builder);
+Status convert_running_total(const Node& node, Builder& builder);
+Status convert_top_k(const Node& node, Builder& builder);
+Status convert_tensor_scatter(const Node& node, Builder& builder);
+
+// operators_matrix.cpp
+Status convert_matmul(const Node& node, Builder& builder);
+Status convert_gemm(const Node& node, Builder& builder);
+Status convert_matmul_integer(const Node& node, Builder& builder);
+Status convert_qlinear_matmul(const Node& node, Builder& builder);
+Status convert_einsum(const Node& node, Builder& builder);
+
+// operators_convolution.cpp
+Status convert_conv(const Node& node, Builder& builder);
+Status convert_conv_integer(const Node& node, Builder& builder);
+Status convert_qlinear_conv(const Node& node, Builder& builder);
+Status convert_conv_transpose(const Node& node, Builder& builder);
+Status convert_causal_conv(const Node& node, Builder& builder);
+
+// operators_pooling.cpp
+Status convert_max_pool(const Node& node, Builder& builder);
+Status convert_average_pool(const Node& node, Builder& builder);
+Status convert_lp_pool(const Node& node, Builder& builder);
+Status convert_global_average_pool(const Node& node, Builder& builder);
+Status convert_global_max_pool(const Node& node, Builder& builder);
+Status convert_global_lp_pool(const Node& node, Builder& builder);
+
+// operators_reduction.cpp
+Status convert_reduction(const Node& node, Builder& builder);
+Status convert_reduce_log_sum_exp(const Node& node, Builder& builder);
+Status convert_arg_extreme(const Node& node, Builder& builder);
+
+// operators_normalization.cpp
+Status convert_batch_normalization(const Node& node, Builder& builder);
+Status convert_instance_normalization(const Node& node, Builder& builder);
+Status convert_group_normalization(const Node& node, Builder& builder);
+Status convert_mean_variance_normalization(const Node& node, Builder& builder);
+Status convert_lrn(const Node& node, Builder& builder);
+Status convert_lp_normalization(const Node& node, Builder& builder);
+Status convert_layer_normalization(const Node& node, Builder& builder);
+Status convert_rms_normalization(const Node& node, Builder& builder);
+Status convert_softmax(const Node& node, Builder& builder);
+Status convert_flattened_softmax(const Node& node, Builder& builder);
+
+// operators_resize.cpp
+Status convert_resize(const Node& node, Builder& builder);
+Status convert_upsample(const Node& node, Builder& builder);
+
+// operators_quantization.cpp
+Status convert_quantize_linear(const Node& node, Builder& builder);
+Status convert_dequantize_linear(const Node& node, Builder& builder);
+Status convert_dynamic_quantize_linear(const Node& node, Builder& builder);
+
+// operators_attention.cpp
+Status convert_attention(const Node& node, Builder& builder);
+Status convert_rotary_embedding(const Node& node, Builder& builder);
+
+// operators_loss.cpp
+Status convert_negative_log_likelihood(const Node& node, Builder& builder);
+Status convert_softmax_cross_entropy(const Node& node, Builder& builder);
+
+}  // namespace tw::graph::onnx

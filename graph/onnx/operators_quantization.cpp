@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of 8 bits with scales and zero points. Rounding is to the nearest, ties to even.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/onnx/declaration.h"
+#include "graph/onnx/operators.h"
+#include "graph/onnx/quantization.h"
+
+namespace tw::graph::onnx {
+
+Expr saturated(const std::vector<Axis>& axes, const Expr& x, const Expr& zero) {
+  const Tensor scaled = compute("scaled", axes, x);
+  const Expr rounded = round_half_even(scaled.read_at(at(axes)));
+  const auto limit = [&](dsl::Combine combine) {
+    return number(x, static_cast<double>(*dsl::as_int(dsl::identity(combine, zero.type()))));
+  };
+  const Expr shifted = rounded + cast(x.type(), zero);
+  return cast(zero.type(), clamp(shifted, limit(dsl::Combine::Max), limit(dsl::Combine::Min)));
+}
+
+Result<Expr> requantized(const Node& node, Declaration& declaration, const std::vector<Axis>& axes,
+                         const Expr& total, const Requantization& how, const Expr& row,
+                         const Expr& column) {
+  for (const size_t i : {how.a_scale, how.b_scale, how.y_scale, how.y_zero}) {
+    if (!node.has_input(i)) return node.invalid(fmt::format("input {} is missing", i));
+    if (node.input(i).rank() > 1)
+      return node.unsupported(fmt::format("input {} of more than one dimension", i));
+    if (is_float(node.input(i).type.dtype) != (i != how.y_zero))
+      return node.invalid(fmt::format("the type of input {}", i));
+  }
+  const auto read = [&](size_t i, const Expr& along) {
+    return broadcast_read(declaration.read(node.input(i)), node.input(i).type.shape, {along});
+  };
+  const Expr scale = cast(Float32, read(how.a_scale, row)) *
+                     cast(Float32, read(how.b_scale, column)) /
+                     cast(Float32, read(how.y_scale, column));
+  const Expr zero = read(how.y_zero, column);
+  if (zero.type() != Int8 && zero.type() != UInt8)
+    return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
+  return saturated(axes, cast(Float32, total) * scale, zero);
+}
+
+namespace {
+
+/// Which scale belongs to an element: one a tensor, one an index of an axis, or one a block of
+/// consecutive indices.
+struct Granularity {
+  bool is_scalar = true;
+  size_t axis = 0;
+  int64_t block = 0;  ///< 0: the scale has one dimension, that of the axis
+
+  std::vector<Expr> index(const std::vector<Axis>& axes) const {
+    std::vector<Expr> indices = at(axes);
+    if (block == 0) return {indices[axis]};
+    indices[axis] = indices[axis] / Expr(block);
+    return indices;
+  }
+};
+
+Result<Granularity> granularity_of(const Node& node) {
+  const Value &value = node.input(0), &scale = node.input(1);
+  TW_TRY(const int64_t block, node.integer("block_size", 0));
+  Granularity g;
+  if (scale.rank() == 0 || (scale.rank() == 1 && scale.type.shape[0] == 1 && block == 0)) return g;
+  g.is_scalar = false;
+  TW_TRY(g.axis, axis_attribute(node, 1, value.rank()));
+  if (block == 0) {
+    if (scale.type.shape == Shape{value.type.shape[g.axis]}) return g;
+    return node.invalid("expected a scale for each index of the axis");
+  }
+  Shape expected = value.type.shape;
+  if (block < 0) return node.invalid(fmt::format("block_size={}", block));
+  expected[g.axis] = (expected[g.axis] + block - 1) / block;
+  if (scale.type.shape != expected) return node.invalid("scales do not fit the blocks");
+  g.block = block;
+  return g;
+}
+
+/// An element of the scale or the zero point.
+Expr read_parameter(Declaration& declaration, const Value& value, const Granularity& g,
+                    const std::vector<Axis>& axes) {
+  const Tensor tensor = declaration.read(value);
+  if (g.is_scalar) return broadcast_read(tensor, value.type.shape, {Expr(0)});
+  return tensor.read_at(g.index(axes));
+}
+
+Status check_parameter(const Node& node) {
+  if (!node.has_input(2) || node.input(2).type.shape == node.input(1).type.shape) return {};
+  return node.invalid("scale and zero point differ in shape");
+}
+
+}  // namespace
+
+Status convert_quantize_linear(const Node& node, Builder& builder) {
+  const Value& value = node.input(0);
+  TW_RETURN_IF_ERROR(check_float(node, node.input(1).type.dtype));
+  TW_RETURN_IF_ERROR(check_parameter(node));
+  TW_TRY(const Granularity g, granularity_of(node));
+  const std::vector<Axis> axes = axes_of(value.type.shape);
+  Declaration declaration(builder);
+  const Expr x = cast(Float32, declaration.read(value).read_at(at(axes)));
+  const Expr scale = cast(Float32, read_parameter(declaration, node.input(1), g, axes));
+  Expr zero = dsl::constant_int(UInt8, 0);
+  if (node.has_input(2)) {
+    zero = read_parameter(declaration, node.input(2), g, axes);
+  } else if (node.has("output_dtype")) {
+    TW_TRY(const int64_t given, node.integer("output_dtype", 2));
+    TW_TRY(const DType type, element_type(given == 0 ? 2 : given));
+    zero = dsl::constant_int(type, 0);
+  }
+  if (zero.type() != Int8 && zero.type() != UInt8)
+    return node.unsupported(fmt::format("the data type {}", to_string(zero.type())));
+  return declaration.add(compute("out", axes, saturated(axes, x / scale, zero)), node.outputs[0]);
+}
+
+Status convert_dequantize_linear(const Node& node, Builder& builder) {
+  const Value& value = node.input(0);
+  if (is_float(value.type.dtype) || value.type.dtype == Bool)
+    return node.unsupported(fmt::format("the data type {}", to_string(value.type.dtype)));
+  TW_RETURN_IF_ERROR(check_float(node, node.input(1).type.dtype));
+  TW_RETURN_IF_ERROR(check_same_type(node, {0, 2}));
+  TW_RETURN_IF_ERROR(check_parameter(node));
+  TW_TRY(const Granularity g, granularity_of(node));
+  const std::vector<Axis> axes = axes_of(value.type.shape);
+  Declaration declaration(builder);
+  Expr x = cast(Int32, declaration.read(value).read_at(at(axes)));
+  if (node.has_input(2)) x = x - cast(Int32, read_parameter(declaration, node.input(2), g, axes));
+  const Expr scale = read_parameter(declaration, node.input(1), g, axes);
+  const Expr result = cast(scale.type(), cast(Float32, x) * cast(Float32, scale));
+  return declaration.add(compute("out", axes, result), node.outputs[0]);
+}
+
+Status convert_dynamic_quantize_linear(const Node& node, Builder& builder) {
+  const Value& value = node.input(0);
+  if (value.type.dtype != Float32) return node.unsupported("another data type than f32");
+  const std::vector<Axis> axes = axes_of(value.type.shape), none;
+  std::vector<Axis> over = axes_of(value.type.shape, "r");
+  if (over.empty()) over.emplace_back("r", 1);
+  Declaration declaration(builder);
+  const Tensor in = declaration.read(value);
+  const std::vector<Expr> element = axes.empty() ? std::vector<Expr>{} : at(over);
+  const Expr zero = dsl::constant(Float32, 0);
+  const Tensor high = compute("high", none, max_over(over, in.read_at(element)));
+  const Tensor low = compute("low", none, min_over(over, in.read_at(element)));
+  const Expr span = max(high(), zero) - min(low(), zero);
+  const Tensor scale = compute("scale", none, span / dsl::constant(Float32, 255));
+  // Rounded in the place of a stage of its own: there is one "scaled" in a compute.
+  const Tensor offset = compute("offset", none, (zero - min(low(), zero)) / scale());
+  const Tensor zero_point =
+      compute("zero_point", none,
+              cast(UInt8, clamp(round_half_even(offset()), zero, dsl::constant(Float32, 255))));
+  const Tensor out =
+      compute("out", axes, saturated(axes, in.read_at(at(axes)) / scale(), zero_point()));
+  return declaration.add({out, scale, zero_point}, node.outputs);
+}
+
+}  // namespace tw::graph::onnx

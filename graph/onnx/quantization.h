@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How results of integer arithmetic become quantized numbers again. Private to graph/onnx.
+
+#include <cstddef>
+
+#include "base/result.h"
+#include "graph/onnx/declaration.h"
+
+namespace tw::graph::onnx {
+
+/// The inputs of a node that hold these scales and the zero point of the result.
+struct Requantization {
+  size_t a_scale, b_scale, y_scale, y_zero;
+};
+
+/// round(total * a_scale * b_scale / y_scale) + y_zero at the elements of `axes`, ties to even,
+/// saturated to the type of y_zero. A scale of one dimension belongs to rows (that of a) or columns
+/// (that of b).
+Result<Expr> requantized(const Node& node, Declaration& declaration, const std::vector<Axis>& axes,
+                         const Expr& total, const Requantization& how, const Expr& row,
+                         const Expr& column);
+
+/// round(x) + zero at the elements of `axes`, saturated to the type of `zero`. x is a stage of its
+/// own, "scaled": rounded to f32 once, as ONNX has it, so that ties are ties everywhere.
+Expr saturated(const std::vector<Axis>& axes, const Expr& x, const Expr& zero);
+
+}  // namespace tw::graph::onnx

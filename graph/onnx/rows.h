@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Loops that reduce some dimensions of a tensor and then return to its elements, as reductions and
+// normalizations do. Private to graph/onnx.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "graph/onnx/declaration.h"
+
+namespace tw::graph::onnx {
+
+/// A tensor of which some dimensions are reduced: a row is what is reduced together.
+struct Rows {
+  Shape shape;
+  std::vector<Axis> all;   ///< the elements of the tensor
+  std::vector<Axis> kept;  ///< of `all`, those that tell rows apart
+  std::vector<Axis> over;  ///< the elements of a row; one of extent 1 where nothing is reduced
+  std::vector<size_t> reduced;
+
+  Rows(const Shape& tensor_shape, std::vector<size_t> reduced_dimensions)
+      : shape(tensor_shape), all(axes_of(tensor_shape)), reduced(std::move(reduced_dimensions)) {
+    const std::vector<Axis> inner = axes_of(shape, "r");
+    for (size_t i = 0; i < shape.size(); ++i)
+      (is_reduced(i) ? over : kept).push_back(is_reduced(i) ? inner[i] : all[i]);
+    if (over.empty()) over.emplace_back("r", 1);
+  }
+
+  bool is_reduced(size_t dimension) const {
+    return std::ranges::find(reduced, dimension) != reduced.end();
+  }
+  /// Indices of an element of a row, in a stage over `kept` that reduces `over`.
+  std::vector<Expr> element() const {
+    std::vector<Expr> indices;
+    auto row = kept.begin(), inside = over.begin();
+    for (size_t i = 0; i < shape.size(); ++i)
+      indices.emplace_back(is_reduced(i) ? *inside++ : *row++);
+    return indices;
+  }
+  /// Number of elements of a row.
+  int64_t length() const {
+    int64_t product = 1;
+    for (const Axis& axis : over) product *= axis.extent;
+    return product;
+  }
+  /// The axes of a result with an element a row: reduced dimensions of extent 1, or none of them.
+  std::vector<Axis> result(bool keeps_dimensions) const {
+    if (!keeps_dimensions) return kept;
+    std::vector<Axis> axes = all;
+    for (const size_t dimension : reduced) axes[dimension].extent = 1;
+    return axes;
+  }
+};
+
+}  // namespace tw::graph::onnx

@@ -1,0 +1,767 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model becomes, and that everything that is wrong with one is an error with a name in it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/onnx/import.h"
+#include "tests/graph/onnx_models.h"
+
+namespace tw::graph {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+void expect_error(const Result<Graph>& result, ErrorCode code, const std::string& what) {
+  ASSERT_FALSE(result) << to_text(*result);
+  EXPECT_EQ(result.error().code, code) << result.error().message;
+  EXPECT_THAT(result.error().message, AllOf(testing::StartsWith("[onnx] "), HasSubstr(what)));
+}
+
+void expect_invalid(const ModelProto& model, const std::string& what) {
+  expect_error(imported(model), ErrorCode::Invalid, what);
+}
+
+void expect_unsupported(const ModelProto& model, const std::string& what) {
+  expect_error(imported(model), ErrorCode::Unsupported, what);
+}
+
+Graph graph_of(const ModelProto& model, const OnnxOptions& options = {}) {
+  Result<Graph> graph = imported(model, options);
+  if (!graph) ADD_FAILURE() << graph.error().message;
+  return graph ? *graph : Graph{};
+}
+
+/// The elements of an output that is a constant.
+std::vector<double> values_of(const Graph& graph, const std::string& name) {
+  const auto found = graph.constants.find(name);
+  if (found == graph.constants.end()) return {};
+  std::vector<double> values;
+  for (int64_t i = 0; i < found->second.array->size(); ++i)
+    values.push_back(found->second.array->get_float(i));
+  return values;
+}
+
+std::vector<double> constant_value(const TensorProto& tensor) {
+  return values_of(graph_of(constant_model(tensor)), tensor.name());
+}
+
+// ---- what a model becomes -----------------------------------------------------------------------
+
+TEST(OnnxImport, AnOutputThatIsAnInputIsCopied) {
+  const Graph graph = graph_of(identity_model());
+  EXPECT_THAT(graph.inputs, ElementsAre(Port{"x", {Float32, {3}}}));
+  EXPECT_THAT(graph.outputs, ElementsAre("y"));
+  ASSERT_EQ(graph.operators.size(), 1u);
+  EXPECT_THAT(graph.operators[0].inputs, ElementsAre("x"));
+}
+
+TEST(OnnxImport, ShapesAreKnownAtImport) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {2, 3, 5});
+  add_node(model, "Shape", {"x"}, {"s"});
+  add_node(model, "Gather", {"s", "last"}, {"g"});
+  add_node(model, "ConstantOfShape", {"g"}, {"y"});
+  add_initializer(model, integers("last", {1}, {-1}));
+  add_output(model, "y");
+  const Graph graph = graph_of(model);
+  EXPECT_THAT(values_of(graph, "y"), ElementsAre(0, 0, 0, 0, 0));
+  EXPECT_THAT(graph.operators, IsEmpty());
+  EXPECT_EQ(graph.constants.size(), 1u);  // those on the way are gone
+}
+
+TEST(OnnxImport, DimensionsWithNamesAreGivenValues) {
+  ModelProto model = identity_model();
+  auto& shape = *model.mutable_graph()
+                     ->mutable_input(0)
+                     ->mutable_type()
+                     ->mutable_tensor_type()
+                     ->mutable_shape();
+  shape.mutable_dim(0)->set_dim_param("batch");
+  shape.add_dim();
+  expect_error(imported(model), ErrorCode::Usage, "have no value: batch, x.1; give one to each");
+  expect_error(imported(model, {.dimensions = {{"batch", 2}}}), ErrorCode::Usage, ": x.1;");
+  expect_error(imported(model, {.dimensions = {{"batch", 2}, {"x.1", 4}, {"length", 1}}}),
+               ErrorCode::Usage, "no input has a dimension 'length'");
+  expect_error(imported(model, {.dimensions = {{"batch", -2}, {"x.1", 4}}}), ErrorCode::Usage,
+               "'batch' is -2");
+  const Graph graph = graph_of(model, {.dimensions = {{"batch", 2}, {"x.1", 4}}});
+  EXPECT_EQ(graph.inputs[0].type.shape, (std::vector<int64_t>{2, 4}));
+}
+
+TEST(OnnxImport, NamesBecomeNamesOfTensorsAndStayDistinct) {
+  ModelProto model = empty_model();
+  add_input(model, "x:0", {3});
+  add_input(model, "x,0", {3});
+  add_input(model, std::string("a\xff\n\0b", 5), {3});
+  add_node(model, "Identity", {"x:0"}, {"y=(1)"});
+  add_output(model, "y=(1)");
+  const Graph graph = graph_of(model);
+  EXPECT_EQ(graph.inputs[0].name, "x_0");
+  EXPECT_EQ(graph.inputs[1].name, "x_0_1");
+  EXPECT_EQ(graph.inputs[2].name, "a___b");
+  EXPECT_THAT(graph.outputs, ElementsAre("y__1_"));
+}
+
+TEST(OnnxImport, TwoOutputsOfOneTensorAreTwoTensors) {
+  ModelProto model = identity_model();
+  add_node(model, "Identity", {"y"}, {"z"});
+  add_output(model, "z");
+  const Graph graph = graph_of(model);
+  EXPECT_THAT(graph.outputs, ElementsAre("y", "z"));
+  EXPECT_EQ(graph.operators.size(), 2u);
+}
+
+TEST(OnnxImport, AnInitializerThatIsAnInputTooIsAConstant) {
+  ModelProto model = identity_model();
+  add_initializer(model, floats("x", {3}, {1, 2, 3}));
+  const Graph graph = graph_of(model);
+  EXPECT_THAT(graph.inputs, IsEmpty());
+  EXPECT_THAT(values_of(graph, "y"), ElementsAre(1, 2, 3));
+}
+
+TEST(OnnxImport, UnsortedGraphsAreSorted) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {2, 2});
+  add_node(model, "ConstantOfShape", {"s"}, {"y"});
+  add_node(model, "Identity", {"r"}, {"s"});
+  add_node(model, "Shape", {"x"}, {"r"});
+  add_output(model, "y");
+  EXPECT_EQ(graph_of(model).constants.at("y").array->shape, (std::vector<int64_t>{2, 2}));
+}
+
+TEST(OnnxImport, DeadNodesAreNotLookedAt) {
+  ModelProto model = identity_model();
+  add_node(model, "Nonsense", {"nothing"}, {"z"});
+  add_initializer(model, tensor_of("u", TensorProto::STRING, {4}));
+  EXPECT_EQ(graph_of(model).operators.size(), 1u);
+}
+
+TEST(OnnxImport, ListsItsOperators) {
+  const std::vector<std::string> operators = onnx_operators();
+  EXPECT_TRUE(std::ranges::is_sorted(operators));
+  EXPECT_THAT(operators, testing::IsSupersetOf({"ConstantOfShape", "If", "NonZero", "Shape"}));
+}
+
+// ---- functions and branches -----------------------------------------------------------------
+
+FunctionProto& add_function(ModelProto& model, const std::string& name,
+                            const std::vector<std::string>& inputs,
+                            const std::vector<std::string>& outputs) {
+  FunctionProto& function = *model.add_functions();
+  function.set_domain("local");
+  function.set_name(name);
+  function.add_opset_import()->set_version(17);
+  for (const std::string& input : inputs) function.add_input(input);
+  for (const std::string& output : outputs) function.add_output(output);
+  return function;
+}
+
+TEST(OnnxImport, FunctionsOfTheModelAreInlined) {
+  ModelProto model = empty_model();
+  FunctionProto& function = add_function(model, "five_of", {"shape"}, {"five"});
+  NodeProto& inner = add_node(function, "ConstantOfShape", {"shape"}, {"five"});
+  add_attribute(inner, "value", AttributeProto::TENSOR).set_ref_attr_name("number");
+  for (const std::string output : {"y", "z"}) {
+    NodeProto& call = add_node(model, "five_of", {"two"}, {output});
+    call.set_domain("local");
+    if (output == "y")
+      *add_attribute(call, "number", AttributeProto::TENSOR).mutable_t() = floats("", {1}, {5});
+    add_output(model, output);
+  }
+  add_initializer(model, integers("two", {1}, {2}));
+  const Graph graph = graph_of(model);
+  EXPECT_THAT(values_of(graph, "y"), ElementsAre(5, 5));
+  EXPECT_THAT(values_of(graph, "z"), ElementsAre(0, 0));  // the attribute is absent
+}
+
+TEST(OnnxImport, AFunctionHasDefaultsAndInputsThatAreLeftOut) {
+  ModelProto model = empty_model();
+  FunctionProto& function = add_function(model, "f", {"shape", "unused"}, {"out"});
+  AttributeProto& otherwise = *function.add_attribute_proto();
+  otherwise.set_name("number");
+  otherwise.set_type(AttributeProto::TENSOR);
+  *otherwise.mutable_t() = floats("", {1}, {7});
+  NodeProto& inner = add_node(function, "ConstantOfShape", {"shape"}, {"out"});
+  add_attribute(inner, "value", AttributeProto::TENSOR).set_ref_attr_name("number");
+  add_node(model, "f", {"one"}, {"y"}).set_domain("local");
+  add_initializer(model, integers("one", {1}, {1}));
+  add_output(model, "y");
+  EXPECT_THAT(values_of(graph_of(model), "y"), ElementsAre(7));
+}
+
+/// y = If(condition): then the branch gives `then_value`, else x, which is of the scope around it.
+ModelProto if_model(bool condition) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {1});
+  TensorProto chosen = tensor_of("c", TensorProto::BOOL, {});
+  chosen.add_int32_data(condition);
+  add_initializer(model, chosen);
+  NodeProto& node = add_node(model, "If", {"c"}, {"y"}, "choice");
+  GraphProto& on_true = *add_attribute(node, "then_branch", AttributeProto::GRAPH).mutable_g();
+  *on_true.add_initializer() = floats("w", {1}, {4});
+  add_node(on_true, "Identity", {"w"}, {"v"});
+  add_output(on_true, "v");
+  GraphProto& on_false = *add_attribute(node, "else_branch", AttributeProto::GRAPH).mutable_g();
+  add_node(on_false, "Identity", {"x"}, {"v"});
+  add_output(on_false, "v");
+  add_output(model, "y");
+  return model;
+}
+
+TEST(OnnxImport, AConditionThatIsKnownChoosesItsBranch) {
+  EXPECT_THAT(values_of(graph_of(if_model(true)), "y"), ElementsAre(4));
+  const Graph graph = graph_of(if_model(false));
+  ASSERT_EQ(graph.operators.size(), 1u);
+  EXPECT_THAT(graph.operators[0].inputs, ElementsAre("x"));
+}
+
+TEST(OnnxImport, Fault58_AConditionOfTheInputIsUnsupported) {
+  ModelProto model = if_model(true);
+  model.mutable_graph()->clear_initializer();
+  add_input(model, "c", {}, TensorProto::BOOL);
+  expect_unsupported(model, "node 'choice' (If): its condition is not known at import");
+}
+
+// ---- tensors ----------------------------------------------------------------------------------
+
+TEST(OnnxImport, ReadsTensorsOfEachType) {
+  EXPECT_THAT(constant_value(floats("w", {2}, {1.5, -2})), ElementsAre(1.5, -2));
+  EXPECT_THAT(constant_value(integers("w", {2}, {1, -2})), ElementsAre(1, -2));
+  const std::map<int32_t, std::vector<double>> expected = {
+      {TensorProto::UINT8, {1, 0}},         {TensorProto::INT8, {1, 0}},
+      {TensorProto::INT32, {1, 0}},         {TensorProto::BOOL, {1, 0}},
+      {TensorProto::FLOAT16, {0x1p-24, 0}}, {TensorProto::BFLOAT16, {0x1p-133, 0}}};
+  for (const auto& [type, values] : expected) {
+    TensorProto tensor = tensor_of("w", type, {2});
+    tensor.add_int32_data(1);
+    tensor.add_int32_data(0);
+    EXPECT_THAT(constant_value(tensor), testing::ElementsAreArray(values)) << type;
+  }
+}
+
+TEST(OnnxImport, DoublesBecomeFloats) {
+  TensorProto tensor = tensor_of("w", TensorProto::DOUBLE, {1});
+  tensor.add_double_data(0.1);
+  EXPECT_THAT(constant_value(tensor), ElementsAre(double{0.1f}));
+  tensor.clear_double_data();
+  const double value = 0.2;
+  tensor.set_raw_data(&value, sizeof value);
+  EXPECT_THAT(constant_value(tensor), ElementsAre(double{0.2f}));
+}
+
+TEST(OnnxImport, RawDataOfBoolsAreZeroOrOne) {
+  TensorProto tensor = tensor_of("w", TensorProto::BOOL, {3});
+  tensor.set_raw_data(std::string("\0\1\7", 3));
+  EXPECT_THAT(constant_value(tensor), ElementsAre(0, 1, 1));
+}
+
+// ---- 57: damage ---------------------------------------------------------------------------------
+
+TEST(OnnxImport, Fault57_EveryPrefixOfAModelIsAnError) {
+  const std::string bytes = if_model(true).SerializeAsString();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto graph = parse_onnx(std::string_view(bytes).substr(0, size), "");
+    EXPECT_FALSE(graph) << size;
+  }
+}
+
+TEST(OnnxImport, Fault57_WhatIsNoModelIsInvalid) {
+  expect_error(parse_onnx("", ""), ErrorCode::Invalid, "this is no model");
+  expect_error(parse_onnx("hello, world", ""), ErrorCode::Invalid, "cannot be read");
+  ModelProto model = identity_model();
+  model.set_ir_version(99);
+  expect_unsupported(model, "version 99 of the format");
+}
+
+TEST(OnnxImport, Fault57_AMessageOfTwoGigabytes) {
+  // field 7, the graph: 2^31 - 1 bytes that are not there
+  expect_error(parse_onnx("\x08\x08\x3a\xff\xff\xff\xff\x07", ""), ErrorCode::Invalid,
+               "cannot be read");
+}
+
+TEST(OnnxImport, Fault57_AFieldOfAWrongWireTypeIsNotLost) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->mutable_node(0)->mutable_unknown_fields()->append("\x18\x01", 2);
+  expect_invalid(model, "node 'same' (Identity): field 3 has a wrong type or value");
+  model = constant_model(floats("w", {1}, {1}));
+  model.mutable_graph()->mutable_initializer(0)->mutable_unknown_fields()->append("\x70\x07", 2);
+  expect_invalid(model, "tensor 'w': field 14");
+}
+
+TEST(OnnxImport, Fault57_FieldsOfLaterSchemasAreSkipped) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->mutable_node(0)->mutable_unknown_fields()->append("\xb8\x01\x01", 3);
+  EXPECT_TRUE(imported(model));
+}
+
+TEST(OnnxImport, Fault57_DataThatDoNotFillTheShape) {
+  TensorProto tensor = tensor_of("w", TensorProto::FLOAT, {2});
+  expect_invalid(constant_model(tensor), "tensor 'w': it has no data, expected 2 elements");
+  for (const size_t size : {1u, 7u, 9u, 12u}) {
+    tensor.set_raw_data(std::string(size, 'x'));
+    expect_invalid(constant_model(tensor),
+                   fmt::format("tensor 'w': raw_data has {} bytes, expected 8", size));
+  }
+  expect_invalid(constant_model(floats("w", {2}, {1})), "float_data has 1 elements, expected 2");
+  expect_invalid(constant_model(floats("w", {2}, {1, 2, 3})), "float_data has 3 elements");
+}
+
+TEST(OnnxImport, Fault57_DataInTwoFields) {
+  TensorProto tensor = floats("w", {1}, {1});
+  tensor.set_raw_data("abcd");
+  expect_invalid(constant_model(tensor), "its elements are in float_data and in raw_data");
+  tensor = floats("w", {1}, {1});
+  tensor.add_int32_data(1);
+  expect_invalid(constant_model(tensor), "its elements are in float_data and in int32_data");
+}
+
+TEST(OnnxImport, Fault57_DataInTheFieldOfAnotherType) {
+  TensorProto tensor = floats("w", {1}, {1});
+  tensor.set_data_type(TensorProto::INT64);
+  expect_invalid(constant_model(tensor), "its elements are in float_data, expected int64_data");
+}
+
+TEST(OnnxImport, Fault57_NumbersOutsideOfTheirType) {
+  TensorProto tensor = tensor_of("w", TensorProto::UINT8, {1});
+  tensor.add_int32_data(256);
+  expect_invalid(constant_model(tensor), "tensor 'w': 256 is no u8");
+}
+
+TEST(OnnxImport, Fault57_ShapesThatCannotBe) {
+  expect_invalid(constant_model(tensor_of("w", TensorProto::FLOAT, {-1})), "a dimension is -1");
+  const int64_t large = int64_t{1} << 40;
+  expect_invalid(constant_model(tensor_of("w", TensorProto::FLOAT, {large, large})),
+                 "more elements than can be counted");
+  expect_invalid(constant_model(tensor_of("w", TensorProto::FLOAT, {large})), "it has no data");
+  expect_unsupported(
+      constant_model(tensor_of("w", TensorProto::FLOAT, std::vector<int64_t>(1000, 1))),
+      "1000 dimensions");
+}
+
+TEST(OnnxImport, Fault57_AttributesOfTwoKinds) {
+  ModelProto model = identity_model();
+  NodeProto& node = *model.mutable_graph()->mutable_node(0);
+  AttributeProto& attribute = add_attribute(node, "axis", AttributeProto::INT);
+  attribute.set_i(1);
+  attribute.set_f(1);
+  expect_invalid(model, "node 'same' (Identity): its attribute 'axis' has a value of another kind");
+  attribute.clear_i();
+  expect_invalid(model, "its attribute 'axis' has a value of another kind");
+  attribute.clear_f();
+  add_attribute(node, "axis", AttributeProto::INT);
+  expect_invalid(model, "its attribute 'axis' is given twice");
+}
+
+// ---- 58: what is not implemented ----------------------------------------------------------------
+
+TEST(OnnxImport, Fault58_AllThatIsUnsupportedIsListedAtOnce) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {3});
+  add_node(model, "Nonsense", {"x"}, {"a"}, "first");
+  add_node(model, "Identity", {"a"}, {"b"}, "behind");
+  add_node(model, "OtherNonsense", {"b"}, {"c"}, "second");
+  add_node(model, "Identity", {"c"}, {"d"}, "third").set_domain("com.example");
+  add_node(model, "Identity", {"s"}, {"e"}, "fourth");
+  add_initializer(model, tensor_of("s", TensorProto::UINT16, {1}));
+  add_output(model, "d");
+  add_output(model, "e");
+  const auto graph = imported(model);
+  expect_error(graph, ErrorCode::Unsupported, "4 parts of the model are not implemented:\n");
+  const std::string& message = graph.error().message;
+  EXPECT_THAT(message, HasSubstr("\n  node 'first' (Nonsense): not implemented at opset 17\n"));
+  EXPECT_THAT(message, HasSubstr("\n  node 'second' (OtherNonsense): not implemented"));
+  EXPECT_THAT(message, HasSubstr("\n  node 'third' (Identity): the domain 'com.example'"));
+  EXPECT_THAT(message, HasSubstr("\n  tensor 's': the element type uint16 is not implemented"));
+  EXPECT_THAT(message, Not(HasSubstr("behind")));
+}
+
+TEST(OnnxImport, Fault58_Opsets) {
+  for (const int64_t opset : {6, 29, 1000})
+    expect_unsupported(
+        [&] {
+          ModelProto model = identity_model();
+          model.mutable_opset_import(0)->set_version(opset);
+          return model;
+        }(),
+        fmt::format("opset {} is not implemented, expected 7 to 28", opset));
+  ModelProto model = identity_model();
+  model.clear_opset_import();
+  expect_invalid(model, "node 'same' (Identity): the model imports no opset");
+  model.add_opset_import()->set_version(-3);
+  expect_invalid(model, "there is no opset -3");
+  model.mutable_opset_import(0)->set_version(17);
+  model.add_opset_import()->set_domain("ai.onnx");
+  model.mutable_opset_import(1)->set_version(18);
+  expect_invalid(model, "the opsets 17 and 18 are both imported");
+}
+
+TEST(OnnxImport, Fault58_TheDomainHasTwoNames) {
+  ModelProto model = identity_model();
+  model.mutable_opset_import(0)->set_domain("ai.onnx");
+  model.mutable_graph()->mutable_node(0)->set_domain("ai.onnx");
+  EXPECT_TRUE(imported(model));
+}
+
+TEST(OnnxImport, Fault58_InputsOfOtherTypes) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {3}, TensorProto::STRING);
+  add_node(model, "Identity", {"x"}, {"y"});
+  add_output(model, "y");
+  expect_unsupported(model, "input 'x': the element type string is not implemented");
+  auto& type = *model.mutable_graph()->mutable_input(0)->mutable_type();
+  type.mutable_tensor_type()->set_elem_type(77);
+  expect_invalid(model, "input 'x': 77 is no element type");
+  type.mutable_tensor_type()->set_elem_type(TensorProto::FLOAT);
+  type.mutable_tensor_type()->clear_shape();
+  expect_unsupported(model, "input 'x': its number of dimensions is not known");
+  type.mutable_sequence_type();
+  expect_unsupported(model, "input 'x': its type is not implemented");
+}
+
+TEST(OnnxImport, Fault58_SparseInitializers) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");
+  EXPECT_TRUE(imported(model));
+  model.mutable_graph()->mutable_node(0)->set_input(0, "w");
+  expect_unsupported(model, "tensor 'w': sparse tensors are not implemented");
+}
+
+TEST(OnnxImport, Fault58_AnOutputThatIsNotImplemented) {
+  ModelProto model = empty_model(7);
+  add_input(model, "x", {3});
+  add_node(model, "Dropout", {"x"}, {"y", "mask"}, "drop");
+  add_output(model, "mask");
+  expect_unsupported(model, "node 'drop' (Dropout): its output 1 is not implemented");
+}
+
+// ---- 59: names and order --------------------------------------------------------------------
+
+TEST(OnnxImport, Fault59_CyclesNameANodeOnThem) {
+  ModelProto model = empty_model();
+  add_node(model, "Identity", {"c"}, {"a"}, "one");
+  add_node(model, "Identity", {"a"}, {"b"}, "two");
+  add_node(model, "Identity", {"b"}, {"a2"}, "behind");
+  add_node(model, "Identity", {"b"}, {"c"}, "three");
+  add_output(model, "a2");
+  const auto graph = imported(model);
+  expect_error(graph, ErrorCode::Invalid, "(Identity): it needs its own output");
+  EXPECT_THAT(graph.error().message, Not(HasSubstr("behind")));
+  ModelProto itself = identity_model();
+  itself.mutable_graph()->mutable_node(0)->set_input(0, "y");
+  expect_invalid(itself, "node 'same' (Identity): it needs its own output");
+}
+
+TEST(OnnxImport, Fault59_NamesThatAreGivenTwice) {
+  ModelProto model = identity_model();
+  add_node(model, "Identity", {"x"}, {"y"}, "again");
+  expect_invalid(model, "node 'again' (Identity): 'y' is given twice");
+  model = identity_model();
+  model.mutable_graph()->mutable_node(0)->set_output(0, "x");
+  expect_invalid(model, "node 'same' (Identity): 'x' is given twice");
+  model = identity_model();
+  add_input(model, "x", {1});
+  expect_invalid(model, "the input 'x' is given twice");
+  model = identity_model();
+  add_output(model, "y");
+  expect_invalid(model, "the output 'y' is given twice");
+  model = constant_model(floats("w", {1}, {1}));
+  add_initializer(model, floats("w", {1}, {1}));
+  expect_invalid(model, "the initializer 'w' is given twice");
+}
+
+TEST(OnnxImport, Fault59_NamesThatNothingGives) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->mutable_node(0)->set_input(0, "z");
+  expect_invalid(model, "node 'same' (Identity): it reads 'z', which nothing gives");
+  model = identity_model();
+  add_output(model, "z");
+  expect_invalid(model, "no node gives the output 'z'");
+  model = identity_model();
+  model.mutable_graph()->clear_output();
+  expect_invalid(model, "has no outputs");
+  model = identity_model();
+  model.mutable_graph()->mutable_node(0)->clear_input();
+  expect_invalid(model, "node 'same' (Identity): input 0 is left out");
+}
+
+TEST(OnnxImport, Fault59_AFunctionThatCallsItself) {
+  ModelProto model = identity_model();
+  FunctionProto& function = add_function(model, "f", {"a"}, {"b"});
+  add_node(function, "f", {"a"}, {"b"}, "inner").set_domain("local");
+  NodeProto& call = *model.mutable_graph()->mutable_node(0);
+  call.set_domain("local");
+  call.set_op_type("f");
+  expect_invalid(model, "functions and branches nest more than 64 levels");
+}
+
+TEST(OnnxImport, Fault59_FunctionsThatNest3000Deep) {
+  ModelProto model = identity_model();
+  const int depth = 3000;
+  for (int i = 0; i < depth; ++i) {
+    FunctionProto& function = add_function(model, fmt::format("f{}", i), {"a"}, {"b"});
+    NodeProto& inner = add_node(function, "Identity", {"a"}, {"b"});
+    if (i + 1 == depth) continue;
+    inner.set_op_type(fmt::format("f{}", i + 1));
+    inner.set_domain("local");
+  }
+  NodeProto& call = *model.mutable_graph()->mutable_node(0);
+  call.set_domain("local");
+  call.set_op_type("f0");
+  expect_invalid(model, "nest more than 64 levels");
+  call.set_op_type(fmt::format("f{}", depth - 60));
+  EXPECT_TRUE(imported(model));
+}
+
+TEST(OnnxImport, Fault59_FunctionsThatStandForTooManyNodes) {
+  ModelProto model = identity_model();
+  for (int i = 0; i < 40; ++i) {  // each calls the next one twice
+    FunctionProto& function = add_function(model, fmt::format("f{}", i), {"a"}, {"c"});
+    const std::string next = i == 39 ? "Identity" : fmt::format("f{}", i + 1);
+    for (const auto& [from, to] : {std::pair{"a", "b"}, std::pair{"b", "c"}})
+      add_node(function, next, {from}, {to}).set_domain(i == 39 ? "" : "local");
+  }
+  NodeProto& call = *model.mutable_graph()->mutable_node(0);
+  call.set_domain("local");
+  call.set_op_type("f0");
+  expect_unsupported(model, "more than 100000 nodes");
+}
+
+/// Tag and length of a field that holds `size` bytes.
+std::string field_header(int number, size_t size) {
+  std::string bytes(1, static_cast<char>(number << 3 | 2));
+  for (; size >= 0x80; size >>= 7) bytes += static_cast<char>(size | 0x80);
+  return bytes + static_cast<char>(size);
+}
+
+TEST(OnnxImport, Fault59_ALargeBranchOfAFunctionThatIsCalledOften) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->clear_node();
+  FunctionProto& function = add_function(model, "f", {"a"}, {"b"});
+  add_node(function, "Identity", {"a"}, {"b"});
+  NodeProto& choice = add_node(function, "If", {"a"}, {"unused"});
+  GraphProto& branch = *add_attribute(choice, "then_branch", AttributeProto::GRAPH).mutable_g();
+  for (int i = 0; i < 10'000; ++i) add_node(branch, "Identity", {"a"}, {fmt::format("t{}", i)});
+  std::string last = "x";
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string next = i == 999 ? "y" : fmt::format("t{}", i);
+    add_node(model, "f", {last}, {next}).set_domain("local");
+    last = next;
+  }
+  expect_unsupported(model, "or 5000000 names");
+}
+
+TEST(OnnxImport, Fault59_BranchesThatNest10000Deep) {
+  // A graph (field 7) with a node (1) with an attribute (5) with a graph (6) with a node ...
+  std::vector<std::string> headers;
+  size_t size = 0;
+  for (int i = 0; i < 10'000; ++i)
+    for (const int number : {6, 5, 1}) {
+      headers.push_back(field_header(number, size));
+      size += headers.back().size();
+    }
+  headers.push_back(field_header(7, size));
+  std::string bytes = "\x08\x08";
+  for (auto header = headers.rbegin(); header != headers.rend(); ++header) bytes += *header;
+  expect_error(parse_onnx(bytes, ""), ErrorCode::Invalid, "nests messages more than 100 deep");
+}
+
+TEST(OnnxImport, Fault59_FunctionsWithWrongNames) {
+  ModelProto model = identity_model();
+  FunctionProto& function = add_function(model, "f", {"a", "a"}, {"b"});
+  expect_invalid(model, "function 'f': 'a' is given twice");
+  function.mutable_input()->RemoveLast();
+  NodeProto& call = *model.mutable_graph()->mutable_node(0);
+  call.set_domain("local");
+  call.set_op_type("f");
+  expect_invalid(model, "'b'");
+  call.add_input("x");
+  expect_invalid(model, "more inputs or outputs than that has");
+  *model.add_functions() = function;
+  expect_invalid(model, "the function 'f' is given twice");
+}
+
+TEST(OnnxImport, Fault79_AChainOf10000Nodes) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {3});
+  std::string last = "x";
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string next = fmt::format("t{}", i);
+    add_node(model, "Identity", {last}, {next});
+    last = next;
+  }
+  add_output(model, last);
+  EXPECT_EQ(graph_of(model).operators.size(), 1u);
+}
+
+// ---- 60: external data --------------------------------------------------------------------------
+
+class OnnxExternalData : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = (std::filesystem::temp_directory_path() / "tw_onnx_XXXXXX").string();
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    root_ = folder;
+    std::filesystem::create_directories(root_ / "model" / "data");
+    write("model/data/w.bin");
+    write("outside.bin");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void write(const std::string& name) {
+    std::ofstream(root_ / name, std::ios::binary) << std::string("\0\0\x80\x3f\0\0\0\x40", 8);
+  }
+
+  /// A tensor of `count` floats in a file.
+  Result<Graph> read(const std::string& location, int64_t count = 2,
+                     const std::map<std::string, std::string>& entries = {}) {
+    TensorProto tensor = tensor_of("w", TensorProto::FLOAT, {count});
+    tensor.set_data_location(TensorProto::EXTERNAL);
+    std::map<std::string, std::string> all = entries;
+    all["location"] = location;
+    for (const auto& [key, value] : all) {
+      auto& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    return imported(constant_model(tensor), {}, (root_ / "model").string());
+  }
+
+  void expect_refused(const std::string& location, const std::string& why) {
+    expect_error(read(location), ErrorCode::Invalid, why);
+  }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(OnnxExternalData, IsReadBelowTheFolder) {
+  const auto graph = read("data/w.bin");
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_THAT(values_of(*graph, "w"), ElementsAre(1, 2));
+  const auto part = read("data/../data/w.bin", 1, {{"offset", "4"}, {"length", "4"}});
+  ASSERT_TRUE(part) << part.error().message;
+  EXPECT_THAT(values_of(*part, "w"), ElementsAre(2));
+}
+
+TEST_F(OnnxExternalData, Fault60_PathsThatLeadOutside) {
+  expect_refused("../outside.bin", "outside of the model's folder");
+  expect_refused("data/../../outside.bin", "outside of the model's folder");
+  expect_refused((root_ / "outside.bin").string(), "outside of the model's folder");
+  expect_refused(std::string("data/w.bin\0x", 12), "a zero byte");
+}
+
+TEST_F(OnnxExternalData, Fault60_Links) {
+  std::filesystem::create_symlink(root_ / "outside.bin", root_ / "model/link.bin");
+  expect_refused("link.bin", "a symbolic link leads to it");
+  std::filesystem::create_symlink("data/w.bin", root_ / "model/inner.bin");
+  expect_refused("inner.bin", "a symbolic link leads to it");
+  std::filesystem::create_directory_symlink(root_, root_ / "model/parent");
+  expect_refused("parent/outside.bin", "a symbolic link leads to it");
+  std::filesystem::create_hard_link(root_ / "outside.bin", root_ / "model/hard.bin");
+  expect_refused("hard.bin", "several hard links");
+}
+
+TEST_F(OnnxExternalData, Fault60_WhatIsNoFile) {
+  expect_refused("data", "no regular file");
+  ASSERT_EQ(mkfifo((root_ / "model/pipe").c_str(), 0600), 0);
+  expect_refused("pipe", "no regular file");
+  expect_error(read("none.bin"), ErrorCode::Environment, "cannot be read");
+}
+
+TEST_F(OnnxExternalData, Fault60_RangesThatAreNotInTheFile) {
+  const std::string huge = "9223372036854775807";
+  expect_error(read("data/w.bin", 3), ErrorCode::Invalid, "8 bytes, expected 12");
+  expect_error(read("data/w.bin", 3, {{"length", "12"}}), ErrorCode::Invalid, "more than its 8");
+  expect_error(read("data/w.bin", 2, {{"offset", huge}}), ErrorCode::Invalid, "offset");
+  expect_error(read("data/w.bin", 2, {{"offset", "4"}, {"length", "8"}}), ErrorCode::Invalid,
+               "8 bytes from 4 on are more than its 8 bytes");
+  expect_error(read("data/w.bin", 2, {{"offset", "8"}, {"length", huge}}), ErrorCode::Invalid,
+               "expected 8");
+  expect_error(read("data/w.bin", 2, {{"offset", "-4"}}), ErrorCode::Invalid, "no number of bytes");
+  expect_error(read("data/w.bin", 2, {{"length", "99999999999999999999"}}), ErrorCode::Invalid,
+               "no number of bytes");
+}
+
+TEST_F(OnnxExternalData, Fault60_AModelWithoutAFolderHasNone) {
+  TensorProto tensor = tensor_of("w", TensorProto::FLOAT, {2});
+  tensor.set_data_location(TensorProto::EXTERNAL);
+  expect_invalid(constant_model(tensor), "external data have no location");
+  auto& entry = *tensor.add_external_data();
+  entry.set_key("location");
+  entry.set_value("w.bin");
+  expect_invalid(constant_model(tensor), "the model has no folder");
+}
+
+TEST_F(OnnxExternalData, ModelsAreReadFromFiles) {
+  std::ofstream(root_ / "model/m.onnx", std::ios::binary) << identity_model().SerializeAsString();
+  EXPECT_TRUE(read_onnx((root_ / "model/m.onnx").string()));
+  EXPECT_EQ(read_onnx((root_ / "none.onnx").string()).error().code, ErrorCode::Environment);
+  EXPECT_EQ(read_onnx((root_ / "model").string()).error().code, ErrorCode::Environment);
+}
+
+// ---- 61: bombs ----------------------------------------------------------------------------------
+
+TEST(OnnxImport, Fault61_ConstantsOf2To60Elements) {
+  for (const int64_t extent : {int64_t{1} << 60, int64_t{1} << 30, INT64_MAX}) {
+    ModelProto model = constant_model(integers("n", {2}, {extent, 4}));
+    model.mutable_graph()->clear_output();
+    add_node(model, "ConstantOfShape", {"n"}, {"y"}, "bomb");
+    add_output(model, "y");
+    expect_unsupported(model, "node 'bomb' (ConstantOfShape): its result f32[");
+  }
+}
+
+TEST(OnnxImport, Fault61_RangesOf2To60Elements) {
+  ModelProto model = empty_model();
+  add_initializer(model, integers("start", {}, {0}));
+  add_initializer(model, integers("limit", {}, {int64_t{1} << 60}));
+  add_initializer(model, integers("delta", {}, {1}));
+  add_node(model, "Range", {"start", "limit", "delta"}, {"y"}, "bomb");
+  add_output(model, "y");
+  expect_unsupported(model, "node 'bomb' (Range): its result i64[1152921504606846976]");
+}
+
+TEST(OnnxImport, Fault61_ManyConstantsOfAllowedSizes) {
+  ModelProto model = constant_model(integers("n", {1}, {int64_t{1} << 24}));
+  for (int i = 0; i < 6; ++i) {
+    add_node(model, "ConstantOfShape", {"n"}, {fmt::format("y{}", i)});
+    add_output(model, fmt::format("y{}", i));
+  }
+  expect_unsupported(model, "constants that are made at import take more than");
+}
+
+TEST(OnnxImport, Fault61_ConstantsLargerThanTheLimit) {
+  const ModelProto model = constant_model(floats("w", {3}, {1, 2, 3}));
+  EXPECT_TRUE(imported(model, {.most_bytes = 12}));
+  expect_error(imported(model, {.most_bytes = 11}), ErrorCode::Unsupported, "most_bytes");
+}
+
+TEST(OnnxImport, Fault61_InputsOf2To60Elements) {
+  ModelProto model = identity_model();
+  model.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(int64_t{1} << 60);
+  expect_unsupported(model, "input 'x': it is too large");
+}
+
+}  // namespace
+}  // namespace tw::graph
