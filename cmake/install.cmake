@@ -14,7 +14,7 @@
 #                                       -I include/tilewright, which the CMake package adds
 #   share/man/man1, share/bash-completion, share/zsh, share/fish
 
-set(modules base dsl schedules db runtime codegen cost_model tuner)
+set(modules base dsl schedules graph db runtime codegen cost_model tuner)
 
 # One library with all modules, so that a program needs to list neither them nor their dependencies.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/libtilewright.cpp CONTENT "" @ONLY)
@@ -42,7 +42,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/runtime/tilewright.h
 foreach(module IN LISTS modules)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+    # Not what only our sources include, which needs a JSON library or protobuf.
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "sealed_header.h" EXCLUDE
+                   PATTERN "model_checks.h" EXCLUDE)
 endforeach()
 
 # The CMake package.

@@ -86,16 +86,19 @@ struct Site {
 struct Loaded {
   size_t buffer;
   const Assign* latest = nullptr;  // statement
+  size_t latest_body = 0;          // the body that it stands in
   AllOrigins origins = {};
   double addresses = 0;
-  double shared = 0, most_shared = 0;  // with earlier statements: by all, and by one
+  double shared = 0;       // values that earlier statements loaded too
+  double most_shared = 0;  // those of one statement that wait for it at a time
 };
 
 /// What the statements of a block that update one buffer have added up to.
 struct Sums {
   size_t buffer;
+  AllOrigins origins = {};
   double updates = 0;  // statements
-  double targets = 0;  // different elements, at most of one statement's copies
+  double targets = 0;  // different elements
 };
 
 class PhaseWalk {
@@ -154,7 +157,10 @@ class PhaseWalk {
       open_node(levels_.back().trips, levels_.back().has_literal_bounds, false);
       weight_ = 1;
     }
+    const size_t outer_body = body_;
+    if (loop.kind != LoopKind::Vector) body_ = ++bodies_;
     TW_RETURN_IF_ERROR(visit(*loop.body));
+    body_ = outer_body;
     node_ = outer_node;
     weight_ = outer_weight;
     levels_.pop_back();
@@ -321,13 +327,12 @@ class PhaseWalk {
       block_loads_.emplace_back();
     }
     const size_t index = *node.block;
+    std::vector<std::vector<size_t>>& alive = block_buffers_[index];
+    std::vector<size_t> registers;
     for (const size_t buffer : live_)
-      if (is_register(buffer)) add_unique(block_buffers_[index], buffer);
+      if (is_register(buffer)) registers.push_back(buffer);
+    if (alive.empty() || alive.back() != registers) alive.push_back(std::move(registers));
     return phase_.blocks[index];
-  }
-
-  static void add_unique(std::vector<size_t>& list, size_t item) {
-    if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
   }
 
   void add_operations(BlockFacts& block, const Site& site, const Operations& operations) {
@@ -391,11 +396,17 @@ class PhaseWalk {
                                   : distinct_elements(access, levels_, runs, loaded.origins);
       addresses = std::clamp(together - loaded.addresses, 0.0, of_statement);
       if (loaded.latest && loaded.latest != site.assign) {
-        loaded.most_shared = std::max(loaded.most_shared, of_statement - addresses);
-        loaded.shared += of_statement - addresses;
+        const double shared = of_statement - addresses;
+        // Copies of two statements of one body alternate, those of statements in different ones
+        // follow each other.
+        const bool alternate = loaded.latest_body == body_;
+        loaded.most_shared =
+            std::max(loaded.most_shared, alternate ? std::min(1.0, shared) : shared);
+        loaded.shared += shared;
       }
       loaded.addresses = std::max(loaded.addresses, together);
       loaded.latest = site.assign;
+      loaded.latest_body = body_;
     }
     const auto level = vector_level();
     const Pattern how = level ? pattern(access, *level) : Pattern::Contiguous;
@@ -486,9 +497,9 @@ class PhaseWalk {
     if (site.assign->combine == dsl::Combine::None) return;
     Sums& sums = sums_of(*current().block, target);
     sums.updates += site.copies;
-    sums.targets = std::max(sums.targets, distinct_elements(access, levels_, [&](size_t level) {
-                              return is_unrolled(level, site);
-                            }));
+    add_origin(access, sums.origins);
+    const auto runs = [&](size_t level) { return is_unrolled(level, site); };
+    sums.targets = std::max(sums.targets, distinct_elements(access, levels_, runs, sums.origins));
     const double chains = sums.targets * site.registers;
     const double depth = sums.updates / sums.targets;
     if (chains * depth < block.accumulators * block.chain) return;
@@ -632,6 +643,12 @@ class PhaseWalk {
            std::ceil(row * size_bytes(b.type) / machine_.core.vector_bytes);
   }
 
+  double registers_of(const std::vector<size_t>& buffers) const {
+    double registers = 0;
+    for (const size_t buffer : buffers) registers += registers_of(buffer);
+    return registers;
+  }
+
   void finish_blocks() {
     for (size_t i = 0; i < phase_.blocks.size(); ++i) {
       BlockFacts& block = phase_.blocks[i];
@@ -640,7 +657,8 @@ class PhaseWalk {
       block.trips = node.is_task_axis || node.parent < 0 ? 1 : node.trips;
       block.in_loop = !node.is_task_axis && node.parent >= 0;
       block.serial_depth = static_cast<double>(node.depth);
-      for (const size_t buffer : block_buffers_[i]) block.buffer_registers += registers_of(buffer);
+      for (const std::vector<size_t>& alive : block_buffers_[i])
+        block.buffer_registers = std::max(block.buffer_registers, registers_of(alive));
       const double needed = block.buffer_registers + block.operand_registers;
       const double available = available_registers(block);
       block.spills = std::max(0.0, needed - available);
@@ -702,8 +720,11 @@ class PhaseWalk {
   int node_ = -1;
   int task_node_ = 0;
   double weight_ = 1;  // of the conditions within the current node
+  size_t body_ = 0;    // number of the body of the innermost loop that is no vector loop
+  size_t bodies_ = 0;  // such bodies so far
   std::vector<int> block_nodes_;
-  std::vector<std::vector<size_t>> block_buffers_;  // Register buffers in scope
+  // For each block, the sets of Register buffers that are in scope at the same time.
+  std::vector<std::vector<std::vector<size_t>>> block_buffers_;
   std::vector<std::vector<Sums>> block_sums_;
   std::vector<std::vector<Loaded>> block_loads_;
 };

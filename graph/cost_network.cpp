@@ -37,33 +37,31 @@ std::vector<CostTable> rounded(std::vector<CostTable> tables) {
 /// Which variables are neighbours while variables are eliminated.
 class NeighbourGraph {
  public:
-  explicit NeighbourGraph(const CostNetwork& network) : neighbours_(network.size()) {
+  explicit NeighbourGraph(const CostNetwork& network)
+      : extents_(network.extents()), neighbours_(network.size()) {
     for (const CostTable& table : network.tables())
       if (table.variables.size() == 2) connect(table.variables[0], table.variables[1]);
   }
 
-  /// An order in which eliminating variables keeps tables small: variables with at most two
-  /// neighbours first, then those whose elimination makes the fewest new pairs of neighbours.
+  /// An order that keeps tables small: next comes the variable whose elimination leaves the
+  /// smallest table (min-weight: Kjaerulff, Triangulation of graphs, Aalborg 1990).
   std::vector<size_t> elimination_order() {
-    std::vector<size_t> order, small;
-    std::set<size_t> left;
+    std::vector<size_t> order;
+    std::vector<double> elements;  // of the table that eliminating each variable leaves
+    std::set<std::pair<double, size_t>> left;
     for (size_t v = 0; v < neighbours_.size(); ++v) {
-      left.insert(v);
-      if (neighbours_[v].size() <= 2) small.push_back(v);
+      elements.push_back(elements_left_by(v));
+      left.emplace(elements[v], v);
     }
     while (!left.empty()) {
-      size_t next;
-      if (small.empty()) {
-        next = fewest_new_pairs(left);
-      } else {
-        next = small.back();
-        small.pop_back();
-        if (!left.contains(next)) continue;
-      }
-      left.erase(next);
+      const size_t next = left.begin()->second;
+      left.erase(left.begin());
       order.push_back(next);
-      for (const size_t v : eliminate(next))
-        if (neighbours_[v].size() <= 2) small.push_back(v);
+      for (const size_t v : eliminate(next)) {
+        left.erase({elements[v], v});
+        elements[v] = elements_left_by(v);
+        left.emplace(elements[v], v);
+      }
     }
     return order;
   }
@@ -74,20 +72,10 @@ class NeighbourGraph {
     neighbours_[b].insert(a);
   }
 
-  size_t fewest_new_pairs(const std::set<size_t>& left) const {
-    const auto new_pairs = [&](size_t variable) {
-      size_t pairs = 0;
-      for (const size_t a : neighbours_[variable])
-        for (const size_t b : neighbours_[variable])
-          pairs += a < b && !neighbours_[a].contains(b) ? 1 : 0;
-      return pairs;
-    };
-    size_t best = *left.begin(), fewest = std::numeric_limits<size_t>::max();
-    for (const size_t variable : left) {
-      const size_t pairs = new_pairs(variable);
-      if (pairs < fewest) fewest = pairs, best = variable;
-    }
-    return best;
+  double elements_left_by(size_t variable) const {
+    double elements = 1;
+    for (const size_t v : neighbours_[variable]) elements *= static_cast<double>(extents_[v]);
+    return elements;
   }
 
   /// Connects the neighbours of the variable with each other, and returns them.
@@ -101,6 +89,7 @@ class NeighbourGraph {
     return around;
   }
 
+  const std::vector<size_t>& extents_;
   std::vector<std::set<size_t>> neighbours_;
 };
 
@@ -122,7 +111,8 @@ class Elimination {
         position_(network.size()),
         buckets_(network.size()) {
     for (size_t p = 0; p < order_.size(); ++p) position_[order_[p]] = p;
-    for (const CostTable& table : tables_) buckets_[first_position(table)].tables.push_back(&table);
+    for (const CostTable& table : tables_)
+      buckets_[first_position(table.variables)].tables.push_back(&table);
     for (size_t p = 0; p < order_.size(); ++p) eliminate(p);
   }
 
@@ -133,14 +123,14 @@ class Elimination {
   /// The least cost of the network, or a lower bound of it where is_exact() is false.
   double lower_bound() const { return lower_bound_; }
   bool is_exact() const { return is_exact_; }
-
- private:
-  size_t first_position(const CostTable& table) const {
+  /// Where the first of the variables is eliminated.
+  size_t first_position(const std::vector<size_t>& variables) const {
     size_t first = order_.size();
-    for (const size_t v : table.variables) first = std::min(first, position_[v]);
+    for (const size_t v : variables) first = std::min(first, position_[v]);
     return first;
   }
 
+ private:
   void eliminate(size_t position) {
     Bucket& bucket = buckets_[position];
     for (const std::vector<const CostTable*>& mini_bucket : partition(position)) {
@@ -152,7 +142,7 @@ class Elimination {
         lower_bound_ += message.costs[0];
         continue;
       }
-      Bucket& receiver = buckets_[first_position(message)];
+      Bucket& receiver = buckets_[first_position(message.variables)];
       receiver.tables.push_back(&message);
       receiver.senders.push_back(position);
     }
@@ -223,7 +213,11 @@ class BestFirstSearch {
         elimination_(elimination),
         count_(count),
         limits_(limits),
-        states_(network.size()) {}
+        nogoods_(network.size()),
+        states_(network.size()) {
+    for (const Nogood& nogood : network.nogoods())
+      nogoods_[elimination.first_position(nogood.variables)].push_back(&nogood);
+  }
 
   Solution run() {
     nodes_.push_back({elimination_.lower_bound(), 0, no_node, 0});
@@ -277,10 +271,24 @@ class BestFirstSearch {
     }
     const std::vector<double> bounds = child_bounds(node);
     for (size_t s = 0; s < bounds.size(); ++s) {
-      if (!std::isfinite(bounds[s])) continue;
+      if (!std::isfinite(bounds[s]) || is_left_out(position(node.depth + 1), s)) continue;
       nodes_.push_back({bounds[s], node.depth + 1, index, static_cast<uint32_t>(s)});
       open_.push(static_cast<uint32_t>(nodes_.size() - 1));
     }
+  }
+
+  /// Whether a nogood, whose other variables have their states, leaves out that state of the
+  /// variable at the position.
+  bool is_left_out(size_t position, size_t state) {
+    states_[elimination_.variable(position)] = state;
+    return std::any_of(nogoods_[position].begin(), nogoods_[position].end(),
+                       [&](const Nogood* nogood) { return holds(*nogood); });
+  }
+
+  bool holds(const Nogood& nogood) const {
+    for (size_t i = 0; i < nogood.variables.size(); ++i)
+      if (!nogood.states[i][states_[nogood.variables[i]]]) return false;
+    return true;
   }
 
   /// Makes states_ the node's. Mostly the node is a child of the one that was visited before.
@@ -342,6 +350,7 @@ class BestFirstSearch {
   const Elimination& elimination_;
   const size_t count_;
   const SolverLimits& limits_;
+  std::vector<std::vector<const Nogood*>> nogoods_;  // by the position of the last to get its state
   Solution solution_;
   std::vector<size_t> states_;  // of the node that was visited last
   uint32_t visited_ = no_node;
@@ -407,6 +416,13 @@ void CostNetwork::add_factor(size_t a, size_t b, std::vector<double> costs) {
   TW_CHECK(a != b && a < size() && b < size() && costs.size() == extents_[a] * extents_[b]);
   TW_CHECK(std::all_of(costs.begin(), costs.end(), is_cost));
   tables_.push_back({{a, b}, {extents_[a], extents_[b]}, std::move(costs)});
+}
+
+void CostNetwork::add_nogood(Nogood nogood) {
+  TW_CHECK(!nogood.variables.empty() && nogood.variables.size() == nogood.states.size());
+  for (size_t i = 0; i < nogood.variables.size(); ++i)
+    TW_CHECK(nogood.states[i].size() == extents_.at(nogood.variables[i]));
+  nogoods_.push_back(std::move(nogood));
 }
 
 double CostNetwork::cost(std::span<const size_t> states) const {

@@ -11,13 +11,12 @@
 //   network.add_factor(conv, relu, {0.0, 0.8, 0.8, 0.0});      // they disagree: 0.8 for a
 //   transform solve(network, 1).assignments[0];                         // {1, 1} at 3.5
 //
-// Variables are eliminated one by one, as R0, R1 and R2 of Scholz and Eckstein (Register allocation
-// for irregular architectures, LCTES 2002) where a variable has at most two neighbours, which
-// solves every series-parallel network, and by bucket elimination along a min-fill order (Dechter,
-// Bucket elimination, Artificial Intelligence 113, 1999) in what remains. A bucket whose table
-// would exceed a limit becomes several mini-buckets (Dechter and Rish, JACM 50(2), 2003), which
-// bound the cost from below and guide a best-first search; where no bucket does, the bound is exact
-// and the search walks straight to the best assignments.
+// Variables are eliminated one by one (bucket elimination: Dechter, Artificial Intelligence 113,
+// 1999), the one first that leaves the smallest table. Where a variable has at most two neighbours
+// this is R0, R1 or R2 of Scholz and Eckstein (Register allocation for irregular architectures,
+// LCTES 2002). A bucket whose table would exceed a limit becomes several mini-buckets (Dechter and
+// Rish, JACM 50(2), 2003), which bound the cost from below and guide a best-first search; where no
+// bucket does, the bound is exact and the search walks straight to the best assignments.
 //
 // Costs are rounded to multiples of a power of two, 2^-50 of the sum of their largest magnitudes,
 // so that no sum depends on the order of its terms. A CostNetwork is built by one thread; solving
@@ -36,6 +35,13 @@
 
 namespace tw::graph {
 
+/// Assignments that are left out: those that give each of these variables one of the states marked
+/// for it.
+struct Nogood {
+  std::vector<size_t> variables;
+  std::vector<std::vector<bool>> states;  ///< of each variable: whether each state is marked
+};
+
 class CostNetwork {
  public:
   /// A variable with one cost for each of its states; infinity: the state is not allowed. Returns
@@ -46,10 +52,16 @@ class CostNetwork {
   /// cost is NaN or -infinity.
   void add_factor(size_t a, size_t b, std::vector<double> costs);
 
+  /// Leaves assignments out that are not worth listing because each is another one with something
+  /// added that is of no use. Bounds do not know nogoods: the cheapest assignment should be none,
+  /// and min_marginals() ignores them. Requires: variables of the network, a mark for each state.
+  void add_nogood(Nogood nogood);
+
   size_t size() const { return extents_.size(); }  ///< number of variables
   /// Number of states of each variable.
   const std::vector<size_t>& extents() const { return extents_; }
   const std::vector<CostTable>& tables() const { return tables_; }  ///< as they were added
+  const std::vector<Nogood>& nogoods() const { return nogoods_; }   ///< likewise
 
   /// The sum of all costs of an assignment. Requires: a state for each variable.
   double cost(std::span<const size_t> states) const;
@@ -57,6 +69,7 @@ class CostNetwork {
  private:
   std::vector<size_t> extents_;
   std::vector<CostTable> tables_;
+  std::vector<Nogood> nogoods_;
 };
 
 struct SolverLimits {
@@ -72,8 +85,8 @@ struct Assignment {
 };
 
 struct Solution {
-  /// Distinct and of finite cost, cheapest first. Fewer than were asked for where there are no
-  /// more, or where a limit ended the search.
+  /// Distinct, of finite cost and no nogoods, cheapest first. Where a limit ended the search they
+  /// may be fewer than there are, and those found last may be nogoods.
   std::vector<Assignment> assignments;
   /// No assignment costs less; infinite where none is allowed.
   double lower_bound = 0;

@@ -34,6 +34,8 @@ struct PassOptions {
   /// interpreter. Slow: for tests and small graphs.
   bool verify = false;
   std::function<bool()> stops = [] { return false; };  ///< asked between passes
+  /// Seconds since any moment, for PassRun::seconds.
+  std::function<double()> clock_s = [] { return 0.0; };
 };
 
 struct PassRun {

@@ -25,8 +25,9 @@ using dsl::Stage;
 
 using Names = std::map<std::string, std::string>;
 
-// A stage of more nodes stays a stage: inlined ones grow with each other.
-constexpr int32_t largest_inlined = 2000;
+// A stage of more nodes stays a stage: inlined ones grow with each other. Fewer where it is read at
+// several places, written out at each of them.
+constexpr int32_t largest_inlined = 2000, largest_repeated = 1000;
 
 /// The expression with tensors renamed; names that are not in the map stay.
 Expr rename_tensors(const Expr& expr, const Names& names) {
@@ -70,6 +71,24 @@ Stage rename_axes(Stage stage, const std::string& letters) {
   return stage;
 }
 
+/// Spells an index into a dimension of one element as the stage's axis at that place, if that has
+/// one element too, so that equal operators have equal text: t[0, c] with an axis n=1 is t[n, c].
+Compute with_unit_axes(const Compute& compute) {
+  Compute result = compute;
+  for (Stage& stage : result.stages)
+    stage.body = dsl::transform(stage.body, [&](const Expr& node) -> std::optional<Expr> {
+      const Read* r = node.as<Read>();
+      if (!r || r->indices.size() != stage.axes.size()) return std::nullopt;
+      const std::vector<int64_t> shape = compute.shape_of(r->tensor);
+      std::vector<Expr> indices = r->indices;
+      for (size_t i = 0; i < shape.size(); ++i)
+        if (shape[i] == 1 && stage.axes[i].extent == 1 && dsl::is_int(indices[i], 0))
+          indices[i] = stage.axes[i];
+      return dsl::read(r->tensor, std::move(indices), r->type);
+    });
+  return result;
+}
+
 /// Names of inputs in the order in which stages read them.
 std::vector<std::string> inputs_as_read(const Compute& compute) {
   std::vector<std::string> order;
@@ -85,14 +104,48 @@ std::vector<std::string> inputs_as_read(const Compute& compute) {
 
 // ---- inlining -------------------------------------------------------------------------------
 
-/// How often each tensor is read, a read under a reduction counted like any other.
-std::map<std::string, int> count_reads(const Compute& compute) {
-  std::map<std::string, int> reads;
-  for (const Stage& stage : compute.stages)
-    dsl::for_each(stage.body, [&](const Expr& node) {
-      if (const Read* r = node.as<Read>()) ++reads[r->tensor];
+struct Reads {
+  int count = 0;  ///< a read under a reduction counted like any other
+  /// Each is by a stage without a reduction, at that stage's own axes, and inlining puts all of
+  /// these stages into one, `place`.
+  bool are_together = true;
+  std::string place;
+};
+
+bool is_at_own_axes(const Read& read, const Stage& stage) {
+  return std::ranges::equal(read.indices, stage.axes, [](const Expr& index, const Axis& axis) {
+    const dsl::Var* v = index.as<dsl::Var>();
+    return v && v->name == axis.name;
+  });
+}
+
+std::map<std::string, Reads> find_reads(const Compute& compute) {
+  std::map<std::string, Reads> reads;
+  for (auto stage = compute.stages.rbegin(); stage != compute.stages.rend(); ++stage) {
+    const Reads& own = reads[stage->name];
+    const bool is_elementwise = stage->combine == dsl::Combine::None;
+    const bool moves =
+        is_elementwise && own.count > 0 && own.are_together && !compute.is_output(stage->name);
+    const std::string place = moves ? own.place : stage->name;
+    dsl::for_each(stage->body, [&](const Expr& node) {
+      const Read* r = node.as<Read>();
+      if (!r) return;
+      Reads& of = reads[r->tensor];
+      if (of.count++ == 0) of.place = place;
+      of.are_together =
+          of.are_together && is_elementwise && is_at_own_axes(*r, *stage) && of.place == place;
     });
+  }
   return reads;
+}
+
+/// Whether the stage's expression may stand wherever the stage is read. Several places compute it
+/// once if they are in one iteration, where compilers see that they have it in common.
+bool may_inline(const Stage& stage, const Reads& reads) {
+  const int64_t nodes = stage.body.node().size;
+  if (stage.combine != dsl::Combine::None || reads.count == 0) return false;
+  if (reads.count == 1) return nodes <= largest_inlined;
+  return reads.are_together && nodes * reads.count <= largest_repeated;
 }
 
 /// The body of an elementwise stage at the given indices.
@@ -230,7 +283,7 @@ std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::W
 class Join {
  public:
   Status add(const Operator& op, size_t number) {
-    const Compute& compute = op.workload.compute;
+    const Compute compute = with_unit_axes(op.workload.compute);
     Names names;
     for (size_t i = 0; i < op.inputs.size(); ++i)
       names[compute.inputs[i].name] = read(op.inputs[i], compute.inputs[i]);
@@ -300,7 +353,8 @@ const dsl::Workload* first_by_name(std::span<const Operator> operators) {
 
 }  // namespace
 
-Canonical canonical(const Compute& compute) {
+Canonical canonical(const Compute& given) {
+  const Compute compute = with_unit_axes(given);
   Names names;
   Canonical form;
   for (const std::string& input : inputs_as_read(compute)) {
@@ -331,7 +385,7 @@ Canonical canonical(const Compute& compute) {
 
 Compute inline_stages(const Compute& compute) {
   Compute result = compute;
-  const std::map<std::string, int> reads = count_reads(compute);
+  std::map<std::string, Reads> reads = find_reads(compute);
   std::map<std::string, Stage> inlined;
   std::vector<Stage> kept;
   for (Stage stage : result.stages) {
@@ -340,10 +394,7 @@ Compute inline_stages(const Compute& compute) {
       if (!r || !inlined.contains(r->tensor)) return std::nullopt;
       return body_at(inlined.at(r->tensor), r->indices);
     });
-    const auto count = reads.find(stage.name);
-    const bool is_read_once = count != reads.end() && count->second == 1;
-    if (stage.combine == dsl::Combine::None && is_read_once && !compute.is_output(stage.name) &&
-        stage.body.node().size <= largest_inlined)
+    if (!compute.is_output(stage.name) && may_inline(stage, reads[stage.name]))
       inlined.emplace(stage.name, std::move(stage));
     else
       kept.push_back(std::move(stage));
@@ -407,6 +458,7 @@ Result<Compute> reshape(DType dtype, const std::vector<int64_t>& from,
     if (extent == 1) indices[i] = Expr(0);
     stride *= extent;
   }
+  if (from == to) indices = {axes.begin(), axes.end()};
   for (size_t i = 0; i < from.size(); ++i) extents.emplace_back(fmt::format("e{}", i), from[i]);
   const dsl::Tensor in = dsl::input("in", dtype, extents);
   return dsl::build({dsl::compute("out", axes, in.read_at(std::move(indices)))});
@@ -415,7 +467,8 @@ Result<Compute> reshape(DType dtype, const std::vector<int64_t>& from,
 bool is_reshape(const Operator& op) {
   const Compute& compute = op.workload.compute;
   if (op.workload.op != "expr" || compute.inputs.size() != 1 || compute.outputs.size() != 1 ||
-      compute.stages.size() != 1 || compute.inputs[0].type != compute.stages[0].type)
+      compute.stages.size() != 1 || compute.inputs[0].type != compute.stages[0].type ||
+      !compute.stages[0].body.as<Read>())
     return false;
   const auto plain =
       reshape(compute.inputs[0].type, compute.inputs[0].shape, compute.stages[0].shape());

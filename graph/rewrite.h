@@ -18,8 +18,9 @@ namespace tw::graph {
 
 /// A compute whose names depend on its structure alone: inputs are in0, in1, ... in the order in
 /// which stages read them, stages t0, t1, ..., outputs out0, out1, ... (`out` where there is one),
-/// axes the letters of their dimensions. Two operators of different networks that compute the same
-/// so have one key.
+/// axes the letters of their dimensions, and an index into a dimension of one element is the axis
+/// of one element at that place, if there is one. Two operators of different networks that compute
+/// the same so have one key.
 struct Canonical {
   dsl::Compute compute;
   std::map<std::string, std::string> names;  ///< of inputs and outputs: former name -> new one
@@ -38,14 +39,15 @@ Result<Operator> make_operator(const dsl::Compute& compute, const std::vector<st
                                const dsl::Workload* hint = nullptr);
 
 /// One operator that computes what `operators`, in their order, compute together, with those of
-/// their tensors as outputs that `outputs` names. A stage that is no reduction and that is read at
-/// one place is inlined there. Requires: tensors between them agree; each name is written once.
-/// Invalid where the joined compute is not (it reads something that comes later, is too large).
+/// their tensors as outputs that `outputs` names. Stages are inlined as inline_stages() does it.
+/// Requires: tensors between them agree; each name is written once. Invalid where the joined
+/// compute is not (it reads something that comes later, is too large).
 Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std::string>& outputs,
                       const std::map<std::string, Constant>& constants);
 
-/// Replaces the reads of stages that are no reductions, are no outputs and are read at one place
-/// only, by what these stages compute there.
+/// Replaces the reads of stages by what these stages compute there, if they are no reductions and
+/// no outputs, and are read at one place only, or at several that end up in one stage without a
+/// reduction, at its own axes. Large expressions stay stages.
 dsl::Compute inline_stages(const dsl::Compute& compute);
 
 /// The compute of a reshape: the elements in row-major order under another shape of equal size.

@@ -61,4 +61,19 @@ class ArenaCache {
   std::array<std::atomic<Arena*>, 4> kept_ = {};
 };
 
+/// An arena of a cache for the time of a call.
+class BorrowedArena {
+ public:
+  BorrowedArena(ArenaCache& cache, std::unique_ptr<Arena> arena)
+      : cache_(cache), arena_(std::move(arena)) {}
+  ~BorrowedArena() { cache_.give_back(std::move(arena_)); }
+  BorrowedArena(const BorrowedArena&) = delete;
+  BorrowedArena& operator=(const BorrowedArena&) = delete;
+  char* data() const { return arena_->data(); }
+
+ private:
+  ArenaCache& cache_;
+  std::unique_ptr<Arena> arena_;
+};
+
 }  // namespace tw::runtime

@@ -14,14 +14,16 @@ struct Lifetime {
   int64_t bytes = 0;
   int first = 0, last = 0;
 };
-/// Offsets, multiples of 64, at which arrays that are alive at the same step do not overlap, and
-/// the size of the arena. Largest first at the lowest gap that fits (greedy by size: Pisarchyk and
-/// Lee, Efficient Memory Management for Deep Neural Net Inference, 2020), improved by search for
-/// small models.
 struct ArenaPlan {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0;
+  std::vector<int64_t> offsets;  ///< of each array, multiples of 64
+  int64_t bytes = 0;             ///< size of the arena
 };
+
+/// Offsets at which arrays that are alive at the same step do not overlap. Places the largest array
+/// first, each at the lowest gap that fits (greedy by size: Pisarchyk and Lee, Efficient Memory
+/// Management for Deep Neural Net Inference, 2020); where the arena is then larger than the largest
+/// sum of arrays alive at one step, which is a lower bound, tries other orders. Deterministic.
+/// Requires: 0 <= bytes, first <= last, and a sum of all bytes that fits 63 bits.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
 }  // namespace tw::runtime

@@ -14,24 +14,27 @@ tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::st
                           argument.name, what));
 }
 
-Status check_count(const KernelInfo& info, size_t count) {
-  if (count == info.arguments.size()) return {};
+Status check_count(std::span<const ArgumentInfo> arguments, size_t count) {
+  if (count == arguments.size()) return {};
   return fail(ErrorCode::Usage,
               fmt::format("[kernel] {} arrays given, expected {}: the inputs, then the outputs",
-                          count, info.arguments.size()));
+                          count, arguments.size()));
 }
 
-Status check_overlaps(const KernelInfo& info, std::span<const ByteRange> ranges) {
+Status check_apart(const ArgumentInfo& output, const ByteRange& written, const ArgumentInfo& other,
+                   const ByteRange& range) {
+  if (!written.overlaps(range)) return {};
+  return wrong_argument(
+      output, fmt::format("shares memory with {} '{}': expected separate arrays; copy one of them",
+                          other.is_output ? "output" : "input", other.name));
+}
+
+Status check_overlaps(std::span<const ArgumentInfo> arguments, std::span<const ByteRange> ranges) {
   for (size_t output = 0; output < ranges.size(); ++output) {
-    if (!info.arguments[output].is_output) continue;
+    if (!arguments[output].is_output) continue;
     for (size_t other = 0; other < output; ++other)
-      if (ranges[output].overlaps(ranges[other]))
-        return wrong_argument(
-            info.arguments[output],
-            fmt::format("shares memory with {} '{}': expected separate arrays; copy "
-                        "one of them",
-                        info.arguments[other].is_output ? "output" : "input",
-                        info.arguments[other].name));
+      TW_RETURN_IF_ERROR(
+          check_apart(arguments[output], ranges[output], arguments[other], ranges[other]));
   }
   return {};
 }
@@ -60,24 +63,25 @@ Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer) 
                      buffer.strides.empty() ? row_major_strides(buffer.shape) : buffer.strides};
 }
 
-Result<std::vector<StridedView>> views_of(const KernelInfo& info, std::span<const Buffer> buffers) {
-  TW_RETURN_IF_ERROR(check_count(info, buffers.size()));
+Result<std::vector<StridedView>> views_of(std::span<const ArgumentInfo> arguments,
+                                          std::span<const Buffer> buffers) {
+  TW_RETURN_IF_ERROR(check_count(arguments, buffers.size()));
   std::vector<StridedView> views;
   std::vector<ByteRange> ranges;
   for (size_t i = 0; i < buffers.size(); ++i) {
-    TW_TRY(StridedView view, view_of(info.arguments[i], buffers[i]));
+    TW_TRY(StridedView view, view_of(arguments[i], buffers[i]));
     const auto range = byte_range(view);
     if (!range)
-      return wrong_argument(info.arguments[i],
+      return wrong_argument(arguments[i],
                             fmt::format("strides {} reach outside memory", view.strides));
-    if (info.arguments[i].is_output && !elements_are_distinct(view))
-      return wrong_argument(info.arguments[i],
+    if (arguments[i].is_output && !elements_are_distinct(view))
+      return wrong_argument(arguments[i],
                             fmt::format("strides {} given for shape {}: its elements share memory",
                                         view.strides, view.shape));
     ranges.push_back(*range);
     views.push_back(std::move(view));
   }
-  TW_RETURN_IF_ERROR(check_overlaps(info, ranges));
+  TW_RETURN_IF_ERROR(check_overlaps(arguments, ranges));
   return views;
 }
 

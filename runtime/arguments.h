@@ -28,17 +28,22 @@ struct Buffer {
 tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what);
 
 /// Checks that there is one array for each argument.
-Status check_count(const KernelInfo& info, size_t count);
+Status check_count(std::span<const ArgumentInfo> arguments, size_t count);
 
 /// A view of the array. Fails if it is null or its type, rank, shape or strides do not fit the
 /// argument.
 Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer);
 
+/// Checks that the output shares no memory with the other array.
+Status check_apart(const ArgumentInfo& output, const ByteRange& written, const ArgumentInfo& other,
+                   const ByteRange& range);
+
 /// Checks that no output shares memory with another array; inputs may share memory with each other.
 /// Requires: one range for each argument.
-Status check_overlaps(const KernelInfo& info, std::span<const ByteRange> ranges);
+Status check_overlaps(std::span<const ArgumentInfo> arguments, std::span<const ByteRange> ranges);
 
 /// Runs all these checks for arrays in the processor's memory and returns their views.
-Result<std::vector<StridedView>> views_of(const KernelInfo& info, std::span<const Buffer> buffers);
+Result<std::vector<StridedView>> views_of(std::span<const ArgumentInfo> arguments,
+                                          std::span<const Buffer> buffers);
 
 }  // namespace tw::runtime

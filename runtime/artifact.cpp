@@ -14,6 +14,7 @@
 #include "base/integer.h"
 #include "base/text.h"
 #include "runtime/private_file.h"
+#include "runtime/sealed_header.h"
 
 namespace tw::runtime {
 namespace {
@@ -21,10 +22,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kMagic = "TWARTF01";
-constexpr size_t kPrefixBytes = 12;  // magic and header length
 constexpr int64_t kMaxHeaderBytes = 4 << 20;
 constexpr int64_t kMaxObjectBytes = 256 << 20;
-static_assert(most_artifact_bytes == kPrefixBytes + kMaxHeaderBytes + kMaxObjectBytes);
+static_assert(most_artifact_bytes == header_prefix_bytes + kMaxHeaderBytes + kMaxObjectBytes);
 constexpr int most_threads = 1024;  // limit of a block on every GPU
 
 tl::unexpected<Error> invalid(std::string message) {
@@ -174,7 +174,7 @@ Json info_json(const KernelInfo& info) {
           {"flops", info.flops}};
 }
 
-// The readers below throw nlohmann's exceptions, which read_header turns into one error.
+// The readers below throw nlohmann's exceptions, which read_header() turns into one error.
 Result<TensorMap> map_from(const Json& json) {
   TensorMap map;
   TW_TRY(map.type, parse_dtype(json.at("dtype").get<std::string>()));
@@ -236,7 +236,6 @@ Result<KernelInfo> info_from(const Json& json) {
   return info;
 }
 
-// Keys are sorted and no space is written, so that equal headers are equal bytes.
 Json header_json(const Artifact& artifact) {
   Json header = {{"runtime_abi", kRuntimeAbi},
                  {"info", info_json(artifact.info)},
@@ -246,7 +245,6 @@ Json header_json(const Artifact& artifact) {
     header["ptx_bytes"] = artifact.ptx.size();
     header["ptx_hash"] = sha256_hex(artifact.ptx);
   }
-  header["header_hash"] = sha256_hex(header.dump());
   return header;
 }
 
@@ -262,12 +260,7 @@ struct Header {
   std::optional<Section> ptx;
 };
 
-Result<Header> header_from(Json json, std::string_view text) {
-  // Text that is not what we would print hides changes that parse to the same value.
-  if (json.dump() != text) return invalid("the header is not in canonical form");
-  const std::string hash = json.at("header_hash").get<std::string>();
-  json.erase("header_hash");
-  if (sha256_hex(json.dump()) != hash) return invalid("the header does not match its hash");
+Result<Header> header_from(const Json& json) {
   if (const auto abi = json.at("runtime_abi").get<int64_t>(); abi != kRuntimeAbi)
     return invalid(
         fmt::format("its kernel ABI is version {}, this runtime's is {}", abi, kRuntimeAbi));
@@ -283,41 +276,29 @@ Result<Header> header_from(Json json, std::string_view text) {
 }
 
 Result<Header> read_header(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return invalid("the header is no JSON");
+  TW_TRY(const Json json, unseal_header(text));
   try {
-    return header_from(std::move(json), text);
+    return header_from(json);
   } catch (const Json::exception& error) {
     return invalid(fmt::format("the header has a wrong field ({})", error.what()));
   }
 }
 
 /// Removes the section's bytes from the front of `rest` and returns them.
-Result<std::string> take_section(const char* name, const Section& section, std::string_view& rest) {
-  const std::string_view code = rest.substr(0, section.bytes);
-  if (code.size() != section.bytes)
-    return invalid(
-        fmt::format("its {} has {} bytes, the header says {}", name, code.size(), section.bytes));
-  if (sha256_hex(code) != section.hash)
-    return invalid(fmt::format("its {} does not match its hash", name));
-  rest.remove_prefix(code.size());
+Result<std::string> take_code(const char* name, const Section& section, std::string_view& rest) {
+  TW_TRY(const std::string_view code, take_section(name, section.bytes, rest));
+  TW_RETURN_IF_ERROR(check_section(name, code, section.hash));
   return std::string(code);
 }
 
 Result<Artifact> checked_artifact(std::string_view bytes) {
-  if (bytes.size() < kPrefixBytes || bytes.substr(0, kMagic.size()) != kMagic)
-    return invalid("it does not begin with TWARTF01");
-  uint32_t header_bytes = 0;
-  for (size_t i = 0; i < 4; ++i)
-    header_bytes |= uint32_t{static_cast<unsigned char>(bytes[kMagic.size() + i])} << (8 * i);
-  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kPrefixBytes)
-    return invalid("it ends inside the header");
-  TW_TRY(Header header, read_header(bytes.substr(kPrefixBytes, header_bytes)));
-  std::string_view rest = bytes.substr(kPrefixBytes + header_bytes);
+  TW_TRY(const std::string_view text, header_text(bytes, kMagic, kMaxHeaderBytes));
+  TW_TRY(Header header, read_header(text));
+  std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
   Artifact artifact;
-  TW_TRY(artifact.object, take_section("object", header.object, rest));
+  TW_TRY(artifact.object, take_code("object", header.object, rest));
   if (header.ptx) {
-    TW_TRY(artifact.ptx, take_section("PTX", *header.ptx, rest));
+    TW_TRY(artifact.ptx, take_code("PTX", *header.ptx, rest));
   }
   if (!rest.empty())
     return invalid(fmt::format("its code has {} bytes more than the header says", rest.size()));
@@ -369,24 +350,19 @@ int64_t logical_bytes(const ArgumentInfo& argument) {
 
 Result<std::string> artifact_bytes(const Artifact& artifact) {
   TW_RETURN_IF_ERROR(check_artifact(artifact));
-  std::string header;
-  try {
-    header = header_json(artifact).dump();
-  } catch (const Json::exception& error) {
-    return invalid(fmt::format("[artifact] a text of the kernel is not UTF-8 ({})", error.what()));
-  }
+  auto bytes = seal_header(kMagic, header_json(artifact));
+  if (!bytes)
+    return invalid(
+        fmt::format("[artifact] a text of the kernel is not UTF-8 ({})", bytes.error().message));
+  const auto header_bytes = static_cast<int64_t>(bytes->size() - header_prefix_bytes);
   const auto object_bytes = static_cast<int64_t>(artifact.object.size() + artifact.ptx.size());
-  if (static_cast<int64_t>(header.size()) > kMaxHeaderBytes || object_bytes > kMaxObjectBytes)
+  if (header_bytes > kMaxHeaderBytes || object_bytes > kMaxObjectBytes)
     return invalid(
         fmt::format("[artifact] the header has {} bytes and the code {}: expected at most "
                     "{} and {}",
-                    header.size(), object_bytes, kMaxHeaderBytes, kMaxObjectBytes));
-  std::string bytes(kMagic);
-  for (int shift = 0; shift < 32; shift += 8)
-    bytes += static_cast<char>((header.size() >> shift) & 0xff);
-  bytes += header;
-  bytes += artifact.object;
-  bytes += artifact.ptx;
+                    header_bytes, object_bytes, kMaxHeaderBytes, kMaxObjectBytes));
+  *bytes += artifact.object;
+  *bytes += artifact.ptx;
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <span>
@@ -32,6 +33,11 @@ struct tw_kernel {
     return std::visit(
         [](const auto& of) -> const auto& { return of.info(); }, kernel);
   }
+};
+
+struct tw_model {
+  std::shared_ptr<tw::runtime::Session> session;  // owns the pool
+  tw::runtime::Model model;
 };
 
 namespace {
@@ -143,6 +149,29 @@ tw::Result<const tw::runtime::DeviceKernel*> require_device(const tw_kernel* ker
                                             function));
 }
 
+Status count_arguments(std::span<const tw::runtime::ArgumentInfo> arguments, int32_t* count,
+                       const char* function) {
+  TW_RETURN_IF_ERROR(require(count, function, "count"));
+  *count = static_cast<int32_t>(arguments.size());
+  return {};
+}
+
+Status describe_argument(std::span<const tw::runtime::ArgumentInfo> arguments, int32_t index,
+                         tw_argument* argument, const char* function) {
+  TW_RETURN_IF_ERROR(require(argument, function, "argument"));
+  if (index < 0 || static_cast<size_t>(index) >= arguments.size())
+    return fail(ErrorCode::Usage, fmt::format("[{}] index {} given, expected 0 to {}", function,
+                                              index, std::ssize(arguments) - 1));
+  const auto& info = arguments[static_cast<size_t>(index)];
+  *argument = {info.name.c_str(),
+               info.layout.c_str(),
+               info.shape.data(),
+               static_cast<int32_t>(info.shape.size()),
+               static_cast<int32_t>(info.dtype),
+               info.is_output ? 1 : 0};
+  return {};
+}
+
 tw_session* new_session(tw::runtime::Session opened) {
   return new tw_session{std::make_shared<tw::runtime::Session>(std::move(opened))};
 }
@@ -240,29 +269,14 @@ void tw_kernel_release(tw_kernel* kernel) { delete kernel; }
 tw_status tw_kernel_argument_count(const tw_kernel* kernel, int32_t* count) {
   return guarded([&]() -> Status {
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_argument_count", "kernel"));
-    TW_RETURN_IF_ERROR(require(count, "tw_kernel_argument_count", "count"));
-    *count = static_cast<int32_t>(kernel->info().arguments.size());
-    return {};
+    return count_arguments(kernel->info().arguments, count, "tw_kernel_argument_count");
   });
 }
 
 tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_argument* argument) {
   return guarded([&]() -> Status {
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_argument", "kernel"));
-    TW_RETURN_IF_ERROR(require(argument, "tw_kernel_argument", "argument"));
-    const auto& arguments = kernel->info().arguments;
-    if (index < 0 || static_cast<size_t>(index) >= arguments.size())
-      return fail(ErrorCode::Usage,
-                  fmt::format("[tw_kernel_argument] index {} given, expected 0 to {}", index,
-                              arguments.size() - 1));
-    const auto& info = arguments[static_cast<size_t>(index)];
-    *argument = {info.name.c_str(),
-                 info.layout.c_str(),
-                 info.shape.data(),
-                 static_cast<int32_t>(info.shape.size()),
-                 static_cast<int32_t>(info.dtype),
-                 info.is_output ? 1 : 0};
-    return {};
+    return describe_argument(kernel->info().arguments, index, argument, "tw_kernel_argument");
   });
 }
 
@@ -303,5 +317,42 @@ tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tens
       return tw::runtime::call_dlpack(*on_device, given, stream);
     const auto& own = std::get<tw::runtime::Kernel>(kernel->kernel);
     return tw::runtime::call_dlpack(own, given, kernel->session->pool());
+  });
+}
+
+tw_status tw_model_open(tw_session* session, const char* path, tw_model** model) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(session, "tw_model_open", "session"));
+    TW_RETURN_IF_ERROR(require(path, "tw_model_open", "path"));
+    TW_RETURN_IF_ERROR(require(model, "tw_model_open", "model"));
+    TW_TRY(auto opened, session->session->model(path));
+    *model = new tw_model{session->session, std::move(opened)};
+    return {};
+  });
+}
+
+void tw_model_release(tw_model* model) { delete model; }
+
+tw_status tw_model_argument_count(const tw_model* model, int32_t* count) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_argument_count", "model"));
+    return count_arguments(model->model.arguments(), count, "tw_model_argument_count");
+  });
+}
+
+tw_status tw_model_argument(const tw_model* model, int32_t index, tw_argument* argument) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_argument", "model"));
+    return describe_argument(model->model.arguments(), index, argument, "tw_model_argument");
+  });
+}
+
+tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t count,
+                        int32_t threads) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_call", "model"));
+    TW_RETURN_IF_ERROR(require(buffers, "tw_model_call", "buffers"));
+    TW_TRY(const auto converted, buffers_from(buffers, count, "tw_model_call"));
+    return model->model.call(converted, model->session->pool(), threads);
   });
 }

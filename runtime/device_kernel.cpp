@@ -118,7 +118,7 @@ const KernelInfo& DeviceKernel::info() const { return state_->info; }
 const std::shared_ptr<Device>& DeviceKernel::device() const { return state_->device; }
 
 Status DeviceKernel::call(std::span<const Buffer> arrays) const {
-  TW_TRY(const std::vector<StridedView> views, views_of(info(), arrays));
+  TW_TRY(const std::vector<StridedView> views, views_of(info().arguments, arrays));
   std::vector<DeviceBuffer> memories;
   std::vector<DeviceAddress> addresses;
   for (size_t i = 0; i < views.size(); ++i) {
@@ -178,7 +178,7 @@ std::vector<ByteRange> DeviceKernel::State::ranges_of(std::span<const DeviceArra
 }
 
 Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
-  TW_RETURN_IF_ERROR(check_count(info(), arrays.size()));
+  TW_RETURN_IF_ERROR(check_count(info().arguments, arrays.size()));
   std::vector<DeviceBuffer> memories;
   std::vector<DeviceAddress> addresses;
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -186,7 +186,7 @@ Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream s
     addresses.push_back(memory.address());
     memories.push_back(memory);  // keeps the memory alive until the driver has the launch
   }
-  TW_RETURN_IF_ERROR(check_overlaps(info(), state_->ranges_of(arrays)));
+  TW_RETURN_IF_ERROR(check_overlaps(info().arguments, state_->ranges_of(arrays)));
   return queue(addresses, stream);
 }
 

@@ -58,7 +58,7 @@ std::string show(DLDevice device) {
 }
 
 /// The place that a kernel runs on and the memory that it can use there.
-struct Place {
+struct DevicePlace {
   std::optional<DLDevice> own;   ///< a device of this type and index
   std::vector<int> others = {};  ///< device types of which any index will do
   std::string remedy;
@@ -70,11 +70,11 @@ struct Place {
   }
 };
 
-Place processor() {
+DevicePlace processor() {
   return {{}, {kDLCPU, kDLCUDAHost, kDLCUDAManaged}, "the processor: copy it there"};
 }
 
-Place place_of(const Device& device) {
+DevicePlace place_of(const Device& device) {
   const bool cuda = device.facts().is_cuda();
   const DLDevice own{cuda ? kDLCUDA : kDLOpenCL, device.facts().index};
   std::vector<int> others;
@@ -84,7 +84,7 @@ Place place_of(const Device& device) {
 
 /// The tensor as an array of the device, with its memory and offset separate.
 Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tensor,
-                             const Place& place) {
+                             const DevicePlace& place) {
   if (tensor == nullptr) return wrong_argument(argument, "no tensor given");
   if (!place.reaches(tensor->device))
     return wrong_argument(argument, fmt::format("a tensor on {} given, expected one on {}",
@@ -115,8 +115,8 @@ Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tenso
 
 Result<std::vector<DeviceArray>> arrays_of(const KernelInfo& info,
                                            std::span<const void* const> tensors,
-                                           const Place& place) {
-  TW_RETURN_IF_ERROR(check_count(info, tensors.size()));
+                                           const DevicePlace& place) {
+  TW_RETURN_IF_ERROR(check_count(info.arguments, tensors.size()));
   std::vector<DeviceArray> arrays;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TW_TRY(DeviceArray array,

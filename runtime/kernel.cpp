@@ -86,7 +86,7 @@ bool is_aligned(const void* data, int64_t bytes) {
 }
 
 Status check_storage(const KernelInfo& info, std::span<void* const> buffers) {
-  TW_RETURN_IF_ERROR(check_count(info, buffers.size()));
+  TW_RETURN_IF_ERROR(check_count(info.arguments, buffers.size()));
   std::vector<ByteRange> ranges;
   ranges.reserve(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -101,11 +101,11 @@ Status check_storage(const KernelInfo& info, std::span<void* const> buffers) {
     const uint64_t begin = reinterpret_cast<uintptr_t>(buffers[i]);
     ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{begin, begin + bytes});
   }
-  return check_overlaps(info, ranges);
+  return check_overlaps(info.arguments, ranges);
 }
 
 // Blocks of one arena, planned before it is allocated.
-class ArenaPlan {
+class Blocks {
  public:
   /// The offset of a block; nullopt when the sum leaves 64 bits.
   std::optional<int64_t> add(int64_t bytes) {
@@ -142,7 +142,7 @@ Status check_convertible(const ArgumentInfo& argument) {
                   argument.is_output ? "output" : "input", argument.name, argument.layout));
 }
 
-Result<Placement> place(const ArgumentInfo& argument, StridedView view, ArenaPlan& plan) {
+Result<Placement> place(const ArgumentInfo& argument, StridedView view, Blocks& plan) {
   TW_RETURN_IF_ERROR(check_convertible(argument));
   Placement placement;
   const bool direct = is_contiguous(view) && is_aligned(view.data, view.element_bytes);
@@ -158,21 +158,6 @@ void resolve(Placement& placement, char* arena) {
   placement.logical = placement.copied ? arena + *placement.copied : placement.view.data;
   placement.storage = placement.packed ? arena + *placement.packed : placement.logical;
 }
-
-// Takes an arena for the time of a call.
-class BorrowedArena {
- public:
-  BorrowedArena(ArenaCache& cache, std::unique_ptr<Arena> arena)
-      : cache_(cache), arena_(std::move(arena)) {}
-  ~BorrowedArena() { cache_.give_back(std::move(arena_)); }
-  BorrowedArena(const BorrowedArena&) = delete;
-  BorrowedArena& operator=(const BorrowedArena&) = delete;
-  char* data() const { return arena_->data(); }
-
- private:
-  ArenaCache& cache_;
-  std::unique_ptr<Arena> arena_;
-};
 
 }  // namespace
 
@@ -226,6 +211,11 @@ Status Kernel::run_on(std::span<void* const> buffers, void* scratch, ThreadPool&
   return run_phases(state_->phases, buffers.data(), scratch, pool, threads);
 }
 
+Status Kernel::run_unchecked(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
+                             int threads) const {
+  return run_phases(state_->phases, buffers.data(), scratch, pool, threads);
+}
+
 Status Kernel::run_backwards(std::span<void* const> buffers, void* scratch) const {
   TW_RETURN_IF_ERROR(check_storage(state_->info, buffers));
   for (const Phase& phase : state_->phases)
@@ -248,8 +238,8 @@ Status Kernel::unpack(int argument, const void* storage, void* logical, ThreadPo
 
 Status Kernel::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
   const KernelInfo& info = state_->info;
-  TW_TRY(std::vector<StridedView> views, views_of(info, buffers));
-  ArenaPlan plan;
+  TW_TRY(std::vector<StridedView> views, views_of(info.arguments, buffers));
+  Blocks plan;
   if (!plan.add(info.scratch_bytes))
     return fail(ErrorCode::Environment, "[kernel] out of memory: the scratch does not fit 64 bits");
   std::vector<Placement> placements;

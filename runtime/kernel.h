@@ -48,6 +48,10 @@ class Kernel {
   /// Like run(), with scratch memory of the caller's: scratch_bytes bytes, aligned to 64.
   Status run_on(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
                 int threads = 0) const;
+  /// Like run_on(), for arrays that the caller has proved to meet the conditions of run(): it
+  /// checks nothing and allocates nothing.
+  Status run_unchecked(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
+                       int threads = 0) const;
   /// Like run_on(), but on the calling thread and with the tasks of each phase in reverse order.
   /// Outputs that differ from those of run_on() show that a kernel depends on the order of tasks.
   Status run_backwards(std::span<void* const> buffers, void* scratch) const;

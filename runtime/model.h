@@ -27,21 +27,24 @@ namespace tw::runtime {
 struct ModelOptions {
   Target machine = host_target();
   Trust trust = Trust::Own;
+  /// Checking the constants reads all of them before the first call, 2 GB/s on a core with SHA
+  /// instructions; trusted ones are read when a step first needs them.
+  Constants constants = Constants::Checked;
   LoadOptions library;
 };
 
 /// Time of one step of one call.
 struct StepTime {
   int step = 0;
-  int64_t begin_ns = 0, end_ns = 0;  ///< since the call began
+  int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
 };
 
 class Model {
  public:
-  /// Errors as read_model() and Kernel::load(). The constants are mapped from the file, which must
+  /// Errors as map_model() and Kernel::load(). The constants are mapped from the file, which must
   /// not be changed in place while the model lives (write_model() replaces it).
   static Result<Model> open(const std::string& path, const ModelOptions& options = {});
-  /// The same for a model in memory.
+  /// The same for a model in memory, whose constants are copied.
   static Result<Model> load(ModelFile model, const ModelOptions& options = {});
 
   /// What it was loaded from, without the bytes of kernels and constants.
@@ -49,9 +52,13 @@ class Model {
   /// Inputs, then outputs: names, types and shapes of the arrays that call() takes.
   std::span<const ArgumentInfo> arguments() const;
 
-  /// Runs the network on logical arrays: one for each input, then one for each output. Checks them
-  /// as Kernel::call() does: Usage, naming the argument. Arrays that are strided or misaligned are
-  /// copied. Environment where there is no memory for the call.
+  /// Runs the network on logical arrays: one for each input, then one for each output, on at most
+  /// `threads` threads of the pool (0: all) and in each step on at most as many as the step says.
+  /// Checks the arrays as Kernel::call() does: Usage, naming the argument, also where an output
+  /// shares memory with another array. Arrays that are strided or not aligned to their element are
+  /// copied; other calls after the first allocate nothing. Environment where there is no memory for
+  /// the call; Internal, naming the step, where a kernel reports a failure. Outputs are unspecified
+  /// after an error.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
   /// The same, and says when each step ran.
   Result<std::vector<StepTime>> profile(std::span<const Buffer> buffers, ThreadPool& pool,
@@ -65,11 +72,13 @@ class Model {
  private:
   struct State;
   explicit Model(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  static Result<Model> make(std::shared_ptr<State> state, const ModelOptions& options);
 
   std::shared_ptr<const State> state_;
 };
 
-/// The profile as JSON that Perfetto and chrome://tracing show: an event for each step.
+/// The profile in the Trace Event Format of chrome://tracing, which Perfetto reads too: an event
+/// for each step. Requires: times of this model's steps.
 std::string to_trace(const ModelFile& model, std::span<const StepTime> times);
 
 }  // namespace tw::runtime

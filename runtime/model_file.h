@@ -5,9 +5,9 @@
 //
 //     "TWNETF01" | u32 header length, little endian | JSON header | kernels | zeros | constants
 //
-// where each kernel is the bytes of an artifact (runtime/artifact.h), the header names the offset,
-// the size and the SHA-256 of each part and its own, and the constants begin at a multiple of 4096
-// bytes, each at a multiple of 64 from there, so that a loader maps them instead of reading them.
+// where each kernel is the bytes of an artifact (runtime/artifact.h). The header names the size and
+// the SHA-256 of each kernel and of the constants, and its own. The constants begin at the next
+// multiple of 4096 bytes, so that a loader maps them instead of reading them.
 //
 // Plain values and free functions; thread-safe.
 
@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "runtime/artifact.h"
+#include "runtime/mapped_file.h"
 
 namespace tw::runtime {
 
@@ -69,18 +70,47 @@ struct ModelFile {
   friend bool operator==(const ModelFile&, const ModelFile&) = default;
 };
 
-/// Invalid, naming step or tensor, unless running it is safe: indices in range; the arguments of
-/// each step agree with its kernel in type, shape, layout and bytes; every tensor is written before
-/// it is read and not overwritten while it is needed; outputs of a step lie apart from its other
-/// arguments; arrays inside of the constants and the arena, aligned to 64 bytes.
+/// The largest file of a model.
+inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
+
+/// Invalid, naming step or tensor, unless running the model is safe:
+/// - indices are in range, constants and arena contain their tensors, at multiples of 64;
+/// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout up to
+///   letters: each kernel has letters of its own, so NCHW16c may be ABCD16b;
+/// - each tensor is written by at most one step, before it is read and not overwritten while it is
+///   needed; inputs and constants are never written;
+/// - outputs of a step lie apart from its other arguments.
+/// A tensor that no step writes is another name for the one that lies in exactly its place when it
+/// is first read: so reshapes take no step.
 Status check_model(const ModelFile& model);
 
-/// The bytes of the file, equal for equal models. Fails as check_model() does.
+/// The bytes of the file, equal for equal models. Fails as check_model() does, and where the file
+/// would be too large.
 Result<std::string> model_bytes(const ModelFile& model);
+/// Invalid as map_model(), but does not check the machine; the caller must trust the origin of the
+/// bytes.
 Result<ModelFile> parse_model(std::string_view bytes);
 
-/// As write_artifact() and read_artifact(): atomically, privately, trusted files only.
+/// Replaces `path` atomically by the model, readable by its owner only, as write_artifact() does.
 Status write_model(const std::string& path, const ModelFile& model);
+
+/// A model whose constants stay in its file.
+struct MappedModel {
+  ModelFile model;  ///< without constants
+  MappedFile file;
+  std::string_view constants;  ///< within the file, at a multiple of 4096
+};
+/// Whether the bytes of the constants are compared with their hash, which reads all of them.
+enum class Constants { Checked, Trusted };
+
+/// Maps and checks a model; does not load it. NotCompiled: there is no such file. Invalid: it is
+/// another user's or writable by others (as is its directory), truncated, changed, unsafe, or for a
+/// machine with features that `machine` lacks. The file must not be changed in place while the
+/// model lives; write_model() replaces it.
+Result<MappedModel> map_model(const std::string& path, Trust trust = Trust::Own,
+                              const Target& machine = host_target(),
+                              Constants constants = Constants::Checked);
+/// The same as a value: the constants are read.
 Result<ModelFile> read_model(const std::string& path, Trust trust = Trust::Own,
                              const Target& machine = host_target());
 

@@ -11,8 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-
-#include "runtime/descriptor.h"
+#include <utility>
 
 namespace tw::runtime {
 namespace {
@@ -46,17 +45,21 @@ Status check_owner(int descriptor, const std::string& path, std::string_view wha
   return {};
 }
 
-Result<std::string> read_all(int descriptor, const std::string& path, int64_t max_bytes) {
+Result<int64_t> size_of_regular(int descriptor, const std::string& path, int64_t max_bytes) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return system_error("examine", path);
   if (!S_ISREG(status.st_mode)) return refused(path, "it is no regular file");
   if (status.st_size > max_bytes)
     return refused(path,
                    fmt::format("it has {} bytes, expected at most {}", status.st_size, max_bytes));
-  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  return status.st_size;
+}
+
+Result<std::string> read_all(const PrivateFile& file, const std::string& path) {
+  std::string bytes(static_cast<size_t>(file.bytes), '\0');
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t count = read(descriptor, bytes.data() + done, bytes.size() - done);
+    const ssize_t count = read(file.descriptor.get(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_error("read", path);
     if (count == 0) return refused(path, "it shrank while it was read");
@@ -65,20 +68,21 @@ Result<std::string> read_all(int descriptor, const std::string& path, int64_t ma
   return bytes;
 }
 
-Status write_and_sync(int descriptor, const std::string& path, std::string_view bytes) {
-  TW_RETURN_IF_ERROR(write_all(descriptor, path, bytes));
+Status write_and_sync(int descriptor, const std::string& path,
+                      std::span<const std::string_view> parts) {
+  for (const std::string_view part : parts) TW_RETURN_IF_ERROR(write_all(descriptor, path, part));
   if (fsync(descriptor) != 0) return system_error("sync", path);
   return {};
 }
 
 }  // namespace
 
-Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes) {
+Result<PrivateFile> open_private_file(const std::string& path, bool root_too, int64_t max_bytes) {
   const std::string directory = directory_of(path);
   const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::string name = std::filesystem::path(path).filename().string();
   // O_NONBLOCK: opening a fifo must not wait for its writer.
-  const Descriptor file(
+  Descriptor file(
       folder ? openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
              : -1);
   if (!file && errno == ENOENT)
@@ -88,7 +92,13 @@ Result<std::string> read_private_file(const std::string& path, bool root_too, in
   // A directory of root's is as safe as root's own files are.
   TW_RETURN_IF_ERROR(check_owner(folder.get(), path, "its directory", true));
   TW_RETURN_IF_ERROR(check_owner(file.get(), path, "the file", root_too));
-  return read_all(file.get(), path, max_bytes);
+  TW_TRY(const int64_t bytes, size_of_regular(file.get(), path, max_bytes));
+  return PrivateFile{std::move(file), bytes};
+}
+
+Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes) {
+  TW_TRY(const PrivateFile file, open_private_file(path, root_too, max_bytes));
+  return read_all(file, path);
 }
 
 Status write_all(int descriptor, const std::string& path, std::string_view bytes) {
@@ -102,11 +112,15 @@ Status write_all(int descriptor, const std::string& path, std::string_view bytes
 }
 
 Status replace_file(const std::string& path, std::string_view bytes) {
+  return replace_file(path, std::span(&bytes, 1));
+}
+
+Status replace_file(const std::string& path, std::span<const std::string_view> parts) {
   std::string temporary = path + ".XXXXXX";
   const Descriptor file(
       mkostemp(temporary.data(), O_CLOEXEC));  // mkostemp creates it with mode 0600
   if (!file) return system_error("create", temporary);
-  Status written = write_and_sync(file.get(), temporary, bytes);
+  Status written = write_and_sync(file.get(), temporary, parts);
   if (written && std::rename(temporary.c_str(), path.c_str()) != 0)
     written = system_error("replace", path);
   if (!written) {

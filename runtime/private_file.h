@@ -4,21 +4,34 @@
 // atomically. Thread-safe.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "runtime/descriptor.h"
 
 namespace tw::runtime {
 
-/// The content of a regular file that belongs to the effective user (or to root, if `root_too`),
+/// An open file that was found trustworthy.
+struct PrivateFile {
+  Descriptor descriptor;
+  int64_t bytes = 0;
+};
+
+/// Opens a regular file that belongs to the effective user (or to root, if `root_too`),
 /// that only its owner may write, in a directory of the same kind. Everything is asked of open
 /// descriptors, so that a file swapped meanwhile changes nothing. NotCompiled: no such file;
-/// Invalid: refused; Environment: the system failed.
+/// Invalid: refused, or larger than `max_bytes`; Environment: the system failed.
+Result<PrivateFile> open_private_file(const std::string& path, bool root_too, int64_t max_bytes);
+
+/// The content of such a file.
 Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes);
 
 /// Writes a temporary file of mode 0600 beside `path`, syncs it, renames it to `path`, and syncs
 /// the directory. On failure nothing is left behind and an old file stays as it was.
 Status replace_file(const std::string& path, std::string_view bytes);
+/// The same for a file that consists of these parts, one behind the other.
+Status replace_file(const std::string& path, std::span<const std::string_view> parts);
 
 }  // namespace tw::runtime

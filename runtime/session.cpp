@@ -158,6 +158,16 @@ Result<Kernel> Session::load(const std::string& path) {
       {.machine = state_->options.machine, .arenas = state_->arenas, .library = {}});
 }
 
+Result<Model> Session::model(const std::string& path) {
+  if (state_->options.gpu)
+    return fail(ErrorCode::Unsupported,
+                "[session] networks run on the processor: open the session without a device");
+  return Model::open(path, {.machine = state_->options.machine,
+                            .trust = state_->options.trust,
+                            .constants = Constants::Checked,
+                            .library = {}});
+}
+
 Result<DeviceKernel> Session::device_kernel(std::string_view workload) {
   TW_RETURN_IF_ERROR(require_gpu(state_->options));
   const std::lock_guard lock(state_->mutex);

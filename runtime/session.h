@@ -28,6 +28,7 @@
 #include "runtime/device.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
+#include "runtime/model.h"
 #include "runtime/thread_pool.h"
 
 namespace tw::runtime {
@@ -64,9 +65,13 @@ class Session {
   /// The kernel of an artifact file, whatever the database says.
   Result<Kernel> load(const std::string& path);
 
-  /// The same for the GPU: the kernel of the best record of the closest target that has one. A
-  /// newer GPU can so run an older one's kernels by their PTX (targets_of()). Usage: the session
-  /// has no GPU.
+  /// The network of a model file (runtime/model.h), whatever the database says; call it on pool().
+  /// Unsupported: the session has a GPU, and networks run on the processor.
+  Result<Model> model(const std::string& path);
+
+  /// The same as kernel() and load() for the GPU: the kernel of the best record of the closest
+  /// target that has one. A newer GPU can so run an older one's kernels by their PTX
+  /// (targets_of()). Usage: the session has no GPU.
   Result<DeviceKernel> device_kernel(std::string_view workload);
   Result<DeviceKernel> load_on_device(const std::string& path);
 

@@ -55,15 +55,17 @@ std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-bool is_contiguous(const StridedView& view) {
-  if (element_count(view) == 0) return true;
+bool is_contiguous(std::span<const int64_t> shape, std::span<const int64_t> strides) {
+  if (std::ranges::find(shape, 0) != shape.end()) return true;
   int64_t expected = 1;
-  for (size_t i = view.shape.size(); i-- > 0;) {
-    if (view.shape[i] != 1 && view.strides[i] != expected) return false;
-    expected *= view.shape[i];
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
   }
   return true;
 }
+
+bool is_contiguous(const StridedView& view) { return is_contiguous(view.shape, view.strides); }
 
 bool elements_are_distinct(const StridedView& view) {
   if (element_count(view) == 0) return true;

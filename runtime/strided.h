@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace tw::runtime {
@@ -20,6 +21,7 @@ std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape);
 
 /// The elements lie one behind the other, in row-major order. Strides of extents 0 and 1 do not
 /// matter.
+bool is_contiguous(std::span<const int64_t> shape, std::span<const int64_t> strides);
 bool is_contiguous(const StridedView& view);
 
 /// True only if surely no two elements share memory. Requires: byte_range(view).

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H
-/* The C interface of the runtime: kernels from a tuning database or from artifact files, called on
- * arrays. Link with -ltilewright_runtime.
+/* The C interface of the runtime: kernels from a tuning database or from artifact files, and
+ * networks from model files, called on arrays. Link with -ltilewright_runtime.
  *
  *     tw_session* session;
  *     tw_kernel* kernel;
@@ -16,6 +16,13 @@
  *     if (tw_session_open_device("team.db", cache, "cuda", &session) ||
  *         tw_kernel_get(session, workload, &kernel) ||
  *         tw_kernel_call_on(kernel, buffers, 3, stream))
+ *       fprintf(stderr, "%s\n", tw_last_error());
+ *
+ * A whole network, on the processor:
+ *
+ *     if (tw_session_open(NULL, NULL, 0, &session) ||
+ *         tw_model_open(session, "resnet50.twart", &model) ||
+ *         tw_model_call(model, buffers, 2, 0))
  *       fprintf(stderr, "%s\n", tw_last_error());
  *
  * Every function that can fail returns a tw_status and leaves its outputs untouched on failure.
@@ -36,6 +43,7 @@ extern "C" {
 
 typedef struct tw_session tw_session;
 typedef struct tw_kernel tw_kernel;
+typedef struct tw_model tw_model;
 
 typedef enum tw_status {
   TW_OK = 0,
@@ -72,10 +80,10 @@ typedef struct tw_buffer {
   const int64_t* strides; /* NULL: contiguous */
 } tw_buffer;
 
-/* What a kernel expects; the pointers live as long as the kernel. */
+/* What a kernel or a model expects; the pointers live as long as it. */
 typedef struct tw_argument {
   const char* name;
-  const char* layout; /* of the kernel's own storage, "" for row-major; callers need not care */
+  const char* layout; /* of a kernel's own storage, "" for row-major; callers need not care */
   const int64_t* shape;
   int32_t rank;
   int32_t dtype; /* a tw_dtype */
@@ -137,6 +145,21 @@ TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buf
  * session's own queue, synchronised with no other. */
 TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors,
                                        int32_t count, int64_t stream);
+
+/* The network of a model file. Its weights are mapped from the file, which must not be changed in
+ * place while the model lives; it may be replaced. Release it. TW_UNSUPPORTED: the session is one
+ * of a device. */
+TW_API tw_status tw_model_open(tw_session* session, const char* path, tw_model** model);
+TW_API void tw_model_release(tw_model* model); /* NULL is ignored */
+
+/* Inputs, then outputs. */
+TW_API tw_status tw_model_argument_count(const tw_model* model, int32_t* count);
+TW_API tw_status tw_model_argument(const tw_model* model, int32_t index, tw_argument* argument);
+
+/* Runs the network on one buffer for each argument, on at most `threads` threads (0: all of the
+ * session's). An output must not share memory with another buffer. */
+TW_API tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t count,
+                               int32_t threads);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include "cost_model/analytic.h"
 #include "schedules/schedule.h"
 #include "tools/gpu_explanation.h"
+#include "tools/model_files.h"
 #include "tools/report.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
@@ -26,6 +27,7 @@ namespace {
 
 struct ExplainFlags {
   SelectionFlags selection;
+  bool dot = false;  ///< of a network
   std::string format = "table";
 };
 
@@ -279,6 +281,9 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
 }
 
 Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
+  if (is_file_operand(flags.selection.hash))
+    return explain_model(flags.selection.hash, flags.dot, flags.format, here);
+  if (flags.dot) return fail(ErrorCode::Usage, "[explain] --dot draws a network: name its file");
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const Analysis analysis,
          analyse(s, tuning_environment(flags.selection.place, here, s.device)));
@@ -307,8 +312,11 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
 Verb explain_verb() {
   auto f = std::make_shared<ExplainFlags>();
   return {.name = "explain",
-          .summary = "what limits a kernel, and what the best other one does differently",
-          .flags = concatenated({flags_of(f->selection), {format_flag(f->format)}}),
+          .summary = "what limits a kernel, or what a network's time is made of",
+          .flags = concatenated(
+              {flags_of(f->selection),
+               {{"dot", Switch{&f->dot}, "of a network: its steps for Graphviz", {"format"}},
+                format_flag(f->format)}}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return explain_command(*f, here); }};
 }

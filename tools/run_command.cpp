@@ -20,6 +20,7 @@
 #include "dsl/interpret.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
+#include "tools/model_files.h"
 #include "tools/report.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
@@ -46,6 +47,7 @@ struct RunFlags {
   SelectionFlags selection;
   int64_t seed = 1;
   std::string format = "table";
+  ModelRunFlags model;  ///< where the operand is the file of a network
 };
 
 struct Checked {
@@ -258,7 +260,26 @@ Status check_runs_here(const Selection& s) {
                           s.target.to_string(), s.missing));
 }
 
+Result<int> run_model_file(const RunFlags& flags, const Surroundings& here) {
+  ModelRunFlags model = flags.model;
+  model.path = flags.selection.hash;
+  model.seed = flags.seed;
+  model.format = flags.format;
+  return run_model(model, here);
+}
+
+/// The flags of networks say nothing of a kernel.
+Status check_no_model_flags(const ModelRunFlags& flags) {
+  if (flags.inputs.empty() && flags.outputs.empty() && !flags.profile && flags.trace.empty())
+    return {};
+  return fail(ErrorCode::Usage,
+              "[run] --input, --output, --profile and --trace are about a network: name its file, "
+              "as in `run net.twart --input x.npy`");
+}
+
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
+  if (is_file_operand(flags.selection.hash)) return run_model_file(flags, here);
+  TW_RETURN_IF_ERROR(check_no_model_flags(flags.model));
   TW_TRY(const Selection s, select(flags.selection, here));
   if (s.workload.is_empty()) {
     note(fmt::format("{} is empty: there is nothing to run", s.workload.text()));
@@ -304,10 +325,17 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
 
 Verb run_verb() {
   auto f = std::make_shared<RunFlags>();
-  std::vector<Flag> own = {{"seed", Whole{&f->seed, 0, INT64_MAX}, "of the random data"},
-                           {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
+  std::vector<Flag> own = {
+      {"seed", Whole{&f->seed, 0, INT64_MAX}, "of the random data"},
+      {"input", Texts{&f->model.inputs},
+       "of a network: FILE.npy, or NAME=FILE.npy; others are random"},
+      {"output", Texts{&f->model.outputs},
+       "of a network: where a result goes, FILE.npy or NAME=FILE.npy"},
+      {"profile", Switch{&f->model.profile}, "of a network: time each step"},
+      {"trace", Path{&f->model.trace}, "of a network: write one call for chrome://tracing"},
+      {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};
   return {.name = "run",
-          .summary = "run the best known kernel on random data, check and time it",
+          .summary = "run the best known kernel on random data, check and time it; or a network",
           .flags = concatenated({flags_of(f->selection), own}),
           .operands = {hash_operand(f->selection)},
           .run = [f](const Surroundings& here) { return run_command(*f, here); }};

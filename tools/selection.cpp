@@ -93,7 +93,8 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
 
 Flag hash_operand(SelectionFlags& flags) {
   return {"HASH", Text{&flags.hash},
-          "the beginning of a record's hash; or use --op, --expr, --workload"};
+          "the beginning of a record's hash; or use --op, --expr, --workload. Of `run`, `explain` "
+          "and `show` also the file of a network"};
 }
 
 std::vector<Flag> flags_of(SelectionFlags& flags) {

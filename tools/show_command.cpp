@@ -12,6 +12,7 @@
 #include "codegen/inspect.h"
 #include "db/workload_text.h"
 #include "schedules/schedule.h"
+#include "tools/model_files.h"
 #include "tools/report.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
@@ -114,6 +115,8 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
 }
 
 Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
+  if (is_file_operand(flags.selection.hash))
+    return show_model(flags.selection.hash, flags.format, here);
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const std::string schedule, schedule_of(s));
   if (flags.format == "json") {

@@ -44,6 +44,8 @@ tuner::Effort effort_of(const std::string& text) {
   return text == "full" ? tuner::Effort::Full : tuner::Effort::Normal;
 }
 
+}  // namespace
+
 tuner::TuneOptions options_of(const TuneFlags& flags) {
   tuner::TuneOptions options;
   options.budget_s = flags.budget_s;
@@ -56,7 +58,6 @@ tuner::TuneOptions options_of(const TuneFlags& flags) {
   return options;
 }
 
-/// The line that was typed, which goes on from what is known.
 std::string resume_line(const Surroundings& here) {
   std::string line = here.invoked_as;
   for (const std::string& argument : here.arguments)
@@ -68,6 +69,8 @@ int interrupted(const Surroundings& here) {
   note("interrupted; to go on: " + resume_line(here));
   return static_cast<int>(ErrorCode::Interrupted);
 }
+
+namespace {
 
 /// --resume promises to go on from something.
 Status check_resume(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
@@ -274,7 +277,33 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   return 0;
 }
 
+/// Whether kernels for the target, on so many threads, can be measured here.
+Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
+  if (flags.effort == "none") return {};
+  if (!target.missing.empty())
+    return fail(
+        target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
+        fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
+                    "--compile-only, or tune on such a machine",
+                    target.target.to_string(), missing_text(target)));
+  if (!target.target.is_gpu() && flags.target.threads > target.target.machine.cores)
+    return fail(ErrorCode::Usage,
+                fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
+                            "measured",
+                            flags.target.threads, show_count(target.target.machine.cores, "core")));
+  return {};
+}
+
+Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
+  TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
+  TW_RETURN_IF_ERROR(check_measurable(flags, target));
+  return tune_model(flags, here, target);
+}
+
 Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
+  if (!flags.model.empty()) return tune_network_of(flags, here);
+  if (!flags.dimensions.empty() || !flags.left_out.empty())
+    return fail(ErrorCode::Usage, "[tune] --dim and --no-pass are about a network: give --model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
   if (target.target.is_gpu() && flags.target.threads != 1)
@@ -304,18 +333,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     note(done.error().message);
     return interrupted(here);
   }
-  if (!target.missing.empty() && flags.effort != "none")
-    return fail(
-        target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
-        fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
-                    "--compile-only, or tune on such a machine",
-                    target.target.to_string(), missing_text(target)));
-  if (!target.target.is_gpu() && flags.effort != "none" &&
-      flags.target.threads > target.target.machine.cores)
-    return fail(ErrorCode::Usage,
-                fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
-                            "measured",
-                            flags.target.threads, show_count(target.target.machine.cores, "core")));
+  TW_RETURN_IF_ERROR(check_measurable(flags, target));
   return tune_jobs(flags, here, jobs, std::move(others), target);
 }
 
@@ -334,6 +352,13 @@ Verb tune_verb() {
        Text{&f->suite},
        "tune a list of workloads, see `list suites`",
        {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "output"}},
+      {"model",
+       Path{&f->model},
+       "tune a network: an ONNX file, or the name of a standing model such as resnet50",
+       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume", "dry-run",
+        "compile-only"}},
+      {"dim", Texts{&f->dimensions}, "of --model: NAME=VALUE of a symbolic dimension, batch=1"},
+      {"no-pass", Texts{&f->left_out}, "of --model: leave out a pass over its graph, by its name"},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},
        "at most so many new ones of each workload, one measured twice; 0: no limit"},
@@ -352,7 +377,7 @@ Verb tune_verb() {
        Switch{&f->compile_only},
        "compile what is known best, or the cost model's choice; measure nothing",
        {"resume"}},
-      {"output", Path{&f->output}, "write the compiled kernel there"},
+      {"output", Path{&f->output}, "write the compiled kernel, or the network, there"},
       format_flag(f->format),
   };
   return {

@@ -22,6 +22,9 @@ struct TuneFlags {
   TargetFlags target;
   PlaceFlags place;
   std::string suite, output;
+  std::string model;                    ///< an ONNX file, or the name of a standing model
+  std::vector<std::string> dimensions;  ///< NAME=VALUE of the model's symbolic dimensions
+  std::vector<std::string> left_out;    ///< passes over the model's graph
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
   std::string effort = "normal", search = "evolution", format = "table";
@@ -43,6 +46,13 @@ struct Outcome {
   Roofline roofline;            ///< of the best
   std::string other_device;     ///< that the best was measured on, where it is another than this
 };
+
+tuner::TuneOptions options_of(const TuneFlags& flags);
+
+/// The line that was typed, which goes on from what is known.
+std::string resume_line(const Surroundings& here);
+/// Says how to go on, and returns the exit code.
+int interrupted(const Surroundings& here);
 
 /// Writes a compiled kernel to --output, else where a session of the runtime looks for it.
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
@@ -69,5 +79,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
 /// --compile-only: the best schedule that is known, else the default one, as an artifact.
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const ChosenTarget& target);
+
+/// --model: tunes a network and writes it as a file that the runtime loads.
+Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
+                       const ChosenTarget& target);
 
 }  // namespace tw::tools

@@ -163,6 +163,26 @@ int64_t bytes_of(const Reference& reference) {
 
 MeasureReply failed(db::TrialStatus status, const std::string& reason) { return {status, reason}; }
 
+/// Invalid where the kernel has other arrays than the compute, as one of another workload does.
+Status check_arguments(const runtime::KernelInfo& kernel, const dsl::Compute& compute) {
+  size_t outputs = 0;
+  for (const runtime::ArgumentInfo& argument : kernel.arguments) {
+    const bool is_known = argument.is_output ? compute.is_output(argument.name)
+                                             : compute.find_input(argument.name) != nullptr;
+    if (!is_known || compute.shape_of(argument.name) != argument.shape ||
+        compute.type_of(argument.name) != argument.dtype)
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[worker] the kernel is of another workload: its {} '{}' is {}[{}]",
+                              argument.is_output ? "output" : "input", argument.name,
+                              to_string(argument.dtype), fmt::join(argument.shape, ", ")));
+    outputs += argument.is_output ? 1 : 0;
+  }
+  if (outputs == compute.outputs.size()) return {};
+  return fail(ErrorCode::Invalid,
+              fmt::format("[worker] the kernel is of another workload: it has {} outputs, not {}",
+                          outputs, compute.outputs.size()));
+}
+
 /// Answers the jobs of a runner, and remembers between them what was prepared.
 class RunnerWorker {
  public:
@@ -233,7 +253,9 @@ class RunnerWorker {
 
   Result<std::unique_ptr<LoadedKernel>> loaded(const std::string& artifact) {
     TW_TRY(runtime::Artifact kernel, artifacts_.load(artifact, executor_->target()));
-    return executor_->load(std::move(kernel), prepared_.front().workload);
+    const ReferencedWorkload& workload = prepared_.front().workload;
+    TW_RETURN_IF_ERROR(check_arguments(kernel.info, workload.workload.compute));
+    return executor_->load(std::move(kernel), workload);
   }
 
   MeasureReply measure(const MeasureJob& job) {

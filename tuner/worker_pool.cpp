@@ -71,6 +71,16 @@ ProcessOptions worker_program(const Environment& environment,
   return options;
 }
 
+/// The command line of a builder that leaves kernels in the store.
+ProcessOptions builder_program(const ArtifactStore& artifacts, const Environment& environment,
+                               Building building) {
+  std::vector<std::string> arguments = {building == Building::Alone ? "build_alone" : "build",
+                                        artifacts.directory(), environment.code_generator};
+  arguments.insert(arguments.end(), environment.cuda_directories.begin(),
+                   environment.cuda_directories.end());
+  return worker_program(environment, arguments);
+}
+
 Result<std::unique_ptr<RunnerProcess>> start_runner(const PoolContext& context,
                                                     const Environment& environment) {
   std::vector<std::string> arguments = {"run", context.artifacts->directory()};
@@ -98,14 +108,31 @@ Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
       target,    threads,           seed,
       timeout_s, environment.clock, Cancellation(environment.interrupts, environment.clock),
       busy,      artifacts};
-  std::vector<std::string> builds = {building == Building::Alone ? "build_alone" : "build",
-                                     artifacts->directory(), environment.code_generator};
-  builds.insert(builds.end(), environment.cuda_directories.begin(),
-                environment.cuda_directories.end());
   TW_TRY(std::unique_ptr<Runner> runner, start_runner(context, environment));
-  return Workers{artifacts,
-                 std::make_unique<BuilderPool>(context, worker_program(environment, builds)),
-                 std::move(runner), busy};
+  return Workers{
+      artifacts,
+      std::make_unique<BuilderPool>(context, builder_program(*artifacts, environment, building)),
+      std::move(runner), busy};
+}
+
+Result<Builders> start_builders(const Target& target, const Environment& environment,
+                                double timeout_s) {
+  TW_TRY(const std::shared_ptr<const ArtifactStore> artifacts, make_store());
+  const PoolContext context{target,
+                            0,
+                            1,
+                            timeout_s,
+                            environment.clock,
+                            Cancellation(environment.interrupts, environment.clock),
+                            std::make_shared<BusyTime>(),
+                            artifacts};
+  Builders builders{artifacts, {}};
+  // A pool starts a process for each schedule of a request, so that one that is given schedules one
+  // by one is one process.
+  for (size_t i = 0; i < builders_for(target, 0); ++i)
+    builders.each.push_back(std::make_unique<BuilderPool>(
+        context, builder_program(*artifacts, environment, Building::Alone)));
+  return builders;
 }
 
 // ---- builders -------------------------------------------------------------------------------

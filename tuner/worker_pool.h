@@ -30,6 +30,17 @@ Result<Workers> start_workers(const Target& target, int threads, uint64_t seed,
                               const Environment& environment, double timeout_s,
                               Building building = Building::BesideTiming);
 
+/// Builders that work at the same time, each with a request of its own, and the store that they
+/// leave kernels in.
+struct Builders {
+  std::shared_ptr<const ArtifactStore> artifacts;
+  std::vector<std::unique_ptr<Builder>> each;
+};
+/// One builder a core, at most four; none of them is started before its first job. Nothing is
+/// measured beside them. A kernel may take six times `timeout_s` to be built.
+Result<Builders> start_builders(const Target& target, const Environment& environment,
+                                double timeout_s);
+
 /// What the processes of a run share.
 struct PoolContext {
   Target target;

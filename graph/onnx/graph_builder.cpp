@@ -14,14 +14,16 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// What is made at import may take so many bytes, and twice those of the model's own constants.
-constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20;
-/// Limits of the interpreter's work, in evaluations of expression nodes: it makes some 10 million
-/// in a second. Operators below the first are always folded, as other nodes need to know shapes.
+/// What is made at import may take so many bytes, and in addition a multiple of those of the
+/// model's own constants: weights are transposed, and integers of 8 bits become f32.
+constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20, made_bytes_of_a_byte = 8;
+/// Limits of the interpreter's work, in evaluations of expression nodes: it makes some 100
+/// million in a second. Operators below the first are always folded, as other nodes need to know
+/// shapes.
 constexpr int64_t always_folded = 1 << 12, most_work_of_one = 1 << 23, most_work = 1 << 26;
 /// The interpreter is given copies of arrays; so many bytes are copied in the time of an
 /// evaluation.
-constexpr int64_t copied_bytes = 256;
+constexpr int64_t copied_bytes = 64;
 /// Bytes of a tensor that no machine of ours holds.
 constexpr int64_t most_tensor_bytes = int64_t{1} << 40;
 
@@ -90,14 +92,18 @@ void GraphBuilder::add_initializer(const std::string& name, dsl::Array array) {
   insert_constant(name, std::move(array));
 }
 
+int64_t GraphBuilder::left_bytes() const {
+  return made_bytes_of_any_model + made_bytes_of_a_byte * model_bytes_ - made_bytes_;
+}
+
 Status GraphBuilder::add_constant(const std::string& output, dsl::Array array) {
   if (output.empty()) return {};
-  made_bytes_ += std::ssize(array.data);
-  const int64_t most = made_bytes_of_any_model + 2 * model_bytes_;
-  if (made_bytes_ > most)
-    return fail(
-        ErrorCode::Unsupported,
-        fmt::format("[onnx] constants that are made at import take more than {} MiB", most >> 20));
+  const int64_t bytes = std::ssize(array.data);
+  if (bytes > left_bytes())
+    return fail(ErrorCode::Unsupported,
+                fmt::format("[onnx] constants that are made at import take more than {} MiB",
+                            (made_bytes_ + left_bytes()) >> 20));
+  made_bytes_ += bytes;
   insert_constant(output, std::move(array));
   return {};
 }
@@ -172,9 +178,11 @@ Status GraphBuilder::bind(const dsl::Compute& compute, const dsl::Workload* work
 /// Whether the operator is computed at import; if so, its work is taken from what is left of it.
 bool GraphBuilder::folds(const dsl::Compute& compute, const std::vector<std::string>& inputs) {
   const auto is_constant = [&](const std::string& name) { return graph_.constants.contains(name); };
+  int64_t bytes = 0;
   const auto is_small = [&](const std::string& output) {
-    const auto elements = checked_product(compute.shape_of(output));
-    return elements && *elements <= largest_folded;
+    const TensorType type = output_type(compute, output);
+    bytes += bytes_of(type);
+    return bytes <= left_bytes() && checked_product(type.shape).value_or(beyond) <= largest_folded;
   };
   if (!std::ranges::all_of(inputs, is_constant)) return false;
   if (!std::ranges::all_of(compute.outputs, is_small)) return false;

@@ -49,7 +49,7 @@ class GraphBuilder final : public Builder {
   void add_input(const std::string& name, const TensorType& type);
   /// A constant that stands in the model once; its bytes do not count as made at import.
   void add_initializer(const std::string& name, dsl::Array array);
-  /// Tells that the model has so many bytes of constants: twice as many may be made in addition.
+  /// Tells that the model has so many bytes of constants: the more, the more may be made of them.
   void admit_bytes(int64_t bytes) { model_bytes_ += bytes; }
   /// Whether there is a tensor of the name, or an alias of one.
   bool knows(const std::string& name) const { return types_.contains(resolved(name)); }
@@ -59,6 +59,7 @@ class GraphBuilder final : public Builder {
   Result<Graph> finish(const std::vector<Output>& outputs);
 
  private:
+  int64_t left_bytes() const;  ///< of constants that may still be made
   const std::string& resolved(const std::string& name) const;
   Status check_inputs(const dsl::Compute& compute, const std::vector<std::string>& inputs) const;
   Status check_outputs(const dsl::Compute& compute, const std::vector<std::string>& outputs) const;

@@ -22,11 +22,10 @@
 #include "base/integer.h"
 #include "base/text.h"
 #include "graph/onnx/graph_builder.h"
+#include "graph/onnx/model_checks.h"
 #include "graph/onnx/names.h"
 #include "graph/onnx/node.h"
-#include "graph/onnx/node_order.h"
 #include "graph/onnx/tensor_reader.h"
-#include "graph/onnx/wire.h"
 
 namespace tw::graph {
 namespace onnx {
@@ -37,40 +36,21 @@ using ::onnx::FunctionProto;
 using ::onnx::GraphProto;
 using ::onnx::ModelProto;
 using ::onnx::NodeProto;
-using ::onnx::OperatorSetIdProto;
 using ::onnx::TensorProto;
 using ::onnx::TensorShapeProto;
 using ::onnx::ValueInfoProto;
-template <typename T>
-using Repeated = google::protobuf::RepeatedPtrField<T>;
 
 constexpr int most_nested_messages = 100;
 constexpr int most_nested_bodies = 64;
-/// Functions that call functions may stand for 2^64 nodes.
-constexpr int64_t most_nodes = 100'000;
-constexpr int64_t newest_ir_version = 14;
+/// Functions that call functions may stand for 2^64 nodes, and their branches are looked at with
+/// each call.
+constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
 constexpr int64_t most_input_elements = int64_t{1} << 38;
 constexpr int most_input_dimensions = 26;  // as tensors of the DSL
 constexpr size_t longest_prefix = 150;
 
-constexpr FieldSet fields_of_model({1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26});
-constexpr FieldSet fields_of_graph({1, 2, 5, 10, 11, 12, 13, 14, 15, 16});
-constexpr FieldSet fields_of_function({1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14});
-constexpr FieldSet fields_of_node({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
-constexpr FieldSet fields_of_attribute({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 20, 21, 22,
-                                        23});
-
 tl::unexpected<Error> invalid_model(const std::string& why) {
   return fail(ErrorCode::Invalid, "[onnx] " + why);
-}
-
-bool is_default_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
-
-std::string name_of(const NodeProto& node) {
-  if (!node.name().empty()) return node.name();
-  for (const std::string& output : node.output())
-    if (!output.empty()) return output;
-  return "";
 }
 
 std::string printable_list(const std::set<std::string>& names) {
@@ -79,144 +59,7 @@ std::string printable_list(const std::set<std::string>& names) {
   return join(quoted, ", ");
 }
 
-// ---- names ------------------------------------------------------------------------------------
-
-/// Adds the names that a graph reads and does not give: those of the scope around it.
-void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads) {
-  std::set<std::string_view> own;
-  std::vector<std::string_view> all;
-  for (const ValueInfoProto& input : graph.input()) own.insert(input.name());
-  for (const TensorProto& tensor : graph.initializer()) own.insert(tensor.name());
-  for (const NodeProto& node : graph.node()) {
-    own.insert(node.output().begin(), node.output().end());
-    all.insert(all.end(), node.input().begin(), node.input().end());
-    for (const AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g()) add_captures(attribute.g(), all);
-      for (const GraphProto& nested : attribute.graphs()) add_captures(nested, all);
-    }
-  }
-  for (const ValueInfoProto& output : graph.output()) all.push_back(output.name());
-  for (const std::string_view name : all)
-    if (!own.contains(name)) reads.push_back(name);
-}
-
-NodeNames names_of(const NodeProto& node) {
-  NodeNames names;
-  names.reads = {node.input().begin(), node.input().end()};
-  names.writes = {node.output().begin(), node.output().end()};
-  for (const AttributeProto& attribute : node.attribute()) {
-    if (attribute.has_g()) add_captures(attribute.g(), names.reads);
-    for (const GraphProto& nested : attribute.graphs()) add_captures(nested, names.reads);
-  }
-  return names;
-}
-
-std::vector<std::string_view> outputs_of(const GraphProto& graph) {
-  std::vector<std::string_view> names;
-  for (const ValueInfoProto& output : graph.output()) names.push_back(output.name());
-  return names;
-}
-
-Status check_written_once(const Repeated<NodeProto>& nodes, std::set<std::string_view> given) {
-  for (const NodeProto& node : nodes)
-    for (const std::string& output : node.output())
-      if (!output.empty() && !given.insert(output).second)
-        return invalid_model(fmt::format("node '{}' ({}): '{}' is given twice",
-                                         printable(name_of(node)), printable(node.op_type()),
-                                         printable(output)));
-  return {};
-}
-
-/// Inserts the names of inputs, outputs or initializers.
-template <typename T>
-Status insert_distinct(const Repeated<T>& values, std::string_view what,
-                       std::set<std::string_view>& names) {
-  std::set<std::string_view> own;
-  for (const T& value : values) {
-    if (value.name().empty()) return invalid_model(fmt::format("an {} has no name", what));
-    if (!own.insert(value.name()).second)
-      return invalid_model(
-          fmt::format("the {} '{}' is given twice", what, printable(value.name())));
-  }
-  names.insert(own.begin(), own.end());
-  return {};
-}
-
-Status check_graph(const GraphProto& graph) {
-  const std::string what = fmt::format("graph '{}'", printable(graph.name()));
-  TW_RETURN_IF_ERROR(check_unread(graph.unknown_fields(), fields_of_graph, what));
-  // A model of the first versions has its initializers among its inputs too.
-  std::set<std::string_view> given, outputs;
-  TW_RETURN_IF_ERROR(insert_distinct(graph.input(), "input", given));
-  TW_RETURN_IF_ERROR(insert_distinct(graph.initializer(), "initializer", given));
-  TW_RETURN_IF_ERROR(insert_distinct(graph.output(), "output", outputs));
-  if (graph.output().empty()) return invalid_model(what + " has no outputs");
-  return check_written_once(graph.node(), std::move(given));
-}
-
-Status check_function(const FunctionProto& function) {
-  const std::string what = fmt::format("function '{}'", printable(function.name()));
-  TW_RETURN_IF_ERROR(check_unread(function.unknown_fields(), fields_of_function, what));
-  std::set<std::string_view> given;
-  for (const std::string& input : function.input())
-    if (!given.insert(input).second)
-      return invalid_model(fmt::format("{}: '{}' is given twice", what, printable(input)));
-  return check_written_once(function.node(), std::move(given));
-}
-
-/// The version of the default domain, 0 where it is not imported.
-Result<int64_t> opset_of(const Repeated<OperatorSetIdProto>& imports) {
-  int64_t opset = 0;
-  for (const OperatorSetIdProto& import : imports) {
-    if (!is_default_domain(import.domain())) continue;
-    if (opset != 0 && opset != import.version())
-      return invalid_model(
-          fmt::format("the opsets {} and {} are both imported", opset, import.version()));
-    opset = import.version();
-    if (opset < 1) return invalid_model(fmt::format("there is no opset {}", opset));
-    if (opset < oldest_opset || opset > newest_opset)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[onnx] opset {} is not implemented, expected {} to {}", opset,
-                              oldest_opset, newest_opset));
-  }
-  return opset;
-}
-
 // ---- attributes -------------------------------------------------------------------------------
-
-/// Kinds of values that stand in the attribute.
-int filled_kinds(const AttributeProto& a) {
-  return a.has_f() + a.has_i() + a.has_s() + a.has_t() + a.has_g() + a.has_sparse_tensor() +
-         a.has_tp() + !a.floats().empty() + !a.ints().empty() + !a.strings().empty() +
-         !a.tensors().empty() + !a.graphs().empty() + !a.sparse_tensors().empty() +
-         !a.type_protos().empty();
-}
-
-/// Whether there is a value of the kind that the attribute says it has, and no other. Some writers
-/// leave out 0, an empty text and an empty list.
-bool has_its_kind(const AttributeProto& a) {
-  const int filled = filled_kinds(a);
-  switch (a.type()) {
-    case AttributeProto::FLOAT:
-      return filled == a.has_f();
-    case AttributeProto::INT:
-      return filled == a.has_i();
-    case AttributeProto::STRING:
-      return filled == a.has_s();
-    case AttributeProto::TENSOR:
-      return filled == 1 && a.has_t();
-    case AttributeProto::GRAPH:
-      return filled == 1 && a.has_g();
-    case AttributeProto::FLOATS:
-      return filled == !a.floats().empty();
-    case AttributeProto::INTS:
-      return filled == !a.ints().empty();
-    case AttributeProto::STRINGS:
-      return filled == !a.strings().empty();
-    default:
-      return filled <= 1;
-  }
-}
 
 /// The value of an attribute of a kind that attributes of operators have.
 Result<AttributeValue> read_attribute(const Node& node, const AttributeProto& a,
@@ -256,6 +99,7 @@ struct Scope {
   /// Tensors of the graph by their names in the body; empty: an optional input that is left out.
   std::map<std::string, std::string, std::less<>> tensors = {};
   std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
+  std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
   /// In a function: the attributes of the node that calls it.
   std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
 
@@ -279,7 +123,9 @@ class Importer {
 
   Result<Graph> run() {
     Scope scope;
-    TW_RETURN_IF_ERROR(check_model(scope));
+    TW_RETURN_IF_ERROR(check_model(model_));
+    TW_TRY(scope.opset, opset_of(model_.opset_import()));
+    TW_RETURN_IF_ERROR(add_functions());
     TW_RETURN_IF_ERROR(open(model_.graph(), scope));
     for (TensorProto& tensor : *model_.mutable_graph()->mutable_initializer())
       weights_[tensor.name()] = &tensor;
@@ -292,16 +138,7 @@ class Importer {
  private:
   // ---- inputs and outputs -----------------------------------------------------------------
 
-  Status check_model(Scope& scope) {
-    TW_RETURN_IF_ERROR(check_unread(model_.unknown_fields(), fields_of_model, "the model"));
-    if (!model_.has_graph() || !model_.has_ir_version())
-      return invalid_model("this is no model: it has no graph, or no version");
-    if (model_.ir_version() < 1 || model_.ir_version() > newest_ir_version)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[onnx] version {} of the format is not implemented, expected at "
-                              "most {}",
-                              model_.ir_version(), newest_ir_version));
-    TW_TRY(scope.opset, opset_of(model_.opset_import()));
+  Status add_functions() {
     for (const FunctionProto& function : model_.functions()) {
       TW_RETURN_IF_ERROR(check_function(function));
       const FunctionKey key = key_of(function.domain(), function.name(), function.overload());
@@ -317,6 +154,8 @@ class Importer {
     TW_RETURN_IF_ERROR(check_graph(graph));
     for (const TensorProto& tensor : graph.initializer())
       scope.initializers[tensor.name()] = &tensor;
+    for (const auto& tensor : graph.sparse_initializer())
+      scope.sparse.insert(tensor.values().name());
     return {};
   }
 
@@ -446,6 +285,11 @@ class Importer {
         TW_TRY(std::string tensor, load(*found->second, *s));
         return tensor;
       }
+      if (s->sparse.contains(name)) {
+        failures_.push_back(
+            fmt::format("tensor '{}': sparse tensors are not implemented", printable(name)));
+        return s->tensors[name] = builder_.claim(s->prefix + name);
+      }
     }
     return std::nullopt;
   }
@@ -479,14 +323,15 @@ class Importer {
 
   Status import_nodes(const Repeated<NodeProto>& nodes,
                       const std::vector<std::string_view>& outputs, Scope& scope) {
-    nodes_ += nodes.size();
-    if (nodes_ > most_nodes)
-      return fail(ErrorCode::Unsupported,
-                  fmt::format("[onnx] the model has more than {} nodes, those of called functions "
-                              "included",
-                              most_nodes));
     std::vector<NodeNames> names;
-    for (const NodeProto& node : nodes) names.push_back(names_of(node));
+    for (const NodeProto& node : nodes) names.push_back(names_of(node, names_seen_));
+    nodes_ += nodes.size();
+    if (nodes_ > most_nodes || names_seen_ > most_names)
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[onnx] the model has more than {} nodes or {} names, those of called "
+                      "functions included",
+                      most_nodes, most_names));
     const NodeOrder order = order_nodes(names, outputs);
     if (order.on_cycle) {
       const NodeProto& node = nodes[static_cast<int>(*order.on_cycle)];
@@ -513,7 +358,7 @@ class Importer {
     for (const std::string& output : proto.output())
       node.outputs.push_back(!output.empty() && read.contains(output) ? claim_output(output, scope)
                                                                       : "");
-    TW_RETURN_IF_ERROR(check_fields(node, proto));
+    TW_RETURN_IF_ERROR(check_node(node, proto));
     const auto function =
         functions_.find(key_of(proto.domain(), proto.op_type(), proto.overload()));
     if (function != functions_.end()) return call(node, proto, *function->second, scope);
@@ -523,24 +368,6 @@ class Importer {
     if (scope.opset == 0) return node.invalid("the model imports no opset of the default domain");
     if (proto.op_type() == "If") return import_if(node, proto, scope);
     return convert(node, proto, scope);
-  }
-
-  static Status check_fields(const Node& node, const NodeProto& proto) {
-    const std::string what = fmt::format("node '{}' ({})", node.name, node.op_type);
-    TW_RETURN_IF_ERROR(check_unread(proto.unknown_fields(), fields_of_node, what));
-    if (proto.op_type().empty()) return node.invalid("it has no operator");
-    std::set<std::string_view> names;
-    for (const AttributeProto& a : proto.attribute()) {
-      TW_RETURN_IF_ERROR(check_unread(a.unknown_fields(), fields_of_attribute, what));
-      const bool is_reference = !a.ref_attr_name().empty();
-      if (!names.insert(a.name()).second)
-        return node.invalid(fmt::format("its attribute '{}' is given twice", printable(a.name())));
-      if (is_reference ? filled_kinds(a) > 0 : !has_its_kind(a))
-        return node.invalid(
-            fmt::format("its attribute '{}' has a value of another kind than it says, or several",
-                        printable(a.name())));
-    }
-    return {};
   }
 
   Status convert(Node& node, const NodeProto& proto, Scope& scope) {
@@ -708,7 +535,7 @@ class Importer {
   GraphBuilder builder_;
   std::map<FunctionKey, const FunctionProto*> functions_;
   std::vector<std::string> failures_;  ///< what is not implemented, one line each
-  int64_t nodes_ = 0;
+  int64_t nodes_ = 0, names_seen_ = 0;
 };
 
 Result<std::unique_ptr<ModelProto>> parse(std::string_view bytes) {

@@ -241,6 +241,64 @@ TEST(Facts, TapsThatAreStatementsReloadWhatNoRegisterKeeps) {
   EXPECT_DOUBLE_EQ(large.reloads, 2 * 27 * (1 - 2.0 / 27));
 }
 
+/// out[x, 0..20] = sum over c of in[c, x] * w[c, 0..20]: one whole vector and 4 lanes of a second
+/// one, which are statements of their own in the body of the unrolled loop over the pixels.
+Program tail_of_channels(int64_t pixels) {
+  Program program;
+  program.arguments = {argument("in", {16, 66}), argument("w", {16, 2, 16}),
+                       argument("out", {pixels, 2, 16}, true)};
+  const auto part = [](int64_t lanes, int vector, const std::string& to, const Expr& value,
+                       schedules::Combine combine) {
+    return nest({{"v", lanes, LoopKind::Vector}},
+                {assign(to, {var("x"), Expr(vector), var("v")}, value, combine)});
+  };
+  const auto product = [&](int64_t lanes, int vector) {
+    return part(lanes, vector, "acc",
+                read("in", {var("c"), var("x")}, Float32) *
+                    read("w", {var("c"), Expr(vector), var("v")}, Float32),
+                schedules::Combine::Sum);
+  };
+  const auto store = [&](int64_t lanes, int vector) {
+    return part(lanes, vector, "out", read("acc", {var("x"), Expr(vector), var("v")}, Float32),
+                schedules::Combine::None);
+  };
+  const Around c = {"c", 16}, x = {"x", pixels, LoopKind::Unrolled};
+  program.phases = {
+      {"conv",
+       {},
+       block({Stmt{Allocate{{"acc", Float32, {pixels, 2, 16}, Scope::Register},
+                            block(together(nest({c, x}, together(product(16, 0), product(4, 1))),
+                                           nest({x}, together(store(16, 0), store(4, 1)))))}}})}};
+  return program;
+}
+
+// The two statements of a pixel update different sums, and the pixel is needed for both at once.
+TEST(Facts, TheTailOfAVectorIsAChainOfItsOwn) {
+  const BlockFacts tile = *facts_of(tail_of_channels(13)).hot_block();
+  EXPECT_EQ(tile.instructions.fma, 26);
+  EXPECT_EQ(tile.instructions.broadcast_loads, 13);
+  EXPECT_EQ(tile.accumulators, 26);
+  EXPECT_EQ(tile.chain, 1);
+  EXPECT_EQ(tile.reloads, 0);
+  EXPECT_EQ(tile.spills, 0);
+}
+
+// Two tiles after each other never need their registers at the same time.
+TEST(Facts, BuffersThatFollowEachOtherShareRegisters) {
+  const Program tile = taps(20);
+  Program twice = tile;
+  twice.phases[0].body = block(together(*tile.phases[0].body, *tile.phases[0].body));
+  const auto most = [](const Program& program) {
+    const KernelFacts facts = facts_of(program);
+    double registers = 0;
+    for (const BlockFacts& b : facts.phases[0].blocks)
+      registers = std::max(registers, b.buffer_registers);
+    return registers;
+  };
+  EXPECT_EQ(most(tile), 20);
+  EXPECT_EQ(most(twice), 20);
+}
+
 TEST(Facts, TapsThatAreStatementsTouchTheirUnion) {
   // A channel's pixels lie in 2 lines (30 floats of 66), its weights in 3.
   EXPECT_EQ(facts_of(taps(28)).hot_block()->footprints[0], (2 + 3) * 64);

@@ -110,6 +110,74 @@ TEST(CostNetwork, EqualsBruteForceWithMiniBuckets) {
   }
 }
 
+/// Of up to 3 variables, most states marked.
+Nogood random_nogood(Random& random, const CostNetwork& network) {
+  Nogood nogood;
+  for (size_t v = 0; v < network.size() && nogood.variables.size() < 3; ++v) {
+    if (random.chance(0.4)) continue;
+    nogood.variables.push_back(v);
+    std::vector<bool>& marks = nogood.states.emplace_back();
+    for (size_t s = 0; s < network.extents()[v]; ++s) marks.push_back(random.chance(0.7));
+  }
+  return nogood;
+}
+
+bool is_nogood(const Nogood& nogood, const Assignment& assignment) {
+  for (size_t i = 0; i < nogood.variables.size(); ++i)
+    if (!nogood.states[i][assignment.states[nogood.variables[i]]]) return false;
+  return true;
+}
+
+TEST(CostNetwork, LeavesNogoodsOut) {
+  Random random(8);
+  int left_out = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    CostNetwork network = random_network(random);
+    std::vector<Assignment> all = brute_force(network);
+    for (int64_t n = random.below(4); n > 0; --n) {
+      const Nogood nogood = random_nogood(random, network);
+      if (nogood.variables.empty()) continue;
+      network.add_nogood(nogood);
+      left_out += std::erase_if(all, [&](const Assignment& a) { return is_nogood(nogood, a); }) > 0;
+    }
+    SolverLimits limits;
+    if (random.chance(0.3)) limits.table_elements = 4;
+    SCOPED_TRACE(i);
+    expect_cheapest(network, solve(network, 4, limits), all, 4);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(left_out, 1'000);
+}
+
+/// Two hubs, each the neighbour of the same 12 variables: eliminating a hub first would leave a
+/// table over all of these.
+TEST(CostNetwork, HubsAreEliminatedLast) {
+  Random random(10);
+  CostNetwork network;
+  for (size_t hub = 0; hub < 2; ++hub) network.add_variable(random_costs(random, 60, 0));
+  for (size_t v = 2; v < 14; ++v) {
+    network.add_variable(random_costs(random, 6, 0));
+    for (size_t hub = 0; hub < 2; ++hub) add_random_factor(random, network, hub, v, 0);
+  }
+  SolverLimits limits;
+  limits.table_elements = 60 * 60;
+  EXPECT_TRUE(min_marginals(network, limits));
+}
+
+/// A variable with many states between three with few.
+TEST(CostNetwork, VariablesWithManyStatesAreEliminatedFirst) {
+  Random random(11);
+  CostNetwork network;
+  for (size_t v = 0; v < 30; ++v) {
+    network.add_variable(random_costs(random, v % 2 == 0 ? 3 : 50, 0));
+    for (const size_t distance : {1, 3, 5})
+      if (v >= distance) add_random_factor(random, network, v - distance, v, 0);
+  }
+  SolverLimits limits;
+  limits.table_elements = 20'000;  // 50^3 states of three of the large ones are more
+  EXPECT_TRUE(min_marginals(network, limits));
+}
+
 TEST(CostNetwork, MinMarginalsEqualBruteForce) {
   Random random(3);
   for (int i = 0; i < 3'000; ++i) {

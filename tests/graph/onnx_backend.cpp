@@ -174,8 +174,7 @@ int main(int argc, char** argv) {
   }
   // Usage: a dimension without a value, which remains where an input is no tensor.
   const tw::ErrorCode code = verdict.error().code;
-  const bool is_unsupported =
-      code == tw::ErrorCode::Unsupported || code == tw::ErrorCode::Usage;
+  const bool is_unsupported = code == tw::ErrorCode::Unsupported || code == tw::ErrorCode::Usage;
   std::string why = verdict.error().message;
   for (char& c : why)
     if (c == '\n') c = ' ';

@@ -434,6 +434,14 @@ TEST(OnnxImport, Fault58_InputsOfOtherTypes) {
   expect_unsupported(model, "input 'x': its type is not implemented");
 }
 
+TEST(OnnxImport, Fault58_SparseInitializers) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("w");
+  EXPECT_TRUE(imported(model));
+  model.mutable_graph()->mutable_node(0)->set_input(0, "w");
+  expect_unsupported(model, "tensor 'w': sparse tensors are not implemented");
+}
+
 TEST(OnnxImport, Fault58_AnOutputThatIsNotImplemented) {
   ModelProto model = empty_model(7);
   add_input(model, "x", {3});
@@ -539,6 +547,23 @@ std::string field_header(int number, size_t size) {
   std::string bytes(1, static_cast<char>(number << 3 | 2));
   for (; size >= 0x80; size >>= 7) bytes += static_cast<char>(size | 0x80);
   return bytes + static_cast<char>(size);
+}
+
+TEST(OnnxImport, Fault59_ALargeBranchOfAFunctionThatIsCalledOften) {
+  ModelProto model = identity_model();
+  model.mutable_graph()->clear_node();
+  FunctionProto& function = add_function(model, "f", {"a"}, {"b"});
+  add_node(function, "Identity", {"a"}, {"b"});
+  NodeProto& choice = add_node(function, "If", {"a"}, {"unused"});
+  GraphProto& branch = *add_attribute(choice, "then_branch", AttributeProto::GRAPH).mutable_g();
+  for (int i = 0; i < 10'000; ++i) add_node(branch, "Identity", {"a"}, {fmt::format("t{}", i)});
+  std::string last = "x";
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string next = i == 999 ? "y" : fmt::format("t{}", i);
+    add_node(model, "f", {last}, {next}).set_domain("local");
+    last = next;
+  }
+  expect_unsupported(model, "or 5000000 names");
 }
 
 TEST(OnnxImport, Fault59_BranchesThatNest10000Deep) {

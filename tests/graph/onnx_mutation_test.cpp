@@ -281,11 +281,20 @@ void import_mutants(uint64_t seed, int count) {
         << "mutant " << i << " of seed " << seed << ": " << graph.error().message;
     ASSERT_TRUE(graph.error().message.starts_with("[onnx] ")) << graph.error().message;
   }
+  // Neither a corpus that is refused at once nor mutations that change nothing would test much.
   EXPECT_GT(refused, count / 4);
+  EXPECT_LT(refused, count - count / 20);
   rusage usage;
   ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
   if (!has_shadow_memory) {
     EXPECT_LT(usage.ru_maxrss, most_resident_kb);
+  }
+}
+
+TEST(OnnxMutation, TheModelsToBeginWithAreImported) {
+  for (const std::string& bytes : corpus()) {
+    const auto graph = parse_onnx(bytes, "");
+    EXPECT_TRUE(graph) << graph.error().message;
   }
 }
 

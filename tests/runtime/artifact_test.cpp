@@ -14,13 +14,12 @@
 #include "base/hash.h"
 #include "runtime/kernel.h"
 #include "tests/runtime/tiny_kernels.h"
+#include "tests/runtime/tiny_model.h"
 
 namespace tw::runtime {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr size_t kPrefix = 12;
 
 /// An artifact whose object is no code: what is read only is never loaded.
 Artifact small_artifact() {
@@ -50,28 +49,6 @@ Artifact small_artifact() {
   artifact.info.flops = 24;
   artifact.object = std::string("\177ELF\0not code", 13);
   return artifact;
-}
-
-size_t header_length(const std::string& bytes) {
-  size_t length = 0;
-  for (size_t i = 0; i < 4; ++i)
-    length |= size_t{static_cast<unsigned char>(bytes[8 + i])} << (8 * i);
-  return length;
-}
-
-/// The file with its header changed and its hash made to agree.
-std::string with_header(const std::string& bytes,
-                        const std::function<void(nlohmann::json&)>& change) {
-  const size_t length = header_length(bytes);
-  auto json = nlohmann::json::parse(bytes.substr(kPrefix, length));
-  change(json);
-  json.erase("header_hash");
-  json["header_hash"] = sha256_hex(json.dump());
-  const std::string header = json.dump();
-  std::string result = bytes.substr(0, 8);
-  for (int shift = 0; shift < 32; shift += 8)
-    result += static_cast<char>((header.size() >> shift) & 0xff);
-  return result + header + bytes.substr(kPrefix + length);
 }
 
 class ArtifactTest : public testing::Test {

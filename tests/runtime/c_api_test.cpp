@@ -15,6 +15,7 @@
 #include "runtime/tilewright.h"
 #include "tests/runtime/opencl_library.h"
 #include "tests/runtime/tiny_kernels.h"
+#include "tests/runtime/tiny_model.h"
 #include "tests/sanitizers.h"
 
 namespace tw::runtime {
@@ -260,22 +261,105 @@ TEST(Linkage, RuntimeExportsTheCInterfaceOnly) {
   }
 }
 
-// Whichever allocation fails, the program ends by itself with a message and not by a signal, except
-// in the destructor of nlohmann's values (3.11), which allocates, and aborts if that fails.
-TEST_F(CApiTest, Fault14_AnyAllocationMayFail) {
+/// Runs the program with its first allocation failing, then with its second, and so on, until none
+/// fails any more. The program ends by itself with a message and not by a signal, except in the
+/// destructor of nlohmann's values (3.11), which allocates, and aborts if that fails.
+void expect_errors_of_failing_allocations(const std::string& program, const std::string& success,
+                                          int most_allocations, int most_aborts) {
   if (has_shadow_memory) GTEST_SKIP() << "the sanitizer has its own allocator";
   int succeeded = 0, aborted_in_destructor = 0;
-  for (int n = 1; n < 2000 && succeeded < 20; ++n) {
-    const Outcome outcome = run_command(fmt::format("MALLOC_FAILS_AT={} LD_PRELOAD={} exec {} {}",
-                                                    n, TW_MALLOC_FAILS, TW_EXAMPLE, artifact_));
-    succeeded = outcome.output.find("y = a x") != std::string::npos ? succeeded + 1 : 0;
+  for (int n = 1; n < most_allocations && succeeded < 20; ++n) {
+    const Outcome outcome = run_command(
+        fmt::format("MALLOC_FAILS_AT={} LD_PRELOAD={} exec {}", n, TW_MALLOC_FAILS, program));
+    succeeded = outcome.output.find(success) != std::string::npos ? succeeded + 1 : 0;
     if (outcome.exit_code == -SIGABRT && outcome.output.find("bad_alloc") != std::string::npos)
       ++aborted_in_destructor;
     else
       ASSERT_THAT(outcome.exit_code, testing::AnyOf(0, 1)) << "allocation " << n << outcome.output;
   }
   EXPECT_EQ(succeeded, 20) << "the loop ended before the allocations did";
-  EXPECT_LE(aborted_in_destructor, 6);
+  EXPECT_LE(aborted_in_destructor, most_aborts);
+}
+
+TEST_F(CApiTest, Fault14_AnyAllocationMayFail) {
+  expect_errors_of_failing_allocations(fmt::format("{} {}", TW_EXAMPLE, artifact_), "y = a x", 2000,
+                                       6);
+}
+
+class NetworkInC : public CApiTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(write_model(path_, one_step_model()));
+    ASSERT_EQ(tw_session_open(nullptr, nullptr, 2, &session_), TW_OK);
+  }
+  void TearDown() override {
+    tw_model_release(model_);
+    tw_session_close(session_);
+  }
+
+  const std::string path_ = directory_ / "net.twart";
+  tw_model* model_ = nullptr;
+};
+
+TEST_F(NetworkInC, ExampleProgramRuns) {
+  const Outcome outcome = run_command(fmt::format("{} {}", TW_NETWORK_EXAMPLE, path_));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "input x[4]\noutput y[4]\ny = x w\n");
+}
+
+TEST_F(NetworkInC, Fault54_ExampleProgramReportsADamagedFile) {
+  write_bytes(path_, read_bytes(path_) + "x");
+  const Outcome outcome = run_command(fmt::format("{} {}", TW_NETWORK_EXAMPLE, path_));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("model: [model]"), HasSubstr(path_)));
+}
+
+TEST_F(NetworkInC, Fault11_NullHandlesPointersAndWrongBuffersAreErrors) {
+  int32_t count = 0;
+  tw_argument argument;
+  EXPECT_EQ(tw_model_open(nullptr, path_.c_str(), &model_), TW_USAGE);
+  EXPECT_EQ(tw_model_open(session_, nullptr, &model_), TW_USAGE);
+  EXPECT_EQ(tw_model_open(session_, path_.c_str(), nullptr), TW_USAGE);
+  EXPECT_EQ(tw_model_open(session_, (directory_ / "none").c_str(), &model_), TW_NOT_COMPILED);
+  EXPECT_EQ(tw_model_argument_count(nullptr, &count), TW_USAGE);
+  EXPECT_EQ(tw_model_argument(nullptr, 0, &argument), TW_USAGE);
+  EXPECT_EQ(tw_model_call(nullptr, nullptr, 0, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("[tw_model_call] model is NULL"));
+  EXPECT_EQ(model_, nullptr);
+  tw_model_release(nullptr);
+
+  ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();
+  EXPECT_EQ(tw_model_argument_count(model_, nullptr), TW_USAGE);
+  EXPECT_EQ(tw_model_argument(model_, 2, &argument), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("[tw_model_argument] index 2 given, expected 0 to 1"));
+  EXPECT_EQ(tw_model_argument(model_, -1, &argument), TW_USAGE);
+  EXPECT_EQ(tw_model_argument(model_, 0, nullptr), TW_USAGE);
+  float data[8] = {};
+  const int64_t shape[] = {4};
+  tw_buffer buffers[] = {{data, TW_FLOAT32, 1, shape, nullptr},
+                         {data + 4, TW_FLOAT32, 1, shape, nullptr}};
+  EXPECT_EQ(tw_model_call(model_, nullptr, 2, 0), TW_USAGE);
+  EXPECT_EQ(tw_model_call(model_, buffers, 1, 0), TW_USAGE);
+  EXPECT_EQ(tw_model_call(model_, buffers, -1, 0), TW_USAGE);
+  EXPECT_EQ(tw_model_call(model_, buffers, 2, 0), TW_OK) << tw_last_error();
+  buffers[1].data = data + 3;
+  EXPECT_EQ(tw_model_call(model_, buffers, 2, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("output 'y': shares memory"));
+}
+
+TEST_F(NetworkInC, SessionsOfADeviceHaveNone) {
+  void* const driver = dlopen(TW_FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(driver, nullptr) << dlerror();
+  tw_session* device = nullptr;
+  ASSERT_EQ(tw_session_open_device(nullptr, nullptr, "cuda", &device), TW_OK) << tw_last_error();
+  EXPECT_EQ(tw_model_open(device, path_.c_str(), &model_), TW_UNSUPPORTED);
+  EXPECT_THAT(tw_last_error(), HasSubstr("networks run on the processor"));
+  tw_session_close(device);
+}
+
+TEST_F(NetworkInC, Fault14_AnyAllocationMayFail) {
+  expect_errors_of_failing_allocations(fmt::format("{} {}", TW_NETWORK_EXAMPLE, path_), "y = x w",
+                                       4000, 20);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./tw test --nightly` runs, and that its exit code tells failures: the script of a checkout without sources,
-where cmake, ninja and ctest are programs of our own."""
+"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model` builds and runs: the
+script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ PROGRAMS = {
 }
 
 
-class Nightly(unittest.TestCase):
+class Checkout(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -33,14 +33,14 @@ class Nightly(unittest.TestCase):
         programs.mkdir()
         venv.mkdir(parents=True)
         (venv / "python").symlink_to(sys.executable)
-        for name in ("requirements", "requirements-cuda"):
+        for name in ("requirements", "requirements-bench", "requirements-cuda"):
             (self.root / "tools" / f"{name}.txt").write_text("")
             subprocess.run(f"sha256sum </dev/null >'{venv.parent}/.{name}.txt.sha256'", shell=True, check=True)
         for name, body in PROGRAMS.items():
             (programs / name).write_text(f"#!/bin/sh\n{body}\n")
             (programs / name).chmod(0o755)
 
-    def run_nightly(self, fails="nothing", targets=TARGETS):
+    def run_tw(self, *arguments, fails="nothing", targets=TARGETS):
         """The exit code, and what was run."""
         log = self.root / "log"
         log.write_text("")
@@ -48,9 +48,34 @@ class Nightly(unittest.TestCase):
                        "FAILS": fails, "TARGETS": " ".join(targets)}
         for name in ("TW_NIGHTLY", "TW_PRESET"):
             environment.pop(name, None)
-        done = subprocess.run([self.root / "tw", "test", "--nightly"], env=environment, capture_output=True, text=True)
+        done = subprocess.run([self.root / "tw", *arguments], env=environment, capture_output=True, text=True)
         self.stderr = done.stderr
         return done.returncode, log.read_text().splitlines()
+
+
+class Networks(Checkout):
+    def setUp(self):
+        super().setUp()
+        (self.root / "bench").mkdir()
+        (self.root / "bench" / "networks.py").write_text(
+            "import os, sys\nopen(os.environ['LOG'], 'a').write('networks ' + ' '.join(sys.argv[1:]) + '\\n')\n")
+
+    def test_a_network_is_compared_by_the_script(self):
+        for arguments in (["--model", "unet", "--threads", "2"], ["--threads", "2", "--model=unet"]):
+            code, ran = self.run_tw("bench", *arguments)
+            self.assertEqual(code, 0, self.stderr)
+            build = self.root / "build" / "release"
+            self.assertEqual(ran, [f"ninja -C {build} tilewright tilewright_runtime",
+                                   f"networks --build {build} {' '.join(arguments)}"])
+
+    def test_kernels_are_compared_by_the_program(self):
+        _, ran = self.run_tw("bench", "--suite", "gemm")
+        self.assertEqual(ran, [f"ninja -C {self.root / 'build' / 'release'} tilewright_bench"])
+
+
+class Nightly(Checkout):
+    def run_nightly(self, **options):
+        return self.run_tw("test", "--nightly", **options)
 
     def test_runs_long_forms_and_then_sanitizers(self):
         code, ran = self.run_nightly()

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares whole networks with other runtimes: `./tw bench --model resnet50 --artifact net.twart`.
+
+Outputs are compared with a reference in double before anything is timed; then the runtimes take turns
+in this one process, on the same cores. README.md explains the figures.
+"""
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER / "models"))
+
+import make_models  # noqa: E402
+from counts import multiply_adds  # noqa: E402
+from network_contenders import PEERS, Tilewright  # noqa: E402
+from network_rounds import fastest, interleave, median_call, median_of, ratios  # noqa: E402
+from reference import cache_directory, expected_outputs, random_inputs  # noqa: E402
+from runtime_library import RuntimeFailure  # noqa: E402
+
+SCHEMA_VERSION = 1  # of the documents of bench/report.h
+USAGE, WRONG_OUTPUTS, ENVIRONMENT = 2, 6, 7  # exit codes
+
+
+class Failure(Exception):
+    """One line for the user, and an exit code."""
+
+    def __init__(self, message, code=ENVIRONMENT):
+        super().__init__(message)
+        self.code = code
+
+
+# ---- the network ------------------------------------------------------------------------------
+
+
+class Network:
+    """A model with static shapes, its file, and what it should compute."""
+
+    def __init__(self, name, model, path, seed):
+        self.name, self.model, self.path = name, model, str(path)
+        self.inputs = random_inputs(model, seed)
+        self.expected = expected_outputs(model, self.inputs, seed, cache_directory())
+        self.flops = 2 * multiply_adds(model)
+
+    def blank_outputs(self):
+        """Arrays for the outputs, of their types."""
+        types = {output.name: onnx.helper.tensor_dtype_to_np_dtype(
+            output.type.tensor_type.elem_type) for output in self.model.graph.output}
+        return {name: np.zeros(array.shape, types[name]) for name, array in self.expected.items()}
+
+    def error_of(self, outputs):
+        """Largest difference over the largest expected value, of the worst output; infinite where an
+        output is not finite."""
+        errors = [np.abs(outputs[name] - expected).max() / np.abs(expected).max()
+                  for name, expected in self.expected.items()]
+        return float(max(errors)) if np.isfinite(errors).all() else float("inf")
+
+
+def set_dimensions(model, dimensions):
+    """Gives symbolic dimensions their values; those of inner tensors are inferred from them."""
+    missing = set()
+    for value in [*model.graph.input, *model.graph.output]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in dimensions:
+                dim.dim_value = dimensions[dim.dim_param]
+            elif dim.HasField("dim_param"):
+                missing.add(dim.dim_param)
+    if missing:
+        raise Failure(f"[bench] --model: dimensions without a value: {', '.join(sorted(missing))}: "
+                      "expected --dim NAME=NUMBER for each", code=USAGE)
+    del model.graph.value_info[:]
+
+
+def network_of(options, folder):
+    """Makes a standing network, or takes the file; a copy of it where dimensions are given."""
+    path, is_standing = pathlib.Path(options.model), options.model in make_models.NETWORKS
+    if is_standing:
+        model = make_models.network(options.model, options.batch).model()
+    elif path.exists():
+        model = onnx.load(path)
+        set_dimensions(model, dict(options.dim))
+    else:
+        raise Failure(f"[bench] --model {path}: neither a file nor one of "
+                      f"{', '.join(make_models.NETWORKS)}", code=USAGE)
+    if is_standing or options.dim:
+        path = folder / f"{path.stem}.onnx"
+        onnx.save(model, path)
+    return Network(path.stem, model, path, options.seed)
+
+
+# ---- the machine ------------------------------------------------------------------------------
+
+
+def pinned(threads):
+    """Binds the process, and so the threads that it starts, to its first cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise Failure(f"[bench] --threads {threads}: {len(cores)} cores are usable", code=USAGE)
+    os.sched_setaffinity(0, cores[:threads])
+
+
+def findings_of(build):
+    """What `doctor` says of the machine, by name."""
+    program = build / "tools" / "tilewright"
+    if not program.exists():
+        raise Failure(f"[bench] --build {build}: there is no {program.relative_to(build)}: expected a "
+                      "build tree")
+    # Its exit code says whether the machine can tune, which does not matter here.
+    done = subprocess.run([program, "doctor", "--format", "json"], stdout=subprocess.PIPE, text=True)
+    findings = json.loads(done.stdout)["findings"]
+    return {finding["name"]: finding["text"] for finding in findings}
+
+
+def peak_of(findings, threads):
+    """GFLOP/s of f32 multiply-adds; None where doctor does not measure so many threads."""
+    measured = re.match(r"([0-9.]+) GFLOP/s on one thread [^,]*(?:, ([0-9.]+) on (\d+))?",
+                        findings.get("peak", ""))
+    if not measured:
+        return None
+    if threads == 1:
+        return float(measured[1])
+    return float(measured[2]) if measured[2] and int(measured[3]) == threads else None
+
+
+def processor():
+    with open("/proc/cpuinfo") as file:
+        names = re.findall(r"^model name\s*: (.*)$", file.read(), re.MULTILINE)
+    return names[0] if names else "unknown"
+
+
+# ---- rows -------------------------------------------------------------------------------------
+
+
+def made(kind, *arguments):
+    """A contender that has run once; its load and first call are timed."""
+    begun = time.perf_counter()
+    contender = kind(*arguments)
+    loaded = time.perf_counter()
+    contender.run()
+    contender.open_ms = 1e3 * (loaded - begun)
+    contender.first_call_ms = 1e3 * (time.perf_counter() - loaded)
+    return contender
+
+
+def contenders_of(network, options):
+    """Ours first, where there is an artifact, then the peers."""
+    outputs = network.blank_outputs()
+    contenders = []
+    if options.artifact:
+        library = options.build / "runtime" / "libtilewright_runtime.so"
+        contenders.append(made(Tilewright, options.artifact, network.inputs, outputs,
+                               options.threads, library))
+    for name in options.peer:
+        contenders.append(made(PEERS[name], network.path, network.inputs, outputs, options.threads))
+    return contenders
+
+
+def figures_of(contender, error, times):
+    """What is known of one contender by itself."""
+    median = median_call(times)
+    return {"name": contender.name, "version": contender.version, "error": error,
+            "open_ms": contender.open_ms, "first_call_ms": contender.first_call_ms,
+            "fastest_us": 1e6 * fastest(times), "median_us": 1e6 * median.value,
+            "median_low_us": 1e6 * median.low, "median_high_us": 1e6 * median.high}
+
+
+def row_of(network, threads, ours, peer, times, peak):
+    """Ours against a peer; `times` are of both."""
+    ratio = median_of(ratios(*times))
+    gflops = network.flops / ours["fastest_us"] / 1e3
+    return {"name": network.name, "threads": threads,
+            "ours_us": ours["fastest_us"], "peer_us": peer["fastest_us"],
+            "ours_median_us": ours["median_us"], "peer_median_us": peer["median_us"],
+            "ratio": peer["fastest_us"] / ours["fastest_us"], "ratio_median": ratio.value,
+            "ratio_low": ratio.low, "ratio_high": ratio.high, "rounds": len(times[0]),
+            "flops": network.flops, "gflops": gflops,
+            "peer_gflops": network.flops / peer["fastest_us"] / 1e3, "peak_gflops": peak,
+            "peak_share": gflops / peak if peak else None,
+            "peer": f"{peer['name']} {peer['version']}",
+            "error_ours": ours["error"], "error_peer": peer["error"]}
+
+
+def compare(network, options, peak):
+    """Rows of ours against each peer, and the figures of all. Who computes something else is not
+    timed, and has a row with the error."""
+    contenders = contenders_of(network, options)
+    errors = [network.error_of(contender.outputs()) for contender in contenders]
+    wrong = [{"name": network.name, "threads": options.threads,
+              "error": f"{c.name}: outputs differ by {e:.1e} of the largest, more than "
+                       f"{options.tolerance:.0e}"}
+             for c, e in zip(contenders, errors) if not e <= options.tolerance]
+    right = [(c, e) for c, e in zip(contenders, errors) if e <= options.tolerance]
+    if wrong and not right:
+        return wrong, []
+    times = interleave([contender for contender, _ in right], options.rounds)
+    figures = [figures_of(*who, taken) for who, taken in zip(right, times)]
+    rows = []
+    if figures and figures[0]["name"] == Tilewright.name:
+        for peer, taken in zip(figures[1:], times[1:]):
+            rows.append(row_of(network, options.threads, figures[0], peer, (times[0], taken), peak))
+    return rows + wrong, figures
+
+
+# ---- the report -------------------------------------------------------------------------------
+
+
+def document_of(network, options, findings, rows, figures):
+    return {"schema_version": SCHEMA_VERSION, "suite": "networks",
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+            "program_version": findings.get("program", "").rpartition("version ")[2],
+            "machine": {"cpu": processor(), "target": findings.get("target"),
+                        "device": findings.get("machine"), "cores": os.cpu_count()},
+            "options": {"rounds": options.rounds, "threads": options.threads, "batch": options.batch,
+                        "seed": options.seed, "tolerance": options.tolerance},
+            "network": {"name": network.name, "flops": network.flops},
+            "contenders": figures, "rows": rows}
+
+
+def shortened(value):
+    """Numbers with five digits."""
+    if isinstance(value, dict):
+        return {key: shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shortened(item) for item in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def row_lines(document):
+    """JSON with one row a line, as bench/summary.h has it."""
+    lines = []
+    for key, value in document.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list) and value:
+            text = "[\n    " + ",\n    ".join(
+                json.dumps(item, ensure_ascii=False) for item in value) + "\n  ]"
+        lines.append(f"  {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def table_of(document):
+    network, threads = document["network"], document["options"]["threads"]
+    lines = [f"{network['name']}, {network['flops'] / 1e9:.2f} GFLOP, threads: {threads}",
+             f"{'':24}{'fastest ms':>11}{'median ms':>11}{'interval':>19}{'load ms':>9}{'error':>9}"]
+    for f in document["contenders"]:
+        interval = f"{f['median_low_us'] / 1e3:.3f}-{f['median_high_us'] / 1e3:.3f}"
+        lines.append(f"{f['name'] + ' ' + f['version']:24}{f['fastest_us'] / 1e3:11.3f}"
+                     f"{f['median_us'] / 1e3:11.3f}{interval:>19}{f['open_ms']:9.1f}"
+                     f"{f['error']:9.0e}")
+    for row in document["rows"]:
+        if "error" in row:
+            lines.append(f"not timed: {row['error']}")
+            continue
+        share = f", {100 * row['peak_share']:.0f} % of the peak" if row["peak_share"] else ""
+        lines.append(f"against {row['peer']}: ratio {row['ratio_median']:.3f} "
+                     f"({row['ratio_low']:.3f}-{row['ratio_high']:.3f}), "
+                     f"{row['gflops']:.1f} GFLOP/s{share}")
+    return "\n".join(lines) + "\n"
+
+
+# ---- the command line -------------------------------------------------------------------------
+
+
+def peers_of(text):
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"'{name}': expected some of {', '.join(PEERS)}")
+    return names
+
+
+def dimension_of(text):
+    name, _, value = text.partition("=")
+    if not name or not value.isdigit() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}': expected NAME=NUMBER")
+    return name, int(value)
+
+
+def parsed(arguments):
+    parser = argparse.ArgumentParser(prog="tw bench", description=__doc__.splitlines()[0],
+                                     allow_abbrev=False)
+    parser.add_argument("--model", required=True, help="a standing network or an ONNX file")
+    parser.add_argument("--artifact", help="ours: what `tune --model` made of it")
+    parser.add_argument("--peer", type=peers_of, default=list(PEERS),
+                        help=f"some of {','.join(PEERS)}; default: all")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=1, help="images of a standing network")
+    parser.add_argument("--dim", type=dimension_of, action="append", default=[], metavar="NAME=NUMBER",
+                        help="the value of a symbolic dimension of the file")
+    parser.add_argument("--seed", type=int, default=1, help="of the inputs")
+    parser.add_argument("--tolerance", type=float, default=1e-4,
+                        help="largest error of an output over its largest value")
+    parser.add_argument("--output", help="write the results as JSON there too")
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument("--build", type=pathlib.Path, default=FOLDER.parent / "build" / "release",
+                        help="the build tree whose runtime and program are used")
+    options = parser.parse_args(arguments)
+    for name in ("threads", "rounds", "batch"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)}: expected 1 or more")
+    return options
+
+
+def check_installed(peers):
+    missing = [name for name in peers if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Failure(f"[bench] --peer {','.join(missing)}: not installed; "
+                      "install tools/requirements-bench.txt")
+
+
+def run(options):
+    check_installed(options.peer)
+    findings = findings_of(options.build)
+    pinned(options.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        network = network_of(options, pathlib.Path(folder))
+        rows, figures = compare(network, options, peak_of(findings, options.threads))
+    document = shortened(document_of(network, options, findings, rows, figures))
+    if options.output:
+        pathlib.Path(options.output).write_text(row_lines(document))
+    print(row_lines(document) if options.format == "json" else table_of(document), end="")
+    return WRONG_OUTPUTS if any("error" in row for row in rows) else 0
+
+
+def main(arguments):
+    options = parsed(arguments)
+    try:
+        return run(options)
+    except Failure as failure:
+        print(f"tw bench: {failure}", file=sys.stderr)
+        return failure.code
+    except RuntimeFailure as failure:
+        print(f"tw bench: {failure}", file=sys.stderr)
+        return failure.status
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

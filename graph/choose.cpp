@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways of choosing that an ablation compares.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "graph/plan_problem.h"
+
+namespace tw::graph {
+namespace {
+
+Result<Plan> row_major_plan(const PlanProblem& problem) {
+  std::vector<size_t> choice;
+  for (const PlanOperator& op : problem.operators) {
+    const auto scheme = std::find_if(op.schemes.begin(), op.schemes.end(), [](const auto& s) {
+      return std::all_of(s.layouts.begin(), s.layouts.end(), [](size_t l) { return l == 0; });
+    });
+    if (scheme == op.schemes.end())
+      return fail(ErrorCode::Invalid,
+                  fmt::format("[plan] operator '{}' has no scheme whose arrays are all row-major",
+                              op.name));
+    choice.push_back(static_cast<size_t>(scheme - op.schemes.begin()));
+  }
+  return plan_of(problem, choice);
+}
+
+Result<Plan> local_best_plan(const PlanProblem& problem) {
+  std::vector<size_t> produced(problem.tensors.size(), 0), choice;
+  for (const PlanOperator& op : problem.operators) {
+    const auto disagreements = [&](const PlanScheme& scheme) {
+      size_t count = 0;
+      for (size_t i = 0; i < op.reads; ++i)
+        count += scheme.layouts[i] == produced[op.tensors[i]] ? 0 : 1;
+      return count;
+    };
+    const auto best = std::min_element(
+        op.schemes.begin(), op.schemes.end(), [&](const PlanScheme& a, const PlanScheme& b) {
+          return std::pair(a.cost_ns, disagreements(a)) < std::pair(b.cost_ns, disagreements(b));
+        });
+    for (size_t i = op.reads; i < op.tensors.size(); ++i)
+      produced[op.tensors[i]] = best->layouts[i];
+    choice.push_back(static_cast<size_t>(best - op.schemes.begin()));
+  }
+  Plan plan = plan_of(problem, choice);
+  for (const Transform& transform : plan.transforms)
+    if (!std::isfinite(transform.cost_ns))
+      return fail(
+          ErrorCode::Invalid,
+          fmt::format("[plan] the fastest schemes need tensor '{}' in {} and in {}, and it "
+                      "cannot be copied from one to the other",
+                      transform.tensor, transform.from.to_string(""), transform.to.to_string("")));
+  return plan;
+}
+
+/// x of a layout like NCHW[x]c: one dimension in blocks of x, which lie innermost.
+std::optional<int64_t> block_of(const dsl::Layout& layout) {
+  const std::vector<dsl::Layout::Part>& parts = layout.parts();
+  if (parts.size() != static_cast<size_t>(layout.rank()) + 1) return std::nullopt;
+  for (int dim = 0; dim < layout.rank(); ++dim)
+    if (parts[static_cast<size_t>(dim)] != dsl::Layout::Part{dim, 0}) return std::nullopt;
+  return parts.back().factor;
+}
+
+std::set<int64_t> blocks_of(const PlanProblem& problem) {
+  std::set<int64_t> blocks;
+  for (const PlanTensor& tensor : problem.tensors)
+    for (const dsl::Layout& layout : tensor.layouts)
+      if (const auto block = block_of(layout)) blocks.insert(*block);
+  return blocks;
+}
+
+/// The cheapest plan in which every tensor is row-major or in blocks of `block`.
+Result<Plan> plan_in_blocks(PlanProblem problem, int64_t block, const PlanOptions& options) {
+  for (PlanOperator& op : problem.operators) {
+    std::erase_if(op.schemes, [&](const PlanScheme& scheme) {
+      for (size_t i = 0; i < op.tensors.size(); ++i) {
+        const PlanTensor& tensor = problem.tensors[op.tensors[i]];
+        const size_t layout = scheme.layouts[i];
+        if (layout != 0 && block_of(tensor.layouts[layout]) != block) return true;
+      }
+      return false;
+    });
+    if (op.schemes.empty())
+      return fail(
+          ErrorCode::Invalid,
+          fmt::format("[plan] operator '{}' has no scheme whose arrays are all row-major or "
+                      "in blocks of {}",
+                      op.name, block));
+  }
+  TW_TRY(std::vector<Plan> plans, cheapest_plans(std::move(problem), 1, options));
+  return std::move(plans[0]);
+}
+
+Result<Plan> uniform_plan(const PlanProblem& problem, const PlanOptions& options) {
+  const std::set<int64_t> blocks = blocks_of(problem);
+  if (blocks.empty()) return row_major_plan(problem);
+  Result<Plan> best = fail(ErrorCode::Internal, "");
+  for (const int64_t block : blocks) {
+    Result<Plan> plan = plan_in_blocks(problem, block, options);
+    if (!best || (plan && plan->predicted_ns < best->predicted_ns)) best = std::move(plan);
+  }
+  if (!best) return best;
+  // What was proved is about the plans of one block.
+  best->lower_bound_ns = problem.cheapest_kernels_ns();
+  best->is_optimal = best->predicted_ns <= best->lower_bound_ns;
+  return best;
+}
+
+}  // namespace
+
+std::string_view to_string(Choice choice) {
+  switch (choice) {
+    case Choice::RowMajor:
+      return "row_major";
+    case Choice::LocalBest:
+      return "local_best";
+    case Choice::Uniform:
+      return "uniform";
+    case Choice::Global:
+      return "global";
+  }
+  return "";
+}
+
+Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
+                    const TransformCost& transform_cost, Choice choice,
+                    const PlanOptions& options) {
+  TW_TRY(PlanProblem problem, make_problem(graph, schemes, transform_cost));
+  switch (choice) {
+    case Choice::RowMajor:
+      return row_major_plan(problem);
+    case Choice::LocalBest:
+      return local_best_plan(problem);
+    case Choice::Uniform:
+      return uniform_plan(problem, options);
+    case Choice::Global:
+      break;
+  }
+  TW_TRY(std::vector<Plan> plans, cheapest_plans(std::move(problem), 1, options));
+  return std::move(plans[0]);
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "dsl/rounding.h"
+#include "graph/passes/list.h"
+
+namespace tw::graph {
+namespace {
+
+// ---- verification -------------------------------------------------------------------------------
+
+/// N(0, 1) for each input, the same at each call.
+dsl::Arrays verification_inputs(const Graph& graph) {
+  Random random(0x5eed);
+  dsl::Arrays arrays;
+  for (const Port& port : graph.inputs) {
+    auto array = dsl::Array::make(port.type.dtype, port.type.shape);
+    TW_CHECK(array.has_value(), "a valid graph has an input that is too large");
+    dsl::fill_normal(*array, random);
+    arrays.emplace(port.name, std::move(*array));
+  }
+  return arrays;
+}
+
+Result<dsl::Arrays> outputs_of(const Graph& graph, const dsl::Arrays& inputs) {
+  TW_TRY(dsl::Arrays values, interpret(graph, inputs));
+  dsl::Arrays outputs;
+  for (const std::string& name : graph.outputs) {
+    const auto constant = graph.constants.find(name);
+    outputs.emplace(name, constant == graph.constants.end() ? std::move(values.at(name))
+                                                            : *constant->second.array);
+  }
+  return outputs;
+}
+
+/// The error that an element may have: of f32 what fast kernels may have against the largest
+/// magnitude, of smaller floats some of their roundings, of integers none.
+double tolerance(const dsl::Array& expected) {
+  if (!is_float(expected.type)) return 0;
+  double largest = 0;
+  for (int64_t i = 0; i < expected.size(); ++i)
+    if (std::isfinite(expected.get_float(i)))
+      largest = std::max(largest, std::abs(expected.get_float(i)));
+  return largest * std::max(2e-5, 8 * dsl::unit_roundoff(expected.type));
+}
+
+bool is_close(double expected, double actual, double tolerance) {
+  if (!std::isfinite(expected))
+    return std::isnan(expected) ? std::isnan(actual) : expected == actual;
+  return std::abs(expected - actual) <= tolerance;
+}
+
+/// Where the outputs differ, or nullopt.
+std::optional<std::string> difference(const dsl::Arrays& before, const dsl::Arrays& after) {
+  for (const auto& [name, expected] : before) {
+    const dsl::Array& actual = after.at(name);
+    if (actual.type != expected.type || actual.shape != expected.shape)
+      return fmt::format("the output '{}' has another type", name);
+    const double allowed = tolerance(expected);
+    for (int64_t i = 0; i < expected.size(); ++i)
+      if (!is_close(expected.get_float(i), actual.get_float(i), allowed))
+        return fmt::format("element {} of the output '{}' was {} and is {}", i, name,
+                           expected.get_float(i), actual.get_float(i));
+  }
+  return std::nullopt;
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+Status check_names(const std::set<std::string>& disabled) {
+  std::vector<std::string> known;
+  for (const Pass& pass : passes()) known.emplace_back(pass.name);
+  for (const std::string& name : disabled) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const auto near = nearest(name, known);
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[passes] there is no pass '{}'{}; known: {}", name,
+                    near ? fmt::format(", did you mean '{}'?", *near) : "", join(known, ", ")));
+  }
+  return {};
+}
+
+tl::unexpected<Error> broken(const Pass& pass, const std::string& why) {
+  return fail(ErrorCode::Internal, fmt::format("[passes] {}: {}", pass.name, why));
+}
+
+class PassRunner {
+ public:
+  PassRunner(Graph graph, const PassOptions& options) : options_(options) {
+    passed_.graph = std::move(graph);
+  }
+
+  Result<Passed> run() {
+    TW_RETURN_IF_ERROR(check_names(options_.disabled));
+    TW_RETURN_IF_ERROR(validate(passed_.graph));
+    if (options_.verify) {
+      inputs_ = verification_inputs(passed_.graph);
+      TW_TRY(outputs_, outputs_of(passed_.graph, inputs_));
+    }
+    for (const Pass& pass : passes()) {
+      if (options_.disabled.contains(std::string(pass.name))) continue;
+      if (options_.stops()) return fail(ErrorCode::Interrupted, "[passes] interrupted");
+      TW_RETURN_IF_ERROR(run(pass));
+    }
+    return std::move(passed_);
+  }
+
+ private:
+  Status run(const Pass& pass) {
+    PassRun record{std::string(pass.name), 0, passed_.graph.operators.size(), 0};
+    const double start = options_.clock_s();
+    TW_TRY(passed_.graph, pass.apply(passed_.graph));
+    record.seconds = options_.clock_s() - start;
+    record.operators_after = passed_.graph.operators.size();
+    passed_.runs.push_back(std::move(record));
+    if (const Status valid = validate(passed_.graph); !valid)
+      return broken(pass, valid.error().message);
+    return options_.verify ? verify(pass) : Status{};
+  }
+
+  Status verify(const Pass& pass) {
+    TW_TRY(dsl::Arrays outputs, outputs_of(passed_.graph, inputs_));
+    if (const auto found = difference(outputs_, outputs)) return broken(pass, *found);
+    outputs_ = std::move(outputs);
+    return {};
+  }
+
+  const PassOptions& options_;
+  Passed passed_;
+  dsl::Arrays inputs_, outputs_;
+};
+
+}  // namespace
+
+const std::vector<Pass>& passes() {
+  static const std::vector<Pass> table = {
+      {"drop_dead", "each operator is needed by an output, each constant is read", drop_dead},
+      {"fold_constants", "no operator reads constants alone, but for very large ones",
+       fold_constants},
+      {"remove_copies", "no copies, no reshape of a reshape, no transpose of a transpose",
+       remove_copies},
+      {"sink_reshapes",
+       "elementwise operators run before the reshape of what they could be fused with",
+       sink_reshapes},
+      {"share_common", "equal operators on the same tensors, and equal constants, are one",
+       share_common},
+      {"fuse_padding", "convolutions and max pooling by name pad their input themselves",
+       fuse_padding},
+      {"fold_scale", "scales and shifts by channel are part of constant weights and the bias",
+       fold_scale},
+      {"name_attention", "softmax(q k^T / sqrt(d)) v is one operator 'attention'", name_attention},
+      {"fuse_elementwise", "chains and diamonds of elementwise operators of one shape are one",
+       fuse_elementwise},
+      {"fuse_epilogues", "an operator with reductions has its only reader, if that is elementwise",
+       fuse_epilogues},
+      {"fuse_prologues",
+       "an operator with reductions, products aside, has elementwise operators that it alone reads",
+       fuse_prologues},
+      {"merge_siblings", "1x1 convolutions side by side in a concatenation are one",
+       merge_siblings},
+  };
+  return table;
+}
+
+Result<Passed> apply_passes(Graph graph, const PassOptions& options) {
+  return PassRunner(std::move(graph), options).run();
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/passes/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/rewrite.h"
+
+namespace tw::graph {
+namespace {
+
+using dsl::Axis;
+using dsl::Binary;
+using dsl::BinaryOp;
+using dsl::Compute;
+using dsl::Expr;
+using dsl::Read;
+using dsl::Stage;
+
+std::optional<size_t> axis_number(const std::vector<Axis>& axes, const Expr& index) {
+  const dsl::Var* v = index.as<dsl::Var>();
+  if (!v) return std::nullopt;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].name == v->name) return i;
+  return std::nullopt;
+}
+
+/// Literals and axes, these in increasing order.
+bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
+  size_t next = 0;
+  for (const Expr& index : read.indices) {
+    if (dsl::as_int(index)) continue;
+    const auto axis = axis_number(axes, index);
+    if (!axis || *axis < next) return false;
+    next = *axis + 1;
+  }
+  return true;
+}
+
+bool is_pointwise(const Read& read, const std::vector<Axis>& axes) {
+  if (read.indices.size() != axes.size()) return false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    // The only element of a dimension may be spelled as 0.
+    const bool is_only = axes[i].extent == 1 && dsl::is_int(read.indices[i], 0);
+    if (!is_only && axis_number(axes, read.indices[i]) != i) return false;
+  }
+  return true;
+}
+
+/// Narrows the box to where axis + offset is at least `low` and below `high`.
+void narrow(Ranges& box, const Shifted& at, std::optional<int64_t> low,
+            std::optional<int64_t> high) {
+  Range& range = box.at(at.axis);
+  if (low) range.low = std::max(range.low, *low - at.offset);
+  if (high) range.high = std::min(range.high, *high - at.offset);
+}
+
+/// Narrows the box by a comparison; false where it compares anything else than an axis with a
+/// number.
+bool narrow(Ranges& box, const Binary& comparison) {
+  if (comparison.op != BinaryOp::Lt && comparison.op != BinaryOp::Le) return false;
+  const int64_t equal = comparison.op == BinaryOp::Le ? 1 : 0;
+  if (const auto bound = dsl::as_int(comparison.b)) {
+    const auto at = as_shifted(comparison.a);
+    if (!at || !box.contains(at->axis)) return false;
+    narrow(box, *at, std::nullopt, *bound + equal);
+    return true;
+  }
+  const auto bound = dsl::as_int(comparison.a);
+  const auto at = as_shifted(comparison.b);
+  if (!bound || !at || !box.contains(at->axis)) return false;
+  narrow(box, *at, *bound + 1 - equal, std::nullopt);
+  return true;
+}
+
+bool narrow_by(Ranges& box, const Expr& condition) {
+  const Binary* b = condition.as<Binary>();
+  if (!b) return dsl::is_int(condition, 1);
+  if (b->op == BinaryOp::And) return narrow_by(box, b->a) && narrow_by(box, b->b);
+  return narrow(box, *b);
+}
+
+/// Reads the pieces of a concatenation off its nested selects, from the first to the last.
+class Pieces {
+ public:
+  explicit Pieces(const Operator& op) : op_(op), stage_(*only_stage(op)) {}
+
+  std::optional<Concatenation> find() {
+    if (!stage_.body.as<dsl::Select>() || !find_dimension()) return std::nullopt;
+    const int64_t extent = stage_.axes[result_.dimension].extent;
+    if (!collect(stage_.body, {0, extent}) || covered_ != extent) return std::nullopt;
+    return std::move(result_);
+  }
+
+ private:
+  /// The one that the outermost condition is about.
+  bool find_dimension() {
+    const Expr& condition = stage_.body.as<dsl::Select>()->condition;
+    for (size_t i = 0; i < stage_.axes.size(); ++i)
+      if (dsl::uses_var(condition, stage_.axes[i].name)) {
+        result_.dimension = i;
+        return true;
+      }
+    return false;
+  }
+
+  bool collect(const Expr& expr, Range range) {
+    if (const Read* r = expr.as<Read>()) return collect(*r, range);
+    const dsl::Select* s = expr.as<dsl::Select>();
+    if (!s) return false;
+    const Axis& axis = stage_.axes[result_.dimension];
+    const auto box = box_of(s->condition, {axis});
+    if (!box) return false;
+    const Range held = box->at(axis.name);
+    if (held.low <= range.low)
+      return collect(s->a, {range.low, held.high}) && collect(s->b, {held.high, range.high});
+    if (held.high >= range.high)
+      return collect(s->b, {range.low, held.low}) && collect(s->a, {held.low, range.high});
+    return false;
+  }
+
+  bool collect(const Read& read, Range range) {
+    if (range.low != covered_ || range.high <= range.low) return false;
+    const Compute& compute = op_.workload.compute;
+    const size_t number =
+        static_cast<size_t>(compute.find_input(read.tensor) - compute.inputs.data());
+    const std::vector<int64_t>& shape = compute.inputs[number].shape;
+    if (shape.size() != stage_.axes.size()) return false;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const int64_t low = i == result_.dimension ? range.low : 0;
+      const int64_t extent =
+          i == result_.dimension ? range.high - range.low : stage_.axes[i].extent;
+      if (shape[i] != extent || !is_at(read.indices[i], stage_.axes[i], low)) return false;
+    }
+    result_.inputs.push_back(number);
+    covered_ = range.high;
+    return true;
+  }
+
+  /// Whether the index is axis - low.
+  static bool is_at(const Expr& index, const Axis& axis, int64_t low) {
+    const auto at = as_shifted(index);
+    return at && at->axis == axis.name && at->offset == -low;
+  }
+
+  const Operator& op_;
+  const Stage& stage_;
+  Concatenation result_;
+  int64_t covered_ = 0;  ///< elements along the dimension that pieces found so far have
+};
+
+}  // namespace
+
+Spelled in_canonical_names(const Operator& op) {
+  Canonical form = canonical(op.workload.compute);
+  std::map<std::string, std::string> tensors;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (const auto name = form.names.find(op.workload.compute.inputs[i].name);
+        name != form.names.end())
+      tensors[name->second] = op.inputs[i];
+  Spelled spelled{std::move(form.compute), {}};
+  for (const dsl::Input& input : spelled.compute.inputs)
+    spelled.inputs.push_back(tensors.at(input.name));
+  return spelled;
+}
+
+bool has_reduction(const Compute& compute) {
+  return std::ranges::any_of(
+      compute.stages, [](const Stage& stage) { return stage.combine != dsl::Combine::None; });
+}
+
+const Stage* only_stage(const Operator& op) {
+  const Compute& compute = op.workload.compute;
+  if (compute.stages.size() != 1 || has_reduction(compute)) return nullptr;
+  return &compute.stages.front();
+}
+
+bool is_elementwise(const Operator& op) {
+  const Stage* stage = only_stage(op);
+  if (!stage || !is_fast(op)) return false;
+  bool all = true;
+  dsl::for_each(stage->body, [&](const Expr& node) {
+    const Read* r = node.as<Read>();
+    all = all && (!r || is_broadcast(*r, stage->axes));
+  });
+  return all;
+}
+
+std::optional<int> count_pointwise_reads(const Compute& compute, const Stage& stage,
+                                         const std::string& tensor) {
+  if (compute.shape_of(tensor) != stage.shape()) return std::nullopt;
+  int count = 0;
+  bool all = true;
+  dsl::for_each(stage.body, [&](const Expr& node) {
+    const Read* r = node.as<Read>();
+    if (!r || r->tensor != tensor) return;
+    ++count;
+    all = all && is_pointwise(*r, stage.axes);
+  });
+  if (!all) return std::nullopt;
+  return count;
+}
+
+std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor) {
+  const Compute& compute = op.workload.compute;
+  int count = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] != tensor) continue;
+    const auto reads =
+        count_pointwise_reads(compute, compute.stages.front(), compute.inputs[i].name);
+    if (!reads) return std::nullopt;
+    count += *reads;
+  }
+  return count;
+}
+
+std::optional<std::string> input_for(const Operator& op, const std::string& tensor) {
+  if (std::ranges::count(op.inputs, tensor) != 1) return std::nullopt;
+  const size_t at = static_cast<size_t>(std::ranges::find(op.inputs, tensor) - op.inputs.begin());
+  return op.workload.compute.inputs[at].name;
+}
+
+std::optional<Shifted> as_shifted(const Expr& expr) {
+  if (const dsl::Var* v = expr.as<dsl::Var>()) return Shifted{v->name, 0};
+  const Binary* b = expr.as<Binary>();
+  if (!b || (b->op != BinaryOp::Add && b->op != BinaryOp::Sub)) return std::nullopt;
+  const bool is_sum = b->op == BinaryOp::Add;
+  const auto literal = dsl::as_int(b->b);
+  if (literal) {
+    auto at = as_shifted(b->a);
+    if (at) at->offset += is_sum ? *literal : -*literal;
+    return at;
+  }
+  const auto first = dsl::as_int(b->a);
+  if (!first || !is_sum) return std::nullopt;
+  auto at = as_shifted(b->b);
+  if (at) at->offset += *first;
+  return at;
+}
+
+std::optional<Ranges> box_of(const Expr& condition, const std::vector<Axis>& axes) {
+  Ranges box;
+  for (const Axis& axis : axes) box[axis.name] = {0, axis.extent};
+  if (!narrow_by(box, condition)) return std::nullopt;
+  return box;
+}
+
+std::optional<std::vector<size_t>> as_transpose(const Operator& op) {
+  const Stage* stage = only_stage(op);
+  const Read* read = stage ? stage->body.as<Read>() : nullptr;
+  if (!read || read->indices.size() != stage->axes.size()) return std::nullopt;
+  const std::vector<int64_t> shape = op.workload.compute.shape_of(read->tensor);
+  std::vector<size_t> position;
+  std::vector<bool> seen(stage->axes.size(), false);
+  for (size_t i = 0; i < read->indices.size(); ++i) {
+    const auto axis = axis_number(stage->axes, read->indices[i]);
+    if (!axis || seen[*axis] || shape[i] != stage->axes[*axis].extent) return std::nullopt;
+    seen[*axis] = true;
+    position.push_back(*axis);
+  }
+  return position;
+}
+
+std::optional<Padding> as_padding(const Operator& op) {
+  const Stage* stage = only_stage(op);
+  const dsl::Select* select = stage ? stage->body.as<dsl::Select>() : nullptr;
+  const Read* read = select ? select->a.as<Read>() : nullptr;
+  if (!read || !select->b.as<dsl::Const>() || read->indices.size() != stage->axes.size())
+    return std::nullopt;
+  const auto box = box_of(select->condition, stage->axes);
+  if (!box) return std::nullopt;
+  const std::vector<int64_t> shape = op.workload.compute.shape_of(read->tensor);
+  Padding padding{{}, {}, select->b};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Axis& axis = stage->axes[i];
+    const auto at = as_shifted(read->indices[i]);
+    if (!at || at->axis != axis.name) return std::nullopt;
+    const int64_t before = -at->offset, after = axis.extent - shape[i] - before;
+    const Range& inside = box->at(axis.name);
+    if (before < 0 || after < 0 || inside.low != before || inside.high != before + shape[i])
+      return std::nullopt;
+    padding.before.push_back(before);
+    padding.after.push_back(after);
+  }
+  return padding;
+}
+
+std::optional<Concatenation> as_concatenation(const Operator& op) {
+  if (!only_stage(op)) return std::nullopt;
+  return Pieces(op).find();
+}
+
+Result<Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
+                            size_t dimension) {
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < shapes.front().size(); ++i)
+    axes.emplace_back(fmt::format("d{}", i), shapes.front()[i]);
+  axes[dimension].extent = 0;
+  std::vector<Expr> pieces;
+  std::vector<int64_t> ends;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    std::vector<Axis> extents;
+    for (const int64_t extent : shapes[i])
+      extents.emplace_back(fmt::format("e{}", extents.size()), extent);
+    std::vector<Expr> indices(axes.begin(), axes.end());
+    indices[dimension] = indices[dimension] - Expr(axes[dimension].extent);
+    const dsl::Tensor piece = dsl::input(fmt::format("in{}", i), dtype, extents);
+    pieces.push_back(piece.read_at(std::move(indices)));
+    axes[dimension].extent += shapes[i][dimension];
+    ends.push_back(axes[dimension].extent);
+  }
+  Expr body = pieces.back();
+  for (size_t i = pieces.size() - 1; i-- > 0;)
+    body = dsl::select(Expr(axes[dimension]) < Expr(ends[i]), pieces[i], body);
+  return dsl::build(dsl::compute("out", axes, body));
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the passes recognise operators by: how their stages read their inputs. Private to
+// graph/passes. Pure functions.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsl/compute.h"
+#include "graph/graph.h"
+
+namespace tw::graph {
+
+/// Passes that change roundings leave operators alone that have to be strict.
+inline bool is_fast(const Operator& op) { return op.workload.accuracy == dsl::Accuracy::Fast; }
+
+/// A compute in canonical form, and the tensors of the graph for its inputs.
+struct Spelled {
+  dsl::Compute compute;
+  std::vector<std::string> inputs;
+};
+Spelled in_canonical_names(const Operator& op);
+
+bool has_reduction(const dsl::Compute& compute);
+
+/// The only stage of an operator with one output and no reduction; nullptr for others.
+const dsl::Stage* only_stage(const Operator& op);
+
+/// Whether the operator is fast, has one stage and no reduction, and its stage reads every input at
+/// its axes in their order, some of them left out or replaced by literals: a sum of a tensor and of
+/// numbers by channel is elementwise, a transpose or a slice is not.
+bool is_elementwise(const Operator& op);
+
+/// How often the stage reads the tensor; nullopt where it is not always read at the stage's axes,
+/// as an array of the stage's shape.
+std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl::Stage& stage,
+                                         const std::string& tensor);
+
+/// The same for a tensor of the graph and an operator of one stage, whichever of its inputs are
+/// bound to the tensor.
+std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor);
+
+/// The input of the compute that is bound to a tensor of the graph which the operator reads.
+/// nullopt where it is bound to several.
+std::optional<std::string> input_for(const Operator& op, const std::string& tensor);
+
+/// axis + offset
+struct Shifted {
+  std::string axis;
+  int64_t offset = 0;
+};
+std::optional<Shifted> as_shifted(const dsl::Expr& expr);
+
+/// Values of an axis, from `low` to below `high`.
+struct Range {
+  int64_t low = 0, high = 0;
+};
+using Ranges = std::map<std::string, Range>;
+/// The box where a conjunction of comparisons of axes with numbers holds, within these axes.
+/// nullopt for other conditions.
+std::optional<Ranges> box_of(const dsl::Expr& condition, const std::vector<dsl::Axis>& axes);
+
+/// Where the elements of the one input go: position[i] is the place, among the dimensions of the
+/// output, of the input's dimension i. nullopt for what is no transpose; a copy is one.
+std::optional<std::vector<size_t>> as_transpose(const Operator& op);
+
+/// A tensor written between borders of one value.
+struct Padding {
+  std::vector<int64_t> before, after;  ///< elements added to each dimension, 0 or more
+  dsl::Expr value;                     ///< a literal
+};
+std::optional<Padding> as_padding(const Operator& op);
+
+/// Inputs of the operator, by their numbers, as they stand one after another along one dimension.
+struct Concatenation {
+  size_t dimension = 0;
+  std::vector<size_t> inputs;
+};
+std::optional<Concatenation> as_concatenation(const Operator& op);
+/// The compute of one. Requires: shapes that agree but for the dimension, at least one.
+Result<dsl::Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
+                                 size_t dimension);
+
+}  // namespace tw::graph

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups grow from their last operator towards the inputs: an operator joins the group that all of
+// its readers are in. So no result leaves a group but that of its last operator, at whose place
+// all inputs of the group are known.
+
+#include <algorithm>
+#include <set>
+
+#include "graph/passes/access.h"
+#include "graph/passes/list.h"
+#include "graph/passes/uses.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph {
+namespace {
+
+// Inputs, nodes and levels of the expression of a fused kernel: its vectors of values stay in
+// registers, and compiling it stays quick.
+constexpr size_t most_inputs = 8;
+constexpr int most_nodes = 500, most_levels = 100;
+
+class ElementwiseGroups {
+ public:
+  explicit ElementwiseGroups(const Graph& graph) : graph_(graph), uses_(graph) {
+    members_.resize(graph.operators.size());
+    for (size_t i = graph.operators.size(); i-- > 0;) place(i);
+  }
+
+  /// The operators of each group at the place of its last one.
+  Result<Graph> fused() const {
+    Graph result = {graph_.inputs, graph_.constants, {}, graph_.outputs};
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (members_[i].last != i) continue;
+      TW_TRY(Operator op, fused_group(groups_.at(i), i));
+      result.operators.push_back(std::move(op));
+    }
+    return result;
+  }
+
+ private:
+  struct Member {
+    size_t last = 0;       ///< the group: its last operator
+    int times = 1;         ///< how often the operator stands in the group's expression
+    int levels_below = 0;  ///< of that expression, down to where the operator stands
+    bool is_elementwise = false;
+  };
+  struct Group {
+    std::vector<size_t> operators;  ///< from the last to the first
+    std::set<std::string> inputs;
+    int nodes = 0;
+  };
+
+  void place(size_t i) {
+    const Operator& op = graph_.operators[i];
+    members_[i] = {i, 1, 0, is_elementwise(op)};
+    if (members_[i].is_elementwise && joins(i)) return;
+    const int nodes = members_[i].is_elementwise ? only_stage(op)->body.node().size : 0;
+    groups_[i] = {{i}, {op.inputs.begin(), op.inputs.end()}, nodes};
+  }
+
+  bool joins(size_t i) {
+    const Operator& op = graph_.operators[i];
+    const std::vector<size_t>& readers = uses_.readers(op.name());
+    if (readers.empty() || uses_.is_output(op.name())) return false;
+    const dsl::ExprNode& body = only_stage(op)->body.node();
+    Member member{members_[readers.front()].last, 0, 0, true};
+    for (const size_t reader : readers) {
+      const Member& other = members_[reader];
+      const auto reads = reads_of(reader, op.name());
+      if (!reads || other.last != member.last) return false;
+      member.times = std::min(most_nodes, member.times + other.times * *reads);
+      member.levels_below = std::max(member.levels_below, other.levels_below + height_of(reader));
+    }
+    Group& group = groups_.at(member.last);
+    std::set<std::string> inputs = group.inputs;
+    inputs.erase(op.name());
+    inputs.insert(op.inputs.begin(), op.inputs.end());
+    const int64_t nodes = group.nodes + int64_t{member.times} * body.size;
+    if (inputs.size() > most_inputs || nodes > most_nodes ||
+        member.levels_below + body.height > most_levels)
+      return false;
+    group.operators.push_back(i);
+    group.inputs = std::move(inputs);
+    group.nodes = static_cast<int>(nodes);
+    members_[i] = member;
+    return true;
+  }
+
+  int height_of(size_t i) const { return only_stage(graph_.operators[i])->body.node().height; }
+
+  /// How often the operator reads the tensor, if it is elementwise on tensors of that shape.
+  std::optional<int> reads_of(size_t reader, const std::string& tensor) const {
+    if (!members_[reader].is_elementwise) return std::nullopt;
+    return count_pointwise_reads(graph_.operators[reader], tensor);
+  }
+
+  Result<Operator> fused_group(const Group& group, size_t last) const {
+    if (group.operators.size() == 1) return graph_.operators[last];
+    std::vector<Operator> operators;
+    for (auto i = group.operators.rbegin(); i != group.operators.rend(); ++i)
+      operators.push_back(graph_.operators[*i]);
+    return fuse(operators, graph_.operators[last].outputs, graph_.constants);
+  }
+
+  const Graph& graph_;
+  Uses uses_;
+  std::vector<Member> members_;
+  std::map<size_t, Group> groups_;
+};
+
+}  // namespace
+
+Result<Graph> fuse_elementwise(const Graph& graph) { return ElementwiseGroups(graph).fused(); }
+
+}  // namespace tw::graph

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//   c = conv2d(x, w, b) bias=1
+//   y = max(c[...] + s[...], 0)   ->   y = conv2d(x, w, b, s) bias=1 residual=1 relu=1
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "graph/passes/access.h"
+#include "graph/passes/list.h"
+#include "graph/passes/uses.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph {
+namespace {
+
+constexpr size_t most_tensors_of_kernel = 8;
+constexpr int most_nodes_of_kernel = 1000;
+
+bool is_small_together(const Operator& a, const Operator& b) {
+  std::set<std::string> inputs(a.inputs.begin(), a.inputs.end());
+  inputs.insert(b.inputs.begin(), b.inputs.end());
+  int64_t nodes = 0;
+  for (const Operator* op : {&a, &b})
+    for (const dsl::Stage& stage : op->workload.compute.stages) nodes += stage.body.node().size;
+  // One of the inputs is the tensor between them.
+  return inputs.size() <= most_tensors_of_kernel + 1 && nodes <= most_nodes_of_kernel;
+}
+
+bool takes_epilogue(const Operator& op) {
+  return is_fast(op) && op.outputs.size() == 1 && has_reduction(op.workload.compute) &&
+         op.workload.op != "attention";
+}
+
+/// The elementwise operator with letters of the tensor that it reads for all tensors of that shape,
+/// as operators by name spell them.
+Operator spelled_like(Operator op, const std::string& letters) {
+  dsl::Compute& compute = op.workload.compute;
+  dsl::Stage& stage = compute.stages.front();
+  stage.letters = letters;
+  for (dsl::Input& input : compute.inputs)
+    if (input.shape == stage.shape()) input.letters = letters;
+  return op;
+}
+
+}  // namespace
+
+Result<Graph> fuse_epilogues(const Graph& graph) {
+  const Uses uses(graph);
+  std::vector<std::optional<Operator>> operators = as_list(graph);
+  for (size_t i = 0; i < operators.size(); ++i) {
+    const Operator op = *operators[i];
+    if (!is_elementwise(op)) continue;
+    // Of two convolutions that are added, the later one takes the sum.
+    std::optional<size_t> producer;
+    for (const std::string& tensor : op.inputs) {
+      const auto writer = uses.writer(tensor);
+      if (!writer || !uses.is_only_reader(i, tensor) || !count_pointwise_reads(op, tensor) ||
+          !takes_epilogue(*operators[*writer]) || !is_small_together(*operators[*writer], op))
+        continue;
+      producer = std::max(producer.value_or(0), *writer);
+    }
+    if (!producer) continue;
+    const dsl::Compute& first = operators[*producer]->workload.compute;
+    const std::array<Operator, 2> both = {
+        *operators[*producer], spelled_like(op, first.letters_of(first.outputs.front()))};
+    TW_TRY(operators[i], fuse(both, op.outputs, graph.constants));
+    operators[*producer].reset();
+  }
+  return Graph{graph.inputs, graph.constants, remaining(std::move(operators)), graph.outputs};
+}
+
+}  // namespace tw::graph

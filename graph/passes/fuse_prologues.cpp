@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "graph/passes/access.h"
+#include "graph/passes/list.h"
+#include "graph/passes/uses.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph {
+namespace {
+
+constexpr size_t most_read_tensors = 8;
+
+double elements_in(const std::vector<int64_t>& shape) {
+  double elements = 1;
+  for (const int64_t extent : shape) elements *= static_cast<double>(extent);
+  return elements;
+}
+
+/// Whether fusing an elementwise operator that gives this input computes none of its elements
+/// twice: it becomes part of the only stage that reads it, whose points are no more than its
+/// elements, or, where it is read at several places, a stage of its own.
+bool repeats_nothing(const dsl::Compute& compute, const std::string& input) {
+  int reads = 0;
+  double points = 0;
+  for (const dsl::Stage& stage : compute.stages)
+    dsl::for_each(stage.body, [&](const dsl::Expr& node) {
+      const dsl::Read* r = node.as<dsl::Read>();
+      if (!r || r->tensor != input) return;
+      ++reads;
+      points = elements_in(stage.shape());
+      for (const dsl::Axis& axis : stage.reduction) points *= static_cast<double>(axis.extent);
+    });
+  return reads > 1 || points <= elements_in(compute.shape_of(input));
+}
+
+/// Products have kernels and names of their own, which expect their operands in memory.
+bool takes_prologue(const Operator& op) {
+  const std::set<std::string> products = {"attention", "batch_matmul", "conv2d", "dense"};
+  return is_fast(op) && op.outputs.size() == 1 && has_reduction(op.workload.compute) &&
+         !products.contains(op.workload.op);
+}
+
+}  // namespace
+
+Result<Graph> fuse_prologues(const Graph& graph) {
+  const Uses uses(graph);
+  std::vector<std::optional<Operator>> operators = as_list(graph);
+  for (size_t i = 0; i < operators.size(); ++i) {
+    if (!takes_prologue(*operators[i])) continue;
+    for (const std::string& tensor : graph.operators[i].inputs) {
+      const auto writer = uses.writer(tensor);
+      if (!writer || !uses.is_only_reader(i, tensor) || !is_elementwise(*operators[*writer]))
+        continue;
+      const Operator& reader = *operators[i];
+      const auto name = input_for(reader, tensor);
+      std::set<std::string> inputs(reader.inputs.begin(), reader.inputs.end());
+      inputs.insert(operators[*writer]->inputs.begin(), operators[*writer]->inputs.end());
+      if (!name || inputs.size() > most_read_tensors + 1 ||
+          !repeats_nothing(reader.workload.compute, *name))
+        continue;
+      const std::array<Operator, 2> both = {*operators[*writer], reader};
+      TW_TRY(operators[i], fuse(both, reader.outputs, graph.constants));
+      operators[*writer].reset();
+    }
+  }
+  return Graph{graph.inputs, graph.constants, remaining(std::move(operators)), graph.outputs};
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The passes, one file each: pure functions that keep what the outputs of a valid graph are, in
+// time nearly linear in the number of operators. None recurses over a graph. Private to
+// graph/passes.cpp and graph/passes.
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace tw::graph {
+
+/// Each operator is needed by an output, each constant is read or an output.
+Result<Graph> drop_dead(const Graph& graph);
+
+/// No operator reads constants alone, but for those that are too large to interpret.
+Result<Graph> fold_constants(const Graph& graph);
+
+/// No operator copies a tensor unchanged, but for outputs of the graph that are no operator's own;
+/// no reshape reads a reshape, no transpose a transpose.
+Result<Graph> remove_copies(const Graph& graph);
+
+/// Elementwise operators on the reshaped result of a reduction, or of another elementwise operator,
+/// run before the reshape.
+Result<Graph> sink_reshapes(const Graph& graph);
+
+/// Equal constants are one; so are operators of one key that read the same tensors.
+Result<Graph> share_common(const Graph& graph);
+
+/// No convolution or max pooling by name is the reader of a padding that it could do itself.
+Result<Graph> fuse_padding(const Graph& graph);
+
+/// No product with constant weights is followed by a scale or shift by channel alone.
+Result<Graph> fold_scale(const Graph& graph);
+
+/// softmax(q k^T / sqrt(d)) v is one operator, `attention`.
+Result<Graph> name_attention(const Graph& graph);
+
+/// Elementwise operators of one shape whose results only one other such operator needs are one.
+Result<Graph> fuse_elementwise(const Graph& graph);
+
+/// Elementwise operators that alone read the result of an operator with a reduction are part of it.
+Result<Graph> fuse_epilogues(const Graph& graph);
+
+/// Elementwise operators that only an operator with reductions reads are part of it, where that
+/// repeats no work.
+Result<Graph> fuse_prologues(const Graph& graph);
+
+/// Convolutions of 1 x 1 that read one tensor and stand side by side in a concatenation are one.
+Result<Graph> merge_siblings(const Graph& graph);
+
+}  // namespace tw::graph

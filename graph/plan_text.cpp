@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.h"
+
+namespace tw::graph {
+namespace {
+
+std::string time_text(double ns) {
+  if (ns < 1e6) return fmt::format("{:.1f} µs", ns * 1e-3);
+  if (ns < 1e9) return fmt::format("{:.2f} ms", ns * 1e-6);
+  return fmt::format("{:.2f} s", ns * 1e-9);
+}
+
+std::string layout_text(const dsl::Layout& layout, const std::string& letters) {
+  return layout.rank() == 0 ? "scalar" : layout.to_string(letters);
+}
+
+/// Long computes are cut, as a table is to be read at a glance.
+std::string shortened(std::string text) {
+  constexpr size_t most = 64;
+  return text.size() <= most ? text : text.substr(0, most) + "...";
+}
+
+std::string counted(size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// What a plan does with the operators of a graph.
+class PlannedGraph {
+ public:
+  PlannedGraph(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
+               const Plan& plan)
+      : graph_(graph), schemes_(schemes), plan_(plan), types_(tensor_types(graph)) {
+    for (const Operator& op : graph.operators) note_letters(op);
+  }
+
+  const Scheme& scheme(size_t op) const { return schemes_[op][plan_.schemes[op]]; }
+  bool is_constant(const std::string& tensor) const { return graph_.constants.contains(tensor); }
+
+  /// By the letters of the first operator that has some for the tensor.
+  std::string spelled(const std::string& tensor, const dsl::Layout& layout) const {
+    const auto letters = letters_.find(tensor);
+    return layout_text(layout, letters == letters_.end() ? "" : letters->second);
+  }
+
+  const Transform* transform(const std::string& tensor, const dsl::Layout& layout) const {
+    return transform_to(plan_, tensor, types_.at(tensor).shape, layout);
+  }
+
+ private:
+  void note_letters(const Operator& op) {
+    const dsl::Compute& compute = op.workload.compute;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      note_letters(op.inputs[i], compute.inputs[i].letters);
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      note_letters(op.outputs[i], compute.letters_of(compute.outputs[i]));
+  }
+  void note_letters(const std::string& tensor, const std::string& letters) {
+    if (!letters.empty()) letters_.emplace(tensor, letters);
+  }
+
+  const Graph& graph_;
+  const std::vector<std::vector<Scheme>>& schemes_;
+  const Plan& plan_;
+  const std::map<std::string, TensorType> types_;
+  std::map<std::string, std::string> letters_;  // of tensors
+};
+
+// ---- table ----------------------------------------------------------------------------------
+
+using PlanRow = std::array<std::string, 6>;  // as the header of the table names them
+
+/// Number of characters, which is that of bytes that begin one.
+size_t width(std::string_view text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string aligned(const std::vector<PlanRow>& rows) {
+  constexpr std::array is_number = {false, false, true, true, false, false};
+  std::array<size_t, 6> widths = {};
+  for (const PlanRow& row : rows)
+    for (size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], width(row[column]));
+  std::string text;
+  for (const PlanRow& row : rows) {
+    std::string line;
+    for (size_t column = 0; column < row.size(); ++column) {
+      const std::string padding(widths[column] - width(row[column]), ' ');
+      line += is_number[column] ? padding + row[column] : row[column] + padding;
+      line += "  ";
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+class PlanTable {
+ public:
+  PlanTable(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes, const Plan& plan)
+      : graph_(graph), plan_(plan), planned_(graph, schemes, plan) {}
+
+  std::string run() {
+    for (const Port& port : graph_.inputs) add_transforms(port.name);
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      add_operator(op);
+      for (const std::string& tensor : graph_.operators[op].outputs) add_transforms(tensor);
+    }
+    return aligned(rows_) + "\n" + sums() + proof();
+  }
+
+ private:
+  std::string share(double ns) const {
+    return fmt::format("{:.1f} %", plan_.predicted_ns > 0 ? 100 * ns / plan_.predicted_ns : 0);
+  }
+
+  void add_transforms(const std::string& tensor) {
+    for (const Transform& transform : plan_.transforms)
+      if (transform.tensor == tensor)
+        rows_.push_back({"transform " + tensor,
+                         planned_.spelled(tensor, transform.from) + " -> " +
+                             planned_.spelled(tensor, transform.to),
+                         time_text(transform.cost_ns), share(transform.cost_ns), "", ""});
+  }
+
+  void add_operator(size_t number) {
+    const Operator& op = graph_.operators[number];
+    const Scheme& scheme = planned_.scheme(number);
+    rows_.push_back({op.name(), layouts(op, scheme), time_text(scheme.cost_ns),
+                     share(scheme.cost_ns), scheme.is_measured ? "measured" : "predicted",
+                     shortened(op.workload.key())});
+  }
+
+  std::string layouts(const Operator& op, const Scheme& scheme) const {
+    const dsl::Compute& compute = op.workload.compute;
+    std::vector<std::string> read, written;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (!planned_.is_constant(op.inputs[i]))
+        read.push_back(layout_text(scheme.inputs[i], compute.inputs[i].letters));
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      written.push_back(layout_text(scheme.outputs[i], compute.letters_of(compute.outputs[i])));
+    return join(read, ", ") + (read.empty() ? "-> " : " -> ") + join(written, ", ");
+  }
+
+  std::string sums() const {
+    double kernels_ns = 0, transforms_ns = 0;
+    size_t measured = 0;
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      kernels_ns += planned_.scheme(op).cost_ns;
+      measured += planned_.scheme(op).is_measured ? 1 : 0;
+    }
+    for (const Transform& transform : plan_.transforms) transforms_ns += transform.cost_ns;
+    return fmt::format("total    {}: {} in {}, {} in {}; {} of {} measured\n",
+                       time_text(plan_.predicted_ns), time_text(kernels_ns),
+                       counted(graph_.operators.size(), "kernel"), time_text(transforms_ns),
+                       counted(plan_.transforms.size(), "transform"), measured,
+                       counted(graph_.operators.size(), "kernel"));
+  }
+
+  std::string proof() const {
+    const std::string_view few =
+        plan_.is_restricted ? ", with fewer copies of some tensors at once than were allowed" : "";
+    if (plan_.is_optimal)
+      return fmt::format("optimal  no other choice among these schemes is faster{}\n", few);
+    return fmt::format("bound    no choice among these schemes takes less than {}{}\n",
+                       time_text(plan_.lower_bound_ns), few);
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const PlannedGraph planned_;
+  std::vector<PlanRow> rows_ = {{"operator", "layouts", "time", "share", "", "workload"}};
+};
+
+// ---- drawing --------------------------------------------------------------------------------
+
+class PlanDrawing {
+ public:
+  PlanDrawing(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes, const Plan& plan)
+      : graph_(graph), plan_(plan), planned_(graph, schemes, plan) {}
+
+  std::string run() {
+    for (const Port& port : graph_.inputs) add_producer(port.name, add_node(port.name, "ellipse"));
+    for (size_t op = 0; op < graph_.operators.size(); ++op) add_operator(op);
+    for (const std::string& output : graph_.outputs) add_output(output);
+    return "digraph plan {\n" + text_ + "}\n";
+  }
+
+ private:
+  static std::string in_quotes(std::string_view text) {
+    std::string quoted = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') quoted += '\\';
+      if (c == '\n')
+        quoted += "\\n";
+      else
+        quoted += c;
+    }
+    return quoted + "\"";
+  }
+
+  std::string add_node(std::string_view label, std::string_view shape) {
+    std::string node = fmt::format("n{}", nodes_++);
+    text_ += fmt::format("  {} [label={} shape={}];\n", node, in_quotes(label), shape);
+    return node;
+  }
+
+  void add_edge(const std::string& from, const std::string& to, const std::string& label) {
+    text_ += fmt::format("  {} -> {} [label={}];\n", from, to, in_quotes(label));
+  }
+
+  /// The node writes the tensor; its transforms are drawn with it.
+  void add_producer(const std::string& tensor, const std::string& node) {
+    producers_[tensor] = node;
+    for (const Transform& transform : plan_.transforms) {
+      if (transform.tensor != tensor) continue;
+      const std::string label = "transform\n" + time_text(transform.cost_ns);
+      transforms_[&transform] = add_node(label, "hexagon");
+      add_edge(node, transforms_[&transform], planned_.spelled(tensor, transform.from));
+    }
+  }
+
+  void add_operator(size_t number) {
+    const Operator& op = graph_.operators[number];
+    const Scheme& scheme = planned_.scheme(number);
+    const std::string node = add_node(
+        fmt::format("{}\n{}\n{}", op.name(), op.workload.op, time_text(scheme.cost_ns)), "box");
+    for (size_t i = 0; i < op.inputs.size(); ++i) add_read(op.inputs[i], scheme.inputs[i], node);
+    for (const std::string& tensor : op.outputs) add_producer(tensor, node);
+  }
+
+  void add_read(const std::string& tensor, const dsl::Layout& layout, const std::string& node) {
+    if (planned_.is_constant(tensor)) return;
+    const Transform* transform = planned_.transform(tensor, layout);
+    add_edge(transform ? transforms_.at(transform) : producers_.at(tensor), node,
+             planned_.spelled(tensor, layout));
+  }
+
+  void add_output(const std::string& tensor) {
+    const std::string node = add_node("output " + tensor, "ellipse");
+    if (const auto produced = plan_.produced.find(tensor); produced != plan_.produced.end())
+      add_read(tensor, dsl::Layout::row_major(produced->second.rank()), node);
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const PlannedGraph planned_;
+  std::string text_;
+  size_t nodes_ = 0;
+  std::map<std::string, std::string> producers_;        // nodes of tensors
+  std::map<const Transform*, std::string> transforms_;  // nodes of transforms
+};
+
+}  // namespace
+
+std::string to_text(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
+                    const Plan& plan) {
+  return PlanTable(graph, schemes, plan).run();
+}
+
+std::string to_dot(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
+                   const Plan& plan) {
+  return PlanDrawing(graph, schemes, plan).run();
+}
+
+}  // namespace tw::graph

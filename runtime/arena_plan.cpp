@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/arena_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/integer.h"
+#include "base/result.h"
+#include "runtime/arena.h"
+
+namespace tw::runtime {
+namespace {
+
+using Order = std::vector<size_t>;
+
+// Comparisons of two arrays that the search may make, some tens of milliseconds.
+constexpr size_t search_comparisons = 10'000'000;
+constexpr size_t most_rounds = 200;
+
+/// Whether both are alive at some step.
+bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+
+/// The arrays with sizes as the arena has them.
+std::vector<Lifetime> padded(std::span<const Lifetime> lifetimes) {
+  std::vector<Lifetime> result(lifetimes.begin(), lifetimes.end());
+  for (Lifetime& lifetime : result) {
+    TW_CHECK(lifetime.bytes >= 0 && lifetime.first <= lifetime.last);
+    lifetime.bytes = round_up(lifetime.bytes, arena_alignment);
+  }
+  return result;
+}
+
+/// The largest sum of arrays that are alive at once: no plan is smaller.
+int64_t most_alive(std::span<const Lifetime> lifetimes) {
+  std::vector<std::pair<int64_t, int64_t>> events;  // step, change; an end comes after its step
+  for (const Lifetime& lifetime : lifetimes) {
+    events.push_back({lifetime.first, lifetime.bytes});
+    events.push_back({int64_t{lifetime.last} + 1, -lifetime.bytes});
+  }
+  std::ranges::sort(events);
+  int64_t alive = 0, most = 0;
+  for (const auto& [step, change] : events) most = std::max(most, alive += change);
+  return most;
+}
+
+/// Each array in this order at the lowest gap that fits.
+ArenaPlan place_in(const Order& order, std::span<const Lifetime> lifetimes) {
+  ArenaPlan plan{std::vector<int64_t>(lifetimes.size(), 0), 0};
+  Order placed;  // by offset
+  for (const size_t array : order) {
+    const Lifetime& lifetime = lifetimes[array];
+    if (lifetime.bytes == 0) continue;
+    int64_t at = 0;
+    for (const size_t other : placed) {
+      if (!meet(lifetime, lifetimes[other])) continue;
+      if (at + lifetime.bytes <= plan.offsets[other]) break;
+      at = std::max(at, plan.offsets[other] + lifetimes[other].bytes);
+    }
+    plan.offsets[array] = at;
+    plan.bytes = std::max(plan.bytes, at + lifetime.bytes);
+    const auto behind =
+        std::ranges::upper_bound(placed, at, {}, [&](size_t other) { return plan.offsets[other]; });
+    placed.insert(behind, array);
+  }
+  return plan;
+}
+
+/// The arrays by falling key; equal ones by their number.
+template <typename Key>
+Order ordered_by(std::span<const Lifetime> lifetimes, const Key& key) {
+  Order order(lifetimes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](size_t array) { return key(lifetimes[array]); });
+  return order;
+}
+
+std::vector<Order> promising_orders(std::span<const Lifetime> lifetimes) {
+  const auto bytes = [](const Lifetime& of) { return static_cast<double>(of.bytes); };
+  const auto steps = [](const Lifetime& of) { return double{1} + of.last - of.first; };
+  const auto volume = [&](const Lifetime& of) { return bytes(of) * steps(of); };
+  const auto earliness = [](const Lifetime& of) { return -static_cast<double>(of.first); };
+  return {ordered_by(lifetimes, bytes), ordered_by(lifetimes, volume), ordered_by(lifetimes, steps),
+          ordered_by(lifetimes, earliness)};
+}
+
+/// Places the array that ends highest before all others, again and again, while there is hope.
+ArenaPlan improved(ArenaPlan best, Order order, std::span<const Lifetime> lifetimes,
+                   int64_t bound) {
+  const size_t count = lifetimes.size();
+  const size_t rounds = std::min(most_rounds, search_comparisons / (count * count + 1));
+  ArenaPlan plan = best;
+  for (size_t round = 0; round < rounds && best.bytes > bound; ++round) {
+    const auto highest = std::ranges::find_if(order, [&](size_t array) {
+      return plan.offsets[array] + lifetimes[array].bytes == plan.bytes;
+    });
+    if (highest == order.begin()) break;
+    std::rotate(order.begin(), highest, highest + 1);
+    plan = place_in(order, lifetimes);
+    if (plan.bytes < best.bytes) best = plan;
+  }
+  return best;
+}
+
+}  // namespace
+
+ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
+  const std::vector<Lifetime> arrays = padded(lifetimes);
+  const int64_t bound = most_alive(arrays);
+  ArenaPlan best;
+  Order best_order;
+  for (Order& order : promising_orders(arrays)) {
+    ArenaPlan plan = place_in(order, arrays);
+    if (!best_order.empty() && plan.bytes >= best.bytes) continue;
+    best = std::move(plan);
+    best_order = std::move(order);
+    if (best.bytes == bound) return best;
+  }
+  return improved(std::move(best), std::move(best_order), arrays, bound);
+}
+
+}  // namespace tw::runtime

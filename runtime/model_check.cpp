@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/integer.h"
+#include "runtime/arena.h"
+
+namespace tw::runtime {
+namespace {
+
+tl::unexpected<Error> defect(std::string what) { return fail(ErrorCode::Invalid, std::move(what)); }
+
+/// The bytes that a tensor takes within one memory: constants, arena, or one array of the caller's.
+struct Extent {
+  Place place = Place::Arena;
+  int64_t array = 0;  ///< number of the caller's array
+  int64_t begin = 0, end = 0;
+
+  bool overlaps(const Extent& other) const {
+    return place == other.place && array == other.array && begin < other.end && other.begin < end;
+  }
+};
+
+bool is_callers(const ModelTensor& tensor) {
+  return tensor.place == Place::Input || tensor.place == Place::Output;
+}
+
+Extent extent_of(const ModelTensor& tensor) {
+  if (is_callers(tensor)) return {tensor.place, tensor.at, 0, tensor.bytes};
+  return {tensor.place, 0, tensor.at, tensor.at + tensor.bytes};
+}
+
+bool is_index(int index, size_t count) { return index >= 0 && std::cmp_less(index, count); }
+
+const ModelTensor& tensor_at(const ModelFile& model, int index) {
+  return model.tensors[static_cast<size_t>(index)];
+}
+
+std::string name_of(const ModelFile& model, const ModelStep& step) {
+  return fmt::format("step {} '{}'", &step - model.steps.data(), step.name);
+}
+
+// Tensors.
+
+Status check_size(const ModelTensor& tensor) {
+  for (const int64_t extent : tensor.shape)
+    if (extent < 0)
+      return defect(
+          fmt::format("tensor '{}' has the extent {}: expected 0 or more", tensor.name, extent));
+  const auto elements = checked_product(tensor.shape);
+  const auto logical = elements ? checked_mul(*elements, size_bytes(tensor.dtype)) : std::nullopt;
+  if (!logical)
+    return defect(fmt::format("tensor '{}' has a size that does not fit 64 bits", tensor.name));
+  if (tensor.layout.empty() ? tensor.bytes != *logical : tensor.bytes < *logical)
+    return defect(fmt::format("tensor '{}' has {} bytes, its shape needs {}", tensor.name,
+                              tensor.bytes, *logical));
+  return {};
+}
+
+/// The caller's arrays are row-major, and number k is at k.
+Status check_ports(const ModelFile& model, const std::vector<int>& ports, Place place) {
+  const char* const what = place == Place::Input ? "input" : "output";
+  for (size_t number = 0; number < ports.size(); ++number) {
+    if (!is_index(ports[number], model.tensors.size()))
+      return defect(fmt::format("{} {} is tensor {}: expected 0 to {}", what, number, ports[number],
+                                std::ssize(model.tensors) - 1));
+    const ModelTensor& tensor = tensor_at(model, ports[number]);
+    if (tensor.place != place || std::cmp_not_equal(tensor.at, number))
+      return defect(
+          fmt::format("{} {} is tensor '{}', which lies elsewhere", what, number, tensor.name));
+    if (!tensor.layout.empty())
+      return defect(fmt::format("{} '{}' is stored as '{}': callers give row-major arrays", what,
+                                tensor.name, tensor.layout));
+  }
+  return {};
+}
+
+/// A tensor in an array of the caller's is all of it.
+Status check_in_port(const ModelTensor& tensor, const ModelFile& model,
+                     const std::vector<int>& ports) {
+  if (tensor.at < 0 || std::cmp_greater_equal(tensor.at, ports.size()))
+    return defect(fmt::format("tensor '{}' is in array {} of the caller's: expected 0 to {}",
+                              tensor.name, tensor.at, std::ssize(ports) - 1));
+  const ModelTensor& whole = tensor_at(model, ports[static_cast<size_t>(tensor.at)]);
+  if (tensor.bytes == whole.bytes) return {};
+  return defect(fmt::format("tensor '{}' has {} bytes and lies in the array of '{}', which has {}",
+                            tensor.name, tensor.bytes, whole.name, whole.bytes));
+}
+
+Status check_inside(const ModelTensor& tensor, int64_t bytes) {
+  const auto end = checked_add(tensor.at, tensor.bytes);
+  if (tensor.at >= 0 && tensor.at % arena_alignment == 0 && end && *end <= bytes) return {};
+  return defect(
+      fmt::format("tensor '{}' has {} bytes at {}: expected a multiple of {}, inside of "
+                  "{} bytes",
+                  tensor.name, tensor.bytes, tensor.at, arena_alignment, bytes));
+}
+
+Status check_place(const ModelTensor& tensor, const ModelFile& model, int64_t constant_bytes) {
+  switch (tensor.place) {
+    case Place::Input:
+      return check_in_port(tensor, model, model.inputs);
+    case Place::Output:
+      return check_in_port(tensor, model, model.outputs);
+    case Place::Constant:
+      return check_inside(tensor, constant_bytes);
+    case Place::Arena:
+      return check_inside(tensor, model.arena_bytes);
+  }
+  return defect(fmt::format("tensor '{}' has no place", tensor.name));
+}
+
+Status check_tensors(const ModelFile& model, int64_t constant_bytes) {
+  for (const ModelTensor& tensor : model.tensors) TW_RETURN_IF_ERROR(check_size(tensor));
+  TW_RETURN_IF_ERROR(check_ports(model, model.inputs, Place::Input));
+  TW_RETURN_IF_ERROR(check_ports(model, model.outputs, Place::Output));
+  for (const ModelTensor& tensor : model.tensors)
+    TW_RETURN_IF_ERROR(check_place(tensor, model, constant_bytes));
+  return {};
+}
+
+// Steps, each by itself.
+
+/// The layout with its letters numbered as they occur. Kernels name the dimensions of the same
+/// tensor by letters of their own, so "NCHW16c" and "ABCD16b" may be one layout.
+std::string pattern_of(std::string_view layout) {
+  std::string known, pattern;
+  for (const char c : layout) {
+    if (!std::isalpha(static_cast<unsigned char>(c))) {
+      pattern += c;
+      continue;
+    }
+    const auto upper = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const size_t number = std::min(known.find(upper), known.size());
+    if (number == known.size()) known += upper;
+    pattern += static_cast<char>((c == upper ? 'A' : 'a') + static_cast<char>(number));
+  }
+  return pattern;
+}
+
+Status check_argument(const ModelTensor& tensor, const ArgumentInfo& argument,
+                      const std::string& step) {
+  if (tensor.dtype == argument.dtype && tensor.shape == argument.shape &&
+      tensor.bytes == storage_bytes(argument) &&
+      pattern_of(tensor.layout) == pattern_of(argument.layout))
+    return {};
+  const auto show = [](DType dtype, const std::vector<int64_t>& shape, std::string_view layout,
+                       int64_t bytes) {
+    return fmt::format("{}[{}]{}{} of {} bytes", to_string(dtype), fmt::join(shape, ", "),
+                       layout.empty() ? "" : " as ", layout, bytes);
+  };
+  return defect(fmt::format(
+      "{} gives tensor '{}', {}, for argument '{}' of its kernel, {}", step, tensor.name,
+      show(tensor.dtype, tensor.shape, tensor.layout, tensor.bytes), argument.name,
+      show(argument.dtype, argument.shape, argument.layout, storage_bytes(argument))));
+}
+
+const std::vector<ArgumentInfo>& arguments_of(const ModelFile& model, const ModelStep& step) {
+  return model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
+}
+
+/// Each output has memory that may be written and that no other argument has.
+Status check_outputs(const ModelFile& model, const ModelStep& step) {
+  const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].is_output) continue;
+    const ModelTensor& output = tensor_at(model, step.arguments[i]);
+    if (output.place == Place::Input || output.place == Place::Constant)
+      return defect(fmt::format("{} writes tensor '{}', which is {}", name_of(model, step),
+                                output.name,
+                                output.place == Place::Input ? "an input" : "a constant"));
+    for (size_t j = 0; j < arguments.size(); ++j) {
+      const ModelTensor& other = tensor_at(model, step.arguments[j]);
+      if (i != j && extent_of(output).overlaps(extent_of(other)))
+        return defect(fmt::format("{} writes tensor '{}', which overlaps its argument '{}'",
+                                  name_of(model, step), output.name, other.name));
+    }
+  }
+  return {};
+}
+
+Status check_step(const ModelFile& model, const ModelStep& step) {
+  const std::string name = name_of(model, step);
+  if (!is_index(step.kernel, model.kernels.size()))
+    return defect(fmt::format("{} calls kernel {}: expected 0 to {}", name, step.kernel,
+                              std::ssize(model.kernels) - 1));
+  if (step.threads < 0 || !std::isfinite(step.predicted_ns) || step.predicted_ns < 0)
+    return defect(fmt::format("{} has {} threads and {} ns: expected 0 or more", name, step.threads,
+                              step.predicted_ns));
+  const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
+  if (step.arguments.size() != arguments.size())
+    return defect(fmt::format("{} gives {} tensors, its kernel has {} arguments", name,
+                              step.arguments.size(), arguments.size()));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_index(step.arguments[i], model.tensors.size()))
+      return defect(fmt::format("{} gives tensor {}: expected 0 to {}", name, step.arguments[i],
+                                std::ssize(model.tensors) - 1));
+    TW_RETURN_IF_ERROR(check_argument(tensor_at(model, step.arguments[i]), arguments[i], name));
+  }
+  return check_outputs(model, step);
+}
+
+Status check_kernels(const ModelFile& model) {
+  for (const Artifact& kernel : model.kernels) {
+    TW_RETURN_IF_ERROR(check_info(kernel.info));
+    TW_TRY(const Target target, parse_target(kernel.info.target));
+    if (target.is_gpu())
+      return defect(fmt::format("kernel '{}' is for {}: networks run on the processor",
+                                kernel.info.workload, kernel.info.target));
+  }
+  return {};
+}
+
+// The order of steps.
+
+/// Which tensor each piece of memory holds, while the steps run one after the other.
+class Contents {
+ public:
+  explicit Contents(const ModelFile& model)
+      : model_(model), written_(model.tensors.size()), read_as_(model.tensors.size(), -1) {
+    for (const ModelStep& step : model.steps)
+      for (size_t i = 0; i < step.arguments.size(); ++i)
+        if (arguments_of(model, step)[i].is_output)
+          ++written_[static_cast<size_t>(step.arguments[i])];
+    for (const int input : model.inputs) {
+      ++written_[static_cast<size_t>(input)];
+      write(input);
+    }
+  }
+
+  Status check_written_once() const {
+    for (size_t i = 0; i < written_.size(); ++i)
+      if (written_[i] > 1)
+        return defect(
+            fmt::format("tensor '{}' is written by {} steps", model_.tensors[i].name, written_[i]));
+    return {};
+  }
+
+  void write(int tensor) {
+    const Extent extent = extent_of(tensor_at(model_, tensor));
+    if (extent.begin == extent.end) return;
+    auto at = contents_.lower_bound(key_of(extent));
+    if (at != contents_.begin() &&
+        extent_of(tensor_at(model_, std::prev(at)->second)).overlaps(extent))
+      --at;
+    while (at != contents_.end() && extent_of(tensor_at(model_, at->second)).overlaps(extent))
+      at = contents_.erase(at);
+    contents_.emplace(key_of(extent), tensor);
+  }
+
+  /// A tensor that no step writes is another name of the one that lies in exactly its place when it
+  /// is first read: what a reshape makes of it.
+  Status read(int index, std::string_view reader) {
+    const ModelTensor& tensor = tensor_at(model_, index);
+    const Extent extent = extent_of(tensor);
+    if (tensor.place == Place::Constant || extent.begin == extent.end) return {};
+    const auto at = contents_.find(key_of(extent));
+    if (at == contents_.end() || extent_of(tensor_at(model_, at->second)).end != extent.end)
+      return defect(fmt::format(
+          "{} reads tensor '{}', which no step has written or another one has overwritten", reader,
+          tensor.name));
+    int& known = read_as_[static_cast<size_t>(index)];
+    if (known < 0) known = written_[static_cast<size_t>(index)] > 0 ? index : at->second;
+    const ModelTensor& found = tensor_at(model_, at->second);
+    if (known == at->second && found.dtype == tensor.dtype) return {};
+    return defect(fmt::format("{} reads tensor '{}' where '{}' lies by then", reader, tensor.name,
+                              found.name));
+  }
+
+ private:
+  using Key = std::tuple<Place, int64_t, int64_t>;
+  static Key key_of(const Extent& extent) { return {extent.place, extent.array, extent.begin}; }
+
+  const ModelFile& model_;
+  std::vector<int> written_;     // how often each tensor is written
+  std::vector<int> read_as_;     // the tensor whose content was found where each was read first
+  std::map<Key, int> contents_;  // tensors that do not overlap, by where they begin
+};
+
+Status check_order(const ModelFile& model) {
+  Contents memory(model);
+  TW_RETURN_IF_ERROR(memory.check_written_once());
+  for (const ModelStep& step : model.steps) {
+    const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (!arguments[i].is_output)
+        TW_RETURN_IF_ERROR(memory.read(step.arguments[i], name_of(model, step)));
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].is_output) memory.write(step.arguments[i]);
+  }
+  for (const int output : model.outputs) TW_RETURN_IF_ERROR(memory.read(output, "the caller"));
+  return {};
+}
+
+}  // namespace
+
+Status find_defect(const ModelFile& model, int64_t constant_bytes) {
+  TW_RETURN_IF_ERROR(parse_target(model.target).map([](const Target&) {}));
+  if (model.threads < 1 || model.arena_bytes < 0)
+    return defect(
+        fmt::format("it has {} threads and an arena of {} bytes: expected 1 or more, and "
+                    "0 or more",
+                    model.threads, model.arena_bytes));
+  TW_RETURN_IF_ERROR(check_kernels(model));
+  TW_RETURN_IF_ERROR(check_tensors(model, constant_bytes));
+  for (const ModelStep& step : model.steps) TW_RETURN_IF_ERROR(check_step(model, step));
+  return check_order(model);
+}
+
+}  // namespace tw::runtime

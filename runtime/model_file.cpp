@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/integer.h"
+#include "runtime/model_check.h"
+#include "runtime/private_file.h"
+#include "runtime/sealed_header.h"
+
+namespace tw::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view model_magic = "TWNETF01";
+constexpr int64_t most_model_header_bytes = int64_t{64} << 20;
+constexpr int64_t constants_alignment = 4096;
+
+constexpr std::pair<Place, std::string_view> place_names[] = {{Place::Input, "input"},
+                                                              {Place::Output, "output"},
+                                                              {Place::Constant, "constant"},
+                                                              {Place::Arena, "arena"}};
+
+tl::unexpected<Error> invalid_model(std::string message) {
+  return fail(ErrorCode::Invalid, std::move(message));
+}
+
+std::string_view place_name(Place place) {
+  for (const auto& [value, name] : place_names)
+    if (value == place) return name;
+  return "";
+}
+
+Result<Place> parse_place(std::string_view text) {
+  for (const auto& [value, name] : place_names)
+    if (name == text) return value;
+  return invalid_model(fmt::format("'{}' is no place of a tensor", text));
+}
+
+Json tensor_json(const ModelTensor& tensor) {
+  return {{"name", tensor.name},   {"dtype", to_string(tensor.dtype)},
+          {"shape", tensor.shape}, {"layout", tensor.layout},
+          {"bytes", tensor.bytes}, {"place", place_name(tensor.place)},
+          {"at", tensor.at}};
+}
+
+Json step_json(const ModelStep& step) {
+  return {{"name", step.name},
+          {"kernel", step.kernel},
+          {"arguments", step.arguments},
+          {"threads", step.threads},
+          {"predicted_ns", step.predicted_ns}};
+}
+
+Json section_json(std::string_view bytes) {
+  return {{"bytes", bytes.size()}, {"hash", sha256_hex(bytes)}};
+}
+
+Json model_json(const ModelFile& model, const std::vector<std::string>& kernels) {
+  Json header = {{"name", model.name},
+                 {"target", model.target},
+                 {"codegen_abi", model.codegen_abi},
+                 {"threads", model.threads},
+                 {"inputs", model.inputs},
+                 {"outputs", model.outputs},
+                 {"arena_bytes", model.arena_bytes},
+                 {"plan", model.plan},
+                 {"graph", model.graph},
+                 {"tensors", Json::array()},
+                 {"steps", Json::array()},
+                 {"kernels", Json::array()},
+                 {"constants", section_json(model.constants)}};
+  for (const ModelTensor& tensor : model.tensors) header["tensors"].push_back(tensor_json(tensor));
+  for (const ModelStep& step : model.steps) header["steps"].push_back(step_json(step));
+  for (const std::string& kernel : kernels) header["kernels"].push_back(section_json(kernel));
+  return header;
+}
+
+/// All of the file before the constants.
+Result<std::string> head_of(const ModelFile& model) {
+  TW_RETURN_IF_ERROR(check_model(model));
+  std::vector<std::string> kernels;
+  for (const Artifact& kernel : model.kernels) {
+    TW_TRY(kernels.emplace_back(), artifact_bytes(kernel));
+  }
+  auto head = seal_header(model_magic, model_json(model, kernels));
+  if (!head)
+    return invalid_model(
+        fmt::format("[model] a text of the network is not UTF-8 ({})", head.error().message));
+  if (std::cmp_greater(head->size(), most_model_header_bytes))
+    return invalid_model(fmt::format("[model] the header has {} bytes: expected at most {}",
+                                     head->size(), most_model_header_bytes));
+  for (const std::string& kernel : kernels) *head += kernel;
+  head->resize(static_cast<size_t>(round_up(std::ssize(*head), constants_alignment)), '\0');
+  if (std::cmp_greater(head->size() + model.constants.size(), most_model_bytes))
+    return invalid_model(fmt::format("[model] the file has {} bytes: expected at most {}",
+                                     head->size() + model.constants.size(), most_model_bytes));
+  return head;
+}
+
+// The readers below throw nlohmann's exceptions, which read_model_header() turns into one error.
+
+/// Numbers that are no int become -1, which check_model() refuses.
+int int_from(const Json& json) {
+  const auto number = json.get<int64_t>();
+  return std::in_range<int>(number) ? static_cast<int>(number) : -1;
+}
+
+std::vector<int> ints_from(const Json& json) {
+  std::vector<int> numbers;
+  for (const Json& entry : json) numbers.push_back(int_from(entry));
+  return numbers;
+}
+
+Result<ModelTensor> tensor_from(const Json& json) {
+  ModelTensor tensor;
+  TW_TRY(tensor.dtype, parse_dtype(json.at("dtype").get<std::string>()));
+  TW_TRY(tensor.place, parse_place(json.at("place").get<std::string>()));
+  json.at("name").get_to(tensor.name);
+  json.at("shape").get_to(tensor.shape);
+  json.at("layout").get_to(tensor.layout);
+  json.at("bytes").get_to(tensor.bytes);
+  json.at("at").get_to(tensor.at);
+  return tensor;
+}
+
+ModelStep step_from(const Json& json) {
+  return {json.at("name").get<std::string>(), int_from(json.at("kernel")),
+          ints_from(json.at("arguments")), int_from(json.at("threads")),
+          json.at("predicted_ns").get<double>()};
+}
+
+/// Bytes that follow the header.
+struct ModelSection {
+  uint64_t bytes = 0;
+  std::string hash;
+};
+
+ModelSection section_from(const Json& json) {
+  return {json.at("bytes").get<uint64_t>(), json.at("hash").get<std::string>()};
+}
+
+struct ModelHeader {
+  ModelFile model;  ///< without kernels and constants
+  std::vector<ModelSection> kernels;
+  ModelSection constants;
+};
+
+Result<ModelHeader> model_header_from(const Json& json) {
+  ModelHeader header;
+  ModelFile& model = header.model;
+  json.at("name").get_to(model.name);
+  json.at("target").get_to(model.target);
+  json.at("codegen_abi").get_to(model.codegen_abi);
+  model.threads = int_from(json.at("threads"));
+  model.inputs = ints_from(json.at("inputs"));
+  model.outputs = ints_from(json.at("outputs"));
+  json.at("arena_bytes").get_to(model.arena_bytes);
+  json.at("plan").get_to(model.plan);
+  json.at("graph").get_to(model.graph);
+  for (const Json& entry : json.at("tensors")) {
+    TW_TRY(model.tensors.emplace_back(), tensor_from(entry));
+  }
+  for (const Json& entry : json.at("steps")) model.steps.push_back(step_from(entry));
+  for (const Json& entry : json.at("kernels")) header.kernels.push_back(section_from(entry));
+  header.constants = section_from(json.at("constants"));
+  return header;
+}
+
+Result<ModelHeader> read_model_header(std::string_view text) {
+  TW_TRY(const Json json, unseal_header(text));
+  try {
+    return model_header_from(json);
+  } catch (const Json::exception& error) {
+    return invalid_model(fmt::format("the header has a wrong field ({})", error.what()));
+  }
+}
+
+/// The kernel's bytes are copied before they are checked: what was checked is what runs, whatever
+/// happens to the file.
+Result<Artifact> take_kernel(size_t number, const ModelSection& section, std::string_view& rest) {
+  const std::string name = fmt::format("kernel {}", number);
+  TW_TRY(const std::string_view mapped, take_section(name, section.bytes, rest));
+  const std::string bytes(mapped);
+  TW_RETURN_IF_ERROR(check_section(name, bytes, section.hash));
+  return parse_artifact(bytes);
+}
+
+/// Zeros up to the constants, which begin at a multiple of their alignment in the file.
+Status take_padding(size_t file_bytes, std::string_view& rest) {
+  const auto at = static_cast<int64_t>(file_bytes - rest.size());
+  const auto bytes = static_cast<uint64_t>(round_up(at, constants_alignment) - at);
+  TW_TRY(const std::string_view zeros, take_section("padding", bytes, rest));
+  if (zeros.find_first_not_of('\0') == std::string_view::npos) return {};
+  return invalid_model("the bytes before its constants are not zero");
+}
+
+struct ParsedModel {
+  ModelFile model;  ///< without constants
+  std::string_view constants;
+};
+
+Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
+  TW_TRY(const std::string_view text, header_text(bytes, model_magic, most_model_header_bytes));
+  TW_TRY(ModelHeader header, read_model_header(text));
+  std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
+  for (const ModelSection& section : header.kernels) {
+    TW_TRY(Artifact kernel, take_kernel(header.model.kernels.size(), section, rest));
+    header.model.kernels.push_back(std::move(kernel));
+  }
+  TW_RETURN_IF_ERROR(take_padding(bytes.size(), rest));
+  if (rest.size() != header.constants.bytes)
+    return invalid_model(fmt::format("its constants have {} bytes, the header says {}", rest.size(),
+                                     header.constants.bytes));
+  if (constants == Constants::Checked)
+    TW_RETURN_IF_ERROR(check_section("block of constants", rest, header.constants.hash));
+  TW_RETURN_IF_ERROR(find_defect(header.model, std::ssize(rest)));
+  return ParsedModel{std::move(header.model), rest};
+}
+
+Status check_targets(const ModelFile& model, const Target& machine) {
+  TW_RETURN_IF_ERROR(check_target(model.target, machine));
+  for (const Artifact& kernel : model.kernels)
+    TW_RETURN_IF_ERROR(check_target(kernel.info.target, machine));
+  return {};
+}
+
+}  // namespace
+
+Status check_model(const ModelFile& model) {
+  const Status safe = find_defect(model, std::ssize(model.constants));
+  if (safe) return {};
+  return invalid_model(
+      fmt::format("[model] the network '{}' cannot run: {}", model.name, safe.error().message));
+}
+
+Result<std::string> model_bytes(const ModelFile& model) {
+  TW_TRY(std::string bytes, head_of(model));
+  return bytes + model.constants;
+}
+
+Result<ModelFile> parse_model(std::string_view bytes) {
+  auto parsed = checked_model(bytes, Constants::Checked);
+  if (!parsed)
+    return invalid_model(
+        fmt::format("[model] the network cannot be used: {}", parsed.error().message));
+  parsed->model.constants = parsed->constants;
+  return std::move(parsed->model);
+}
+
+Status write_model(const std::string& path, const ModelFile& model) {
+  TW_TRY(const std::string head, head_of(model));
+  return replace_file(path, std::array<std::string_view, 2>{head, model.constants});
+}
+
+Result<MappedModel> map_model(const std::string& path, Trust trust, const Target& machine,
+                              Constants constants) {
+  TW_TRY(const PrivateFile file,
+         open_private_file(path, trust == Trust::OwnOrRoot, most_model_bytes));
+  TW_TRY(MappedFile mapped, MappedFile::map(file, path));
+  auto parsed = checked_model(mapped.bytes(), constants);
+  if (!parsed)
+    return invalid_model(fmt::format("[model] '{}' cannot be used: {}; delete it and make it again",
+                                     path, parsed.error().message));
+  TW_RETURN_IF_ERROR(check_targets(parsed->model, machine));
+  return MappedModel{std::move(parsed->model), std::move(mapped), parsed->constants};
+}
+
+Result<ModelFile> read_model(const std::string& path, Trust trust, const Target& machine) {
+  TW_TRY(MappedModel mapped, map_model(path, trust, machine));
+  mapped.model.constants = mapped.constants;
+  return std::move(mapped.model);
+}
+
+bool is_model_file(const std::string& path) {
+  // O_NONBLOCK: opening a fifo must not wait for its writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, model_magic.size()> begin = {};
+  return file && ::read(file.get(), begin.data(), begin.size()) == std::ssize(begin) &&
+         std::string_view(begin.data(), begin.size()) == model_magic;
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,821 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/passes.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/graph/random_graph.h"
+
+namespace tw::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A graph from its text, without the lines of the constants.
+Graph graph_from(const std::string& text, const std::map<std::string, Constant>& constants = {}) {
+  std::string all;
+  for (const auto& [name, constant] : constants)
+    all += fmt::format("const {}: {} #{}\n", name, constant.type().to_string(), constant.hash);
+  auto graph = parse_graph(all + text, constants);
+  EXPECT_TRUE(graph) << graph.error().message;
+  return *graph;
+}
+
+Constant normal_constant(std::vector<int64_t> shape, uint64_t seed = 7) {
+  return make_constant(normal_array(std::move(shape), seed));
+}
+
+/// The operators of a graph, one a line.
+std::string operators_of(const Graph& graph) {
+  std::string lines;
+  const std::string text = to_text(graph);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.find(" = ") != std::string::npos) lines += line + "\n";
+  }
+  return lines;
+}
+
+const Pass& pass_of(const std::string& name) {
+  const auto found =
+      std::ranges::find_if(passes(), [&](const Pass& pass) { return pass.name == name; });
+  EXPECT_NE(found, passes().end()) << name;
+  return *found;
+}
+
+/// Applies one pass, and checks on random inputs that the outputs stay.
+Graph applied(const std::string& name, const Graph& graph) {
+  PassOptions options{.verify = true};
+  for (const Pass& pass : passes())
+    if (pass.name != name) options.disabled.insert(std::string(pass.name));
+  pass_of(name);
+  auto passed = apply_passes(graph, options);
+  EXPECT_TRUE(passed) << passed.error().message;
+  return passed ? passed->graph : Graph{};
+}
+
+std::string after(const std::string& name, const Graph& graph) {
+  return operators_of(applied(name, graph));
+}
+
+/// An operator of one input by its expression over in0[a, b, ...].
+std::string unary_line(const std::string& out, const std::string& in, const std::string& shape,
+                       const std::string& axes, const std::string& body) {
+  return fmt::format("{} = expr({}) fast input in0: f32[{}]; out: f32[{}] = {}\n", out, in, shape,
+                     axes, body);
+}
+
+/// On vectors of 8 numbers.
+std::string relu8(const std::string& out, const std::string& in) {
+  return unary_line(out, in, "8", "a=8", "max(in0[a], 0.0)");
+}
+std::string tanh8(const std::string& out, const std::string& in) {
+  return unary_line(out, in, "8", "a=8", "tanh(in0[a])");
+}
+std::string add8(const std::string& out, const std::string& x, const std::string& y) {
+  return fmt::format(
+      "{} = expr({}, {}) fast input in0: f32[8]; input in1: f32[8]; out: f32[a=8] = in0[a] + "
+      "in1[a]\n",
+      out, x, y);
+}
+
+const std::string image_shape = "1, 4, 6, 6", image_axes = "a=1, b=4, c=6, d=6";
+const std::string conv_attributes =
+    "n=1 c=4 h=6 w=6 k=4 r=3 s=3 stride=1 pad=1 dilation=1 groups=1";
+
+std::string conv_line(const std::string& out, const std::string& in, const std::string& w = "w") {
+  return fmt::format("{} = conv2d({}, {}) {} f32 fast\n", out, in, w, conv_attributes);
+}
+std::string on_image(const std::string& out, const std::string& in, const std::string& body) {
+  return unary_line(out, in, image_shape, image_axes, body);
+}
+std::string relu_line(const std::string& out, const std::string& in) {
+  return on_image(out, in, "max(in0[a, b, c, d], 0.0)");
+}
+std::string add_line(const std::string& out, const std::string& x, const std::string& y) {
+  return fmt::format(
+      "{} = expr({}, {}) fast input in0: f32[{}]; input in1: f32[{}]; out: f32[{}] = in0[a, b, c, "
+      "d] + in1[a, b, c, d]\n",
+      out, x, y, image_shape, image_shape, image_axes);
+}
+/// With two constants of four channels.
+std::string by_channel(const std::string& out, const std::string& in, const std::string& body) {
+  return fmt::format(
+      "{} = expr({}, g, m) fast input in0: f32[{}]; weight in1: f32[4]; weight in2: f32[4]; out: "
+      "f32[{}] = {}\n",
+      out, in, image_shape, image_axes, body);
+}
+const std::string input_image = fmt::format("input x: f32[{}]\n", image_shape);
+
+std::map<std::string, Constant> conv_weights() {
+  return {{"w", normal_constant({4, 4, 3, 3}, 1)}, {"v", normal_constant({4, 4, 3, 3}, 2)}};
+}
+std::map<std::string, Constant> scale_weights() {
+  auto weights = conv_weights();
+  weights["g"] = normal_constant({4}, 3);
+  weights["m"] = normal_constant({4}, 4);
+  return weights;
+}
+
+// ---- drop_dead, fold_constants, share_common ----------------------------------------------------
+
+TEST(DropDead, DropsWhatNoOutputNeeds) {
+  const Graph graph = graph_from("input x: f32[8]\n" + relu8("t", "x") + tanh8("u", "t") +
+                                     tanh8("v", "u") + relu8("y", "t") + "output y\n",
+                                 {{"unread", normal_constant({3})}});
+  const Graph dropped = applied("drop_dead", graph);
+  EXPECT_EQ(operators_of(dropped), relu8("t", "x") + relu8("y", "t"));
+  EXPECT_TRUE(dropped.constants.empty());
+  EXPECT_EQ(dropped.inputs, graph.inputs);
+}
+
+TEST(FoldConstants, ComputesChainsOfConstants) {
+  const Graph graph =
+      graph_from("input x: f32[8]\n" + unary_line("u", "k", "2, 4", "a=4, b=2", "in0[b, a]") +
+                     unary_line("r", "u", "4, 2", "a=8", "in0[a / 2, a % 2]") +
+                     add8("y", "x", "r") + "output y\n",
+                 {{"k", normal_constant({2, 4})}});
+  const Graph folded = applied("fold_constants", graph);
+  EXPECT_EQ(operators_of(folded),
+            "y = expr(x, r) fast input in0: f32[8]; weight in1: f32[8]; out: f32[a=8] = in0[a] + "
+            "in1[a]\n");
+  const dsl::Array& k = *graph.constants.at("k").array;
+  EXPECT_EQ(folded.constants.at("r").array->get({3}), k.get({1, 1}));
+}
+
+TEST(FoldConstants, LeavesLargeOnesAlone) {
+  const Graph graph =
+      graph_from(unary_line("y", "k", "2", "a=16777217, b=2", "in0[b] + f32(a)") + "output y\n",
+                 {{"k", normal_constant({2})}});
+  const auto folded = pass_of("fold_constants").apply(graph);
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(operators_of(*folded), operators_of(graph));
+}
+
+TEST(ShareCommon, ComputesEqualOperatorsOnce) {
+  const Graph graph =
+      graph_from("input x: f32[8]\n" + relu8("a", "x") + relu8("b", "x") + tanh8("c", "a") +
+                 tanh8("d", "b") + add8("y", "c", "d") + "output y\n");
+  EXPECT_EQ(after("share_common", graph), relu8("a", "x") + tanh8("c", "a") + add8("y", "c", "c"));
+}
+
+TEST(ShareCommon, EqualConstantsAreOne) {
+  const Graph graph =
+      graph_from(input_image + conv_line("a", "x", "v") + conv_line("b", "x", "w") +
+                     add_line("y", "a", "b") + "output y\n",
+                 {{"v", normal_constant({4, 4, 3, 3})}, {"w", normal_constant({4, 4, 3, 3})}});
+  const Graph shared = applied("share_common", graph);
+  EXPECT_EQ(operators_of(shared), conv_line("a", "x", "v") + add_line("y", "a", "a"));
+  EXPECT_EQ(shared.constants.size(), 1u);
+}
+
+TEST(ShareCommon, OutputsKeepTheirNames) {
+  const std::string operators = relu8("a", "x") + relu8("b", "x");
+  const Graph graph = graph_from("input x: f32[8]\n" + operators + "output a, b\n");
+  EXPECT_EQ(after("share_common", graph), operators);
+}
+
+// ---- remove_copies, sink_reshapes ---------------------------------------------------------------
+
+std::string copy8(const std::string& out, const std::string& in) {
+  return unary_line(out, in, "8", "a=8", "in0[a]");
+}
+std::string transpose_line(const std::string& out, const std::string& in, int64_t rows,
+                           int64_t cols) {
+  return unary_line(out, in, fmt::format("{}, {}", rows, cols),
+                    fmt::format("a={}, b={}", cols, rows), "in0[b, a]");
+}
+std::string reshape_line(const std::string& out, const std::string& in,
+                         const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  const auto op = make_operator(reshape(Float32, from, to).value(), {in}, {out}, {});
+  Graph graph;
+  graph.operators = {op.value()};
+  return operators_of(graph);
+}
+
+TEST(RemoveCopies, ReadersReadTheSource) {
+  const Graph graph = graph_from("input x: f32[8]\n" + copy8("c", "x") + copy8("d", "c") +
+                                 relu8("y", "d") + "output y\n");
+  EXPECT_EQ(after("remove_copies", graph), relu8("y", "x"));
+}
+
+TEST(RemoveCopies, ACopyThatIsAnOutputNamesItsSource) {
+  const Graph graph = graph_from("input x: f32[8]\n" + relu8("t", "x") + copy8("y", "t") +
+                                 tanh8("z", "t") + "output y, z\n");
+  EXPECT_EQ(after("remove_copies", graph), relu8("y", "x") + tanh8("z", "y"));
+}
+
+TEST(RemoveCopies, OutputsThatAreNoOperatorsOwnStayCopies) {
+  const std::string operators = copy8("y", "x") + relu8("t", "x") + copy8("u", "t");
+  const Graph graph = graph_from("input x: f32[8]\n" + operators + "output y, t, u\n");
+  EXPECT_EQ(after("remove_copies", graph), operators);
+}
+
+TEST(RemoveCopies, ReshapesJoin) {
+  const Graph graph =
+      graph_from("input x: f32[2, 6]\n" + reshape_line("a", "x", {2, 6}, {3, 4}) +
+                 reshape_line("y", "a", {3, 4}, {12}) + reshape_line("b", "a", {3, 4}, {2, 6}) +
+                 unary_line("z", "b", "2, 6", "a=2, b=6", "tanh(in0[a, b])") + "output y, z\n");
+  EXPECT_EQ(after("remove_copies", graph),
+            reshape_line("y", "x", {2, 6}, {12}) +
+                unary_line("z", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])"));
+}
+
+TEST(RemoveCopies, TransposesJoinAndVanish) {
+  const Graph graph = graph_from(
+      "input x: f32[2, 6]\n" + transpose_line("a", "x", 2, 6) + transpose_line("b", "a", 6, 2) +
+      unary_line("y", "b", "2, 6", "a=2, b=6", "tanh(in0[a, b])") + "output y\n");
+  EXPECT_EQ(after("remove_copies", graph),
+            unary_line("y", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])"));
+  const Graph cycle = graph_from(
+      "input x: f32[2, 3, 4]\n" + unary_line("a", "x", "2, 3, 4", "a=3, b=4, c=2", "in0[c, a, b]") +
+      unary_line("y", "a", "3, 4, 2", "a=4, b=2, c=3", "in0[c, a, b]") + "output y\n");
+  EXPECT_EQ(after("remove_copies", cycle),
+            unary_line("y", "x", "2, 3, 4", "a=4, b=2, c=3", "in0[b, c, a]"));
+}
+
+TEST(RemoveCopies, ATransposeOfSingleDimensionsIsAReshape) {
+  const Graph graph =
+      graph_from("input x: f32[2, 1, 4]\n" +
+                 unary_line("y", "x", "2, 1, 4", "a=1, b=2, c=4", "in0[b, a, c]") + "output y\n");
+  EXPECT_EQ(after("remove_copies", graph), reshape_line("y", "x", {2, 1, 4}, {1, 2, 4}));
+}
+
+TEST(RemoveCopies, LeavesTransposesAndSlices) {
+  const std::string operators =
+      transpose_line("a", "x", 2, 6) + unary_line("y", "a", "6, 2", "a=5, b=2", "in0[a + 1, b]");
+  const Graph graph = graph_from("input x: f32[2, 6]\n" + operators + "output y\n");
+  EXPECT_EQ(after("remove_copies", graph), operators);
+}
+
+const std::string dense_attributes = "m=6 n=8 k=4 f32 fast";
+
+TEST(SinkReshapes, BiasAndResidualComeBeforeTheReshape) {
+  const std::string bias =
+      "b = expr(r, bias) fast input in0: f32[2, 3, 8]; weight in1: f32[8]; out: f32[a=2, b=3, c=8] "
+      "= in0[a, b, c] + in1[c]\n";
+  const std::string residual =
+      "y = expr(b, s) fast input in0: f32[2, 3, 8]; input in1: f32[2, 3, 8]; out: f32[a=2, b=3, "
+      "c=8] = in0[a, b, c] + in1[a, b, c]\n";
+  const Graph graph = graph_from(
+      "input x: f32[6, 4]\ninput s: f32[2, 3, 8]\np = dense(x, w) " + dense_attributes + "\n" +
+          reshape_line("r", "p", {6, 8}, {2, 3, 8}) + bias + residual + "output y\n",
+      {{"w", normal_constant({4, 8})}, {"bias", normal_constant({8})}});
+  const Graph sunk = applied("sink_reshapes", graph);
+  EXPECT_EQ(
+      operators_of(sunk),
+      "p = dense(x, w) " + dense_attributes + "\n" +
+          "b.flat = expr(p, bias) fast input in0: f32[6, 8]; weight in1: f32[8]; out: f32[a=6, "
+          "b=8] = in0[a, b] + in1[b]\n" +
+          reshape_line("s.flat", "s", {2, 3, 8}, {6, 8}) +
+          "y.flat = expr(b.flat, s.flat) fast input in0: f32[6, 8]; input in1: f32[6, 8]; out: "
+          "f32[a=6, b=8] = in0[a, b] + in1[a, b]\n" +
+          reshape_line("y", "y.flat", {6, 8}, {2, 3, 8}));
+  const auto all = apply_passes(graph, {.verify = true});
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->graph.operators.size(), 3u);
+}
+
+TEST(SinkReshapes, ChannelsOfGroupsAreTwoDimensions) {
+  const Graph graph = graph_from(
+      "input x: f32[1, 2, 2, 5, 5]\n"
+      "c = conv2d(x, w) n=1 c=4 h=5 w=5 k=6 r=3 s=3 stride=1 pad=1 dilation=1 groups=2 f32 fast\n" +
+          reshape_line("r", "c", {1, 2, 3, 5, 5}, {1, 6, 5, 5}) +
+          "n = expr(r, g) fast input in0: f32[1, 6, 5, 5]; weight in1: f32[6, 1, 1]; out: f32[a=1, "
+          "b=6, c=5, d=5] = in0[a, b, c, d] * in1[b, 0, 0] + 1.0\n" +
+          unary_line("y", "n", "1, 6, 5, 5", "a=1, b=6, c=5, d=5", "max(in0[a, b, c, d], 0.0)") +
+          "output y\n",
+      {{"w", normal_constant({2, 3, 2, 3, 3}, 1)}, {"g", normal_constant({6, 1, 1}, 2)}});
+  const auto passed = apply_passes(graph, {.verify = true});
+  ASSERT_TRUE(passed) << passed.error().message;
+  ASSERT_EQ(passed->graph.operators.size(), 2u) << to_text(passed->graph);
+  EXPECT_THAT(passed->graph.operators[0].workload.key(), HasSubstr("groups=2 bias=1 relu=1"));
+}
+
+TEST(SinkReshapes, ReshapesBetweenElementwiseOperatorsComeLast) {
+  const Graph graph = graph_from(
+      "input x: f32[2, 6]\n" + unary_line("a", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])") +
+      reshape_line("r", "a", {2, 6}, {3, 4}) +
+      unary_line("y", "r", "3, 4", "a=3, b=4", "abs(in0[a, b])") + "output y\n");
+  EXPECT_EQ(after("sink_reshapes", graph),
+            unary_line("a", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])") +
+                unary_line("y.flat", "a", "2, 6", "a=2, b=6", "abs(in0[a, b])") +
+                reshape_line("y", "y.flat", {2, 6}, {3, 4}));
+}
+
+TEST(SinkReshapes, ABroadcastOfTheResultStays) {
+  const Graph graph = graph_from(
+      input_image + "p = global_avg_pool(x) n=1 c=4 h=6 w=6 f32 fast\n" +
+      reshape_line("r", "p", {1, 4}, {1, 4, 1, 1}) +
+      "y = expr(x, r) fast input in0: f32[1, 4, 6, 6]; input in1: f32[1, 4, 1, 1]; out: f32[a=1, "
+      "b=4, c=6, d=6] = in0[a, b, c, d] * in1[0, b, 0, 0]\noutput y\n");
+  EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
+}
+
+TEST(SinkReshapes, LeavesWhatNeedsTheOtherIndices) {
+  const Graph graph = graph_from("input x: f32[6, 4]\np = dense(x, w) " + dense_attributes + "\n" +
+                                     reshape_line("r", "p", {6, 8}, {2, 3, 8}) +
+                                     "y = expr(r, k) fast input in0: f32[2, 3, 8]; weight in1: "
+                                     "f32[3]; out: f32[a=2, b=3, c=8] "
+                                     "= in0[a, b, c] * in1[b]\noutput y\n",
+                                 {{"w", normal_constant({4, 8})}, {"k", normal_constant({3})}});
+  EXPECT_EQ(after("sink_reshapes", graph), operators_of(graph));
+}
+
+// ---- fuse_padding, fold_scale -------------------------------------------------------------------
+
+std::string padded_line(const std::string& out, const std::string& in, const std::string& value) {
+  return unary_line(
+      out, in, "1, 4, 6, 6", "a=1, b=4, c=9, d=8",
+      "select(0 <= c - 2 && c - 2 < 6 && 0 <= d - 1 && d - 1 < 6, in0[a, b, c - 2, d - "
+      "1], " +
+          value + ")");
+}
+
+TEST(FusePadding, ConvolutionsPadByThemselves) {
+  const Graph graph =
+      graph_from(input_image + padded_line("p", "x", "0.0") +
+                     "y = conv2d(p, w) n=1 c=4 h=9 w=8 k=4 r=3 s=3 stride=1 pad=0 dilation=1 "
+                     "groups=1 f32 fast\noutput y\n",
+                 conv_weights());
+  EXPECT_THAT(after("fuse_padding", graph),
+              HasSubstr("y = conv2d(x, w) n=1 c=4 h=6 w=6 k=4 r=3 s=3 stride=1 pad=2 pad_left=1 "
+                        "pad_bottom=1 pad_right=1 dilation=1 groups=1 f32 fast\n"));
+  EXPECT_EQ(applied("fuse_padding", graph).operators.size(), 1u);
+}
+
+TEST(FusePadding, PoolingTakesThePaddingThatIsItsOwn) {
+  const auto pooled = [&](const std::string& value) {
+    return graph_from(input_image + padded_line("p", "x", value) +
+                      "y = max_pool2d(p) n=1 c=4 h=9 w=8 kernel=3 stride=1 pad=0 f32 fast\n"
+                      "output y\n");
+  };
+  EXPECT_EQ(applied("fuse_padding", pooled("-inf")).operators.size(), 1u);
+  EXPECT_EQ(after("fuse_padding", pooled("0.0")), operators_of(pooled("0.0")));
+}
+
+TEST(FusePadding, LeavesOtherValuesAlone) {
+  const Graph graph =
+      graph_from(input_image + padded_line("p", "x", "1.0") +
+                     "y = conv2d(p, w) n=1 c=4 h=9 w=8 k=4 r=3 s=3 stride=1 pad=0 dilation=1 "
+                     "groups=1 f32 fast\noutput y\n",
+                 conv_weights());
+  EXPECT_EQ(after("fuse_padding", graph), operators_of(graph));
+}
+
+TEST(FoldScale, NormalizationBecomesWeightsAndBias) {
+  const Graph graph =
+      graph_from(input_image + conv_line("c", "x") +
+                     by_channel("y", "c", "(in0[a, b, c, d] - in1[b]) / sqrt(abs(in2[b]) + 0.01)") +
+                     "output y\n",
+                 scale_weights());
+  const Graph folded = applied("fold_scale", graph);
+  EXPECT_EQ(operators_of(folded),
+            "y = conv2d(x, y.weight, y.bias) " + conv_attributes + " bias=1 f32 fast\n");
+  const double scale =
+      1 / std::sqrt(std::abs(graph.constants.at("m").array->get({2})) + double{0.01F});
+  const double weight = graph.constants.at("w").array->get({2, 1, 0, 2});
+  EXPECT_EQ(folded.constants.at("y.weight").array->get({2, 1, 0, 2}),
+            static_cast<float>(weight * scale));
+  EXPECT_EQ(folded.constants.at("y.bias").array->get({2}),
+            static_cast<float>(-graph.constants.at("g").array->get({2}) * scale));
+}
+
+TEST(FoldScale, SeveralInARowFold) {
+  const std::string product = "c = dense(x, w) " + dense_attributes + "\n";
+  const auto row = [](const std::string& out, const std::string& in, const std::string& body) {
+    return fmt::format(
+        "{} = expr({}, k) fast input in0: f32[6, 8]; weight in1: f32[8]; out: f32[a=6, b=8] = {}\n",
+        out, in, body);
+  };
+  const Graph graph = graph_from(
+      "input x: f32[6, 4]\n" + product + row("s", "c", "in0[a, b] * in1[b]") +
+          row("t", "s", "in1[b] - in0[a, b]") + row("y", "t", "in0[a, b] + in1[b]") + "output y\n",
+      {{"w", normal_constant({4, 8})}, {"k", normal_constant({8})}});
+  EXPECT_EQ(after("fold_scale", graph),
+            "y = dense(x, t.weight, y.bias) m=6 n=8 k=4 bias=1 f32 fast\n");
+}
+
+TEST(FoldScale, AShiftKeepsTheWeights) {
+  const Graph graph =
+      graph_from(input_image + conv_line("c", "x") +
+                     by_channel("y", "c", "in0[a, b, c, d] + in1[b] * in2[b]") + "output y\n",
+                 scale_weights());
+  EXPECT_EQ(after("fold_scale", graph),
+            "y = conv2d(x, w, y.bias) " + conv_attributes + " bias=1 f32 fast\n");
+}
+
+TEST(FoldScale, LeavesWhatIsNoScaleOfTheOnlyReader) {
+  const auto left = [&](const std::string& operators, const std::string& outputs) {
+    const Graph graph =
+        graph_from(input_image + operators + "output " + outputs + "\n", scale_weights());
+    EXPECT_EQ(after("fold_scale", graph), operators_of(graph)) << operators;
+  };
+  const std::string scale = by_channel("y", "c", "in0[a, b, c, d] * in1[b] + in2[b]");
+  left(conv_line("c", "x") + scale, "y, c");
+  left(conv_line("c", "x") + scale + relu_line("z", "c"), "y, z");
+  left(conv_line("c", "x") + by_channel("y", "c", "in1[b] / in0[a, b, c, d] + in2[b]"), "y");
+  left(conv_line("c", "x") + by_channel("y", "c", "in0[a, b, c, d] * in1[c % 4] + in2[b]"), "y");
+  left(conv_line("c", "x") + relu_line("r", "c") +
+           by_channel("y", "r", "in0[a, b, c, d] * in1[b] + in2[b]"),
+       "y");
+}
+
+TEST(FoldScale, LeavesScalesThatAreNotFinite) {
+  auto weights = scale_weights();
+  dsl::Array zeros = dsl::Array::make(Float32, {4}).value();
+  weights["m"] = make_constant(zeros);
+  const Graph graph =
+      graph_from(input_image + conv_line("c", "x") +
+                     by_channel("y", "c", "in0[a, b, c, d] * in1[b] / in2[b]") + "output y\n",
+                 weights);
+  EXPECT_EQ(after("fold_scale", graph), operators_of(graph));
+}
+
+// ---- fuse_elementwise ---------------------------------------------------------------------------
+
+TEST(FuseElementwise, ChainsAreOne) {
+  const Graph graph = graph_from("input x: f32[8]\n" + relu8("a", "x") + tanh8("b", "a") +
+                                 add8("y", "b", "x") + "output y\n");
+  EXPECT_EQ(
+      after("fuse_elementwise", graph),
+      "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(max(in0[a], 0.0)) + in0[a]\n");
+}
+
+TEST(FuseElementwise, DiamondsAreOneExpression) {
+  const std::string product =
+      "y = expr(b, a) fast input in0: f32[8]; input in1: f32[8]; out: f32[a=8] = in0[a] * in1[a]\n";
+  const Graph graph =
+      graph_from("input x: f32[8]\n" + relu8("a", "x") + tanh8("b", "a") + product + "output y\n");
+  EXPECT_EQ(after("fuse_elementwise", graph),
+            "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(max(in0[a], 0.0)) * "
+            "max(in0[a], 0.0)\n");
+}
+
+TEST(FuseElementwise, ATensorMayBeSeveralInputs) {
+  const Graph graph =
+      graph_from("input x: f32[8]\n" + tanh8("a", "x") + add8("y", "a", "a") + "output y\n");
+  EXPECT_EQ(after("fuse_elementwise", graph),
+            "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(in0[a]) + tanh(in0[a])\n");
+}
+
+TEST(FuseElementwise, OutputsInTheMiddleAndSharedTensorsStay) {
+  const std::string middle = relu8("a", "x") + tanh8("y", "a");
+  EXPECT_EQ(after("fuse_elementwise", graph_from("input x: f32[8]\n" + middle + "output a, y\n")),
+            middle);
+  const std::string shared = relu8("a", "x") + tanh8("y", "a") + relu8("z", "a");
+  EXPECT_EQ(after("fuse_elementwise", graph_from("input x: f32[8]\n" + shared + "output y, z\n")),
+            shared);
+}
+
+TEST(FuseElementwise, ReshapesAndTransposesStay) {
+  const std::string operators =
+      unary_line("a", "x", "2, 6", "a=2, b=6", "tanh(in0[a, b])") + transpose_line("b", "a", 2, 6) +
+      unary_line("c", "b", "6, 2", "a=6, b=2", "tanh(in0[a, b])") +
+      reshape_line("d", "c", {6, 2}, {12}) + unary_line("y", "d", "12", "a=12", "tanh(in0[a])");
+  const Graph graph = graph_from("input x: f32[2, 6]\n" + operators + "output y\n");
+  EXPECT_EQ(after("fuse_elementwise", graph), operators);
+}
+
+TEST(FuseElementwise, KernelsReadAtMostEightTensors) {
+  std::string text = "input x0: f32[8]\n", operators;
+  std::string sum = "x0";
+  for (int i = 1; i < 12; ++i) {
+    text += fmt::format("input x{}: f32[8]\n", i);
+    const std::string next = fmt::format("s{}", i);
+    operators += add8(next, sum, fmt::format("x{}", i));
+    sum = next;
+  }
+  const Graph fused =
+      applied("fuse_elementwise", graph_from(text + operators + "output " + sum + "\n"));
+  EXPECT_EQ(fused.operators.size(), 2u);
+  for (const Operator& op : fused.operators) EXPECT_LE(op.inputs.size(), 8u);
+}
+
+// ---- fuse_epilogues, fuse_prologues -------------------------------------------------------------
+
+TEST(FuseEpilogues, AConvolutionTakesBiasResidualAndRelu) {
+  const Graph graph =
+      graph_from(input_image + "input s: f32[1, 4, 6, 6]\n" +
+                     fmt::format("c = conv2d(x, w, g) {} bias=1 f32 fast\n", conv_attributes) +
+                     add_line("t", "s", "c") + relu_line("y", "t") + "output y\n",
+                 scale_weights());
+  EXPECT_EQ(after("fuse_epilogues", graph),
+            "y = conv2d(x, w, g, s) " + conv_attributes + " bias=1 residual=1 relu=1 f32 fast\n");
+}
+
+TEST(FuseEpilogues, TheOnlyImageMayBeReadAsNumberZero) {
+  const Graph graph =
+      graph_from(input_image + "input s: f32[1, 4, 6, 6]\n" + conv_line("c", "x") +
+                     "y = expr(s, c) fast input in0: f32[1, 4, 6, 6]; input in1: f32[1, 4, 6, 6]; "
+                     "out: f32[a=1, b=4, c=6, d=6] = max(in0[0, b, c, d] + in1[0, b, c, d], 0.0)\n"
+                     "output y\n",
+                 conv_weights());
+  EXPECT_EQ(after("fuse_epilogues", graph),
+            "y = conv2d(x, w, s) " + conv_attributes + " residual=1 relu=1 f32 fast\n");
+}
+
+TEST(FuseEpilogues, OfTwoConvolutionsTheLaterOneTakesTheSum) {
+  const Graph graph = graph_from(input_image + conv_line("a", "x", "w") + conv_line("b", "x", "v") +
+                                     add_line("y", "a", "b") + "output y\n",
+                                 conv_weights());
+  EXPECT_EQ(after("fuse_epilogues", graph), conv_line("a", "x", "w") + "y = conv2d(x, v, a) " +
+                                                conv_attributes + " residual=1 f32 fast\n");
+}
+
+TEST(FuseEpilogues, ABiasIsWrittenOutWhereTheActivationReadsItTwice) {
+  const Graph graph = graph_from(
+      input_image + fmt::format("c = conv2d(x, w, g) {} bias=1 f32 fast\n", conv_attributes) +
+          on_image("y", "c", "in0[a, b, c, d] / (1.0 + exp(-in0[a, b, c, d]))") + "output y\n",
+      scale_weights());
+  const Graph fused = applied("fuse_epilogues", graph);
+  ASSERT_EQ(fused.operators.size(), 1u);
+  EXPECT_EQ(fused.operators[0].workload.compute.stages.size(), 2u);
+}
+
+TEST(FuseEpilogues, PoolingAndReductionsTakeThem) {
+  const Graph graph = graph_from(
+      input_image + "m = max_pool2d(x) n=1 c=4 h=6 w=6 kernel=3 stride=1 pad=1 f32 fast\n" +
+      relu_line("r", "m") + "p = global_avg_pool(r) n=1 c=4 h=6 w=6 f32 fast\n" +
+      unary_line("y", "p", "1, 4", "a=1, b=4", "tanh(in0[a, b])") + "output y\n");
+  EXPECT_EQ(applied("fuse_epilogues", graph).operators.size(), 2u);
+}
+
+TEST(FuseEpilogues, AnIntegerConvolutionTakesItsQuantization) {
+  dsl::Array weights = dsl::Array::make(Int8, {4, 4, 3, 3}).value();
+  Random random(5);
+  dsl::fill_integers(weights, random);
+  const Graph graph = graph_from(
+      "input x: i8[1, 4, 6, 6]\nc = conv2d(x, w) " + conv_attributes +
+          " i8 fast\n"
+          "y = expr(c) fast input in0: i32[1, 4, 6, 6]; out: i8[a=1, b=4, c=6, d=6] = "
+          "i8(clamp(floor(f32(in0[a, b, c, d]) * 0.0625 + 0.5), -128.0, 127.0))\noutput y\n",
+      {{"w", make_constant(weights)}});
+  const Graph fused = applied("fuse_epilogues", graph);
+  ASSERT_EQ(fused.operators.size(), 1u);
+  EXPECT_EQ(fused.operators[0].workload.compute.stages.size(), 2u);
+}
+
+TEST(FuseEpilogues, LeavesStrictOperatorsAlone) {
+  const std::string strict_relu =
+      "y = expr(c) strict input in0: f32[1, 4, 6, 6]; out: f32[a=1, b=4, c=6, d=6] = max(in0[a, b, "
+      "c, d], 0.0)\n";
+  const Graph graph =
+      graph_from(input_image + conv_line("c", "x") + strict_relu + "output y\n", conv_weights());
+  EXPECT_EQ(after("fuse_epilogues", graph), operators_of(graph));
+  const auto all = apply_passes(graph);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(operators_of(all->graph), operators_of(graph));
+}
+
+TEST(FuseEpilogues, LeavesSharedResultsAndOutputs) {
+  const auto left = [](const std::string& operators, const std::string& outputs) {
+    const Graph graph =
+        graph_from(input_image + operators + "output " + outputs + "\n", conv_weights());
+    EXPECT_EQ(after("fuse_epilogues", graph), operators_of(graph));
+  };
+  left(conv_line("c", "x") + relu_line("y", "c"), "c, y");
+  left(conv_line("c", "x") + relu_line("y", "c") + conv_line("z", "c", "v"), "y, z");
+  left(conv_line("c", "x") + on_image("y", "c", "in0[a, b, d, c]"), "y");
+}
+
+TEST(FusePrologues, ReductionsTakeWhatTheyAloneRead) {
+  const Graph graph = graph_from(input_image + relu_line("r", "x") +
+                                 "y = global_avg_pool(r) n=1 c=4 h=6 w=6 f32 fast\noutput y\n");
+  const Graph fused = applied("fuse_prologues", graph);
+  ASSERT_EQ(fused.operators.size(), 1u);
+  EXPECT_EQ(fused.operators[0].workload.compute.stages.size(), 2u);
+  const Graph rows = graph_from("input x: f32[4, 6]\n" +
+                                unary_line("t", "x", "4, 6", "a=4, b=6", "in0[a, b] * 0.125") +
+                                "y = softmax(t) rows=4 cols=6 f32 fast\noutput y\n");
+  EXPECT_EQ(applied("fuse_prologues", rows).operators.size(), 1u);
+}
+
+TEST(FusePrologues, LeavesProductsAndOverlappingWindows) {
+  const auto left = [](const std::string& last) {
+    const Graph graph =
+        graph_from(input_image + relu_line("r", "x") + last + "output y\n", conv_weights());
+    EXPECT_EQ(after("fuse_prologues", graph), operators_of(graph));
+  };
+  left(conv_line("y", "r"));
+  left("y = max_pool2d(r) n=1 c=4 h=6 w=6 kernel=3 stride=1 pad=1 f32 fast\n");
+}
+
+// ---- merge_siblings, name_attention -------------------------------------------------------------
+
+std::string conv_1x1(const std::string& out, const std::string& w, int channels) {
+  return fmt::format(
+      "{} = conv2d(x, {}) n=1 c=4 h=6 w=6 k={} r=1 s=1 stride=1 pad=0 dilation=1 groups=1 relu=1 "
+      "f32 fast\n",
+      out, w, channels);
+}
+
+TEST(MergeSiblings, ConvolutionsSideBySideAreOne) {
+  const Graph graph = graph_from(
+      input_image + conv_1x1("a", "v", 3) + conv_1x1("b", "w", 5) +
+          "y = expr(a, b) fast input in0: f32[1, 3, 6, 6]; input in1: f32[1, 5, 6, 6]; out: "
+          "f32[a=1, b=8, c=6, d=6] = select(b < 3, in0[a, b, c, d], in1[a, b - 3, c, d])\noutput "
+          "y\n",
+      {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
+  EXPECT_EQ(after("merge_siblings", graph), conv_1x1("y", "v.stacked", 8));
+}
+
+TEST(MergeSiblings, WhatStandsBesideThemStays) {
+  const Graph graph = graph_from(
+      input_image + conv_1x1("a", "v", 3) + conv_1x1("b", "w", 5) +
+          "y = expr(a, b, x) fast input in0: f32[1, 3, 6, 6]; input in1: f32[1, 5, 6, 6]; input "
+          "in2: f32[1, 4, 6, 6]; out: f32[a=1, b=12, c=6, d=6] = select(b < 8, select(b < 3, "
+          "in0[a, "
+          "b, c, d], in1[a, b - 3, c, d]), in2[a, b - 8, c, d])\noutput y\n",
+      {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
+  const Graph merged = applied("merge_siblings", graph);
+  ASSERT_EQ(merged.operators.size(), 2u);
+  EXPECT_EQ(merged.operators[0].workload.attributes.at("k"), 8);
+  EXPECT_THAT(merged.operators[1].inputs, ElementsAre(merged.operators[0].name(), "x"));
+}
+
+TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
+  const Graph graph = graph_from(
+      input_image + conv_1x1("a", "v", 3) + conv_1x1("b", "w", 5) +
+          "y = expr(a, b) fast input in0: f32[1, 3, 6, 6]; input in1: f32[1, 5, 6, 6]; out: "
+          "f32[a=1, b=8, c=6, d=6] = select(b < 3, in0[a, b, c, d], in1[a, b - 3, c, d])\noutput "
+          "y, b\n",
+      {{"v", normal_constant({3, 4, 1, 1}, 1)}, {"w", normal_constant({5, 4, 1, 1}, 2)}});
+  EXPECT_EQ(after("merge_siblings", graph), operators_of(graph));
+}
+
+/// Two heads of 5 queries and 7 keys of 4 numbers, keys as they come from a projection.
+Graph attention_graph(const std::string& scale) {
+  return graph_from("input q: f32[2, 5, 4]\ninput k: f32[1, 7, 2, 4]\ninput v: f32[2, 7, 4]\n" +
+                    unary_line("kt", "k", "1, 7, 2, 4", "a=1, b=2, c=4, d=7", "in0[a, d, b, c]") +
+                    reshape_line("kr", "kt", {1, 2, 4, 7}, {2, 4, 7}) +
+                    "s = batch_matmul(q, kr) b=2 m=5 n=7 k=4 f32 fast\n" +
+                    unary_line("e", "s", "2, 5, 7", "a=2, b=5, c=7", "in0[a, b, c] " + scale) +
+                    reshape_line("er", "e", {2, 5, 7}, {10, 7}) +
+                    "p = softmax(er) rows=10 cols=7 f32 fast\n" +
+                    reshape_line("pr", "p", {10, 7}, {2, 5, 7}) +
+                    "y = batch_matmul(pr, v) b=2 m=5 n=4 k=7 f32 fast\noutput y\n");
+}
+
+TEST(NameAttention, RecognisesItWithItsScale) {
+  for (const std::string scale : {"* 0.5", "/ 2.0"})
+    EXPECT_EQ(after("name_attention", attention_graph(scale)),
+              unary_line("kr.keys", "k", "1, 7, 2, 4", "a=1, b=2, c=7, d=4", "in0[a, c, b, d]") +
+                  reshape_line("kr.rows", "kr.keys", {1, 2, 7, 4}, {2, 7, 4}) +
+                  "y = attention(q, kr.rows, v) b=2 m=5 n=7 d=4 f32 fast\n");
+}
+
+/// The same behind Where(mask, scores, low), the scores scaled afterwards.
+Graph masked_attention_graph(int64_t first_unseen, const std::string& low) {
+  dsl::Array mask = dsl::Array::make(Bool, {1, 5, 7}).value();
+  for (int64_t i = 0; i < 5; ++i)
+    for (int64_t j = 0; j < 7; ++j) mask.set({0, i, j}, j < i + first_unseen);
+  return graph_from("input q: f32[2, 5, 4]\ninput k: f32[2, 7, 4]\ninput v: f32[2, 7, 4]\n" +
+                        unary_line("kt", "k", "2, 7, 4", "a=2, b=4, c=7", "in0[a, c, b]") +
+                        "s = batch_matmul(q, kt) b=2 m=5 n=7 k=4 f32 fast\n"
+                        "w = expr(mask, s) fast weight in0: bool[1, 5, 7]; input in1: f32[2, 5, "
+                        "7]; out: f32[a=2, "
+                        "b=5, c=7] = select(in0[0, b, c], in1[a, b, c], " +
+                        low + ")\n" +
+                        unary_line("e", "w", "2, 5, 7", "a=2, b=5, c=7", "in0[a, b, c] / 2.0") +
+                        reshape_line("er", "e", {2, 5, 7}, {10, 7}) +
+                        "p = softmax(er) rows=10 cols=7 f32 fast\n" +
+                        reshape_line("pr", "p", {10, 7}, {2, 5, 7}) +
+                        "y = batch_matmul(pr, v) b=2 m=5 n=4 k=7 f32 fast\noutput y\n",
+                    {{"mask", make_constant(mask)}});
+}
+
+TEST(NameAttention, RecognisesACausalMask) {
+  for (const std::string low : {"-3.4e38", "-inf"})
+    EXPECT_EQ(after("name_attention", masked_attention_graph(3, low)),
+              "y = attention(q, k, v) b=2 m=5 n=7 d=4 causal=1 f32 fast\n");
+}
+
+TEST(NameAttention, LeavesOtherMasks) {
+  for (const Graph& graph :
+       {masked_attention_graph(2, "-inf"), masked_attention_graph(3, "-100.0")})
+    EXPECT_THAT(after("name_attention", graph), Not(HasSubstr("attention")));
+}
+
+TEST(NameAttention, LeavesOtherScales) {
+  const Graph graph = attention_graph("* 0.25");
+  EXPECT_THAT(after("name_attention", graph), Not(HasSubstr("attention")));
+}
+
+// ---- apply_passes -------------------------------------------------------------------------------
+
+TEST(ApplyPasses, AResidualBlockIsTwoConvolutions) {
+  const Graph graph = graph_from(input_image + conv_line("c1", "x", "w") +
+                                     by_channel("n1", "c1", "in0[a, b, c, d] * in1[b] + in2[b]") +
+                                     relu_line("r1", "n1") + conv_line("c2", "r1", "v") +
+                                     by_channel("n2", "c2", "(in0[a, b, c, d] - in1[b]) * in2[b]") +
+                                     add_line("s", "n2", "x") + relu_line("y", "s") + "output y\n",
+                                 scale_weights());
+  const auto passed = apply_passes(graph, {.verify = true});
+  ASSERT_TRUE(passed) << passed.error().message;
+  EXPECT_EQ(operators_of(passed->graph),
+            "r1 = conv2d(x, n1.weight, n1.bias) " + conv_attributes + " bias=1 relu=1 f32 fast\n" +
+                "y = conv2d(r1, n2.weight, n2.bias, x) " + conv_attributes +
+                " bias=1 residual=1 relu=1 f32 fast\n");
+}
+
+TEST(ApplyPasses, RecordsEachRun) {
+  double now = 0;
+  PassOptions options{.disabled = {"share_common"}};
+  options.clock_s = [&now] { return now += 0.25; };
+  const Graph graph = graph_from("input x: f32[8]\n" + relu8("a", "x") + tanh8("y", "a") +
+                                 tanh8("unread", "a") + "output y\n");
+  const auto passed = apply_passes(graph, options);
+  ASSERT_TRUE(passed);
+  ASSERT_EQ(passed->runs.size(), passes().size() - 1);
+  EXPECT_EQ(passed->runs[0].name, "drop_dead");
+  EXPECT_EQ(passed->runs[0].operators_before, 3u);
+  EXPECT_EQ(passed->runs[0].operators_after, 2u);
+  EXPECT_EQ(passed->runs[0].seconds, 0.25);
+  EXPECT_EQ(passed->graph.operators.size(), 1u);
+}
+
+TEST(ApplyPasses, SaysWhichPassesThereAre) {
+  const auto passed = apply_passes({}, {.disabled = {"fuse_epilogue"}});
+  ASSERT_FALSE(passed);
+  EXPECT_EQ(passed.error().code, ErrorCode::Usage);
+  EXPECT_THAT(passed.error().message, HasSubstr("did you mean 'fuse_epilogues'?"));
+}
+
+TEST(ApplyPasses, StopsWhenAsked) {
+  PassOptions options;
+  options.stops = [] { return true; };
+  const auto passed = apply_passes(residual_block(), options);
+  ASSERT_FALSE(passed);
+  EXPECT_EQ(passed.error().code, ErrorCode::Interrupted);
+}
+
+TEST(ApplyPasses, RefusesInvalidGraphs) {
+  Graph graph = residual_block();
+  graph.outputs = {"nothing"};
+  EXPECT_EQ(apply_passes(graph).error().code, ErrorCode::Invalid);
+}
+
+TEST(ApplyPasses, KeepsWhatRandomGraphsCompute) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = RandomGraph(seed).make(4 + static_cast<int>(seed % 16));
+    const auto passed = apply_passes(graph, {.verify = true});
+    ASSERT_TRUE(passed) << "seed " << seed << ": " << passed.error().message << "\n"
+                        << to_text(graph);
+    EXPECT_LE(passed->graph.operators.size(), graph.operators.size()) << seed;
+    EXPECT_EQ(passed->graph.outputs, graph.outputs);
+  }
+}
+
+TEST(ApplyPasses, EachPassMayBeLeftOut) {
+  for (uint64_t seed = 100; seed < 104; ++seed)
+    for (const Pass& pass : passes()) {
+      const Graph graph = RandomGraph(seed).make(12);
+      const auto passed =
+          apply_passes(graph, {.disabled = {std::string(pass.name)}, .verify = true});
+      ASSERT_TRUE(passed) << passed.error().message;
+      for (const PassRun& run : passed->runs) EXPECT_NE(run.name, pass.name);
+    }
+}
+
+TEST(ApplyPasses, ASecondTimeChangesNothing) {
+  for (uint64_t seed = 200; seed < 210; ++seed) {
+    const auto once = apply_passes(RandomGraph(seed).make(12));
+    ASSERT_TRUE(once) << once.error().message;
+    const auto twice = apply_passes(once->graph);
+    ASSERT_TRUE(twice) << twice.error().message;
+    EXPECT_EQ(to_text(twice->graph), to_text(once->graph)) << seed;
+  }
+}
+
+TEST(ApplyPasses, Fault79_LongChainsAndDeepDiamondsAreQuick) {
+  std::string chain = "input x0: f32[8]\n";
+  for (int i = 0; i < 10'000; ++i) chain += relu8(fmt::format("x{}", i + 1), fmt::format("x{}", i));
+  const auto passed = apply_passes(graph_from(chain + "output x10000\n"));
+  ASSERT_TRUE(passed) << passed.error().message;
+  EXPECT_LT(passed->graph.operators.size(), 1000u);
+
+  std::string diamond = "input x0: f32[8]\n";
+  for (int i = 0; i < 30; ++i) {
+    diamond += tanh8(fmt::format("a{}", i), fmt::format("x{}", i));
+    diamond += relu8(fmt::format("b{}", i), fmt::format("x{}", i));
+    diamond += add8(fmt::format("x{}", i + 1), fmt::format("a{}", i), fmt::format("b{}", i));
+  }
+  const auto fused = apply_passes(graph_from(diamond + "output x30\n"), {.verify = true});
+  ASSERT_TRUE(fused) << fused.error().message;
+  EXPECT_LT(fused->graph.operators.size(), 30u);
+  for (const Operator& op : fused->graph.operators)
+    for (const dsl::Stage& stage : op.workload.compute.stages)
+      EXPECT_LE(stage.body.node().size, 500);
+}
+
+}  // namespace
+}  // namespace tw::graph

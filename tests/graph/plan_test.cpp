@@ -1,0 +1,830 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/random.h"
+#include "tests/graph/graphs.h"
+#include "tests/graph/schemes.h"
+
+namespace tw::graph {
+namespace {
+
+using ::testing::HasSubstr;
+using Schemes = std::vector<std::vector<Scheme>>;
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// ---- brute force over random graphs ---------------------------------------------------------
+
+/// A number for each way in which layouts of a case put elements into arrays.
+using Place = size_t;
+
+/// A graph all of whose tensors have one shape, the schemes of its operators, and costs of copies
+/// as a function of where elements lie.
+struct Case {
+  std::vector<int64_t> shape;
+  Graph graph;
+  Schemes schemes;
+  PlanOptions options;
+  std::vector<std::vector<int64_t>> offsets;  ///< of all elements, by place
+  std::map<std::string, Place> places;        ///< of layouts by their text
+  std::map<std::pair<Place, Place>, double> copies;
+
+  void add_layout(const dsl::Layout& layout) {
+    std::vector<int64_t> all = {1};  // the size of the array, then the offsets
+    for (const int64_t extent : layout.storage_shape(shape)) all[0] *= extent;
+    for (int64_t a = 0; a < shape[0]; ++a)
+      for (int64_t b = 0; b < shape[1]; ++b)
+        for (int64_t c = 0; c < shape[2]; ++c) all.push_back(layout.offset(shape, {a, b, c}));
+    const auto place = static_cast<Place>(std::ranges::find(offsets, all) - offsets.begin());
+    if (place == offsets.size()) offsets.push_back(std::move(all));
+    places[layout.to_string("ABC")] = place;
+  }
+  Place place(const dsl::Layout& layout) const { return places.at(layout.to_string("ABC")); }
+  TransformCost transform_cost() const {
+    return [this](const TensorType&, const dsl::Layout& from, const dsl::Layout& to) {
+      return copies.at({place(from), place(to)});
+    };
+  }
+  bool is_tensor(const std::string& name) const { return !graph.constants.contains(name); }
+};
+
+class RandomCases {
+ public:
+  explicit RandomCases(uint64_t seed) : random_(seed) {}
+
+  Case next() {
+    Case made;
+    made.shape = random_.pick<std::vector<int64_t>>({{2, 4, 4}, {1, 4, 4}, {4, 1, 3}, {1, 4, 1}});
+    is_integral_ = random_.chance(0.5);
+    choose_layouts(made);
+    add_graph(made);
+    add_schemes(made);
+    made.options.most_copies = static_cast<size_t>(random_.pick<int64_t>({4, 4, 4, 2, 1, 0}));
+    return made;
+  }
+
+ private:
+  double cost(double largest) {
+    return is_integral_ ? static_cast<double>(random_.below(static_cast<int64_t>(largest) + 1))
+                        : largest * random_.unit();
+  }
+
+  void choose_layouts(Case& made) {
+    std::vector<std::string> texts = {"ABC", "BCA", "CAB", "ABC2b", "ABC4b"};
+    random_.shuffle(texts);
+    texts.resize(static_cast<size_t>(2 + random_.below(3)));
+    layouts_ = {dsl::Layout::row_major(3)};
+    for (const std::string& text : texts)
+      layouts_.push_back(dsl::Layout::parse(text, "ABC").value());
+    for (const dsl::Layout& layout : layouts_) made.add_layout(layout);
+    const double no_copy = random_.chance(0.2) ? 0.2 : 0;
+    const double largest = random_.pick<double>({0, 2, 8, 30});
+    for (Place from = 0; from < made.offsets.size(); ++from)
+      for (Place to = 0; to < made.offsets.size(); ++to)
+        made.copies[{from, to}] = random_.chance(no_copy) ? infinite : cost(largest);
+  }
+
+  void add_graph(Case& made) {
+    std::vector<std::string> tensors = {"x"};
+    if (random_.chance(0.5)) tensors.push_back("y");
+    for (const std::string& name : tensors)
+      made.graph.inputs.push_back({name, {Float32, made.shape}});
+    made.graph.constants["w"] = weight_of(made.shape);
+    const int64_t operators = 1 + random_.below(5);
+    for (int64_t op = 0; op < operators; ++op) {
+      std::vector<std::string> inputs, outputs;
+      for (int64_t i = random_.below(4); i > 0; --i)
+        inputs.push_back(random_.chance(0.1) ? "w" : random_.pick(tensors));
+      for (int64_t o = 0; o <= (random_.chance(0.2) ? 1 : 0); ++o)
+        outputs.push_back(fmt::format("t{}_{}", op, o));
+      made.graph.operators.push_back(
+          {workload_of(made.shape, inputs.size(), outputs.size()), inputs, outputs});
+      tensors.insert(tensors.end(), outputs.begin(), outputs.end());
+    }
+    tensors.push_back("w");
+    for (const std::string& name : tensors)
+      if (random_.chance(0.3)) made.graph.outputs.push_back(name);
+  }
+
+  void add_schemes(Case& made) {
+    for (const Operator& op : made.graph.operators) {
+      std::vector<Scheme>& schemes = made.schemes.emplace_back();
+      for (int64_t s = random_.below(3); s >= 0; --s) {
+        Scheme& scheme = schemes.emplace_back();
+        for (size_t i = 0; i < op.inputs.size(); ++i)
+          scheme.inputs.push_back(random_.pick(layouts_));
+        for (size_t o = 0; o < op.outputs.size(); ++o)
+          scheme.outputs.push_back(random_.pick(layouts_));
+        scheme.cost_ns = cost(20);
+      }
+    }
+  }
+
+  const Constant& weight_of(const std::vector<int64_t>& shape) {
+    if (!weights_.contains(shape)) weights_[shape] = make_constant(normal_array(shape, 1));
+    return weights_[shape];
+  }
+  const dsl::Workload& workload_of(const std::vector<int64_t>& shape, size_t inputs,
+                                   size_t outputs) {
+    const std::tuple key(shape, inputs, outputs);
+    if (!workloads_.contains(key)) workloads_[key] = sum_workload(shape, inputs, outputs);
+    return workloads_[key];
+  }
+
+  Random random_;
+  bool is_integral_ = false;
+  std::vector<dsl::Layout> layouts_;
+  std::map<std::vector<int64_t>, Constant> weights_;
+  std::map<std::tuple<std::vector<int64_t>, size_t, size_t>, dsl::Workload> workloads_;
+};
+
+/// What running each operator by one of its schemes makes necessary.
+struct Needed {
+  std::map<std::string, Place> produced;
+  std::map<std::string, std::set<Place>> copies;  ///< of each tensor, beside the produced one
+};
+
+Needed needed_by(const Case& given, const std::vector<size_t>& choice) {
+  Needed needed;
+  const Place row_major = given.place(dsl::Layout::row_major(3));
+  for (const Port& port : given.graph.inputs) needed.produced[port.name] = row_major;
+  for (size_t op = 0; op < choice.size(); ++op) {
+    const Operator& run = given.graph.operators[op];
+    const Scheme& scheme = given.schemes[op][choice[op]];
+    for (size_t i = 0; i < run.inputs.size(); ++i)
+      if (given.is_tensor(run.inputs[i]))
+        needed.copies[run.inputs[i]].insert(given.place(scheme.inputs[i]));
+    for (size_t o = 0; o < run.outputs.size(); ++o)
+      needed.produced[run.outputs[o]] = given.place(scheme.outputs[o]);
+  }
+  for (const std::string& name : given.graph.outputs)
+    if (given.is_tensor(name)) needed.copies[name].insert(row_major);
+  for (auto& [tensor, copies] : needed.copies) copies.erase(needed.produced[tensor]);
+  return needed;
+}
+
+/// Infinite where the choice is not possible.
+double brute_cost(const Case& given, const std::vector<size_t>& choice) {
+  double cost = 0;
+  for (size_t op = 0; op < choice.size(); ++op) cost += given.schemes[op][choice[op]].cost_ns;
+  const Needed needed = needed_by(given, choice);
+  for (const auto& [tensor, copies] : needed.copies) {
+    if (copies.size() > given.options.most_copies) return infinite;
+    for (const Place to : copies) cost += given.copies.at({needed.produced.at(tensor), to});
+  }
+  return cost;
+}
+
+bool has_same_places(const Case& given, const Operator& op, const Scheme& a, const Scheme& b) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (given.is_tensor(op.inputs[i]) && given.place(a.inputs[i]) != given.place(b.inputs[i]))
+      return false;
+  for (size_t o = 0; o < op.outputs.size(); ++o)
+    if (given.place(a.outputs[o]) != given.place(b.outputs[o])) return false;
+  return true;
+}
+
+/// Whether another scheme with the same layouts is cheaper, or comes first at the same cost.
+bool is_superseded(const Case& given, size_t op, size_t scheme) {
+  const std::vector<Scheme>& schemes = given.schemes[op];
+  for (size_t s = 0; s < schemes.size(); ++s)
+    if (has_same_places(given, given.graph.operators[op], schemes[s], schemes[scheme]) &&
+        std::pair(schemes[s].cost_ns, s) < std::pair(schemes[scheme].cost_ns, scheme))
+      return true;
+  return false;
+}
+
+struct Choices {
+  std::vector<size_t> schemes;
+  double cost;
+};
+
+/// All choices of finite cost, cheapest first.
+std::vector<Choices> brute_force(const Case& given) {
+  std::vector<Choices> all;
+  std::vector<size_t> choice(given.schemes.size());
+  while (true) {
+    if (const double cost = brute_cost(given, choice); std::isfinite(cost))
+      all.push_back({choice, cost});
+    size_t op = 0;
+    while (op < choice.size() && ++choice[op] == given.schemes[op].size()) choice[op++] = 0;
+    if (op == choice.size()) break;
+  }
+  std::ranges::stable_sort(all, {}, &Choices::cost);
+  return all;
+}
+
+std::vector<Choices> without_superseded(const Case& given, std::vector<Choices> all) {
+  std::erase_if(all, [&](const Choices& choices) {
+    for (size_t op = 0; op < choices.schemes.size(); ++op)
+      if (is_superseded(given, op, choices.schemes[op])) return true;
+    return false;
+  });
+  return all;
+}
+
+/// Every field that follows from the schemes of the plan.
+void expect_consistent(const Case& given, const Plan& plan) {
+  ASSERT_EQ(plan.schemes.size(), given.schemes.size());
+  const Needed needed = needed_by(given, plan.schemes);
+  std::map<std::string, Place> produced;
+  for (const auto& [tensor, layout] : plan.produced) produced[tensor] = given.place(layout);
+  EXPECT_EQ(produced, needed.produced);
+
+  double sum = 0;
+  for (size_t op = 0; op < plan.schemes.size(); ++op)
+    sum += given.schemes[op][plan.schemes[op]].cost_ns;
+  std::map<std::string, std::set<Place>> copies;
+  std::pair<std::string, std::string> before;
+  for (const Transform& transform : plan.transforms) {
+    const std::pair key(transform.tensor, transform.to.to_string("ABC"));
+    EXPECT_LT(before, key);
+    before = key;
+    EXPECT_EQ(transform.from, plan.produced.at(transform.tensor));
+    EXPECT_EQ(transform.cost_ns,
+              given.copies.at({given.place(transform.from), given.place(transform.to)}));
+    EXPECT_TRUE(copies[transform.tensor].insert(given.place(transform.to)).second);
+    sum += transform.cost_ns;
+  }
+  std::map<std::string, std::set<Place>> expected = needed.copies;
+  std::erase_if(expected, [](const auto& tensor) { return tensor.second.empty(); });
+  EXPECT_EQ(copies, expected);
+  EXPECT_EQ(plan.predicted_ns, sum);
+}
+
+TEST(Plan, EqualsBruteForceOnRandomGraphs) {
+  RandomCases cases(1);
+  Random random(2);
+  int infeasible = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    SCOPED_TRACE(i);
+    Case given = cases.next();
+    if (random.chance(0.3)) given.options.limits.table_elements = 2;
+    const std::vector<Choices> all = without_superseded(given, brute_force(given));
+    const auto count = static_cast<size_t>(1 + random.below(5));
+    const auto plans =
+        make_plans(given.graph, given.schemes, given.transform_cost(), count, given.options);
+    if (all.empty()) {
+      ASSERT_FALSE(plans);
+      EXPECT_EQ(plans.error().code, ErrorCode::Invalid);
+      EXPECT_THAT(plans.error().message, HasSubstr("operator 't"));
+      ++infeasible;
+      continue;
+    }
+    ASSERT_TRUE(plans) << plans.error().message;
+    ASSERT_EQ(plans->size(), std::min(count, all.size()));
+    std::set<std::vector<size_t>> distinct;
+    for (size_t p = 0; p < plans->size(); ++p) {
+      const Plan& plan = (*plans)[p];
+      EXPECT_NEAR(plan.predicted_ns, all[p].cost, 1e-9);
+      EXPECT_EQ(plan.lower_bound_ns, plans->front().predicted_ns);
+      EXPECT_TRUE(plan.is_optimal);
+      EXPECT_FALSE(plan.is_restricted);
+      EXPECT_TRUE(distinct.insert(plan.schemes).second);
+      expect_consistent(given, plan);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(infeasible, 20);
+}
+
+TEST(Plan, CheapestWithEqualsBruteForce) {
+  RandomCases cases(3);
+  for (int i = 0; i < 1'500; ++i) {
+    SCOPED_TRACE(i);
+    const Case given = cases.next();
+    Schemes expected = given.schemes;
+    for (std::vector<Scheme>& schemes : expected)
+      for (Scheme& scheme : schemes) scheme.cost_ns = infinite;
+    const std::vector<Choices> all = brute_force(given);
+    for (const Choices& choices : all)
+      for (size_t op = 0; op < choices.schemes.size(); ++op) {
+        double& least = expected[op][choices.schemes[op]].cost_ns;
+        least = std::min(least, choices.cost);
+      }
+    const auto times =
+        cheapest_with(given.graph, given.schemes, given.transform_cost(), given.options);
+    ASSERT_EQ(times.has_value(), !all.empty());
+    if (all.empty()) continue;
+    ASSERT_TRUE(times->has_value());
+    for (size_t op = 0; op < expected.size(); ++op)
+      for (size_t s = 0; s < expected[op].size(); ++s) {
+        const double time = (**times)[op][s], least = expected[op][s].cost_ns;
+        if (std::isinf(least))
+          EXPECT_EQ(time, infinite);
+        else
+          EXPECT_NEAR(time, least, 1e-9);
+      }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Plan, ACheaperEntryNeverMakesItDearer) {
+  RandomCases cases(5);
+  Random random(6);
+  for (int i = 0; i < 1'000; ++i) {
+    Case given = cases.next();
+    const auto plan_cost = [&]() {
+      const auto plans =
+          make_plans(given.graph, given.schemes, given.transform_cost(), 1, given.options);
+      return plans ? plans->front().predicted_ns : infinite;
+    };
+    const double before = plan_cost();
+    const auto op = static_cast<size_t>(random.below(static_cast<int64_t>(given.schemes.size())));
+    given.schemes[op][0].cost_ns *= 0.5;
+    const double with_a_scheme = plan_cost();
+    EXPECT_LE(with_a_scheme, before + 1e-9);
+    for (auto& [layouts, cost] : given.copies) cost = std::min(cost, 3.0);
+    EXPECT_LE(plan_cost(), with_a_scheme + 1e-9);
+  }
+}
+
+TEST(Plan, AllChoicesPayForWhatTheirLayoutsNeed) {
+  RandomCases cases(7);
+  int with_row_major = 0;
+  for (int i = 0; i < 1'500; ++i) {
+    SCOPED_TRACE(i);
+    Case given = cases.next();
+    given.options.most_copies = 8;
+    for (auto& [layouts, cost] : given.copies) cost = std::min(cost, 30.0);
+    const auto chosen = [&](Choice choice) {
+      return choose(given.graph, given.schemes, given.transform_cost(), choice, given.options);
+    };
+    const Plan global = *chosen(Choice::Global), local = *chosen(Choice::LocalBest);
+    EXPECT_NEAR(global.predicted_ns, brute_force(given).front().cost, 1e-9);
+    expect_consistent(given, local);
+    EXPECT_LE(global.predicted_ns, local.predicted_ns + 1e-9);
+    double fastest = 0;
+    for (size_t op = 0; op < given.schemes.size(); ++op) {
+      const double least = std::ranges::min(given.schemes[op], {}, &Scheme::cost_ns).cost_ns;
+      EXPECT_EQ(given.schemes[op][local.schemes[op]].cost_ns, least);
+      fastest += least;
+    }
+    EXPECT_EQ(local.lower_bound_ns, fastest);
+    EXPECT_EQ(local.is_optimal, local.predicted_ns == fastest);
+
+    const auto uniform = chosen(Choice::Uniform);
+    if (uniform) {
+      expect_consistent(given, *uniform);
+      EXPECT_LE(global.predicted_ns, uniform->predicted_ns + 1e-9);
+    }
+    if (const auto row_major = chosen(Choice::RowMajor)) {
+      ++with_row_major;
+      expect_consistent(given, *row_major);
+      EXPECT_TRUE(row_major->transforms.empty());
+      ASSERT_TRUE(uniform);
+      EXPECT_LE(uniform->predicted_ns, row_major->predicted_ns + 1e-9);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(with_row_major, 200);
+}
+
+// ---- planted graphs -------------------------------------------------------------------------
+
+constexpr int64_t channels = 8;
+const std::vector<int64_t> image = {1, channels, 4, 4};
+
+/// An operator on images.
+Operator on_images(std::vector<std::string> inputs, std::vector<std::string> outputs) {
+  return {sum_workload(image, inputs.size(), outputs.size()), std::move(inputs),
+          std::move(outputs)};
+}
+
+Graph image_graph(std::vector<Operator> operators, std::vector<std::string> outputs) {
+  Graph graph;
+  graph.inputs = {{"x", {Float32, image}}};
+  graph.operators = std::move(operators);
+  graph.outputs = std::move(outputs);
+  return graph;
+}
+
+Result<Plan> planned(const Graph& graph, const Schemes& schemes, double copy_ns,
+                     Choice choice = Choice::Global, const PlanOptions& options = {}) {
+  return choose(graph, schemes, every_copy(copy_ns), choice, options);
+}
+
+TEST(Plan, AResidualBlock) {
+  const Graph graph = residual_block();
+  const Schemes schemes = {{scheme("NCHW NCHW", "NCHW", 30), scheme("NCHW4c NCHW", "NCHW4c", 10)},
+                           {scheme("NCHW NCHW", "NCHW", 5), scheme("NCHW4c NCHW4c", "NCHW4c", 4),
+                            scheme("NCHW4c NCHW4c", "NCHW", 4.5)}};
+  // Channels are 4, so that a block of 4 is the same as channels last.
+  const auto plans = make_plans(graph, schemes, every_copy(3), 3);
+  ASSERT_TRUE(plans) << plans.error().message;
+  ASSERT_EQ(plans->size(), 3u);
+  const Plan& plan = plans->front();
+  EXPECT_EQ(plan.schemes, (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(plan.predicted_ns, 17.5);  // both readers of x share its copy
+  ASSERT_EQ(plan.transforms.size(), 1u);
+  EXPECT_EQ(plan.transforms[0].tensor, "x");
+  EXPECT_EQ(plan.transforms[0].from.to_string("NCHW"), "NCHW");
+  EXPECT_EQ(plan.transforms[0].to.to_string("NCHW"), "NCHW4c");
+  EXPECT_EQ(plan.produced.at("c").to_string("NCHW"), "NCHW4c");
+  const std::vector<int64_t> shape = {1, 4, 6, 6};
+  EXPECT_EQ(transform_to(plan, "x", shape, dsl::Layout::row_major(4)), nullptr);
+  for (const char* equal : {"NCHW4c", "NHWC"})
+    EXPECT_EQ(transform_to(plan, "x", shape, layouts(equal, "NCHW")[0]), &plan.transforms[0]);
+  EXPECT_EQ((*plans)[1].schemes, (std::vector<size_t>{1, 1}));
+  EXPECT_EQ((*plans)[1].predicted_ns, 20);
+  EXPECT_EQ((*plans)[2].schemes, (std::vector<size_t>{1, 0}));
+  EXPECT_EQ((*plans)[2].predicted_ns, 21);
+}
+
+TEST(Plan, MixedBlocks) {
+  // The fastest kernels disagree about the block; kernels 1 ns slower agree.
+  const Graph graph = image_graph({on_images({"x"}, {"a"}), on_images({"a"}, {"b"})}, {"b"});
+  const Schemes schemes = {{scheme("NCHW", "NCHW4c", 10), scheme("NCHW", "NCHW2c", 11)},
+                           {scheme("NCHW2c", "NCHW", 10), scheme("NCHW4c", "NCHW", 14)}};
+  EXPECT_EQ(planned(graph, schemes, 5, Choice::LocalBest)->predicted_ns, 25);
+  EXPECT_EQ(planned(graph, schemes, 5, Choice::Uniform)->predicted_ns, 21);
+  const Plan global = *planned(graph, schemes, 5);
+  EXPECT_EQ(global.predicted_ns, 21);
+  EXPECT_EQ(global.schemes, (std::vector<size_t>{1, 0}));
+}
+
+TEST(Plan, BlocksMayDifferBetweenOperators) {
+  // A network in one block throughout is slower than one that changes its block on the way.
+  const Graph graph = image_graph(
+      {on_images({"x"}, {"a"}), on_images({"a"}, {"b"}), on_images({"b"}, {"c"})}, {"c"});
+  const Schemes schemes = {{scheme("NCHW", "NCHW4c", 10), scheme("NCHW", "NCHW2c", 16)},
+                           {scheme("NCHW4c", "NCHW2c", 10), scheme("NCHW4c", "NCHW4c", 12),
+                            scheme("NCHW2c", "NCHW2c", 12)},
+                           {scheme("NCHW2c", "NCHW", 10), scheme("NCHW4c", "NCHW", 16)}};
+  EXPECT_EQ(planned(graph, schemes, 20, Choice::Uniform)->predicted_ns, 38);
+  EXPECT_EQ(planned(graph, schemes, 20)->predicted_ns, 30);
+}
+
+TEST(Plan, SharedTransforms) {
+  // Two readers each like a layout of their own best; one copy for both is cheaper.
+  const Graph graph = image_graph(
+      {on_images({"x"}, {"a"}), on_images({"a"}, {"b"}), on_images({"a"}, {"c"})}, {"b", "c"});
+  const Schemes schemes = {
+      {scheme("NCHW", "NCHW", 1)},
+      {scheme("NCHW", "NCHW", 20), scheme("NHWC", "NCHW", 9)},
+      {scheme("NCHW", "NCHW", 20), scheme("NCHW4c", "NCHW", 9), scheme("NHWC", "NCHW", 9.5)}};
+  EXPECT_EQ(planned(graph, schemes, 2, Choice::LocalBest)->predicted_ns, 23);
+  const Plan global = *planned(graph, schemes, 2);
+  EXPECT_EQ(global.predicted_ns, 21.5);
+  EXPECT_EQ(global.transforms.size(), 1u);
+}
+
+TEST(Plan, BranchesThatDisagreeBeforeAConcat) {
+  // The second branch is 1 ns slower in the layout of the first, a copy takes 6 ns.
+  const Graph graph = image_graph(
+      {on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"a", "b"}, {"c"})}, {"c"});
+  const Schemes schemes = {{scheme("NCHW", "NCHW4c", 10), scheme("NCHW", "NHWC", 15)},
+                           {scheme("NCHW", "NCHW4c", 11), scheme("NCHW", "NHWC", 10)},
+                           {scheme("NCHW4c NCHW4c", "NCHW", 2), scheme("NHWC NHWC", "NCHW", 2)}};
+  EXPECT_EQ(planned(graph, schemes, 6, Choice::LocalBest)->predicted_ns, 28);
+  EXPECT_EQ(planned(graph, schemes, 6)->predicted_ns, 23);
+}
+
+TEST(Plan, TiesOfTheLocalBestGoToTheProducersLayout) {
+  const Graph graph = image_graph({on_images({"x"}, {"a"}), on_images({"a"}, {"b"})}, {"b"});
+  const Schemes schemes = {{scheme("NCHW", "NHWC", 1)},
+                           {scheme("NCHW", "NCHW", 1), scheme("NHWC", "NCHW", 1)}};
+  const Plan plan = *planned(graph, schemes, 1, Choice::LocalBest);
+  EXPECT_EQ(plan.schemes[1], 1u);
+  EXPECT_EQ(plan.predicted_ns, 2);
+  EXPECT_TRUE(plan.is_optimal);
+}
+
+TEST(Plan, AnOperatorMayReadATensorTwice) {
+  const Graph graph = image_graph({on_images({"x", "x"}, {"y"})}, {"y"});
+  const Schemes schemes = {{scheme("NHWC NCHW4c", "NCHW", 5), scheme("NHWC NHWC", "NCHW", 6)}};
+  EXPECT_EQ(planned(graph, schemes, 4)->predicted_ns, 10);
+  EXPECT_EQ(planned(graph, schemes, 0.5)->predicted_ns, 6);
+  const PlanOptions one_copy = {.most_copies = 1};
+  EXPECT_EQ(planned(graph, schemes, 0.5, Choice::Global, one_copy)->predicted_ns, 6.5);
+}
+
+TEST(Plan, TensorsThatNobodyReadsKeepTheirLayout) {
+  const Graph graph = image_graph({on_images({"x"}, {"a", "unread"})}, {"a"});
+  const Schemes schemes = {{scheme("NCHW", "NCHW NHWC", 5)}};
+  const Plan plan = *planned(graph, schemes, 4);
+  EXPECT_EQ(plan.predicted_ns, 5);
+  EXPECT_EQ(plan.produced.at("unread").to_string("NCHW"), "NHWC");
+}
+
+TEST(Plan, InputsAndConstantsMayBeOutputs) {
+  Graph graph = image_graph({on_images({"x", "w"}, {"a"})}, {"x", "w", "a"});
+  graph.constants["w"] = make_constant(normal_array(image, 1));
+  const Plan plan = *planned(graph, {{scheme("NHWC NHWC", "NHWC", 5)}}, 4);
+  EXPECT_EQ(plan.predicted_ns, 13);  // copies of x and of a; w is packed ahead
+  EXPECT_FALSE(plan.produced.contains("w"));
+}
+
+TEST(Plan, AGraphWithoutOperatorsIsFree) {
+  const Plan plan = *planned(image_graph({}, {"x"}), {}, 4);
+  EXPECT_EQ(plan.predicted_ns, 0);
+  EXPECT_TRUE(plan.is_optimal);
+  EXPECT_TRUE(plan.produced.at("x").is_row_major());
+}
+
+TEST(Plan, TensorsWithoutDimensions) {
+  Graph graph;
+  graph.inputs = {{"x", {Float32, {}}}};
+  graph.operators = {from_text("input a: f32[]\nb: f32[] = a[] + 1.0", {"x"}, {"y"})};
+  graph.outputs = {"y"};
+  const Scheme only_one = {{dsl::Layout::row_major(0)}, {dsl::Layout::row_major(0)}, 3};
+  EXPECT_EQ(planned(graph, {{only_one}}, 4)->predicted_ns, 3);
+}
+
+TEST(Plan, EqualLayoutsGoByTheRowMajorOne) {
+  Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 8, 1, 1}}}};
+  graph.operators = {{sum_workload({1, 8, 1, 1}, 1, 1), {"x"}, {"y"}}};
+  graph.outputs = {"y"};
+  const Plan plan = *planned(graph, {{scheme("NHWC", "NCHW8c", 3)}}, 4, Choice::RowMajor);
+  EXPECT_EQ(plan.predicted_ns, 3);
+  EXPECT_TRUE(plan.produced.at("y").is_row_major());
+}
+
+/// x has three readers, each of which may ask for any layout.
+Graph three_readers() {
+  return image_graph({on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"x"}, {"c"})},
+                     {"a", "b", "c"});
+}
+const std::vector<Scheme> of_a_reader = {scheme("NCHW", "NCHW", 10), scheme("NHWC", "NCHW", 20),
+                                         scheme("NCHW4c", "NCHW", 40)};
+
+TEST(Plan, SuperfluousCopiesMakeNoFurtherPlans) {
+  // Copies are nearly free, so that plans with useless ones would come before other plans.
+  const auto plans = make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(1e-6), 27);
+  ASSERT_EQ(plans->size(), 27u);
+  EXPECT_EQ(plans->front().predicted_ns, 30);
+  EXPECT_NEAR((*plans)[1].predicted_ns, 40, 1e-3);
+  EXPECT_NEAR(plans->back().predicted_ns, 120, 1e-3);
+}
+
+TEST(Plan, PlansAreDistinctWhereALimitEndsTheSearch) {
+  for (const double copy_ns : {0.0, 1e-6, 4.0, 15.0})
+    for (size_t nodes = 1; nodes < 100; ++nodes) {
+      PlanOptions options;
+      options.limits.nodes = nodes;
+      const auto plans =
+          make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(copy_ns), 27, options);
+      ASSERT_TRUE(plans) << plans.error().message;
+      std::set<std::vector<size_t>> distinct;
+      for (const Plan& plan : *plans) EXPECT_TRUE(distinct.insert(plan.schemes).second);
+      EXPECT_TRUE(std::ranges::is_sorted(*plans, {}, &Plan::predicted_ns));
+      EXPECT_EQ(plans->front().predicted_ns, 30);
+    }
+}
+
+// ---- size -----------------------------------------------------------------------------------
+
+const std::vector<std::string> orders = {"ABC", "ACB", "BAC", "BCA", "CAB", "CBA"};
+const std::vector<int64_t> box = {2, 3, 4};
+
+TEST(Plan, Fault79_AChainOf10000Operators) {
+  const dsl::Workload workload = sum_workload(box, 1, 1);
+  Graph graph;
+  graph.inputs = {{"t0", {Float32, box}}};
+  std::vector<Scheme> each;
+  for (const std::string& order : orders)
+    each.push_back(scheme(order, order, order == "CBA" ? 1 : 2, "ABC"));
+  for (int i = 0; i < 10'000; ++i)
+    graph.operators.push_back({workload, {fmt::format("t{}", i)}, {fmt::format("t{}", i + 1)}});
+  graph.outputs = {"t10000"};
+  const Plan plan = *planned(graph, Schemes(10'000, each), 5);
+  EXPECT_TRUE(plan.is_optimal);
+  EXPECT_EQ(plan.predicted_ns, 10'010);  // a copy of the input and one for the output
+}
+
+TEST(Plan, Fault79_AllTensorsReadTwice) {
+  const dsl::Workload first = sum_workload(box, 1, 1), workload = sum_workload(box, 2, 1);
+  Graph graph;
+  graph.inputs = {{"t0", {Float32, box}}};
+  graph.operators = {{first, {"t0"}, {"t1"}}};
+  Schemes schemes(1);
+  for (const std::string& order : orders) schemes[0].push_back(scheme(order, order, 2, "ABC"));
+  for (int i = 2; i <= 1'000; ++i) {
+    graph.operators.push_back({workload,
+                               {fmt::format("t{}", i - 2), fmt::format("t{}", i - 1)},
+                               {fmt::format("t{}", i)}});
+    std::vector<Scheme>& each = schemes.emplace_back();
+    for (const std::string& order : orders)
+      each.push_back(scheme(order + " " + order, order, order == "CBA" ? 1 : 2, "ABC"));
+  }
+  graph.outputs = {"t1000"};
+  const Plan plan = *planned(graph, schemes, 5);
+  EXPECT_TRUE(plan.is_optimal);
+  EXPECT_EQ(plan.predicted_ns, 2 + 999 + 10);
+}
+
+/// x -> a, x -> b, add(a, b) -> the next x, in three layouts with schemes for all pairs of them.
+struct Diamonds {
+  Graph graph;
+  Schemes schemes;
+  std::vector<dsl::Layout> layouts = graph::layouts("ABC BCA CAB", "ABC");
+  double copies[3][3] = {};
+
+  Diamonds(int levels, uint64_t seed) {
+    Random random(seed);
+    for (auto& row : copies)
+      for (double& cost : row) cost = 10 * random.unit();
+    const dsl::Workload one = sum_workload(box, 1, 1), two = sum_workload(box, 2, 1);
+    graph.inputs = {{"x0", {Float32, box}}};
+    for (int i = 0; i < levels; ++i) {
+      const std::string x = fmt::format("x{}", i), a = fmt::format("a{}", i),
+                        b = fmt::format("b{}", i);
+      graph.operators.push_back({one, {x}, {a}});
+      graph.operators.push_back({one, {x}, {b}});
+      graph.operators.push_back({two, {a, b}, {fmt::format("x{}", i + 1)}});
+      for (const size_t inputs : {1, 1, 2}) {
+        std::vector<Scheme>& each = schemes.emplace_back();
+        for (const dsl::Layout& in : layouts)
+          for (const dsl::Layout& out : layouts)
+            each.push_back({std::vector(inputs, in), {out}, 10 * random.unit()});
+      }
+    }
+    graph.outputs = {fmt::format("x{}", levels)};
+  }
+
+  double copy(size_t from, size_t to) const { return from == to ? 0 : copies[from][to]; }
+  /// Scheme s reads layout s / 3 and writes layout s % 3.
+  double kernel(size_t op, size_t s) const { return schemes[op][s].cost_ns; }
+
+  /// The least cost up to each layout of the next x, from that up to each layout of this one.
+  std::vector<double> next(size_t level, const std::vector<double>& before) const {
+    std::vector<double> after(3, infinite);
+    for (size_t x = 0; x < 3; ++x)
+      for (size_t a = 0; a < 9; ++a)
+        for (size_t b = 0; b < 9; ++b)
+          for (size_t add = 0; add < 9; ++add) {
+            double cost = before[x] + kernel(3 * level, a) + kernel(3 * level + 1, b) +
+                          kernel(3 * level + 2, add) + copy(a % 3, add / 3) + copy(b % 3, add / 3);
+            cost += copy(x, a / 3) + (a / 3 == b / 3 ? 0 : copy(x, b / 3));
+            after[add % 3] = std::min(after[add % 3], cost);
+          }
+    return after;
+  }
+  double least() const {
+    std::vector<double> costs = {0, infinite, infinite};
+    for (size_t level = 0; level < schemes.size() / 3; ++level) costs = next(level, costs);
+    for (size_t x = 0; x < 3; ++x) costs[x] += copy(x, 0);
+    return std::ranges::min(costs);
+  }
+  TransformCost transform_cost() const {
+    return [this](const TensorType&, const dsl::Layout& from, const dsl::Layout& to) {
+      return copy(static_cast<size_t>(std::ranges::find(layouts, from) - layouts.begin()),
+                  static_cast<size_t>(std::ranges::find(layouts, to) - layouts.begin()));
+    };
+  }
+};
+
+TEST(Plan, Fault79_DiamondsOf30Levels) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Diamonds diamonds(30, seed);
+    const auto plans = make_plans(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), 3);
+    ASSERT_TRUE(plans) << plans.error().message;
+    EXPECT_TRUE(plans->front().is_optimal);
+    EXPECT_NEAR(plans->front().predicted_ns, diamonds.least(), 1e-9);
+    EXPECT_EQ(plans->size(), 3u);
+  }
+}
+
+/// All orders of the dimensions of `count` letters.
+std::vector<std::string> permutations(std::string letters, size_t count) {
+  std::vector<std::string> all;
+  do all.push_back(letters);
+  while (all.size() < count && std::ranges::next_permutation(letters).found);
+  return all;
+}
+
+TEST(Plan, OfATensorWithManyLayoutsFewerCopiesAreConsidered) {
+  const std::vector<std::string> all = permutations("ABCD", 24);
+  const std::vector<int64_t> shape = {2, 3, 4, 5};
+  Graph graph;
+  graph.inputs = {{"x", {Float32, shape}}};
+  graph.operators = {{sum_workload(shape, 1, 1), {"x"}, {"t"}}};
+  Schemes schemes(1);
+  for (const std::string& order : all) schemes[0].push_back(scheme("ABCD", order, 10, "ABCD"));
+  for (size_t i = 0; i < 5; ++i) {  // each reader has a layout in which it is faster
+    graph.operators.push_back({sum_workload(shape, 1, 1), {"t"}, {fmt::format("u{}", i)}});
+    std::vector<Scheme>& each = schemes.emplace_back();
+    for (const std::string& order : all)
+      each.push_back(scheme(order, "ABCD", order == all[i] ? 10 : 100, "ABCD"));
+  }
+  const Plan plan = *planned(graph, schemes, 1);
+  EXPECT_TRUE(plan.is_restricted);
+  EXPECT_TRUE(plan.is_optimal);
+  EXPECT_EQ(plan.transforms.size(), 1u);
+  EXPECT_EQ(plan.predicted_ns, 30 + 300 + 1);
+  // With fewer layouts nothing is left out.
+  for (std::vector<Scheme>& each : schemes) each.resize(6);
+  const Plan all_copies = *planned(graph, schemes, 1);
+  EXPECT_FALSE(all_copies.is_restricted);
+  EXPECT_EQ(all_copies.predicted_ns, 60 + 4);
+}
+
+// ---- errors ---------------------------------------------------------------------------------
+
+std::string message_of(const Result<Plan>& plan) {
+  return plan ? "no error" : plan.error().message;
+}
+
+TEST(Plan, ErrorsNameTheOperator) {
+  const Graph graph = image_graph({on_images({"x"}, {"a"}), on_images({"a"}, {"b"})}, {"b"});
+  const std::vector<Scheme> good = {scheme("NCHW", "NCHW", 1)};
+  const auto message = [&](std::vector<Scheme> of_b) {
+    return message_of(planned(graph, {good, std::move(of_b)}, 1));
+  };
+  EXPECT_THAT(message({}), HasSubstr("there is no scheme to run operator 'b'"));
+  EXPECT_THAT(message({good[0], scheme("NCHW NCHW", "NCHW", 1)}),
+              HasSubstr("scheme 1 of operator 'b' has 2 + 1 layouts; expected one for each of 1"));
+  EXPECT_THAT(message({scheme("ABC", "ABC", 1, "ABC")}),
+              HasSubstr("scheme 0 of operator 'b' has a layout of 3 dimensions for tensor 'a', "
+                        "whose type is f32[1, 8, 4, 4]"));
+  for (const double cost : {-1.0, infinite, std::nan("")})
+    EXPECT_THAT(message({scheme("NCHW", "NCHW", cost)}),
+                HasSubstr("scheme 0 of operator 'b' takes"));
+  EXPECT_THAT(message({scheme("NCHW", "NHWC", 1)}), HasSubstr("no error"));
+}
+
+TEST(Plan, CopiesThatAreImpossibleNameTheOperator) {
+  const Graph graph = image_graph(
+      {on_images({"x"}, {"a"}), on_images({"a"}, {"b"}), on_images({"b"}, {"c"})}, {"c"});
+  const Schemes schemes = {{scheme("NCHW", "NHWC", 1)},
+                           {scheme("NCHW", "NCHW", 1), scheme("NCHW4c", "NCHW", 1)},
+                           {scheme("NCHW", "NCHW", 1)}};
+  EXPECT_THAT(message_of(planned(graph, schemes, infinite)),
+              HasSubstr("no scheme of operator 'b' goes with"));
+  EXPECT_THAT(message_of(planned(graph, schemes, infinite, Choice::LocalBest)),
+              HasSubstr("tensor 'a' in ACDB and in ABCD"));
+  EXPECT_THAT(message_of(planned(graph, schemes, 1, Choice::Global, {.most_copies = 0})),
+              HasSubstr("operator 'b'"));
+  EXPECT_THAT(message_of(planned(graph, schemes, -1)),
+              HasSubstr("copying tensor 'a' from ACDB to ABCD takes -1 ns"));
+  const auto times = cheapest_with(graph, schemes, every_copy(infinite));
+  ASSERT_FALSE(times);
+  EXPECT_THAT(times.error().message, HasSubstr("operator 'b'"));
+}
+
+TEST(Plan, ChoicesWithoutASchemeNameTheOperator) {
+  const Graph graph = image_graph({on_images({"x"}, {"a"}), on_images({"a"}, {"b"})}, {"b"});
+  const Schemes schemes = {{scheme("NCHW", "NCHW", 1)}, {scheme("NHWC", "NCHW2c", 1)}};
+  EXPECT_THAT(message_of(planned(graph, schemes, 1, Choice::RowMajor)),
+              HasSubstr("operator 'b' has no scheme whose arrays are all row-major"));
+  EXPECT_THAT(message_of(planned(graph, schemes, 1, Choice::Uniform)),
+              HasSubstr("operator 'b' has no scheme whose arrays are all row-major or in blocks "
+                        "of 2"));
+}
+
+TEST(Plan, MoreLayoutsThanATensorMayHaveAreUnsupported) {
+  const std::vector<int64_t> shape = {2, 3, 4, 5, 6};
+  Graph graph;
+  graph.inputs = {{"x", {Float32, shape}}};
+  graph.operators = {{sum_workload(shape, 1, 1), {"x"}, {"y"}}};
+  graph.outputs = {"y"};
+  Schemes schemes(1);
+  for (const std::string& order : permutations("ABCDE", 65))
+    schemes[0].push_back(scheme(order, "ABCDE", 1, "ABCDE"));
+  const auto plan = planned(graph, schemes, 1);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(plan.error().message, HasSubstr("more than 64 layouts of tensor 'x'"));
+  schemes[0].pop_back();
+  EXPECT_TRUE(planned(graph, schemes, 1));
+}
+
+TEST(Plan, ALimitStatesTheGap) {
+  const Diamonds diamonds(30, 9);
+  PlanOptions options;
+  options.limits.table_elements = 4;
+  options.limits.nodes = 50;
+  const auto plans =
+      make_plans(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), 50, options);
+  ASSERT_TRUE(plans) << plans.error().message;
+  EXPECT_GT(plans->size(), 1u);
+  std::set<std::vector<size_t>> distinct;
+  for (const Plan& plan : *plans) {
+    EXPECT_FALSE(plan.is_optimal);
+    EXPECT_LE(plan.lower_bound_ns, diamonds.least() + 1e-9);
+    EXPECT_GE(plan.predicted_ns, diamonds.least() - 1e-9);
+    EXPECT_TRUE(distinct.insert(plan.schemes).second);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(*plans, {}, &Plan::predicted_ns));
+  const auto times =
+      cheapest_with(diamonds.graph, diamonds.schemes, diamonds.transform_cost(), options);
+  ASSERT_TRUE(times);
+  EXPECT_FALSE(times->has_value());
+}
+
+TEST(Plan, NamesOfChoices) {
+  EXPECT_EQ(to_string(Choice::RowMajor), "row_major");
+  EXPECT_EQ(to_string(Choice::Global), "global");
+}
+
+}  // namespace
+}  // namespace tw::graph

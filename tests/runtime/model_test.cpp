@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "runtime/session.h"
+#include "tests/runtime/tiny_kernels.h"
+#include "tests/runtime/tiny_model.h"
+#include "tests/sanitizers.h"
+
+namespace {
+thread_local int new_calls = 0;  // of this thread
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Not inlined: the compiler would see free() called on what operator new returned, and warn.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++new_calls;
+  if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
+
+namespace tw::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ModelTest : public testing::Test {
+ protected:
+  std::vector<Buffer> buffers() {
+    return {{x_.data(), Float32, {4}, {}}, {y_.data(), Float32, {4}, {}}};
+  }
+  void expect_error(const std::vector<Buffer>& given,
+                    const testing::Matcher<const std::string&>& message) {
+    const Status status = model_.call(given, pool_);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::Usage);
+    EXPECT_THAT(status.error().message, message);
+  }
+
+  ThreadPool pool_{{.threads = 4}};
+  const Model model_ = Model::load(tiny_model()).value();
+  std::vector<float> x_ = {1, 2, 3, 4}, y_ = std::vector<float>(4, -1);
+};
+
+TEST_F(ModelTest, RunsItsStepsInOrder) {
+  for (int round = 0; round < 100; ++round)
+    for (const int threads : {0, 1, 2}) {
+      y_.assign(4, -1);
+      const Status status = model_.call(buffers(), pool_, threads);
+      ASSERT_TRUE(status) << status.error().message;
+      ASSERT_EQ(y_, tiny_result(x_));
+    }
+}
+
+TEST_F(ModelTest, SaysWhatItTakes) {
+  const auto arguments = model_.arguments();
+  ASSERT_EQ(arguments.size(), 2u);
+  EXPECT_EQ(arguments[0].name, "x");
+  EXPECT_FALSE(arguments[0].is_output);
+  EXPECT_EQ(arguments[1].name, "y");
+  EXPECT_TRUE(arguments[1].is_output);
+  EXPECT_THAT(arguments[1].shape, ElementsAre(4));
+  EXPECT_EQ(model_.constant_bytes(), 16);
+  EXPECT_EQ(model_.call_bytes(), 128 + 64 + 64 + 64);  // arena, scratch, pointers, arrays
+  EXPECT_EQ(model_.info().steps, tiny_model_without_code().steps);
+  EXPECT_EQ(model_.info().constants, "");
+  EXPECT_EQ(model_.info().kernels[1].object, "");
+}
+
+TEST_F(ModelTest, IsOpenedFromAFile) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "net.twart";
+  ASSERT_TRUE(write_model(path, tiny_model()));
+  for (const Constants constants : {Constants::Checked, Constants::Trusted}) {
+    const auto opened = Model::open(path, {.constants = constants, .library = {}});
+    ASSERT_TRUE(opened) << opened.error().message;
+    y_.assign(4, -1);
+    ASSERT_TRUE(opened->call(buffers(), pool_));
+    EXPECT_EQ(y_, tiny_result(x_));
+    EXPECT_EQ(opened->constant_bytes(), 16);
+  }
+  EXPECT_EQ(Model::open(directory / "none").error().code, ErrorCode::NotCompiled);
+}
+
+TEST_F(ModelTest, OutlivesItsFileAndTheHandleThatOpenedIt) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "net.twart";
+  ASSERT_TRUE(write_model(path, tiny_model()));
+  std::vector<Model> copies;
+  {
+    const Model opened = Model::open(path).value();
+    copies.push_back(opened);
+  }
+  ModelFile other = tiny_model();
+  other.constants.assign(16, '\0');
+  ASSERT_TRUE(write_model(path, other));
+  ASSERT_TRUE(copies[0].call(buffers(), pool_));
+  EXPECT_EQ(y_, tiny_result(x_));
+  ASSERT_TRUE(Model::open(path)->call(buffers(), pool_));
+  EXPECT_EQ(y_, x_);
+}
+
+TEST_F(ModelTest, SessionsOpenIt) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "net.twart";
+  ASSERT_TRUE(write_model(path, tiny_model()));
+  SessionOptions options;
+  options.threads = 2;
+  Session session = Session::open(options).value();
+  const auto model = session.model(path);
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_TRUE(model->call(buffers(), session.pool()));
+  EXPECT_EQ(y_, tiny_result(x_));
+}
+
+TEST_F(ModelTest, AChainOfStepsTakesTwoArrays) {
+  const ModelFile chain = chain_model(9);
+  EXPECT_EQ(chain.arena_bytes, 128);
+  const Model model = Model::load(chain).value();
+  ASSERT_TRUE(model.call(buffers(), pool_));
+  EXPECT_THAT(y_, ElementsAre(512, 1024, 1536, 2048));
+}
+
+TEST_F(ModelTest, ArraysOfTheCallersAreUsedInPlace) {
+  // A chain of one step: the kernel sees the caller's arrays and nothing else.
+  const Model model = Model::load(one_step_model()).value();
+  std::vector<float> line(9);
+  std::copy(x_.begin(), x_.end(), line.begin() + 1);  // aligned to the element and no more
+  const std::vector<Buffer> given = {{line.data() + 1, Float32, {4}, {1}},
+                                     {line.data() + 5, Float32, {4}, {}}};
+  ASSERT_TRUE(model.call(given, pool_));
+  EXPECT_THAT(line, ElementsAre(0, 1, 2, 3, 4, 1, 4, 9, 16));
+}
+
+TEST_F(ModelTest, AWarmCallAllocatesNothing) {
+  if (has_shadow_memory) GTEST_SKIP() << "the sanitizer has its own allocator";
+  const auto given = buffers();
+  ASSERT_TRUE(model_.call(given, pool_));
+  const int before = new_calls;
+  EXPECT_GT(before, 0) << "nothing is counted";
+  bool ok = true;
+  for (int round = 0; round < 10; ++round) ok &= model_.call(given, pool_).has_value();
+  EXPECT_EQ(new_calls, before);
+  EXPECT_TRUE(ok);
+}
+
+TEST_F(ModelTest, Fault09_WrongDtypeNamesArgumentGivenAndExpected) {
+  auto given = buffers();
+  given[0].dtype = Int32;
+  expect_error(given,
+               AllOf(HasSubstr("input 'x'"), HasSubstr("i32 given"), HasSubstr("expected f32")));
+}
+
+TEST_F(ModelTest, Fault10_StridedAndReversedArraysAreCopied) {
+  std::vector<float> reversed(x_.rbegin(), x_.rend()), spread(8, -7);
+  const std::vector<Buffer> given = {{reversed.data() + 3, Float32, {4}, {-1}},
+                                     {spread.data(), Float32, {4}, {2}}};
+  const Status status = model_.call(given, pool_);
+  ASSERT_TRUE(status) << status.error().message;
+  const std::vector<float> expected = tiny_result(x_);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(spread[2 * i], expected[i]);
+    EXPECT_EQ(spread[2 * i + 1], -7) << "between the elements nothing is written";
+  }
+}
+
+TEST_F(ModelTest, Fault10_MisalignedArraysAreCopied) {
+  std::vector<char> bytes(2 * 16 + 1);
+  std::memcpy(bytes.data() + 1, x_.data(), 16);
+  const std::vector<Buffer> given = {{bytes.data() + 1, Float32, {4}, {}},
+                                     {bytes.data() + 17, Float32, {4}, {}}};
+  ASSERT_TRUE(model_.call(given, pool_));
+  std::memcpy(y_.data(), bytes.data() + 17, 16);
+  EXPECT_EQ(y_, tiny_result(x_));
+}
+
+TEST_F(ModelTest, Fault10_StridesThatLeaveTheAddressSpace) {
+  auto given = buffers();
+  given[0].strides = {std::numeric_limits<int64_t>::max() / 2};
+  expect_error(given, HasSubstr("outside memory"));
+}
+
+TEST_F(ModelTest, Fault11_WrongRankShapeCountAndNull) {
+  auto given = buffers();
+  given[0].shape = {4, 1};
+  expect_error(given, AllOf(HasSubstr("input 'x'"), HasSubstr("rank 2"), HasSubstr("rank 1")));
+  given = buffers();
+  given[1].shape = {3};
+  expect_error(given, AllOf(HasSubstr("output 'y'"), HasSubstr("[3] given")));
+  given = buffers();
+  given[1].data = nullptr;
+  expect_error(given, AllOf(HasSubstr("output 'y'"), HasSubstr("null")));
+  given = buffers();
+  given[0].strides = {1, 1};
+  expect_error(given, HasSubstr("2 strides given, expected 1"));
+  given.pop_back();
+  expect_error(given, AllOf(HasSubstr("1 arrays"), HasSubstr("expected 2")));
+}
+
+TEST_F(ModelTest, Fault12_AnOutputThatOverlapsAnInputNamesBoth) {
+  std::vector<float> line(8);
+  auto given = buffers();
+  given[0].data = line.data();
+  given[1].data = line.data() + 3;
+  expect_error(given,
+               AllOf(HasSubstr("output 'y'"), HasSubstr("input 'x'"), HasSubstr("shares memory")));
+  given[0].strides = {2};  // the same for arrays that are copied
+  expect_error(given, AllOf(HasSubstr("output 'y'"), HasSubstr("shares memory")));
+  given = buffers();
+  given[1].data = given[0].data;
+  expect_error(given, HasSubstr("shares memory"));
+}
+
+TEST_F(ModelTest, Fault13_AnArenaThatTheMachineCannotHaveIsOutOfMemory) {
+  ModelFile file = tiny_model();
+  file.arena_bytes = int64_t{1} << 50;
+  const Model large = Model::load(file).value();
+  const Status status = large.call(buffers(), pool_);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::Environment);
+  EXPECT_THAT(status.error().message, HasSubstr("out of memory"));
+  file.arena_bytes = std::numeric_limits<int64_t>::max();
+  const auto impossible = Model::load(file);
+  ASSERT_FALSE(impossible);
+  EXPECT_EQ(impossible.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(impossible.error().message, HasSubstr("do not fit 64 bits"));
+}
+
+TEST_F(ModelTest, Fault62_ManyThreadsCallOneModel) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 64; ++caller)
+    callers.emplace_back([&, caller] {
+      const auto first = static_cast<float>(caller);
+      std::vector<float> x = {first, first + 1, first + 2, first + 3}, y(4);
+      const std::vector<Buffer> mine = {{x.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}};
+      for (int round = 0; round < 50; ++round) {
+        y.assign(4, -1);
+        wrong += !model_.call(mine, pool_) || y != tiny_result(x);
+      }
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ModelTest, Fault62_TwoModelsWithPoolsOfTheirOwn) {
+  const Model second = Model::load(chain_model(5)).value();
+  std::atomic<int> wrong{0};
+  std::thread other([&] {
+    ThreadPool pool({.threads = 2});
+    std::vector<float> x = {1, 1, 1, 1}, y(4);
+    const std::vector<Buffer> mine = {{x.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}};
+    for (int round = 0; round < 200; ++round) {
+      y.assign(4, -1);
+      wrong += !second.call(mine, pool) || y != std::vector<float>(4, 32);
+    }
+  });
+  for (int round = 0; round < 200; ++round) {
+    y_.assign(4, -1);
+    wrong += !model_.call(buffers(), pool_) || y_ != tiny_result(x_);
+  }
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ModelTest, Fault63_ACallInAChildOfFork) {
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after such a fork";
+  ASSERT_TRUE(model_.call(buffers(), pool_));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    y_.assign(4, -1);
+    const bool ok = model_.call(buffers(), pool_) && y_ == tiny_result(x_);
+    _exit(ok ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_F(ModelTest, Fault65_AFailingStepIsNamedAndTheModelStaysUsable) {
+  std::vector<float> bad = {1, -1, 1, 1};
+  auto given = buffers();
+  given[0].data = bad.data();
+  const Status status = model_.call(given, pool_);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::Internal);
+  EXPECT_THAT(status.error().message,
+              AllOf(HasSubstr("[model] step 0 'multiply'"), HasSubstr("with 7")));
+  EXPECT_FALSE(model_.profile(given, pool_));
+  ASSERT_TRUE(model_.call(buffers(), pool_));
+  EXPECT_EQ(y_, tiny_result(x_));
+}
+
+TEST_F(ModelTest, Fault65_AProgramMayEndWithAModelAndItsPoolAlive) {
+  const auto end_here = [] {
+    static ThreadPool pool({.threads = 2});
+    static const Model model = Model::load(one_step_model()).value();
+    std::vector<float> x(4), y(4);
+    const bool ok =
+        model
+            .call(std::vector<Buffer>{{x.data(), Float32, {4}, {}}, {y.data(), Float32, {4}, {}}},
+                  pool)
+            .has_value();
+    std::exit(ok ? 0 : 1);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(end_here(), testing::ExitedWithCode(0), "");
+}
+
+TEST(Model, EmptyArraysNeedNoMemory) {
+  ModelFile file = one_step_model();
+  for (ModelTensor& tensor : file.tensors) {
+    tensor.shape = {0};
+    tensor.bytes = 0;
+  }
+  for (ArgumentInfo& argument : file.kernels[0].info.arguments) {
+    argument.shape = {0};
+    argument.storage_elements = 0;
+  }
+  file.kernels[0].info.phases[0].tasks = 0;
+  file.constants.clear();
+  const auto model = Model::load(file);
+  ASSERT_TRUE(model) << model.error().message;
+  ThreadPool pool({.threads = 2});
+  const std::vector<Buffer> given = {{nullptr, Float32, {0}, {}}, {nullptr, Float32, {0}, {}}};
+  EXPECT_TRUE(model->call(given, pool));
+}
+
+TEST(Model, WhatCannotRunIsNotLoaded) {
+  ModelFile unsafe = tiny_model();
+  unsafe.steps.pop_back();
+  EXPECT_THAT(Model::load(unsafe).error().message, HasSubstr("the caller reads tensor 'y'"));
+  ModelFile no_code = tiny_model_without_code();
+  EXPECT_EQ(Model::load(no_code).error().code, ErrorCode::Invalid);
+  ModelFile no_symbol = tiny_model();
+  no_symbol.kernels[1].info.phases[0].symbol = "thrice";
+  EXPECT_THAT(Model::load(no_symbol).error().message, HasSubstr("thrice"));
+  ModelFile foreign = tiny_model();
+  foreign.target =
+      host_target().architecture == Architecture::X86_64 ? "arm-64-linux" : "x86-64-linux";
+  EXPECT_THAT(Model::load(foreign).error().message, HasSubstr("this machine has no"));
+}
+
+TEST_F(ModelTest, ProfilesItsSteps) {
+  const auto times = model_.profile(buffers(), pool_);
+  ASSERT_TRUE(times) << times.error().message;
+  EXPECT_EQ(y_, tiny_result(x_));
+  ASSERT_EQ(times->size(), 3u);
+  int64_t last = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ((*times)[i].step, static_cast<int>(i));
+    EXPECT_LE(last, (*times)[i].begin_ns);
+    EXPECT_LE((*times)[i].begin_ns, (*times)[i].end_ns);
+    last = (*times)[i].end_ns;
+  }
+}
+
+TEST(Model, AProfileIsATrace) {
+  const std::vector<StepTime> times = {{0, 0, 1500}, {1, 2000, 2250}};
+  const auto trace = nlohmann::json::parse(to_trace(tiny_model_without_code(), times));
+  const auto& events = trace.at("traceEvents");
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].at("name"), "multiply");
+  EXPECT_EQ(events[0].at("ph"), "X");
+  EXPECT_EQ(events[1].at("ts"), 2.0);
+  EXPECT_EQ(events[1].at("dur"), 0.25);
+  EXPECT_EQ(events[1].at("args").at("predicted_ns"), 10.5);
+  EXPECT_EQ(events[1].at("args").at("workload"), "twice(a[2,2])");
+  EXPECT_EQ(nlohmann::json::parse(to_trace(tiny_model_without_code(), {})).at("traceEvents").size(),
+            0u);
+}
+
+}  // namespace
+}  // namespace tw::runtime

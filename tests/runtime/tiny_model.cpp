@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/runtime/tiny_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/arena_plan.h"
+#include "runtime/sealed_header.h"
+#include "tests/runtime/tiny_kernels.h"
+
+namespace tw::runtime {
+namespace {
+
+constexpr std::string_view multiply_source = R"(
+#include <stdint.h>
+int32_t multiply(void* const* buffers, void* scratch, int32_t task) {
+  const float *x = buffers[0], *w = buffers[1];
+  ((float*)buffers[2])[task] = x[task] * w[task];
+  return x[task] == -1 ? 7 : 0;
+})";
+
+constexpr std::string_view twice_source = R"(
+#include <stdint.h>
+int32_t twice(void* const* buffers, void* scratch, int32_t row) {
+  const float* x = buffers[0];
+  for (int i = 2 * row; i < 2 * row + 2; ++i) ((float*)buffers[1])[i] = 2 * x[i];
+  return 0;
+})";
+
+constexpr std::string_view add_source = R"(
+#include <stdint.h>
+int32_t sum(void* const* buffers, void* scratch, int32_t task) {
+  ((float*)scratch)[3 - task] = ((const float*)buffers[0])[task] + ((const float*)buffers[1])[task];
+  return (uintptr_t)scratch % 64 == 0 ? 0 : 1;
+}
+int32_t store(void* const* buffers, void* scratch, int32_t task) {
+  for (int i = 0; i < 4; ++i) ((float*)buffers[2])[i] = ((const float*)scratch)[3 - i];
+  return 0;
+})";
+
+struct TinyArgument {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool is_output = false;
+};
+
+Artifact tiny_kernel(const std::string& workload, const std::vector<TinyArgument>& arguments,
+                     std::vector<PhaseInfo> phases) {
+  Artifact kernel;
+  kernel.info.workload = workload;
+  kernel.info.schedule = "tw1\n";
+  kernel.info.target = plain_target();
+  kernel.info.toolchain = "cc";
+  kernel.info.codegen_abi = current_codegen_abi;
+  for (const auto& [name, shape, is_output] : arguments)
+    kernel.info.arguments.push_back({name, Float32, is_output, shape, "", 4, ""});
+  kernel.info.phases = std::move(phases);
+  kernel.object = "\177ELF is no code";
+  return kernel;
+}
+
+ModelTensor tiny_tensor(const std::string& name, std::vector<int64_t> shape, Place place,
+                        int64_t at) {
+  return {name, Float32, std::move(shape), "", 16, place, at};
+}
+
+ModelFile empty_model(const std::string& name) {
+  ModelFile model;
+  model.name = name;
+  model.target = plain_target();
+  model.codegen_abi = current_codegen_abi;
+  model.threads = 2;
+  model.plan = "one way only\n";
+  model.graph = "graph (x: f32[4]) -> (y: f32[4])\n";
+  return model;
+}
+
+std::string constants_of_w() {
+  const float w[] = {1, 2, 3, 4};
+  return {reinterpret_cast<const char*>(w), sizeof w};
+}
+
+Artifact multiply_kernel() {
+  return tiny_kernel("multiply(a[4],b[4])", {{"a", {4}}, {"b", {4}}, {"out", {4}, true}},
+                     {{"multiply", 4}});
+}
+
+}  // namespace
+
+ModelFile tiny_model_without_code() {
+  ModelFile model = empty_model("tiny");
+  model.tensors = {tiny_tensor("x", {4}, Place::Input, 0),
+                   tiny_tensor("w", {4}, Place::Constant, 0),
+                   tiny_tensor("h", {4}, Place::Arena, 64),
+                   tiny_tensor("rows", {2, 2}, Place::Arena, 64),
+                   tiny_tensor("doubled", {2, 2}, Place::Arena, 0),
+                   tiny_tensor("flat", {4}, Place::Arena, 0),
+                   tiny_tensor("y", {4}, Place::Output, 0)};
+  model.inputs = {0};
+  model.outputs = {6};
+  model.arena_bytes = 80;
+  model.kernels = {
+      multiply_kernel(),
+      tiny_kernel("twice(a[2,2])", {{"a", {2, 2}}, {"out", {2, 2}, true}}, {{"twice", 2}}),
+      tiny_kernel("add(a[4],b[4])", {{"a", {4}}, {"b", {4}}, {"out", {4}, true}},
+                  {{"sum", 4}, {"store", 1}})};
+  model.kernels[2].info.scratch_bytes = 16;
+  model.steps = {{"multiply", 0, {0, 1, 2}, 0, 20},
+                 {"twice", 1, {3, 4}, 1, 10.5},
+                 {"add", 2, {5, 0, 6}, 2, 30}};
+  model.constants = constants_of_w();
+  return model;
+}
+
+ModelFile tiny_model() {
+  ModelFile model = tiny_model_without_code();
+  model.kernels[0].object = compile_c(multiply_source);
+  model.kernels[1].object = compile_c(twice_source);
+  model.kernels[2].object = compile_c(add_source);
+  return model;
+}
+
+std::vector<float> tiny_result(const std::vector<float>& x) {
+  std::vector<float> y;
+  for (size_t i = 0; i < x.size(); ++i) y.push_back(2 * x[i] * static_cast<float>(i + 1) + x[i]);
+  return y;
+}
+
+ModelFile one_step_model() {
+  ModelFile model = empty_model("product");
+  model.tensors = {tiny_tensor("x", {4}, Place::Input, 0),
+                   tiny_tensor("w", {4}, Place::Constant, 0),
+                   tiny_tensor("y", {4}, Place::Output, 0)};
+  model.inputs = {0};
+  model.outputs = {2};
+  model.kernels = {multiply_kernel()};
+  model.kernels[0].object = compile_c(multiply_source);
+  model.steps = {{"multiply", 0, {0, 1, 2}, 0, 20}};
+  model.constants = constants_of_w();
+  return model;
+}
+
+ModelFile chain_model(int steps) {
+  std::vector<Lifetime> lifetimes;
+  for (int step = 0; step + 1 < steps; ++step) lifetimes.push_back({16, step, step + 1});
+  const ArenaPlan plan = plan_arena(lifetimes);
+  ModelFile model = empty_model("chain");
+  model.kernels = {tiny_kernel("twice(a[4])", {{"a", {4}}, {"out", {4}, true}}, {{"twice", 2}})};
+  model.kernels[0].object = compile_c(twice_source);
+  model.arena_bytes = plan.bytes;
+  model.tensors = {tiny_tensor("x", {4}, Place::Input, 0)};
+  for (int step = 0; step < steps; ++step) {
+    const bool is_last = step + 1 == steps;
+    model.tensors.push_back(tiny_tensor("t" + std::to_string(step), {4},
+                                        is_last ? Place::Output : Place::Arena,
+                                        is_last ? 0 : plan.offsets[static_cast<size_t>(step)]));
+    model.steps.push_back({"twice" + std::to_string(step), 0, {step, step + 1}, 0, 10});
+  }
+  model.inputs = {0};
+  model.outputs = {steps};
+  return model;
+}
+
+std::string with_header(const std::string& bytes,
+                        const std::function<void(nlohmann::json&)>& change) {
+  const std::string magic = bytes.substr(0, 8);
+  const auto text = header_text(bytes, magic, std::ssize(bytes)).value();
+  nlohmann::json header = unseal_header(text).value();
+  change(header);
+  header.erase("header_hash");
+  return seal_header(magic, header).value() + bytes.substr(header_prefix_bytes + text.size());
+}
+
+}  // namespace tw::runtime

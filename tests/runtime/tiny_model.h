@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Networks of a few steps for the tests of the runtime.
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/model_file.h"
+
+namespace tw::runtime {
+
+/// y = 2 (x * w) + x for f32 {4} with w = {1, 2, 3, 4}, in three steps:
+///
+///     multiply(x, w) -> h     twice(rows) -> doubled     add(flat, x) -> y
+///
+/// where rows is h and flat is doubled, reshaped. multiply fails with 7 where x is -1; add needs
+/// scratch memory that is apart from its inputs.
+ModelFile tiny_model();
+std::vector<float> tiny_result(const std::vector<float>& x);
+
+/// The same with bytes that are no code in place of the kernels, for what is never loaded.
+ModelFile tiny_model_without_code();
+
+/// y = x * w for the same w, in one step.
+ModelFile one_step_model();
+
+/// y = 2^steps x for f32 {4}, in a chain of steps whose arrays plan_arena() places.
+ModelFile chain_model(int steps);
+
+/// A file of this format with its header changed and the header's hash made to agree
+/// (runtime/sealed_header.h).
+std::string with_header(const std::string& bytes,
+                        const std::function<void(nlohmann::json&)>& change);
+
+}  // namespace tw::runtime

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks from an ONNX file to results, as a person would run them."""
+
+import json
+import random
+import signal
+import unittest
+
+import onnx_files as onnx
+import program
+
+CHANNELS, SIZE, CLASSES = 16, 6, 5
+
+
+class Network:
+    """conv 3x3, relu, conv 3x3, sum with the image, relu, mean of each channel, product."""
+
+    def __init__(self):
+        source = random.Random(1)
+        weights = lambda count: [source.uniform(-0.2, 0.2) for _ in range(count)]
+        self.first, self.second = weights(CHANNELS**2 * 9), weights(CHANNELS**2 * 9)
+        self.last = weights(CHANNELS * CLASSES)
+        self.image = [source.uniform(-1, 1) for _ in range(CHANNELS * SIZE * SIZE)]
+
+    def onnx(self, batch=1):
+        image, filters = [batch, CHANNELS, SIZE, SIZE], [CHANNELS, CHANNELS, 3, 3]
+        window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+        return onnx.model(
+            [onnx.node("Conv", ["x", "w1"], ["c1"], **window), onnx.node("Relu", ["c1"], ["r1"]),
+             onnx.node("Conv", ["r1", "w2"], ["c2"], **window), onnx.node("Add", ["c2", "x"], ["s"]),
+             onnx.node("Relu", ["s"], ["r2"]), onnx.node("GlobalAveragePool", ["r2"], ["p"]),
+             onnx.node("Flatten", ["p"], ["f"], axis=1), onnx.node("MatMul", ["f", "v"], ["y"])],
+            [onnx.tensor("w1", filters, self.first), onnx.tensor("w2", filters, self.second),
+             onnx.tensor("v", [CHANNELS, CLASSES], self.last)],
+            [onnx.port("x", image)], [onnx.port("y", [batch, CLASSES])])
+
+    def convolved(self, image, weights):
+        at = lambda c, y, x: image[(c * SIZE + y) * SIZE + x] if 0 <= y < SIZE and 0 <= x < SIZE else 0.0
+        return [sum(at(c, y + r - 1, x + s - 1) * weights[((k * CHANNELS + c) * 3 + r) * 3 + s]
+                    for c in range(CHANNELS) for r in range(3) for s in range(3))
+                for k in range(CHANNELS) for y in range(SIZE) for x in range(SIZE)]
+
+    def result(self):
+        inner = [max(value, 0.0) for value in self.convolved(self.image, self.first)]
+        total = [max(a + b, 0.0) for a, b in zip(self.convolved(inner, self.second), self.image)]
+        means = [sum(total[c * SIZE * SIZE:(c + 1) * SIZE * SIZE]) / SIZE**2 for c in range(CHANNELS)]
+        return [sum(means[c] * self.last[c * CLASSES + k] for c in range(CHANNELS)) for k in range(CLASSES)]
+
+
+class NetworksTest(program.ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.network = Network()
+        self.onnx = self.home / "net.onnx"
+        self.onnx.write_bytes(self.network.onnx())
+        onnx.write_npy(self.home / "x.npy", [1, CHANNELS, SIZE, SIZE], self.network.image)
+
+    def plan(self, *arguments, **options):
+        """The network planned without measuring."""
+        return self.json("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db,
+                         "--format", "json", *arguments, **options)
+
+    def expect_right_result(self, **options):
+        self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy", **options)
+        shape, values = onnx.read_npy(self.home / "y.npy")
+        self.assertEqual(shape, (1, CLASSES))
+        for got, expected in zip(values, self.network.result()):
+            self.assertAlmostEqual(got, expected, delta=1e-4)
+
+    def test_without_effort_a_network_runs(self):
+        document = self.plan()
+        self.assertTrue(document["is_optimal"])
+        self.assertEqual(document["measured_schemes"], 0)
+        self.assertEqual(document["ended"], "from the database")
+        self.assertEqual([p["name"] for p in document["model"]["inputs"]], ["x"])
+        self.expect_right_result()
+
+    def test_running_needs_no_compiler(self):
+        self.plan()
+        empty = self.home / "empty"
+        empty.mkdir()
+        self.expect_right_result(environment={"TILEWRIGHT_CODE_GENERATOR": str(empty), "PATH": str(empty)})
+
+    def test_a_tuned_network_is_measured_and_the_database_remembers(self):
+        document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--trials", "2",
+                             *program.AMPLE, "--format", "json")
+        self.assertGreater(document["measured_schemes"], 0)
+        self.assertEqual(len(document["rounds"]) > 0, True)
+        self.assertTrue(all(ns > 0 for ns in document["measured_ns"]))
+        self.expect_right_result()
+        again = self.plan()
+        self.assertGreaterEqual(again["measured_schemes"], document["measured_schemes"])
+
+    def test_a_pass_that_is_left_out_changes_no_result(self):
+        whole = self.plan()
+        apart = self.plan("--no-pass", whole["passes"][-1]["name"])
+        names = [p["name"] for p in apart["passes"]]
+        self.assertNotIn(whole["passes"][-1]["name"], names)
+        self.expect_right_result()
+
+    def test_symbolic_dimensions_are_given(self):
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        self.fail_with(2, "tune", "--model", "net.onnx", "--effort", "none", "--db", self.db,
+                       saying=["batch"])
+        self.plan("--dim", "batch=1")
+        self.expect_right_result()
+
+    def test_what_can_be_said_of_a_file(self):
+        self.plan()
+        self.assertIn("conv2d", self.succeed("explain", "net.twart").out)
+        self.assertTrue(self.succeed("explain", "net.twart", "--dot").out.startswith("digraph"))
+        shown = self.succeed("show", "net.twart").out
+        self.assertIn("f32[1, 16, 6, 6]", shown)
+        document = self.json("show", "net.twart", "--format", "json")
+        self.assertIn("input x: f32[1, 16, 6, 6]", document["graph"])
+        steps = [step["name"] for step in document["steps"]]
+        profiled = self.json("run", "net.twart", "--profile", "--trace", "t.json", "--format", "json")
+        self.assertEqual([step["name"] for step in profiled["steps"]], steps)
+        trace = json.loads((self.home / "t.json").read_text())
+        self.assertTrue(trace)
+        self.assertIn("% of all", self.succeed("run", "net.twart", "--profile").out)
+
+    def test_errors_are_one_line(self):
+        none = ["--effort", "none", "--db", self.db]
+        self.fail_with(7, "tune", "--model", "missing.onnx", *none, saying=["missing.onnx"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--op", "conv2d", saying=["--op"])
+        self.fail_with(2, "tune", "--op", "conv2d", "--dim", "batch=1", saying=["--model"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--dim", "batch", *none, saying=["batch"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--no-pass", "magic", *none, saying=["magic"])
+        (self.home / "damaged.onnx").write_bytes(self.onnx.read_bytes()[:-100])
+        self.fail_with(5, "tune", "--model", "damaged.onnx", *none)
+        self.fail_with(7, "tune", "--model", "net.onnx", *none, "--output", "missing/net.twart")
+
+    def test_wrong_arrays_are_refused(self):
+        self.plan()
+        self.fail_with(2, "run", "net.twart", "--input", "z=x.npy", saying=["'z=x.npy'", "x"])
+        onnx.write_npy(self.home / "short.npy", [1, 3], [1, 2, 3])
+        self.fail_with(2, "run", "net.twart", "--input", "short.npy", saying=["'x'"])
+        onnx.write_npy(self.home / "double.npy", [1], [1], "<f8")
+        self.fail_with(3, "run", "net.twart", "--input", "double.npy", saying=["astype"])
+        self.fail_with(7, "run", "net.twart", "--input", "missing.npy", saying=["missing.npy"])
+        self.fail_with(2, "run", "--op", "conv2d", "--profile", saying=["--profile"])
+
+    def test_files_that_are_no_networks_are_refused(self):
+        (self.home / "other.twart").write_bytes(b"something else")
+        for verb in "run", "explain", "show":
+            self.fail_with(5, verb, "other.twart", saying=["other.twart"])
+            self.fail_with(8, verb, "missing.twart", saying=["missing.twart"])
+
+    def test_an_interrupt_keeps_what_was_measured(self):
+        process = self.start("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m",
+                             "--effort", "full")
+        for line in process.stderr:
+            if "best" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("to go on:", err)
+        self.assertGreater(self.plan()["measured_schemes"], -1)
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/assemble.h"
+
+#include <gmock/gmock.h>
+
+#include "runtime/model.h"
+#include "tests/tuner/networks.h"
+#include "tuner/race.h"
+
+namespace tw::tuner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+graph::Operator reshaped(const std::string& from, const std::string& to,
+                         const std::vector<int64_t>& shape, const std::vector<int64_t>& result) {
+  const auto compute = graph::reshape(Float32, shape, result).value();
+  return graph::make_operator(compute, {from}, {to}, {}).value();
+}
+
+/// x -> conv -> c, c flattened -> f, f w -> y; y, c and f are results.
+graph::Graph with_reshape() {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 16, 4, 4}}}};
+  graph.constants["w"] = graph::make_constant(graph::normal_array({16, 16, 3, 3}, 1));
+  graph.constants["v"] = graph::make_constant(graph::normal_array({256, 10}, 2));
+  graph.operators = {
+      graph::named("conv2d n=1 c=16 h=4 w=4 k=16 r=3 s=3 pad=1 f32 fast", {"x", "w"}, "c"),
+      reshaped("c", "f", {1, 16, 4, 4}, {1, 256}),
+      graph::named("dense m=1 n=10 k=256 f32 fast", {"f", "v"}, "y")};
+  graph.outputs = {"y", "c", "f"};
+  return graph;
+}
+
+/// Predicts kernels as the tuner does, and their times from a table.
+NetworkServices predicting(const Target& target, const Times& times) {
+  NetworkServices services;
+  services.predict = [predict = predict_for(target, 1, [] { return false; }),
+                      times](const dsl::Workload& workload) -> Result<Predicted> {
+    TW_TRY(Predicted predicted, predict(workload));
+    predicted.analytic_ns = times.of(workload);
+    return predicted;
+  };
+  return services;
+}
+
+class Assembling : public testing::Test {
+ protected:
+  Result<TunedNetwork> planned(const graph::Graph& graph, const Times& times) {
+    NetworkOptions options;
+    options.tuning.effort = Effort::None;
+    options.plans = 1;
+    return tune_network(graph, target_, options, store_, environment_, {},
+                        predicting(target_, times));
+  }
+
+  /// The model of the cheapest plan computes what the interpreter does.
+  void expect_as_interpreted(const graph::Graph& graph, const Times& times = {}) {
+    if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+    const Status valid = graph::validate(graph);
+    ASSERT_TRUE(valid) << valid.error().message;
+    const auto tuned = planned(graph, times);
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    const auto file = build_model(graph, *tuned, 0, "test", target_, 1, environment_);
+    ASSERT_TRUE(file) << file.error().message;
+    model_ = file->file;
+    EXPECT_EQ(file->unverified, model_.kernels.size());
+    const auto model = runtime::Model::load(file->file);
+    ASSERT_TRUE(model) << model.error().message;
+    expect_equal(graph, *model);
+  }
+
+  void expect_equal(const graph::Graph& graph, const runtime::Model& model) {
+    auto arrays = random_arrays(model, 7);
+    ASSERT_TRUE(arrays) << arrays.error().message;
+    runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
+    const Status called = model.call(arrays->buffers(), pool);
+    ASSERT_TRUE(called) << called.error().message;
+    dsl::Arrays inputs;
+    for (size_t i = 0; i < graph.inputs.size(); ++i)
+      inputs[graph.inputs[i].name] = arrays->arrays[i];
+    const auto expected = graph::interpret(graph, inputs);
+    ASSERT_TRUE(expected) << expected.error().message;
+    for (size_t i = 0; i < graph.outputs.size(); ++i) {
+      const auto constant = graph.constants.find(graph.outputs[i]);
+      const dsl::Array& truth = constant == graph.constants.end() ? expected->at(graph.outputs[i])
+                                                                  : *constant->second.array;
+      const dsl::Array& got = arrays->arrays[graph.inputs.size() + i];
+      ASSERT_EQ(got.shape, truth.shape);
+      for (int64_t k = 0; k < truth.size(); ++k)
+        ASSERT_NEAR(got.get_float(k), truth.get_float(k), 2e-4 * (1 + std::abs(truth.get_float(k))))
+            << graph.outputs[i] << " " << k;
+    }
+  }
+
+  std::vector<std::string> steps() const {
+    std::vector<std::string> names;
+    for (const runtime::ModelStep& step : model_.steps) names.push_back(step.name);
+    return names;
+  }
+
+  Folder folder_;
+  db::Store store_ = open_store(folder_ / "t.db");
+  const Target target_ = host_target();
+  Environment environment_ = test_environment();
+  runtime::ModelFile model_;
+};
+
+TEST_F(Assembling, AModelComputesWhatTheInterpreterDoes) {
+  expect_as_interpreted(two_convolutions());
+  if (IsSkipped()) return;
+  EXPECT_EQ(model_.kernels.size(), 2u);  // the two convolutions are one kernel
+  EXPECT_THAT(steps(), ElementsAre("c1", "c2", "y"));
+}
+
+TEST_F(Assembling, TransformsStandBeforeTheirFirstReader) {
+  Times times{.otherwise = 1e6};
+  times.ns["conv2d in=NHWC out=NHWC"] = 1e3;
+  times.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  expect_as_interpreted(two_convolutions(), times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("x: NCHW -> NHWC", "c1", "c2", "c2: NHWC -> NCHW", "y"));
+}
+
+TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {
+  expect_as_interpreted(with_reshape());
+  if (IsSkipped()) return;
+  // c and f are two results of the caller's, and one array.
+  EXPECT_THAT(steps(), testing::UnorderedElementsAre("c", "y", HasSubstr("->")));
+}
+
+TEST_F(Assembling, ResultsThatAreInputsOrConstantsAreCopied) {
+  graph::Graph graph = two_convolutions();
+  graph.constants["k"] = graph::make_constant(graph::normal_array({3, 5}, 9));
+  graph.outputs = {"x", "y", "k"};
+  expect_as_interpreted(graph);
+}
+
+TEST_F(Assembling, OneConstantInTwoLayoutsIsPackedTwiceAndOtherwiseOnce) {
+  graph::Graph graph = two_convolutions();
+  graph.operators[1].inputs[1] = "w1";
+  expect_as_interpreted(graph);
+  if (IsSkipped()) return;
+  size_t constants = 0;
+  for (const runtime::ModelTensor& tensor : model_.tensors)
+    constants += tensor.place == runtime::Place::Constant;
+  EXPECT_EQ(constants, 1u);
+}
+
+TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+  const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\nsplit nothing x 4\n"}};
+  const auto built = build_kernels(requests, target_, environment_);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(built.error().message, HasSubstr("dense m=16"));
+}
+
+TEST_F(Assembling, Fault31_AnInterruptEndsBuilding) {
+  std::atomic<int> interrupts = 1;
+  environment_.interrupts = &interrupts;
+  const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\n"}};
+  const auto built = build_kernels(requests, target_, environment_);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, ErrorCode::Interrupted);
+}
+
+// ---- scripts --------------------------------------------------------------------------------
+
+/// A plan in which every tensor is row-major.
+PlannedNetwork row_major_plan(const graph::Graph& graph) {
+  PlannedNetwork network;
+  for (const graph::Operator& op : graph.operators) {
+    graph::Scheme scheme;
+    for (const dsl::Input& input : op.workload.compute.inputs)
+      scheme.inputs.push_back(dsl::Layout::row_major(static_cast<int>(input.shape.size())));
+    for (const std::string& name : op.workload.compute.outputs)
+      scheme.outputs.push_back(
+          dsl::Layout::row_major(static_cast<int>(op.workload.compute.shape_of(name).size())));
+    network.schemes.push_back(std::move(scheme));
+    network.kernels.push_back({op.workload, graph::is_reshape(op) ? "" : "tw1\n", 10});
+  }
+  network.transform = [](const graph::TensorType& type, const dsl::Layout& from,
+                         const dsl::Layout& to) -> Result<KernelChoice> {
+    TW_TRY(dsl::Workload copy, transform_workload(type, from, to));
+    return KernelChoice{std::move(copy), "tw1\n", 5};
+  };
+  return network;
+}
+
+TEST(Script, EqualKernelsAreOneAndTimesAreThoseOfThePlan) {
+  const graph::Graph graph = two_convolutions();
+  PlannedNetwork planned = row_major_plan(graph);
+  planned.kernels[1].measured_ns = 7;
+  const auto script = make_script(graph, planned);
+  ASSERT_TRUE(script) << script.error().message;
+  EXPECT_THAT(script->kernels, SizeIs(2));
+  ASSERT_THAT(script->calls, SizeIs(3));
+  EXPECT_EQ(script->calls[0].kernel, script->calls[1].kernel);
+  EXPECT_EQ(script->calls[0].cost_ns, 10);
+  EXPECT_EQ(script->calls[1].cost_ns, 7);
+  EXPECT_TRUE(script->calls[1].is_measured);
+}
+
+TEST(Script, ResultsLieInTheCallersArraysAndAliasesInOne) {
+  const graph::Graph graph = with_reshape();
+  const auto script = make_script(graph, row_major_plan(graph));
+  ASSERT_TRUE(script) << script.error().message;
+  ASSERT_THAT(script->outputs, SizeIs(3));
+  for (size_t i = 0; i < 3; ++i) {
+    const ScriptStorage& storage = script->storages[script->outputs[i].storage];
+    EXPECT_EQ(storage.place, runtime::Place::Output);
+    EXPECT_EQ(storage.number, static_cast<int64_t>(i));
+  }
+  EXPECT_THAT(script->calls, SizeIs(3));  // f is c by another name, and a copy of its own here
+}
+
+TEST(Script, TransformsThatFailAreItsError) {
+  graph::Graph graph = two_convolutions();
+  graph.outputs = {"x"};
+  PlannedNetwork planned = row_major_plan(graph);
+  planned.transform = [](const auto&, const auto&, const auto&) -> Result<KernelChoice> {
+    return fail(ErrorCode::Unsupported, "no copies today");
+  };
+  const auto script = make_script(graph, planned);
+  ASSERT_FALSE(script);
+  EXPECT_EQ(script.error().message, "no copies today");
+}
+
+TEST(Script, TensorsWithoutElementsAreRefused) {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {0, 8}}}};
+  graph.operators = {graph::named("softmax rows=0 cols=8 f32 fast", {"x"}, "y")};
+  graph.outputs = {"y"};
+  const auto script = make_script(graph, row_major_plan(graph));
+  ASSERT_FALSE(script);
+  EXPECT_EQ(script.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(script.error().message, HasSubstr("'y'"));
+}
+
+}  // namespace
+}  // namespace tw::tuner

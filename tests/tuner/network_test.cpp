@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rounds of tuning a network, over kernels that are rows of a table.
+#include "tuner/network.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "tests/tuner/networks.h"
+
+namespace tw::tuner {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr int64_t second = 1'000'000'000;
+
+class Network : public testing::Test {
+ protected:
+  Network() {
+    environment_.clock = [this] { return now_ns_; };
+    environment_.interrupts = &interrupts_;
+    work_.target.machine = Machine();
+    work_.target.machine.core.vector_bytes = 64;
+    options_.tuning.effort = Effort::Full;
+    options_.tuning.budget_s = 100;
+    options_.plans = 1;
+  }
+
+  Result<TunedNetwork> run() {
+    return tune_network(graph_, work_.target, options_, store_, environment_, {},
+                        planned_services(work_, store_));
+  }
+
+  /// Layouts that the cheapest plan asks of an operator.
+  static std::string layouts_of(const TunedNetwork& tuned, size_t op) {
+    return dsl::print_layouts(tuned.plans[0].kernels[op].workload.layouts);
+  }
+  static std::vector<std::string> texts_of(const std::vector<TaskSpec>& tasks) {
+    std::vector<std::string> texts;
+    for (const TaskSpec& task : tasks)
+      texts.push_back(task.workload.op + " " + dsl::print_layouts(task.workload.layouts));
+    return texts;
+  }
+
+  Folder folder_;
+  db::Store store_ = open_store(folder_ / "t.db");
+  graph::Graph graph_ = two_convolutions();
+  PlannedWork work_;
+  NetworkOptions options_;
+  Environment environment_ = test_environment();
+  int64_t now_ns_ = second;
+  std::atomic<int> interrupts_ = 0;
+};
+
+TEST_F(Network, WithoutEffortPredictionsDecide) {
+  options_.tuning.effort = Effort::None;
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NCHW out=NHWC"] = 1e4;
+  work_.predicted.ns["conv2d in=NHWC out=NCHW"] = 1e4;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_THAT(work_.rounds, SizeIs(0));
+  EXPECT_EQ(tuned->ended, Ended::FromDatabase);
+  EXPECT_EQ(layouts_of(*tuned, 0), "in=NCHW out=NHWC");
+  EXPECT_EQ(layouts_of(*tuned, 1), "in=NHWC out=NCHW");
+  EXPECT_EQ(tuned->measured, 0u);
+}
+
+TEST_F(Network, RecordsWinOverPredictions) {
+  options_.tuning.effort = Effort::None;
+  for (const char* layouts : {"in=NCHW out=NCHW", "in=NCHW out=NCHW16c", "in=NCHW16c out=NCHW"}) {
+    dsl::Workload conv = workload_of(small_conv);
+    conv.layouts = dsl::parse_layouts(layouts).value();
+    const bool is_plain = std::string(layouts) == "in=NCHW out=NCHW";
+    const db::Record record = measured_record(conv, work_.target, is_plain ? 9e5 : 5e4);
+    ASSERT_TRUE(store_.append({&record, 1}));
+  }
+  work_.predicted.otherwise = 1e6;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(layouts_of(*tuned, 0), "in=NCHW out=NCHW16c");
+  EXPECT_EQ(layouts_of(*tuned, 1), "in=NCHW16c out=NCHW");
+  EXPECT_EQ(tuned->plans[0].kernels[0].measured_ns, 5e4);
+  EXPECT_EQ(tuned->measured, 3u);
+}
+
+TEST_F(Network, KernelsOfThePlanAreTunedCountedAsOftenAsTheyOccur) {
+  options_.rounds = 1;
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_THAT(work_.rounds, SizeIs(1));
+  ASSERT_THAT(work_.rounds[0], SizeIs(2));
+  EXPECT_EQ(work_.rounds[0][0].weight, 2);
+  EXPECT_EQ(work_.rounds[0][1].weight, 1);
+  EXPECT_EQ(tuned->plans[0].kernels[0].measured_ns, 1000);
+}
+
+TEST_F(Network, WhatWasMeasuredReplacesWhatWasPredictedAndThePlanFollows) {
+  const std::string plain = "conv2d in=NCHW out=NCHW", last = "in=NHWC out=NHWC";
+  dsl::Workload known = workload_of(small_conv);
+  known.layouts = dsl::parse_layouts(last).value();
+  const db::Record record = measured_record(known, work_.target, 2e4);
+  ASSERT_TRUE(store_.append({&record, 1}));
+  work_.predicted.otherwise = work_.measured.otherwise = 1e6;
+  work_.predicted.ns[plain] = 1e4;
+  work_.predicted.ns["conv2d " + last] = 1.1e4;
+  for (Times* times : {&work_.predicted, &work_.measured}) {
+    times->ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+    for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
+      times->ns[copy] = 400;
+  }
+  work_.measured.ns[plain] = 8e4;
+  work_.measured.ns["conv2d " + last] = 2e4;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_GE(work_.rounds.size(), 1u);
+  EXPECT_THAT(texts_of(work_.rounds[0]), Contains(plain));
+  EXPECT_EQ(layouts_of(*tuned, 0), last);
+}
+
+// The sum is fast with the channels last only, and the second convolution could save it a copy.
+TEST_F(Network, SchemesThatCouldChangeThePlanAreTunedToo) {
+  const std::string other = "conv2d in=NCHW out=NHWC";
+  work_.predicted.otherwise = work_.measured.otherwise = 1e6;
+  for (Times* times : {&work_.predicted, &work_.measured}) {
+    times->ns["conv2d in=NCHW out=NCHW"] = 1e4;
+    times->ns["add_relu a=NHWC b=NHWC out=NHWC"] = 1e3;
+    for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
+      times->ns[copy] = 400;
+  }
+  work_.predicted.ns[other] = 1.08e4;
+  work_.measured.ns[other] = 1e4;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_GE(work_.rounds.size(), 2u);
+  EXPECT_THAT(texts_of(work_.rounds[0]), testing::Not(Contains(other)));
+  EXPECT_THAT(texts_of(work_.rounds[1]), Contains(other));
+  EXPECT_GE(tuned->rounds[1].contenders, 1u);
+  EXPECT_EQ("conv2d " + layouts_of(*tuned, 1), other);
+}
+
+TEST_F(Network, EndsWhenNothingIsLeftToGain) {
+  options_.rounds = 10;
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e3;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Plateau);
+  EXPECT_LT(tuned->rounds.size(), 5u);
+}
+
+TEST_F(Network, RoundsShareTheBudget) {
+  std::vector<double> budgets;
+  work_.ended = Ended::Budget;
+  work_.on_round = [&](const auto&, const TuneOptions& options) {
+    budgets.push_back(options.budget_s);
+    now_ns_ += static_cast<int64_t>(options.budget_s * 1e9);
+  };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Budget);
+  ASSERT_THAT(budgets, SizeIs(3));
+  EXPECT_THAT(budgets, Each(testing::DoubleNear(100.0 / 3, 1e-6)));
+}
+
+TEST_F(Network, AKernelGetsItsTrialsOnce) {
+  options_.tuning.trials = 4;
+  work_.predicted.otherwise = 1e6;
+  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e3;
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  std::set<std::string> seen;
+  for (const auto& round : work_.rounds)
+    for (const TaskSpec& task : round) EXPECT_TRUE(seen.insert(task.workload.text()).second);
+}
+
+TEST_F(Network, Fault31_AnInterruptKeepsWhatWasMeasured) {
+  work_.on_round = [&](const auto&, const auto&) { interrupts_ = 1; };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->ended, Ended::Interrupted);
+  EXPECT_THAT(tuned->rounds, SizeIs(1));
+  EXPECT_GT(tuned->measured, 0u);
+  ASSERT_THAT(tuned->plans, SizeIs(1));
+}
+
+TEST_F(Network, Fault31_AnInterruptBeforeThereIsAPlanIsAnError) {
+  interrupts_ = 1;
+  const auto tuned = run();
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Network, SchemesThatCannotBeScheduledAreLeftOut) {
+  options_.tuning.effort = Effort::None;
+  work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1;
+  work_.unsupported = {"conv2d in=NCHW out=NCHW"};
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_NE(layouts_of(*tuned, 0), "in=NCHW out=NCHW");
+}
+
+TEST_F(Network, AnOperatorWithoutASchemeIsNamed) {
+  graph_.operators.push_back(graph::named("softmax rows=8 cols=8 f32 fast", {"m"}, "s"));
+  graph_.inputs.push_back({"m", {Float32, {8, 8}}});
+  const dsl::Workload softmax = graph_.operators.back().workload;
+  const OperatorGroup group{softmax, {false}, false, {}};
+  for (const LayoutChoice& choice : offered_layouts(group, work_.target.machine))
+    work_.unsupported.insert("softmax " + dsl::print_layouts(with_choice(group, choice).layouts));
+  const auto tuned = run();
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(tuned.error().message, HasSubstr("'s' (softmax)"));
+}
+
+}  // namespace
+}  // namespace tw::tuner

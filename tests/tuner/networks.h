@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Networks for the tests of their tuning, whose kernels are rows of a table: a test says what a
+// workload is predicted to take and what it takes.
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/abi.h"
+#include "schedules/schedule.h"
+#include "tests/graph/graphs.h"
+#include "tests/tuner/tuning.h"
+#include "tuner/device.h"
+#include "tuner/network.h"
+#include "tuner/trial_record.h"
+
+namespace tw::tuner {
+
+inline const std::string small_conv = "conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 f32 fast";
+
+/// conv2d twice with weights of their own, and a sum with the input: x -> c1 -> c2, y = c2 + x.
+inline graph::Graph two_convolutions() {
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, {1, 32, 8, 8}}}};
+  graph.constants["w1"] = graph::make_constant(graph::normal_array({32, 32, 3, 3}, 1));
+  graph.constants["w2"] = graph::make_constant(graph::normal_array({32, 32, 3, 3}, 2));
+  graph.operators = {graph::named(small_conv, {"x", "w1"}, "c1"),
+                     graph::named(small_conv, {"c1", "w2"}, "c2"),
+                     graph::named("add_relu n=1 c=32 h=8 w=8 f32 fast", {"c2", "x"}, "y")};
+  graph.outputs = {"y"};
+  return graph;
+}
+
+/// A schedule with the layouts that a workload asks for, and nothing else.
+inline std::string plain_schedule(const dsl::Workload& workload) {
+  std::string text = "tw1\n";
+  for (const auto& [tensor, layout] : workload.layouts)
+    text += "set_layout " + tensor + " " + layout + "\n";
+  return text;
+}
+
+/// Times by the text of a workload's layouts, "" for free ones. A time that is not there is
+/// `otherwise`.
+struct Times {
+  std::map<std::string, double> ns = {};
+  double otherwise = 1000;
+
+  double of(const dsl::Workload& workload) const {
+    const auto found = ns.find(workload.op + " " + dsl::print_layouts(workload.layouts));
+    return found == ns.end() ? otherwise : found->second;
+  }
+};
+
+/// What the services of a network answer from, and what they were asked.
+struct PlannedWork {
+  Target target = host_target();
+  Times predicted, measured;
+  std::set<std::string> unsupported = {};  ///< operators and layouts, as Times has them
+  std::vector<std::vector<TaskSpec>> rounds = {};
+  std::function<void(const std::vector<TaskSpec>& tasks, const TuneOptions& options)> on_round = {};
+  Ended ended = Ended::Plateau;
+};
+
+inline db::Record measured_record(const dsl::Workload& workload, const Target& target,
+                                  double latency_ns) {
+  MeasureReply reply;
+  reply.latency_ns = reply.low_ns = reply.high_ns = latency_ns;
+  reply.samples_ns = {latency_ns};
+  db::Record record =
+      trial_record(workload, target, 1, "fake-1.0", plain_schedule(workload), reply, 1e9);
+  record.host = "0123456789abcdef";
+  record.session = "test";
+  record.program_version = "0";
+  record.created_ms = 1'700'000'000'000;
+  return db::seal(std::move(record));
+}
+
+inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
+  NetworkServices services;
+  services.predict = [&work](const dsl::Workload& workload) -> Result<Predicted> {
+    if (work.unsupported.contains(workload.op + " " + dsl::print_layouts(workload.layouts)))
+      return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
+    return Predicted{plain_schedule(workload), work.predicted.of(workload)};
+  };
+  services.tune_all = [&work, &store](const std::vector<TaskSpec>& tasks,
+                                      const TuneOptions& options,
+                                      const OnProgress&) -> Result<std::vector<Result<Tuned>>> {
+    work.rounds.push_back(tasks);
+    std::vector<Result<Tuned>> results;
+    for (const TaskSpec& task : tasks) {
+      const db::Record record =
+          measured_record(task.workload, work.target, work.measured.of(task.workload));
+      TW_TRY(const auto summary, store.append({&record, 1}));
+      EXPECT_EQ(summary.quarantined, 0);
+      Tuned tuned;
+      tuned.best = record;
+      tuned.ended = work.ended;
+      results.emplace_back(std::move(tuned));
+    }
+    if (work.on_round) work.on_round(tasks, options);
+    return results;
+  };
+  return services;
+}
+
+}  // namespace tw::tuner

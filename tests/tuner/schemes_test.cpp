@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/schemes.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/tuner/networks.h"
+
+namespace tw::tuner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Machine machine_of_16_lanes() {
+  Machine machine;
+  machine.core.vector_bytes = 64;
+  return machine;
+}
+
+OperatorGroup group_of(const std::string& key, std::vector<bool> packed_ahead) {
+  return {workload_of(key), std::move(packed_ahead), false, {0}};
+}
+
+/// Texts of the workloads' layouts, one a choice.
+std::vector<std::string> offered(const OperatorGroup& group,
+                                 const std::vector<LayoutChoice>& known = {}) {
+  std::vector<std::string> texts;
+  for (const LayoutChoice& choice : offered_layouts(group, machine_of_16_lanes(), known))
+    texts.push_back(dsl::print_layouts(with_choice(group, choice).layouts));
+  return texts;
+}
+
+TEST(Schemes, ConvolutionsHaveAllPairsOfLayoutsOfImageAndResult) {
+  const auto texts =
+      offered(group_of("conv2d n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1 f32 fast", {false, true}));
+  EXPECT_THAT(texts, SizeIs(16));
+  EXPECT_EQ(texts.front(), "in=NCHW out=NCHW");
+  EXPECT_THAT(texts, testing::IsSupersetOf({"in=NCHW out=NCHW16c", "in=NHWC out=NCHW32c",
+                                            "in=NCHW32c out=NHWC", "in=NCHW16c out=NCHW16c"}));
+}
+
+TEST(Schemes, ResidualsFollowTheResult) {
+  const OperatorGroup group =
+      group_of("conv2d n=1 c=64 h=8 w=8 k=64 r=1 s=1 residual=1 f32 fast", {false, true, false});
+  ASSERT_THAT(group.workload.compute.inputs, SizeIs(3));
+  for (const LayoutChoice& choice : offered_layouts(group, machine_of_16_lanes()))
+    EXPECT_EQ(choice.inputs[2], choice.outputs[0]);
+}
+
+TEST(Schemes, FewChannelsHaveSmallBlocksOrNone) {
+  const auto image =
+      offered(group_of("conv2d n=1 c=3 h=8 w=8 k=64 r=3 s=3 pad=1 f32 fast", {false, true}));
+  EXPECT_THAT(image, SizeIs(2 * 4));
+  EXPECT_THAT(image, testing::Each(testing::Not(HasSubstr("in=NCHW4c"))));
+  const auto eight = offered(group_of("add_relu n=1 c=12 h=8 w=8 f32 fast", {false, false}));
+  EXPECT_THAT(eight, ElementsAre("a=NCHW b=NCHW out=NCHW", "a=NHWC b=NHWC out=NHWC",
+                                 "a=NCHW8c b=NCHW8c out=NCHW8c"));
+}
+
+TEST(Schemes, LayoutsThatPlaceElementsAlikeAreOfferedOnce) {
+  const auto pooled = offered(group_of("global_avg_pool n=1 c=64 h=8 w=8 f32 fast", {false}));
+  EXPECT_THAT(pooled, SizeIs(4));  // the result is 1 x 1
+  const auto one_block = offered(group_of("add_relu n=1 c=16 h=8 w=8 f32 fast", {false, false}));
+  EXPECT_THAT(one_block, SizeIs(2));  // NCHW16c of 16 channels is NHWC
+}
+
+TEST(Schemes, OtherRanksAreRowMajor) {
+  EXPECT_THAT(offered(group_of("dense m=8 n=64 k=64 f32 fast", {false, true})),
+              ElementsAre("a=MK out=MN"));
+}
+
+TEST(Schemes, LayoutsOfRecordsAreAddedOnce) {
+  const OperatorGroup group = group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false});
+  const auto choice = [&](const std::string& schedule) {
+    return layouts_of_schedule(group.workload.compute, schedule).value();
+  };
+  const LayoutChoice mixed = choice("tw1\nset_layout a NHWC\nset_layout out NCHW8c");
+  const auto texts = offered(group, {choice("tw1"), mixed, mixed});
+  ASSERT_THAT(texts, SizeIs(5));
+  EXPECT_EQ(texts.back(), "a=NHWC b=NCHW out=NCHW8c");
+}
+
+TEST(Schemes, RecordsUnderAnyLayoutsSayWhichOnesAreGood) {
+  const Folder folder;
+  db::Store store = open_store(folder / "t.db");
+  OperatorGroup group = group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false});
+  const dsl::Workload asked =
+      dsl::with_layouts(group.workload, {{"a", "NCHW4c"}, {"b", "NCHW4c"}, {"out", "NCHW4c"}})
+          .value();
+  const db::Record record = measured_record(asked, host_target(), 500);
+  ASSERT_TRUE(store.append({&record, 1}));
+  const auto known = known_layouts(store, group, host_target(), 1);
+  ASSERT_TRUE(known) << known.error().message;
+  ASSERT_THAT(*known, SizeIs(1));
+  EXPECT_EQ(known->front().outputs[0].to_string("NCHW"), "NCHW4c");
+  EXPECT_THAT(known_layouts(store, group, host_target(), 2).value(), SizeIs(0));
+}
+
+TEST(Schemes, OperatorsThatComputeTheSameAreOneGroup) {
+  graph::Graph graph = two_convolutions();
+  const auto groups = group_operators(graph);
+  ASSERT_THAT(groups, SizeIs(2));
+  EXPECT_THAT(groups[0].operators, ElementsAre(0, 1));
+  EXPECT_THAT(groups[0].packed_ahead, ElementsAre(false, true));
+  EXPECT_THAT(groups[1].operators, ElementsAre(2));
+  graph.constants["b"] = graph::make_constant(graph::normal_array({1, 32, 8, 8}, 3));
+  graph.operators.push_back(graph::named("add_relu n=1 c=32 h=8 w=8 f32 fast", {"y", "b"}, "z"));
+  EXPECT_THAT(group_operators(graph), SizeIs(3));  // one of its operands is packed ahead
+}
+
+TEST(Schemes, ReshapesAreRowMajorAndMoveNothing) {
+  graph::Graph graph = two_convolutions();
+  const auto flat = graph::reshape(Float32, {1, 32, 8, 8}, {1, 2048}).value();
+  graph.operators.push_back(graph::make_operator(flat, {"y"}, {"flat"}, graph.constants).value());
+  const auto groups = group_operators(graph);
+  ASSERT_TRUE(groups.back().moves_nothing);
+  const auto choices = offered_layouts(groups.back(), machine_of_16_lanes());
+  ASSERT_THAT(choices, SizeIs(1));
+  EXPECT_TRUE(choices[0].inputs[0].is_row_major());
+}
+
+TEST(Schemes, CopiesAreWorkloadsWithLayoutsOnBothSides) {
+  const graph::TensorType type = {Float32, {1, 64, 8, 8}};
+  const auto copy = transform_workload(type, dsl::Layout::row_major(4),
+                                       dsl::Layout::parse("ABCD16b", "ABCD").value());
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(dsl::print_layouts(copy->layouts), "in0=ABCD out=ABCD16b");
+  EXPECT_EQ(copy->text(), workload_of(copy->text()).text());
+}
+
+}  // namespace
+}  // namespace tw::tuner

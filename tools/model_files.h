@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Networks that were written as files: running them on arrays of NumPy, and what can be said of
+// them. No compiler is involved. Not thread-safe.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/model_file.h"
+#include "tools/report.h"
+#include "tools/surroundings.h"
+
+namespace tw::tools {
+
+/// Whether an operand means a file and not the beginning of a record's hash.
+bool is_file_operand(const std::string& operand);
+
+struct ModelRunFlags {
+  std::string path;
+  std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; what is not given is random
+  std::vector<std::string> outputs;  ///< likewise, to be written
+  bool profile = false;              ///< a table of the steps' times
+  std::string trace;                 ///< file for the trace of one call; empty: none
+  int64_t seed = 1;                  ///< of random inputs
+  std::string format = "table";
+};
+
+/// Runs a network on as many threads as its kernels were chosen for, and times it.
+Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here);
+/// Prints the plan of a network, or its steps as a graph in the language of Graphviz' dot.
+Result<int> explain_model(const std::string& path, bool as_dot, const std::string& format,
+                          const Surroundings& here);
+/// Prints what is in the file.
+Result<int> show_model(const std::string& path, const std::string& format,
+                       const Surroundings& here);
+
+/// Sizes, kernels and arrays.
+Facts facts_of(const runtime::ModelFile& model);
+/// A step a row: what it computes, its time as predicted or measured ahead, its share.
+Table table_of_steps(const runtime::ModelFile& model);
+/// The same summed up by what steps compute, most first.
+Table table_of_costs(const runtime::ModelFile& model);
+nlohmann::json as_json(const runtime::ModelFile& model);
+/// Steps as nodes; arrays, with their layouts, as edges.
+std::string dot_of(const runtime::ModelFile& model);
+
+}  // namespace tw::tools

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// tilewright run NET.twart: a network on arrays of NumPy, or on random ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/text.h"
+#include "runtime/model.h"
+#include "tools/model_files.h"
+#include "tools/npy.h"
+#include "tools/quote.h"
+#include "tools/selection.h"
+#include "tuner/race.h"
+
+namespace tw::tools {
+namespace {
+
+using runtime::ArgumentInfo;
+using runtime::Model;
+using runtime::StepTime;
+
+constexpr double timing_s = 0.5;
+constexpr int most_calls = 100, profiled_calls = 15;
+
+/// Files by the name of the array that they hold.
+using ArrayFiles = std::map<std::string, std::string>;
+
+std::vector<std::string> names_of(const Model& model, bool outputs) {
+  std::vector<std::string> names;
+  for (const ArgumentInfo& argument : model.arguments())
+    if (argument.is_output == outputs) names.push_back(argument.name);
+  return names;
+}
+
+/// "name=path", or the path alone where there is one array only.
+Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Model& model,
+                               bool outputs) {
+  const std::string_view flag = outputs ? "--output" : "--input";
+  const std::vector<std::string> names = names_of(model, outputs);
+  ArrayFiles files;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    const std::string name = equals != std::string::npos ? text.substr(0, equals)
+                             : names.size() == 1         ? names[0]
+                                                         : "";
+    if (std::ranges::find(names, name) == names.end())
+      return fail(ErrorCode::Usage,
+                  fmt::format("[run] {} {}: expected NAME=FILE with one of the names {}", flag,
+                              shell_quoted(text), join(names, ", ")));
+    if (!files.emplace(name, equals == std::string::npos ? text : text.substr(equals + 1)).second)
+      return fail(ErrorCode::Usage, fmt::format("[run] {}: '{}' is given twice", flag, name));
+  }
+  return files;
+}
+
+/// Arrays for all arguments, with those inputs read that have a file.
+Result<tuner::ModelArrays> arrays_for(const Model& model, const ArrayFiles& files, int64_t seed) {
+  TW_TRY(tuner::ModelArrays arrays, tuner::random_arrays(model, static_cast<uint64_t>(seed)));
+  for (size_t i = 0; i < arrays.arrays.size(); ++i) {
+    const ArgumentInfo& argument = model.arguments()[i];
+    const auto file = argument.is_output ? files.end() : files.find(argument.name);
+    if (file == files.end()) continue;
+    TW_TRY(arrays.arrays[i], read_npy(file->second));
+  }
+  return arrays;
+}
+
+Status write_outputs(const Model& model, const tuner::ModelArrays& arrays,
+                     const ArrayFiles& files) {
+  for (size_t i = 0; i < arrays.arrays.size(); ++i) {
+    const ArgumentInfo& argument = model.arguments()[i];
+    const auto file = argument.is_output ? files.find(argument.name) : files.end();
+    if (file != files.end()) TW_RETURN_IF_ERROR(write_npy(file->second, arrays.arrays[i]));
+  }
+  return {};
+}
+
+struct ModelTimes {
+  double latency_ns = 0;  ///< median of the calls
+  int calls = 0;
+  std::vector<double> steps_ns;  ///< median of each step; empty: not profiled
+  std::vector<StepTime> latest_profile;
+};
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Result<ModelTimes> time_calls(const Model& model, const std::vector<runtime::Buffer>& buffers,
+                              runtime::ThreadPool& pool, const tuner::Clock& clock) {
+  std::vector<double> times;
+  const int64_t started = clock();
+  while (times.empty() || (std::ssize(times) < most_calls &&
+                           static_cast<double>(clock() - started) < timing_s * 1e9)) {
+    const int64_t before = clock();
+    TW_RETURN_IF_ERROR(model.call(buffers, pool));
+    times.push_back(static_cast<double>(clock() - before));
+  }
+  ModelTimes result;
+  result.calls = static_cast<int>(times.size());
+  result.latency_ns = median_of(std::move(times));
+  return result;
+}
+
+Status profile_calls(const Model& model, const std::vector<runtime::Buffer>& buffers,
+                     runtime::ThreadPool& pool, ModelTimes& times) {
+  std::vector<std::vector<double>> steps(model.info().steps.size());
+  for (int call = 0; call < profiled_calls; ++call) {
+    TW_TRY(times.latest_profile, model.profile(buffers, pool));
+    for (const StepTime& step : times.latest_profile)
+      steps[static_cast<size_t>(step.step)].push_back(
+          static_cast<double>(step.end_ns - step.begin_ns));
+  }
+  for (std::vector<double>& each : steps)
+    times.steps_ns.push_back(each.empty() ? 0 : median_of(std::move(each)));
+  return {};
+}
+
+Status write_trace(const std::string& path, const Model& model, const ModelTimes& times) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << runtime::to_trace(model.info(), times.latest_profile);
+  file.close();
+  if (file) return {};
+  return fail(ErrorCode::Environment,
+              fmt::format("[run] {} cannot be written", shell_quoted(path)));
+}
+
+Table profile_table(const Model& model, const ModelTimes& times) {
+  Table table{{"step", "time", "% of all", "predicted"}, {}};
+  double all = 0;
+  for (const double ns : times.steps_ns) all += ns;
+  for (size_t i = 0; i < times.steps_ns.size(); ++i) {
+    const runtime::ModelStep& step = model.info().steps[i];
+    table.rows.push_back({step.name, show_time(times.steps_ns[i]),
+                          fmt::format("{:.1f}", all > 0 ? 100 * times.steps_ns[i] / all : 0),
+                          show_time(step.predicted_ns)});
+  }
+  return table;
+}
+
+double predicted_ns(const Model& model) {
+  double sum = 0;
+  for (const runtime::ModelStep& step : model.info().steps) sum += step.predicted_ns;
+  return sum;
+}
+
+Status print_run_as_json(const ModelRunFlags& flags, const Model& model, const ModelTimes& times,
+                         const ArrayFiles& outputs) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (size_t i = 0; i < times.steps_ns.size(); ++i)
+    steps.push_back({{"name", model.info().steps[i].name},
+                     {"ns", times.steps_ns[i]},
+                     {"predicted_ns", model.info().steps[i].predicted_ns}});
+  return print_json("run", {{"artifact", flags.path},
+                            {"network", model.info().name},
+                            {"threads", model.info().threads},
+                            {"latency_ns", times.latency_ns},
+                            {"calls", times.calls},
+                            {"predicted_ns", predicted_ns(model)},
+                            {"constant_bytes", model.constant_bytes()},
+                            {"call_bytes", model.call_bytes()},
+                            {"outputs", outputs},
+                            {"steps", steps}});
+}
+
+Status print_run(const ModelRunFlags& flags, const Model& model, const ModelTimes& times,
+                 const ArrayFiles& outputs, const Surroundings& here) {
+  if (flags.format == "json") return print_run_as_json(flags, model, times, outputs);
+  Facts facts = {
+      {"network", model.info().name},
+      {"latency", fmt::format("{}, median of {}", show_time(times.latency_ns),
+                              show_count(times.calls, "call"))},
+      {"predicted", show_time(predicted_ns(model))},
+      {"threads", std::to_string(model.info().threads)},
+      {"memory", fmt::format("{} of constants, {} a call", show_bytes(model.constant_bytes()),
+                             show_bytes(model.call_bytes()))}};
+  for (const auto& [name, path] : outputs) facts.emplace_back(name, shell_quoted(path));
+  const std::string table =
+      flags.profile ? "\n" + as_text(profile_table(model, times), here) : std::string();
+  return print(as_text(facts) + table);
+}
+
+}  // namespace
+
+Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
+  TW_TRY(const Model model, Model::open(flags.path));
+  TW_TRY(const ArrayFiles inputs, array_files(flags.inputs, model, false));
+  TW_TRY(const ArrayFiles outputs, array_files(flags.outputs, model, true));
+  for (const auto& [name, path] : outputs) TW_RETURN_IF_ERROR(check_output(path));
+  if (!flags.trace.empty()) TW_RETURN_IF_ERROR(check_output(flags.trace));
+  TW_TRY(tuner::ModelArrays arrays, arrays_for(model, inputs, flags.seed));
+  const std::vector<runtime::Buffer> buffers = arrays.buffers();
+  runtime::PoolOptions options;
+  options.threads = model.info().threads;
+  runtime::ThreadPool pool(options);
+  TW_RETURN_IF_ERROR(model.call(buffers, pool));
+  TW_RETURN_IF_ERROR(write_outputs(model, arrays, outputs));
+  TW_TRY(ModelTimes times, time_calls(model, buffers, pool, here.environment.clock));
+  if (flags.profile || !flags.trace.empty())
+    TW_RETURN_IF_ERROR(profile_calls(model, buffers, pool, times));
+  if (!flags.trace.empty()) TW_RETURN_IF_ERROR(write_trace(flags.trace, model, times));
+  TW_RETURN_IF_ERROR(print_run(flags, model, times, outputs, here));
+  return 0;
+}
+
+}  // namespace tw::tools

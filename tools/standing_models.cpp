@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/standing_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
+#include "codegen/command.h"
+#include "tools/quote.h"
+
+namespace tw::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The largest one is half a gigabyte of weights.
+constexpr int64_t making_timeout_ns = 600'000'000'000;
+
+/// The checkout that this program was built in: it lies in build/<preset>/tools.
+fs::path checkout_of(const Surroundings& here) {
+  return fs::path(here.program).parent_path().parent_path().parent_path().parent_path();
+}
+
+bool is_model_name(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return is_digit(c) || (to_lower(c) >= 'a' && to_lower(c) <= 'z') || c == '_' || c == '-';
+  });
+}
+
+/// Makes the file under another name first, so that an interrupted script leaves none behind.
+Status make_model(const std::string& name, const fs::path& path, const Surroundings& here) {
+  std::error_code ignored;
+  const fs::path script = checkout_of(here) / "bench" / "models" / "make_models.py";
+  const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
+  if (!fs::exists(script, ignored))
+    return fail(ErrorCode::Environment,
+                fmt::format("[model] {} is no file, and the script that makes standing models is "
+                            "not beside this program: name an ONNX file",
+                            shell_quoted(name)));
+  const std::string python = fs::exists(own_python, ignored) ? own_python.string() : "python3";
+  const fs::path unfinished = path.string() + ".unfinished";
+  const auto made = codegen::run_command({python, script.string(), name, "-o", unfinished.string()},
+                                         making_timeout_ns);
+  if (!made)
+    return fail(ErrorCode::Environment,
+                fmt::format("[model] the standing model {} cannot be made: {}", shell_quoted(name),
+                            made.error().message));
+  std::error_code error;
+  fs::rename(unfinished, path, error);
+  if (!error) return {};
+  return fail(ErrorCode::Environment, fmt::format("[model] {} cannot be written: {}",
+                                                  shell_quoted(path.string()), error.message()));
+}
+
+}  // namespace
+
+Result<std::string> onnx_file_of(const std::string& model, const PlaceFlags& place,
+                                 const Surroundings& here) {
+  std::error_code ignored;
+  if (fs::is_regular_file(model, ignored)) return model;
+  if (!is_model_name(model))
+    return fail(ErrorCode::Environment,
+                fmt::format("[model] there is no file {}", shell_quoted(model)));
+  TW_RETURN_IF_ERROR(check_cache(place, here));
+  const fs::path folder = place.cache.empty() ? here.places.cache : place.cache;
+  const fs::path path = folder / (model + ".onnx");
+  if (!fs::is_regular_file(path, ignored)) TW_RETURN_IF_ERROR(make_model(model, path, here));
+  return path.string();
+}
+
+}  // namespace tw::tools

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/assemble.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/integer.h"
+#include "codegen/abi.h"
+#include "runtime/arena_plan.h"
+#include "tuner/packing.h"
+
+namespace tw::tuner {
+namespace {
+
+constexpr size_t alignment = 64;
+
+class Assembler {
+ public:
+  Assembler(const graph::Graph& graph, const Script& script,
+            const std::vector<runtime::Artifact>& kernels)
+      : graph_(graph),
+        script_(script),
+        kernels_(kernels),
+        types_(graph::tensor_types(graph)),
+        lifetimes_(script.storages.size(), {0, -1, -1}) {}
+
+  Result<runtime::ModelFile> assemble(const ModelTitle& title) {
+    model_.name = title.name;
+    model_.plan = title.plan;
+    model_.threads = title.threads;
+    model_.graph = graph::to_text(graph_);
+    model_.codegen_abi = codegen::codegen_abi;
+    model_.target = title.target;
+    for (const ScriptArgument& input : script_.inputs) model_.inputs.push_back(port(input));
+    for (const ScriptArgument& output : script_.outputs) model_.outputs.push_back(port(output));
+    for (const ScriptCall& call : script_.calls) TW_RETURN_IF_ERROR(add(call));
+    place_storages();
+    model_.kernels = kernels_;
+    TW_RETURN_IF_ERROR(runtime::check_model(model_));
+    return std::move(model_);
+  }
+
+ private:
+  /// An array of the caller.
+  int port(const ScriptArgument& argument) {
+    const graph::TensorType& type = types_.at(argument.tensor);
+    int64_t bytes = size_bytes(type.dtype);
+    for (const int64_t extent : type.shape) bytes *= extent;
+    return tensor_in({argument.tensor, type.dtype, type.shape, "", bytes}, argument.storage);
+  }
+
+  Status add(const ScriptCall& call) {
+    const runtime::KernelInfo& kernel = kernels_[call.kernel].info;
+    const dsl::Workload& workload = script_.kernels[call.kernel].workload;
+    runtime::ModelStep step;
+    step.name = call.name;
+    step.kernel = static_cast<int>(call.kernel);
+    step.predicted_ns = call.cost_ns;
+    for (const runtime::ArgumentInfo& info : kernel.arguments) {
+      TW_TRY(const dsl::Layout layout, layout_of(info, workload));
+      TW_TRY(const ScriptArgument* argument, argument_of(call, workload, info));
+      if (argument->is_constant) {
+        step.arguments.push_back(constant(argument->tensor, info, layout));
+        continue;
+      }
+      if (!graph::is_same_storage(info.shape, layout, argument->layout))
+        return fail(ErrorCode::Internal,
+                    fmt::format("[assemble] the kernel of '{}' keeps '{}' in another layout than "
+                                "its plan says",
+                                call.name, info.name));
+      step.arguments.push_back(array(*argument, info));
+    }
+    model_.steps.push_back(std::move(step));
+    return {};
+  }
+
+  /// The script's argument for that of a kernel, by the name in the compute.
+  static Result<const ScriptArgument*> argument_of(const ScriptCall& call,
+                                                   const dsl::Workload& workload,
+                                                   const runtime::ArgumentInfo& info) {
+    const dsl::Compute& compute = workload.compute;
+    for (size_t i = 0; i < compute.inputs.size(); ++i)
+      if (compute.inputs[i].name == info.name) return &call.arguments[i];
+    for (size_t i = 0; i < compute.outputs.size(); ++i)
+      if (compute.outputs[i] == info.name) return &call.arguments[compute.inputs.size() + i];
+    return fail(ErrorCode::Internal,
+                fmt::format("[assemble] the kernel of '{}' has an argument '{}' that its compute "
+                            "has not",
+                            call.name, info.name));
+  }
+
+  int array(const ScriptArgument& argument, const runtime::ArgumentInfo& info) {
+    runtime::Lifetime& lifetime = lifetimes_[argument.storage];
+    const int step = static_cast<int>(model_.steps.size());
+    if (lifetime.first < 0) lifetime.first = step;
+    lifetime.last = step;
+    return tensor_in(
+        {argument.tensor, info.dtype, info.shape, info.layout, runtime::storage_bytes(info)},
+        argument.storage);
+  }
+
+  /// The tensor of the model that has this type and layout in this storage. Where storages lie is
+  /// known in the end.
+  int tensor_in(runtime::ModelTensor tensor, size_t storage) {
+    lifetimes_[storage].bytes = std::max(lifetimes_[storage].bytes, tensor.bytes);
+    const auto [place, is_new] = tensors_.emplace(
+        std::tuple(storage, tensor.dtype, tensor.shape, tensor.layout), model_.tensors.size());
+    if (is_new) {
+      model_.tensors.push_back(std::move(tensor));
+      storage_of_.push_back(storage);
+    }
+    return static_cast<int>(place->second);
+  }
+
+  /// The constant as the kernel asks for it; one that several kernels ask for alike is kept once.
+  int constant(const std::string& name, const runtime::ArgumentInfo& info,
+               const dsl::Layout& layout) {
+    const graph::Constant& value = graph_.constants.at(name);
+    const auto [place, is_new] =
+        constants_.emplace(std::tuple(value.hash, info.shape, info.layout), model_.tensors.size());
+    if (is_new) {
+      const size_t at = model_.constants.size();
+      const size_t bytes = packed_bytes(layout, *value.array);
+      model_.constants.resize(at + static_cast<size_t>(ceil_div(static_cast<int64_t>(bytes),
+                                                                static_cast<int64_t>(alignment))) *
+                                       alignment);
+      pack(layout, *value.array, reinterpret_cast<std::byte*>(model_.constants.data() + at));
+      model_.tensors.push_back({name, info.dtype, info.shape, info.layout,
+                                static_cast<int64_t>(bytes), runtime::Place::Constant,
+                                static_cast<int64_t>(at)});
+      storage_of_.push_back(no_storage);
+    }
+    return static_cast<int>(place->second);
+  }
+
+  void place_storages() {
+    std::vector<runtime::Lifetime> alive;
+    std::vector<size_t> in_arena;
+    for (size_t i = 0; i < script_.storages.size(); ++i)
+      if (script_.storages[i].place == runtime::Place::Arena && lifetimes_[i].first >= 0) {
+        alive.push_back(lifetimes_[i]);
+        in_arena.push_back(i);
+      }
+    const runtime::ArenaPlan plan = runtime::plan_arena(alive);
+    model_.arena_bytes = plan.bytes;
+    std::vector<int64_t> at(script_.storages.size(), 0);
+    for (size_t i = 0; i < in_arena.size(); ++i) at[in_arena[i]] = plan.offsets[i];
+    for (size_t i = 0; i < model_.tensors.size(); ++i) {
+      if (storage_of_[i] == no_storage) continue;
+      const ScriptStorage& storage = script_.storages[storage_of_[i]];
+      model_.tensors[i].place = storage.place;
+      model_.tensors[i].at =
+          storage.place == runtime::Place::Arena ? at[storage_of_[i]] : storage.number;
+    }
+  }
+
+  static constexpr size_t no_storage = SIZE_MAX;
+
+  const graph::Graph& graph_;
+  const Script& script_;
+  const std::vector<runtime::Artifact>& kernels_;
+  const std::map<std::string, graph::TensorType> types_;
+  runtime::ModelFile model_;
+  std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage; -1: no call has used it
+  std::vector<size_t> storage_of_;            ///< of each tensor of the model
+  std::map<std::tuple<size_t, DType, std::vector<int64_t>, std::string>, size_t> tensors_;
+  std::map<std::tuple<std::string, std::vector<int64_t>, std::string>, size_t> constants_;
+};
+
+}  // namespace
+
+Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
+                                    const std::vector<runtime::Artifact>& kernels,
+                                    const ModelTitle& title) {
+  TW_CHECK(kernels.size() == script.kernels.size(), "a kernel for each request");
+  return Assembler(graph, script, kernels).assemble(title);
+}
+
+}  // namespace tw::tuner

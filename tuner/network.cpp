@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "graph/plan_text.h"
+#include "tuner/contenders.h"
+#include "tuner/host_machine.h"
+
+namespace tw::tuner {
+namespace {
+
+// A round that is shorter than this measures nothing: workers have to start and references to be
+// built.
+constexpr double least_round_s = 1;
+// A scheme outside of the plan is worth a look where it could save this share of the network's
+// time.
+constexpr double least_contender_gain = 0.002;
+// Schemes of one operator mostly gain alike, so the best two of each stand for the others.
+constexpr size_t most_contenders_of_group = 2;
+
+/// The tasks of a round: kernels and transforms of the plan, then contenders.
+struct RoundTasks {
+  std::vector<TaskSpec> specs;
+  size_t of_plan = 0;
+};
+
+class NetworkRun {
+ public:
+  NetworkRun(const graph::Graph& graph, const Target& target, const NetworkOptions& options,
+             db::Store& store, const Environment& environment, const OnProgress& on_progress,
+             const NetworkServices& services)
+      : graph_(graph),
+        target_(target),
+        options_(options),
+        store_(store),
+        environment_(environment),
+        on_progress_(on_progress),
+        services_(services),
+        started_ns_(environment.clock()) {}
+
+  Result<TunedNetwork> run() {
+    TW_RETURN_IF_ERROR(predict());
+    TW_RETURN_IF_ERROR(plan());
+    if (options_.tuning.effort != Effort::None) TW_RETURN_IF_ERROR(tune());
+    return finish();
+  }
+
+ private:
+  bool interrupted() const {
+    return environment_.interrupts != nullptr && environment_.interrupts->load() > 0;
+  }
+  double elapsed_s() const { return static_cast<double>(environment_.clock() - started_ns_) / 1e9; }
+
+  Status predict() {
+    const CostContext context{target_, options_.tuning.threads, [this] { return interrupted(); }};
+    TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
+    costs_ = std::make_shared<SchemeCosts>(std::move(costs));
+    tuned_.predicting_s = elapsed_s();
+    return costs_->refresh(store_);
+  }
+
+  Status plan() {
+    const double before = elapsed_s();
+    schemes_ = costs_->schemes();
+    TW_TRY(std::vector<graph::Plan> plans,
+           graph::make_plans(graph_, schemes_, costs_->transform_cost(), 1, options_.plan));
+    plan_ = std::move(plans.front());
+    tuned_.planning_s += elapsed_s() - before;
+    return {};
+  }
+
+  /// Rounds until the budget or the user ends them, or nothing is left to gain.
+  Status tune() {
+    tuned_.ended = Ended::Budget;
+    for (int round = 0; round < options_.rounds; ++round) {
+      const double left = options_.tuning.budget_s - elapsed_s();
+      if (interrupted()) break;
+      if (left < least_round_s) return {};
+      TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
+      if (tasks.specs.empty()) return end(Ended::Trials);
+      TW_TRY(const bool is_worth_more, tune_round(tasks, left / (options_.rounds - round)));
+      if (!is_worth_more && round > 0) return end(Ended::Plateau);
+    }
+    if (interrupted()) return end(Ended::Interrupted);
+    return {};
+  }
+
+  Status end(Ended ended) {
+    tuned_.ended = ended;
+    return {};
+  }
+
+  Result<RoundTasks> tasks_of_round(bool with_contenders) {
+    RoundTasks tasks;
+    std::map<std::string, size_t> places;
+    const auto add = [&](const dsl::Workload& workload, const std::string& name, double weight) {
+      const std::string text = workload.text();
+      if (options_.tuning.trials > 0 && finished_.contains(text)) return;
+      const auto [place, is_new] = places.emplace(text, tasks.specs.size());
+      if (is_new) tasks.specs.push_back({workload, 0, name});
+      tasks.specs[place->second].weight += weight;
+    };
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
+      if (!kernel.schedule.empty()) add(kernel.workload, graph_.operators[op].name(), 1);
+    }
+    TW_RETURN_IF_ERROR(add_transforms(add));
+    tasks.of_plan = tasks.specs.size();
+    if (!with_contenders) return tasks;
+    TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
+    std::map<size_t, size_t> taken;
+    for (const Contender& contender : contenders) {
+      if (tasks.specs.size() >= tasks.of_plan + tasks.of_plan / 2 + 1) break;
+      if (++taken[contender.group] > most_contenders_of_group) continue;
+      const OperatorGroup& group = costs_->groups()[contender.group];
+      add(costs_->kernels(contender.group)[contender.scheme].workload,
+          graph_.operators[group.operators.front()].name(),
+          static_cast<double>(group.operators.size()));
+    }
+    return tasks;
+  }
+
+  template <typename Add>
+  Status add_transforms(const Add& add) {
+    const auto types = graph::tensor_types(graph_);
+    for (const graph::Transform& transform : plan_.transforms) {
+      TW_TRY(const dsl::Workload copy,
+             transform_workload(types.at(transform.tensor), transform.from, transform.to));
+      add(copy, transform.tensor, 1);
+    }
+    return {};
+  }
+
+  Result<std::vector<Contender>> contenders_of_plan() {
+    const double before = elapsed_s();
+    TW_TRY(const auto cheapest,
+           graph::cheapest_with(graph_, schemes_, costs_->transform_cost(), options_.plan));
+    tuned_.planning_s += elapsed_s() - before;
+    if (!cheapest) return std::vector<Contender>();
+    const double least = std::max(least_gain(options_.tuning.effort), least_contender_gain);
+    return find_contenders(*costs_, *cheapest, plan_.predicted_ns, least * plan_.predicted_ns);
+  }
+
+  /// Tunes the tasks and plans again. Returns whether more time could be of use: some task is not
+  /// done, or the plan has changed.
+  Result<bool> tune_round(const RoundTasks& tasks, double budget_s) {
+    const double before_s = elapsed_s();
+    TuneOptions options = options_.tuning;
+    options.budget_s = budget_s;
+    auto results = services_.tune_all(tasks.specs, options,
+                                      [&](Progress progress) { report(progress, before_s); });
+    if (!results && results.error().code != ErrorCode::Interrupted)
+      return tl::unexpected(results.error());
+    if (results) note_failures(tasks, *results);
+    TW_RETURN_IF_ERROR(costs_->refresh(store_));
+    const std::vector<size_t> former = plan_.schemes;
+    TW_RETURN_IF_ERROR(plan());
+    tuned_.rounds.push_back({tasks.of_plan, tasks.specs.size() - tasks.of_plan,
+                             elapsed_s() - before_s, plan_.predicted_ns});
+    return !results || plan_.schemes != former ||
+           std::ranges::any_of(*results, [](const Result<Tuned>& result) {
+             return !result || result->ended == Ended::Budget ||
+                    result->ended == Ended::FromDatabase;
+           });
+  }
+
+  /// Progress of one round as that of the whole run.
+  void report(Progress progress, double before_s) const {
+    if (!on_progress_) return;
+    progress.elapsed_s += before_s;
+    progress.budget_s = options_.tuning.budget_s;
+    on_progress_(progress);
+  }
+
+  void note_failures(const RoundTasks& tasks, const std::vector<Result<Tuned>>& results) {
+    tuned_.failures.clear();
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::string text = tasks.specs[i].workload.text();
+      if (results[i])
+        finished_.insert(text);
+      else
+        tuned_.failures[results[i].error().message].push_back(text);
+    }
+  }
+
+  Result<TunedNetwork> finish() {
+    TW_TRY(std::vector<graph::Plan> plans,
+           graph::make_plans(graph_, schemes_, costs_->transform_cost(),
+                             std::max<size_t>(options_.plans, 1), options_.plan));
+    for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
+    tuned_.schemes = std::move(schemes_);
+    tuned_.groups = costs_->groups().size();
+    tuned_.kernels = costs_->count();
+    tuned_.measured = costs_->count_measured();
+    return std::move(tuned_);
+  }
+
+  PlannedNetwork planned(graph::Plan plan) const {
+    PlannedNetwork network;
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      network.schemes.push_back(schemes_[op][plan.schemes[op]]);
+      network.kernels.push_back(costs_->at(op, plan.schemes[op]));
+    }
+    network.transform = [costs = costs_](const graph::TensorType& type, const dsl::Layout& from,
+                                         const dsl::Layout& to) {
+      return costs->transform(type, from, to);
+    };
+    network.plan = std::move(plan);
+    return network;
+  }
+
+  const graph::Graph& graph_;
+  const Target target_;
+  const NetworkOptions& options_;
+  db::Store& store_;
+  const Environment& environment_;
+  const OnProgress& on_progress_;
+  const NetworkServices& services_;
+  const int64_t started_ns_;
+
+  std::shared_ptr<SchemeCosts> costs_;
+  std::vector<std::vector<graph::Scheme>> schemes_;
+  graph::Plan plan_;
+  std::set<std::string> finished_;  ///< texts of workloads that a round has tuned
+  TunedNetwork tuned_;
+};
+
+}  // namespace
+
+Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
+                                  const NetworkOptions& options, db::Store& store,
+                                  const Environment& environment, const OnProgress& on_progress,
+                                  const NetworkServices& services) {
+  return NetworkRun(graph, target, options, store, environment, on_progress, services).run();
+}
+
+Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
+                                  const NetworkOptions& options, db::Store& store,
+                                  const Environment& environment, const OnProgress& on_progress) {
+  const Target machine = with_known_machine(store, target);
+  NetworkServices services;
+  services.predict = predict_for(machine, options.tuning.threads, [&environment] {
+    return environment.interrupts != nullptr && environment.interrupts->load() > 0;
+  });
+  services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,
+                          const OnProgress& progress) {
+    return tune_all(tasks, target, tuning, store, environment, progress);
+  };
+  return tune_network(graph, machine, options, store, environment, on_progress, services);
+}
+
+Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
+                               const std::string& name, const Target& target, int threads,
+                               const Environment& environment) {
+  const PlannedNetwork& planned = tuned.plans[plan];
+  TW_TRY(const Script script, make_script(graph, planned));
+  TW_TRY(const std::vector<runtime::Artifact> kernels,
+         build_kernels(script.kernels, target, environment));
+  BuiltModel built;
+  TW_TRY(built.file, assemble(graph, script, kernels,
+                              {.name = name,
+                               .target = target.to_string(),
+                               .threads = threads,
+                               .plan = graph::to_text(graph, tuned.schemes, planned.plan)}));
+  std::set<size_t> unverified;
+  for (const ScriptCall& call : script.calls)
+    if (!call.is_measured) unverified.insert(call.kernel);
+  built.unverified = unverified.size();
+  return built;
+}
+
+}  // namespace tw::tuner

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// tune_network(): chooses layouts and kernels for a whole network together, and tunes where that
+// choice, or its time, depends on it.
+//
+//   TW_TRY(TunedNetwork tuned, tune_network(graph, target, options, store, environment, progress));
+//   TW_TRY(const BuiltModel built, build_model(graph, tuned, 0, name, target, 1, environment));
+//   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
+//
+// All schemes of all operators are predicted, the cheapest plan is found, its kernels are tuned,
+// and so in rounds: what was measured replaces what was predicted, and the plan is solved again.
+// Later rounds also tune schemes that the plan does not use, where they could be so much faster
+// than predicted that the plan would change. Every trial is stored, so an interrupted run goes on
+// where it was. Not thread-safe; one run at a time in a process.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "db/store.h"
+#include "graph/plan.h"
+#include "runtime/model_file.h"
+#include "tuner/assemble.h"
+#include "tuner/scheme_costs.h"
+#include "tuner/tune.h"
+
+namespace tw::tuner {
+
+struct NetworkOptions {
+  /// Of all rounds together. Effort None measures nothing: records and predictions decide.
+  TuneOptions tuning = {};
+  int rounds = 3;    ///< most rounds of tuning, which share the budget evenly
+  size_t plans = 3;  ///< number of plans to return, cheapest first
+  graph::PlanOptions plan = {};
+};
+
+/// What a round of tuning was for, and what came of it.
+struct NetworkRound {
+  size_t tasks = 0;       ///< kernels and transforms of the plan that were tuned
+  size_t contenders = 0;  ///< schemes outside of the plan that were tuned too
+  double seconds = 0;
+  double predicted_ns = 0;  ///< of the cheapest plan afterwards
+};
+
+struct TunedNetwork {
+  /// The cheapest plans by what is known at the end; at least one.
+  std::vector<PlannedNetwork> plans;
+  std::vector<std::vector<graph::Scheme>> schemes;  ///< for each operator, what plans chose from
+  std::vector<NetworkRound> rounds;
+  size_t groups = 0;    ///< distinct operators
+  size_t kernels = 0;   ///< schemes of all groups
+  size_t measured = 0;  ///< of these, on this device
+  double predicting_s = 0, planning_s = 0;
+  Ended ended = Ended::FromDatabase;
+  /// Kernels that the last round could not measure: texts of workloads by the reason.
+  std::map<std::string, std::vector<std::string>> failures;
+};
+
+/// What a run asks others for; the tests of the rounds answer from tables.
+struct NetworkServices {
+  using TuneAll = std::function<Result<std::vector<Result<Tuned>>>(
+      const std::vector<TaskSpec>& tasks, const TuneOptions& options,
+      const OnProgress& on_progress)>;
+  Predict predict;
+  TuneAll tune_all;
+};
+
+/// Errors: Unsupported where an operator cannot be scheduled; Interrupted before there was a plan;
+/// as tune_all() where workers cannot be started. An interrupt after that ends the run with what is
+/// known (Ended::Interrupted). The graph must outlive the result.
+Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
+                                  const NetworkOptions& options, db::Store& store,
+                                  const Environment& environment, const OnProgress& on_progress);
+/// The same with services of the caller's.
+Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
+                                  const NetworkOptions& options, db::Store& store,
+                                  const Environment& environment, const OnProgress& on_progress,
+                                  const NetworkServices& services);
+
+/// A model, and the number of its kernels that no record of this device vouches for: predictions
+/// are built, and never run.
+struct BuiltModel {
+  runtime::ModelFile file;
+  size_t unverified = 0;
+};
+/// Builds the kernels of plan number `plan` and assembles its model. Errors as build_kernels().
+Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
+                               const std::string& name, const Target& target, int threads,
+                               const Environment& environment);
+
+}  // namespace tw::tuner

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/race.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/random.h"
+
+namespace tw::tuner {
+namespace {
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void fill_input(dsl::Array& array, Random& random) {
+  if (is_float(array.type)) return dsl::fill_normal(array, random);
+  dsl::fill_integers(array, random);
+  for (int64_t i = 0; i < array.size(); ++i) array.set_int(i, std::abs(array.get_int(i)));
+}
+
+}  // namespace
+
+std::vector<runtime::Buffer> ModelArrays::buffers() {
+  std::vector<runtime::Buffer> buffers;
+  for (dsl::Array& array : arrays)
+    buffers.push_back({array.data.data(), array.type, array.shape, {}});
+  return buffers;
+}
+
+Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed) {
+  Random random(seed);
+  ModelArrays result;
+  for (const runtime::ArgumentInfo& argument : model.arguments()) {
+    TW_TRY(dsl::Array array, dsl::Array::make(argument.dtype, argument.shape));
+    if (!argument.is_output) fill_input(array, random);
+    result.arrays.push_back(std::move(array));
+  }
+  return result;
+}
+
+Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
+                                 const RaceOptions& options) {
+  if (models.empty()) return std::vector<double>();
+  runtime::PoolOptions threads;
+  threads.threads = options.threads;
+  runtime::ThreadPool pool(threads);
+  TW_TRY(ModelArrays arrays, random_arrays(models.front(), 1));
+  const std::vector<runtime::Buffer> buffers = arrays.buffers();
+  for (const runtime::Model& model : models) TW_RETURN_IF_ERROR(model.call(buffers, pool));
+  std::vector<std::vector<double>> times(models.size());
+  const int64_t started = clock();
+  for (int round = 0; round < options.most_rounds; ++round) {
+    if (options.stops() && round == 0)
+      return fail(ErrorCode::Interrupted, "[network] interrupted before the plans were measured");
+    if (round > 0 &&
+        (options.stops() || static_cast<double>(clock() - started) > options.budget_s * 1e9))
+      break;
+    for (size_t turn = 0; turn < models.size(); ++turn) {
+      const size_t model = round % 2 == 0 ? turn : models.size() - 1 - turn;
+      const int64_t before = clock();
+      TW_RETURN_IF_ERROR(models[model].call(buffers, pool));
+      times[model].push_back(static_cast<double>(clock() - before));
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& each : times) medians.push_back(median(std::move(each)));
+  return medians;
+}
+
+}  // namespace tw::tuner

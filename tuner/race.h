@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Whole models timed by turns. Plans are chosen by the times of their kernels alone, with warm
+// arrays; what caches and neighbours do to them shows only when the network runs as a whole.
+//
+// The models are called in this process and not behind a worker's limits: a worker would hold a
+// second copy of all weights, and its limits of memory are those of one kernel. The caller writes
+// the model of the cheapest plan first, so that a kernel that crashes takes no result with it.
+// Belongs to one thread.
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "dsl/array.h"
+#include "runtime/model.h"
+#include "tuner/clock.h"
+
+namespace tw::tuner {
+
+struct RaceOptions {
+  int threads = 1;
+  double budget_s = 5;  ///< for all models together, the first calls left out
+  int most_rounds = 200;
+  std::function<bool()> stops = [] { return false; };  ///< asked between calls
+};
+
+/// Median time of a call of each model in ns, on inputs from N(0, 1): each round calls every model
+/// once, and every other round in the opposite order. The models compute the same network. At least
+/// one round; Interrupted where `stops` ended it before that.
+Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
+                                 const RaceOptions& options);
+
+/// Arrays for the inputs and outputs of a model. Inputs are N(0, 1), or integers from 0 to 4, which
+/// index any table that has so many rows.
+struct ModelArrays {
+  std::vector<dsl::Array> arrays;
+  std::vector<runtime::Buffer> buffers();
+};
+Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed);
+
+}  // namespace tw::tuner

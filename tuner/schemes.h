@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The ways to run each operator of a network that a plan may choose from: which operators are one
+// problem, and in which layouts each of these problems is worth tuning.
+//
+//   for (const OperatorGroup& group : group_operators(graph))
+//     for (const LayoutChoice& choice : offered_layouts(group, machine, known))
+//       ... with_choice(group, choice)      // what is tuned and built
+//
+// Pure functions; thread-safe.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/machine.h"
+#include "base/result.h"
+#include "base/target.h"
+#include "db/store.h"
+#include "dsl/layout.h"
+#include "dsl/workload.h"
+#include "graph/graph.h"
+
+namespace tw::tuner {
+
+/// Operators of a graph that are one problem: they compute the same and read constants at the same
+/// inputs, so they share schemes, kernels and records.
+struct OperatorGroup {
+  dsl::Workload workload;          ///< without layouts
+  std::vector<bool> packed_ahead;  ///< of each input: a constant, which is packed for its kernel
+  bool moves_nothing = false;      ///< a reshape, which is another name of a row-major array
+  std::vector<size_t> operators;   ///< indices into Graph::operators
+};
+
+/// In the order of the first operator of each.
+std::vector<OperatorGroup> group_operators(const graph::Graph& graph);
+
+/// Layouts of the inputs and outputs of an operator, one for each of its compute. Those of inputs
+/// that are packed ahead mean nothing.
+struct LayoutChoice {
+  std::vector<dsl::Layout> inputs, outputs;
+};
+
+/// What to offer for an operator, row-major throughout first. A tensor of four dimensions (batch,
+/// channels, two of space) may be row-major, have its channels last, or have blocks of as many
+/// channels as a vector of the machine has f32 lanes, or of twice as many. What a reduction reads
+/// (the image of a convolution) is chosen apart from the output; the other inputs follow the
+/// output. Choices in `known` are added where they place some tensor otherwise. Reshapes are
+/// row-major.
+std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
+                                          const std::vector<LayoutChoice>& known = {});
+
+/// The layouts of the best schedules that the database has for the operator, under whatever layouts
+/// and on whatever device they were measured. Fails as Store::query() does.
+Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const OperatorGroup& group,
+                                                const Target& target, int threads);
+
+/// The layouts that a schedule (tw1 text) gives the tensors of the compute. Fails as
+/// schedules::parse_schedule() does.
+Result<LayoutChoice> layouts_of_schedule(const dsl::Compute& compute, std::string_view schedule);
+
+/// Whether both choices place the elements of all tensors alike that are not packed ahead.
+bool is_same_choice(const OperatorGroup& group, const LayoutChoice& a, const LayoutChoice& b);
+
+/// The workload that asks for these layouts. Inputs that are packed ahead, and single numbers, stay
+/// free.
+dsl::Workload with_choice(const OperatorGroup& group, const LayoutChoice& choice);
+
+/// The copy of a tensor of this type from one layout to another, as a workload that asks for both:
+/// `out[a, b] = in0[a, b]`. A tensor without dimensions has no layouts.
+Result<dsl::Workload> transform_workload(const graph::TensorType& type, const dsl::Layout& from,
+                                         const dsl::Layout& to);
+
+}  // namespace tw::tuner
