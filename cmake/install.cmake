@@ -42,8 +42,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/runtime/tilewright.h
 foreach(module IN LISTS modules)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright
-    # Not what only our sources include, which needs a JSON library.
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "sealed_header.h" EXCLUDE)
+    # Not what only our sources include, which needs a JSON library or protobuf.
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "sealed_header.h" EXCLUDE
+                   PATTERN "model_checks.h" EXCLUDE)
 endforeach()
 
 # The CMake package.

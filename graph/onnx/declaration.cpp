@@ -64,7 +64,7 @@ Result<Shape> broadcast(const Node& node, const std::vector<Shape>& shapes) {
       int64_t& extent = result[rank - shape.size() + i];
       if (shape[i] == extent || shape[i] == 1) continue;
       if (extent != 1)
-        return node.invalid(fmt::format("shapes [{}] do not broadcast", fmt::join(shapes, "], [")));
+        return node.invalid(fmt::format("shapes {} do not broadcast", fmt::join(shapes, ", ")));
       extent = shape[i];
     }
   return result;

@@ -101,6 +101,7 @@ Status convert_batch_normalization(const Node& node, Builder& builder) {
 
 Status convert_instance_normalization(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_image(node));
+  TW_RETURN_IF_ERROR(check_same_type(node, {0, 1, 2}));
   const Value& value = node.input(0);
   TW_RETURN_IF_ERROR(check_channels(node, {1, 2}, value.type.shape[1]));
   TW_TRY(const double epsilon, node.number("epsilon", 1e-5));
@@ -115,6 +116,7 @@ Status convert_instance_normalization(const Node& node, Builder& builder) {
 
 Status convert_group_normalization(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_image(node));
+  TW_RETURN_IF_ERROR(check_same_type(node, {0, 1, 2}));
   const Value& value = node.input(0);
   TW_TRY(const int64_t groups, node.integer("num_groups", 0));
   TW_TRY(const double epsilon, node.number("epsilon", 1e-5));
@@ -228,8 +230,8 @@ Result<Expr> scaled(const Node& node, Declaration& declaration, const Rows& rows
     if (!node.has_input(i)) continue;
     TW_TRY(const Shape shape, broadcast(node, {rows.shape, node.input(i).type.shape}));
     if (shape != rows.shape) return node.invalid("a parameter is larger than the tensor");
-    const Expr parameter = wide(
-        broadcast_read(declaration.read(node.input(i)), node.input(i).type.shape, at(rows.all)));
+    const Expr parameter = cast(
+        Float32, broadcast_read(declaration.read(node.input(i)), node.input(i).type.shape, at(rows.all)));
     value = i == 1 ? value * parameter : value + parameter;
   }
   return value;

@@ -96,10 +96,23 @@ Status convert_max_pool(const Node& node, Builder& builder) {
   return declaration.add({peak, first}, node.outputs);
 }
 
+namespace {
+
+/// Whether the one window is the whole image.
+bool is_global(const Pooling& p) {
+  return std::ranges::all_of(p.windows, [](const Window& window) {
+    return window.kernel == window.input && window.output == 1 && window.before == 0 &&
+           window.after == 0;
+  });
+}
+
+}  // namespace
+
 Status convert_average_pool(const Node& node, Builder& builder) {
   const Value& value = node.input(0);
   TW_RETURN_IF_ERROR(check_float(node, value.type.dtype));
   TW_TRY(const Pooling p, pooling_of(node));
+  if (is_global(p)) return convert_global_average_pool(node, builder);
   TW_TRY(const int64_t counts_padding, node.integer("count_include_pad", 0));
   const std::vector<Axis> positions = p.positions();
   Expr count(1);

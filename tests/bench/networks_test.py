@@ -71,6 +71,13 @@ class Reference(unittest.TestCase):
                     node = helper.make_node(op, ["x"], ["y"], kernel_shape=[3, 2], **attributes, **extra)
                     self.agrees(node, random(1, 2, 8, 8))
 
+    def test_no_window_begins_in_the_padding_behind_the_input(self):
+        node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[3, 2],
+                                pads=[0, 0, 1, 1], ceil_mode=1)
+        self.agrees(node, random(1, 2, 6, 6))
+        model = model_of([node], [("x", (1, 2, 6, 6))], [("y", None)])
+        self.assertEqual(reference.evaluate(model, {"x": random(1, 2, 6, 6)})["y"].shape, (1, 2, 2, 3))
+
     def test_floats_are_doubles_throughout(self):
         nodes = [helper.make_node("Constant", [], ["third"],
                                   value=numpy_helper.from_array(np.float32(1 / 3), "third")),

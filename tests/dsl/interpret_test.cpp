@@ -157,6 +157,11 @@ out: f32[i=2, j=30000] = total[i] + f32(j))");
   EXPECT_NEAR(*evaluate_at(*compute, {}, "out", {1, 5}), total + 5, 1e-2);
 }
 
+TEST(Interpret, RowsWithoutColumnsTakeNoTime) {
+  EXPECT_EQ(run("out: f32[i=1099511627776, j=0] = f32(i)"), Values{});
+  EXPECT_EQ(run("out: f32[i=1] = sum(j=1099511627776, k=0) f32(j)"), Values{0});
+}
+
 TEST(Interpret, Fault08_SpecialValuesFollowTheirRules) {
   const double inf = INFINITY, nan = NAN, tiny = 0x1p-149;
   const Arrays a = {{"a", array(Float32, {nan, inf, -inf, -0.0, tiny})}};

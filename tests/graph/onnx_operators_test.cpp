@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each test converts one node and evaluates what it became. Most operators are compared by the
+// backend suite (onnx_backend_test.py); here is what it does not have: which operators by name come
+// of a node, definitions of older opsets, and errors.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/random.h"
+#include "graph/onnx/graph_builder.h"
+#include "graph/rewrite.h"
+
+namespace tw::graph::onnx {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+using Numbers = std::vector<double>;
+using Extents = std::vector<int64_t>;
+
+dsl::Array array_of(DType type, const Extents& shape, const Numbers& values) {
+  dsl::Array array = dsl::Array::make(type, shape).value();
+  EXPECT_EQ(array.size(), std::ssize(values));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    if (is_float(type))
+      array.set_float(at, values[i]);
+    else
+      array.set_int(at, static_cast<int64_t>(values[i]));
+  }
+  return array;
+}
+
+Numbers numbers_of(const dsl::Array& array) {
+  Numbers values;
+  for (int64_t i = 0; i < array.size(); ++i) values.push_back(array.get_float(i));
+  return values;
+}
+
+/// A node, built up input by input.
+class OneNode {
+ public:
+  OneNode(const OneNode&) = delete;  // values point into the builder
+  OneNode(const std::string& op_type, int64_t opset) {
+    node_.name = "node";
+    node_.op_type = op_type;
+    node_.opset = opset;
+    node_.outputs = {"y"};
+  }
+  /// An input that is given at each call.
+  OneNode& data(const Extents& shape, const Numbers& values, DType type = Float32) {
+    const std::string name = builder_.claim(fmt::format("x{}", node_.inputs.size()));
+    builder_.add_input(name, {type, shape});
+    arrays_[name] = array_of(type, shape, values);
+    node_.inputs.emplace_back(builder_.value(name));
+    return *this;
+  }
+  /// An input that is known at import.
+  OneNode& constant(const Extents& shape, const Numbers& values, DType type = Float32) {
+    const std::string name = builder_.claim(fmt::format("w{}", node_.inputs.size()));
+    builder_.add_initializer(name, array_of(type, shape, values));
+    node_.inputs.emplace_back(builder_.value(name));
+    return *this;
+  }
+  OneNode& integers(const Numbers& values) { return constant({std::ssize(values)}, values, Int64); }
+  OneNode& no_input() {
+    node_.inputs.emplace_back();
+    return *this;
+  }
+  OneNode& set(const std::string& attribute, AttributeValue value) {
+    node_.attributes[attribute] = std::move(value);
+    return *this;
+  }
+  OneNode& outputs(const std::vector<std::string>& names) {
+    node_.outputs = names;
+    return *this;
+  }
+
+  Status convert() {
+    for (const std::string& name : node_.outputs) builder_.claim(name);
+    const Conversion* row = find_conversion(conversions(), node_.op_type, node_.opset);
+    if (!row) return fail(ErrorCode::Unsupported, "no such operator");
+    return row->convert(node_, builder_);
+  }
+  Graph graph() {
+    const Status status = convert();
+    EXPECT_TRUE(status) << status.error().message;
+    if (!status) return {};
+    std::vector<GraphBuilder::Output> outputs;
+    for (const std::string& name : node_.outputs) outputs.push_back({name, name});
+    Result<Graph> graph = builder_.finish(outputs);
+    EXPECT_TRUE(graph) << graph.error().message;
+    return graph ? *graph : Graph{};
+  }
+  /// The outputs, in their order.
+  std::vector<dsl::Array> run() {
+    const Graph made = graph();
+    Result<dsl::Arrays> results = interpret(made, arrays_);
+    EXPECT_TRUE(results) << results.error().message;
+    std::vector<dsl::Array> arrays;
+    if (!results) return arrays;
+    for (const std::string& name : made.outputs)
+      arrays.push_back(made.constants.contains(name) ? *made.constants.at(name).array
+                                                     : results->at(name));
+    return arrays;
+  }
+  Numbers values() {
+    const std::vector<dsl::Array> arrays = run();
+    return arrays.empty() ? Numbers{} : numbers_of(arrays[0]);
+  }
+
+  void expect_error(ErrorCode code, const std::string& what) {
+    const Status status = convert();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, code) << status.error().message;
+    EXPECT_THAT(status.error().message, HasSubstr(what));
+  }
+
+ private:
+  GraphBuilder builder_;
+  Node node_;
+  dsl::Arrays arrays_;
+};
+
+Numbers counted(int64_t size, double first = 0) {
+  Numbers values(static_cast<size_t>(size));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+/// Keys of the operators, "expr" for those without a name.
+std::vector<std::string> names_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Operator& op : graph.operators)
+    names.push_back(is_reshape(op)             ? "reshape"
+                    : op.workload.op == "expr" ? "expr"
+                                               : op.workload.key());
+  return names;
+}
+
+// ---- the table ------------------------------------------------------------------------------
+
+TEST(OnnxOperators, RowsAreSortedAndOpsetsDoNotOverlap) {
+  const std::vector<Conversion>& rows = conversions();
+  EXPECT_GT(rows.size(), 130u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_NE(rows[i].convert, nullptr) << rows[i].op_type;
+    if (i == 0) continue;
+    EXPECT_LE(rows[i - 1].op_type, rows[i].op_type);
+    if (rows[i - 1].op_type != rows[i].op_type) continue;
+    EXPECT_NE(rows[i - 1].until, 0) << rows[i].op_type;
+    EXPECT_LT(rows[i - 1].until, rows[i].since) << rows[i].op_type;
+  }
+}
+
+// ---- operators by name ----------------------------------------------------------------------
+
+int64_t size_of(const Extents& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// A Conv of data with known weights.
+struct KnownConv : OneNode {
+  KnownConv(const Extents& in, const Extents& weight) : OneNode("Conv", 13) {
+    data(in, counted(size_of(in))).constant(weight, counted(size_of(weight)));
+  }
+};
+
+TEST(OnnxOperators, ConvolutionsAreConv2dByName) {
+  EXPECT_THAT(names_of(KnownConv({1, 2, 5, 5}, {4, 2, 3, 3})
+                           .constant({4}, {1, 2, 3, 4})
+                           .set("pads", Extents{1, 1, 1, 1})
+                           .set("strides", Extents{2, 2})
+                           .graph()),
+              ElementsAre("conv2d n=1 c=2 h=5 w=5 k=4 r=3 s=3 stride=2 pad=1 dilation=1 groups=1 "
+                          "bias=1 f32 fast"));
+  EXPECT_THAT(names_of(KnownConv({1, 4, 5, 5}, {4, 1, 3, 3}).set("group", int64_t{4}).graph()),
+              ElementsAre("conv2d n=1 c=4 h=5 w=5 k=4 r=3 s=3 stride=1 pad=0 dilation=1 groups=4 "
+                          "f32 fast"));
+  EXPECT_THAT(names_of(KnownConv({1, 4, 5, 5}, {6, 2, 1, 3}).set("group", int64_t{2}).graph()),
+              ElementsAre("reshape",
+                          "conv2d n=1 c=4 h=5 w=5 k=6 r=1 s=3 stride=1 pad=0 dilation=1 groups=2 "
+                          "f32 fast",
+                          "reshape"));
+}
+
+TEST(OnnxOperators, AutoPadPutsTheOddRowAtTheEndOrTheBeginning) {
+  const std::string lower = names_of(
+      KnownConv({1, 1, 4, 4}, {1, 1, 2, 2}).set("auto_pad", std::string("SAME_LOWER")).graph())[0];
+  EXPECT_THAT(lower, HasSubstr("pad=1 pad_bottom=0 pad_right=0"));
+  const std::string upper = names_of(
+      KnownConv({1, 1, 4, 4}, {1, 1, 2, 2}).set("auto_pad", std::string("SAME_UPPER")).graph())[0];
+  EXPECT_THAT(upper, HasSubstr("pad=0 pad_bottom=1 pad_right=1"));
+}
+
+TEST(OnnxOperators, ProductsAreDenseOrBatchMatmul) {
+  EXPECT_THAT(names_of(OneNode("Gemm", 13)
+                           .data({2, 3}, counted(6))
+                           .constant({4, 3}, counted(12))
+                           .constant({1, 4}, counted(4))
+                           .set("transB", int64_t{1})
+                           .graph()),
+              ElementsAre("dense m=2 n=4 k=3 bias=1 f32 fast"));
+  EXPECT_THAT(
+      names_of(
+          OneNode("MatMul", 13).data({2, 5, 3}, counted(30)).constant({3, 4}, counted(12)).graph()),
+      ElementsAre("reshape", "dense m=10 n=4 k=3 f32 fast", "reshape"));
+  EXPECT_THAT(
+      names_of(
+          OneNode("MatMul", 13).data({2, 5, 3}, counted(30)).data({2, 3, 4}, counted(24)).graph()),
+      ElementsAre("batch_matmul b=2 m=5 n=4 k=3 f32 fast"));
+}
+
+TEST(OnnxOperators, OthersThatHaveNames) {
+  EXPECT_THAT(names_of(OneNode("Softmax", 13).data({2, 3, 4}, counted(24)).graph()),
+              ElementsAre("reshape", "softmax rows=6 cols=4 f32 fast", "reshape"));
+  EXPECT_THAT(names_of(OneNode("GlobalAveragePool", 13).data({1, 2, 3, 4}, counted(24)).graph()),
+              ElementsAre("global_avg_pool n=1 c=2 h=3 w=4 f32 fast", "reshape"));
+  EXPECT_THAT(names_of(OneNode("AveragePool", 11)
+                           .data({1, 2, 3, 4}, counted(24))
+                           .set("kernel_shape", Extents{3, 4})
+                           .graph()),
+              ElementsAre("global_avg_pool n=1 c=2 h=3 w=4 f32 fast", "reshape"));
+  EXPECT_THAT(names_of(OneNode("MaxPool", 12)
+                           .data({1, 1, 4, 4}, counted(16))
+                           .set("kernel_shape", Extents{2, 2})
+                           .graph()),
+              ElementsAre("max_pool2d n=1 c=1 h=4 w=4 kernel=2 stride=1 pad=0 f32 fast"));
+  EXPECT_THAT(names_of(OneNode("LayerNormalization", 17)
+                           .data({2, 3}, counted(6))
+                           .constant({3}, {1, 2, 3})
+                           .constant({3}, {0, 1, 0})
+                           .graph()),
+              ElementsAre("layer_norm rows=2 cols=3 f32 fast"));
+  EXPECT_THAT(
+      names_of(OneNode("ArgMax", 13).data({2, 3}, counted(6)).set("axis", int64_t{1}).graph()),
+      ElementsAre("argmax rows=2 cols=3 f32 fast", "reshape"));
+  EXPECT_THAT(names_of(OneNode("Attention", 23)
+                           .data({1, 2, 3, 4}, counted(24))
+                           .data({1, 2, 3, 4}, counted(24))
+                           .data({1, 2, 3, 4}, counted(24))
+                           .set("is_causal", int64_t{1})
+                           .graph()),
+              ElementsAre("reshape", "reshape", "reshape",
+                          "attention b=2 m=3 n=3 d=4 causal=1 f32 fast", "reshape"));
+}
+
+TEST(OnnxOperators, WeightsThatAreDataAreInputs) {
+  const Graph graph =
+      OneNode("Conv", 13).data({1, 1, 3, 3}, counted(9)).data({1, 1, 2, 2}, counted(4)).graph();
+  ASSERT_EQ(graph.operators.size(), 1u);
+  EXPECT_EQ(graph.operators[0].workload.op, "expr");
+  for (const dsl::Input& input : graph.operators[0].workload.compute.inputs)
+    EXPECT_FALSE(input.constant);
+}
+
+// ---- convolutions against loops -------------------------------------------------------------
+
+/// One dimension of a convolution that the test computes by loops.
+struct Dimension {
+  int64_t in, kernel, stride, dilation, before, after;
+  int64_t out() const { return (in + before + after - (kernel - 1) * dilation - 1) / stride + 1; }
+};
+
+/// A random dimension with at least one output.
+Dimension random_dimension(Random& random) {
+  const auto from = [&](int64_t low, int64_t high) { return low + random.below(high - low + 1); };
+  Dimension d = {from(3, 7), from(1, 3), from(1, 3), from(1, 2), from(0, 2), from(0, 2)};
+  while (d.in + d.before + d.after <= (d.kernel - 1) * d.dilation) ++d.in;
+  return d;
+}
+
+/// The convolution of [n, groups * c, h, w] by loops.
+Numbers convolved(const Numbers& x, const Numbers& w, int64_t n, int64_t groups, int64_t c,
+                  int64_t k, const Dimension& rows, const Dimension& columns) {
+  Numbers y;
+  for (int64_t b = 0; b < n; ++b)
+    for (int64_t o = 0; o < groups * k; ++o)
+      for (int64_t i = 0; i < rows.out(); ++i)
+        for (int64_t j = 0; j < columns.out(); ++j) {
+          double sum = 0;
+          for (int64_t q = 0; q < c; ++q)
+            for (int64_t r = 0; r < rows.kernel; ++r)
+              for (int64_t s = 0; s < columns.kernel; ++s) {
+                const int64_t h = i * rows.stride + r * rows.dilation - rows.before;
+                const int64_t v = j * columns.stride + s * columns.dilation - columns.before;
+                if (h < 0 || h >= rows.in || v < 0 || v >= columns.in) continue;
+                const int64_t channel = o / k * c + q;
+                sum += x[static_cast<size_t>(
+                           ((b * groups * c + channel) * rows.in + h) * columns.in + v)] *
+                       w[static_cast<size_t>(((o * c + q) * rows.kernel + r) * columns.kernel + s)];
+              }
+          y.push_back(sum);
+        }
+  return y;
+}
+
+Numbers small_integers(Random& random, int64_t size) {
+  Numbers values;
+  for (int64_t i = 0; i < size; ++i) values.push_back(static_cast<double>(random.below(9) - 4));
+  return values;
+}
+
+TEST(OnnxOperators, ConvolutionsAgreeWithLoops) {
+  Random random(7);
+  for (int round = 0; round < 60; ++round) {
+    const Dimension rows = random_dimension(random);
+    const bool is_flat = round % 3 == 0;  // one dimension: an expression
+    const Dimension columns = is_flat ? Dimension{1, 1, 1, 1, 0, 0} : random_dimension(random);
+    const int64_t groups = 1 + random.below(3), n = 1 + round % 2;
+    const int64_t c = 1 + random.below(2);
+    const int64_t k = 1 + random.below(2);
+    const Numbers x = small_integers(random, n * groups * c * rows.in * columns.in);
+    const Numbers w = small_integers(random, groups * k * c * rows.kernel * columns.kernel);
+    Extents in = {n, groups * c, rows.in}, weight = {groups * k, c, rows.kernel};
+    Extents strides = {rows.stride}, dilations = {rows.dilation};
+    Extents pads = {rows.before, rows.after};
+    if (!is_flat) {
+      in.push_back(columns.in);
+      weight.push_back(columns.kernel);
+      strides.push_back(columns.stride);
+      dilations.push_back(columns.dilation);
+      pads = {rows.before, columns.before, rows.after, columns.after};
+    }
+    const Numbers expected = convolved(x, w, n, groups, c, k, rows, columns);
+    OneNode node("Conv", 13);
+    node.data(in, x);
+    (round % 2 ? node.data(weight, w) : node.constant(weight, w))
+        .set("strides", strides)
+        .set("dilations", dilations)
+        .set("pads", pads)
+        .set("group", groups);
+    EXPECT_THAT(node.values(), ElementsAreArray(expected)) << "round " << round;
+  }
+}
+
+// ---- older opsets ---------------------------------------------------------------------------
+
+TEST(OnnxOperators, SoftmaxFlattenedBeforeOpset13) {
+  // Over [2, 1, 2] with axis 1: two rows of two elements; equal elements share equally.
+  EXPECT_THAT(OneNode("Softmax", 11).data({2, 1, 2}, {5, 5, 1, 1}).values(),
+              ElementsAre(0.5, 0.5, 0.5, 0.5));
+  EXPECT_THAT(OneNode("Softmax", 11).data({2, 2}, {5, 5, 5, 5}).set("axis", int64_t{0}).values(),
+              ElementsAre(0.25, 0.25, 0.25, 0.25));
+  EXPECT_THAT(OneNode("Hardmax", 11).data({1, 2, 2}, {1, 4, 4, 2}).values(),
+              ElementsAre(0, 1, 0, 0));
+}
+
+TEST(OnnxOperators, AttributesThatBecameInputs) {
+  const Numbers x = counted(4);
+  EXPECT_THAT(OneNode("Clip", 6).data({4}, x).set("min", 1.0).set("max", 2.0).values(),
+              ElementsAre(1, 1, 2, 2));
+  EXPECT_THAT(OneNode("Clip", 11).data({4}, x).no_input().constant({}, {2}).values(),
+              ElementsAre(0, 1, 2, 2));
+  EXPECT_THAT(OneNode("Clip", 13).data({4}, x).data({}, {1}).values(), ElementsAre(1, 1, 2, 3));
+  EXPECT_THAT(
+      OneNode("Slice", 9).data({4}, x).set("starts", Extents{1}).set("ends", Extents{-1}).values(),
+      ElementsAre(1, 2));
+  EXPECT_THAT(OneNode("Slice", 13)
+                  .data({4}, x)
+                  .integers({3})
+                  .integers({-100})
+                  .integers({0})
+                  .integers({-2})
+                  .values(),
+              ElementsAre(3, 1));
+  EXPECT_THAT(
+      OneNode("Pad", 2).data({2}, {5, 6}).set("pads", Extents{1, 2}).set("value", 9.0).values(),
+      ElementsAre(9, 5, 6, 9, 9));
+  EXPECT_THAT(
+      OneNode("Pad", 18).data({2, 2}, x).integers({-1, 1}).no_input().integers({1}).values(),
+      ElementsAre(1, 0, 3, 0));
+  EXPECT_THAT(OneNode("ReduceSum", 11).data({2, 2}, x).set("axes", Extents{0}).values(),
+              ElementsAre(2, 4));
+  EXPECT_THAT(OneNode("ReduceSum", 13).data({2, 2}, x).integers({-1}).values(), ElementsAre(1, 5));
+  EXPECT_EQ(OneNode("Squeeze", 11).data({1, 4, 1}, x).set("axes", Extents{0}).run()[0].shape,
+            (Extents{4, 1}));
+  EXPECT_EQ(OneNode("Squeeze", 13).data({1, 4, 1}, x).run()[0].shape, (Extents{4}));
+  EXPECT_EQ(OneNode("Unsqueeze", 13).data({4}, x).integers({0, -1}).run()[0].shape,
+            (Extents{1, 4, 1}));
+}
+
+TEST(OnnxOperators, SplitsByAttributeInputAndNumberOfOutputs) {
+  const Numbers x = counted(5);
+  const auto expect_parts = [](OneNode& node, const Numbers& first, const Numbers& second) {
+    const std::vector<dsl::Array> parts = node.outputs({"a", "b"}).run();
+    EXPECT_EQ(numbers_of(parts.at(0)), first);
+    EXPECT_EQ(numbers_of(parts.at(1)), second);
+  };
+  expect_parts(OneNode("Split", 11).data({5}, x).set("split", Extents{2, 3}), {0, 1}, {2, 3, 4});
+  expect_parts(OneNode("Split", 13).data({5}, x).integers({1, 4}), {0}, {1, 2, 3, 4});
+  expect_parts(OneNode("Split", 18).data({5}, x).set("num_outputs", int64_t{2}), {0, 1, 2}, {3, 4});
+}
+
+TEST(OnnxOperators, UpsampleRepeatsAndInterpolates) {
+  EXPECT_THAT(OneNode("Upsample", 7).data({2}, {1, 2}).set("scales", Numbers{2}).values(),
+              ElementsAre(1, 1, 2, 2));
+  EXPECT_THAT(OneNode("Upsample", 9)
+                  .data({2}, {1, 2})
+                  .constant({1}, {2})
+                  .set("mode", std::string("linear"))
+                  .values(),
+              ElementsAre(1, 1.5, 2, 2));
+  EXPECT_THAT(OneNode("Resize", 10).data({4}, counted(4)).constant({1}, {0.5}).values(),
+              ElementsAre(0, 2));
+}
+
+TEST(OnnxOperators, ScalesAreRatiosOfSmallNumbers) {
+  // 0.6 is no f32; as 3/5, five elements become three at 1/3, 2 and 11/3.
+  EXPECT_THAT(OneNode("Resize", 13)
+                  .data({5}, {0, 3, 6, 9, 12})
+                  .no_input()
+                  .constant({1}, {0.6f})
+                  .set("mode", std::string("linear"))
+                  .values(),
+              ElementsAre(testing::DoubleNear(1, 1e-6), testing::DoubleNear(6, 1e-6),
+                          testing::DoubleNear(11, 1e-6)));
+}
+
+TEST(OnnxOperators, BatchNormalizationFoldsItsStatistics) {
+  OneNode node("BatchNormalization", 9);
+  node.data({1, 2, 1}, {3, 5})
+      .constant({2}, {2, 1})
+      .constant({2}, {1, 0})
+      .constant({2}, {1, 1})
+      .constant({2}, {4, 16})
+      .set("epsilon", 0.0);
+  EXPECT_THAT(node.values(), ElementsAre(3, 1));
+}
+
+TEST(OnnxOperators, GroupNormalizationScalesGroupsBeforeOpset21) {
+  const auto normalized = [](int64_t opset, const Extents& shape, const Numbers& scale) {
+    return OneNode("GroupNormalization", opset)
+        .data({1, 4, 1}, {-1, 1, -1, 1})
+        .constant(shape, scale)
+        .constant(shape, Numbers(scale.size(), 0))
+        .set("num_groups", int64_t{2})
+        .set("epsilon", 0.0)
+        .values();
+  };
+  EXPECT_THAT(normalized(18, {2}, {2, 3}), ElementsAre(-2, 2, -3, 3));
+  EXPECT_THAT(normalized(21, {4}, {1, 2, 3, 4}), ElementsAre(-1, 2, -3, 4));
+}
+
+// ---- numbers --------------------------------------------------------------------------------
+
+TEST(OnnxOperators, RoundsHalfToEven) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(OneNode("Round", 11)
+                  .data({8}, {0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, infinity})
+                  .values(),
+              ElementsAre(0, 2, 2, 0, -2, -2, 0, infinity));
+}
+
+TEST(OnnxOperators, QuantizesToTheLimitsOfTheType) {
+  EXPECT_THAT(OneNode("QuantizeLinear", 13)
+                  .data({5}, {-1000, -1, 0.25, 0.75, 1000})
+                  .constant({}, {0.5})
+                  .constant({}, {10}, Int8)
+                  .values(),
+              ElementsAre(-128, 8, 10, 12, 127));
+  EXPECT_THAT(OneNode("DequantizeLinear", 13)
+                  .data({2, 2}, {0, 10, 20, 255}, UInt8)
+                  .constant({2}, {0.5, 2})
+                  .constant({2}, {10, 0}, UInt8)
+                  .set("axis", int64_t{0})
+                  .values(),
+              ElementsAre(-5, 0, 40, 510));
+}
+
+TEST(OnnxOperators, WholeQuotientsAndRemainders) {
+  const Numbers x = {-7, -6, 7};
+  const auto divided = [&](const std::string& op_type, double by) {
+    return OneNode(op_type, 13).data({3}, x, Int32).constant({}, {by}, Int32).values();
+  };
+  EXPECT_THAT(divided("Div", 2), ElementsAre(-3, -3, 3));
+  EXPECT_THAT(divided("Div", -2), ElementsAre(3, 3, -3));
+  EXPECT_THAT(divided("Mod", 4), ElementsAre(1, 2, 3));
+  EXPECT_THAT(OneNode("Div", 13).data({3}, x, Int8).data({1}, {4}, Int8).values(),
+              ElementsAre(-1, -1, 1));
+  OneNode("Div", 13)
+      .data({3}, x, Int32)
+      .data({3}, x, Int32)
+      .expect_error(ErrorCode::Unsupported, "whose divisor is no constant");
+}
+
+TEST(OnnxOperators, PowersOfKnownExponents) {
+  const auto raised = [](const Numbers& x, double exponent) {
+    return OneNode("Pow", 13).data({std::ssize(x)}, x).constant({}, {exponent}).values();
+  };
+  EXPECT_THAT(raised({-2, 3}, 2), ElementsAre(4, 9));
+  EXPECT_THAT(raised({-2, 4}, -1), ElementsAre(-0.5, 0.25));
+  EXPECT_THAT(raised({4, 9}, 0.5), ElementsAre(2, 3));
+  EXPECT_THAT(raised({-2, 2}, 0), ElementsAre(1, 1));
+  EXPECT_THAT(raised({-1, 1}, 17), ElementsAre(-1, 1));
+}
+
+TEST(OnnxOperators, PoolsCountWhatTheyAreAskedTo) {
+  const auto pooled = [](int64_t counts_padding) {
+    return OneNode("AveragePool", 11)
+        .data({1, 1, 3}, {3, 6, 9})
+        .set("kernel_shape", Extents{2})
+        .set("strides", Extents{2})
+        .set("pads", Extents{1, 0})
+        .set("count_include_pad", counts_padding)
+        .values();
+  };
+  EXPECT_THAT(pooled(0), ElementsAre(3, 7.5));
+  EXPECT_THAT(pooled(1), ElementsAre(1.5, 7.5));
+  // The last window of ceil_mode reaches over the end: only what is there counts.
+  EXPECT_THAT(OneNode("AveragePool", 11)
+                  .data({1, 1, 3}, {3, 6, 9})
+                  .set("kernel_shape", Extents{2})
+                  .set("strides", Extents{2})
+                  .set("ceil_mode", int64_t{1})
+                  .values(),
+              ElementsAre(4.5, 9));
+}
+
+TEST(OnnxOperators, GathersByKnownAndUnknownIndices) {
+  const Numbers table = {10, 11, 20, 21, 30, 31};
+  EXPECT_THAT(OneNode("Gather", 13).data({3, 2}, table).integers({2, 1}).values(),
+              ElementsAre(30, 31, 20, 21));
+  EXPECT_THAT(OneNode("Gather", 13).data({3, 2}, table).integers({0, -1, 1}).values(),
+              ElementsAre(10, 11, 30, 31, 20, 21));
+  EXPECT_THAT(OneNode("Gather", 13)
+                  .data({3, 2}, table)
+                  .data({2}, {-1, 0}, Int64)
+                  .set("axis", int64_t{1})
+                  .values(),
+              ElementsAre(11, 10, 21, 20, 31, 30));
+}
+
+TEST(OnnxOperators, SineIsKnownOfConstantsOnly) {
+  EXPECT_THAT(OneNode("Cos", 7).constant({1}, {0}).values(), ElementsAre(1));
+  OneNode("Cos", 7).data({1}, {0}).expect_error(ErrorCode::Unsupported, "constants only");
+}
+
+// ---- errors ---------------------------------------------------------------------------------
+
+TEST(OnnxOperators, ErrorsNameTheNode) {
+  OneNode("Add", 13)
+      .data({2}, {1, 2})
+      .data({3}, {1, 2, 3})
+      .expect_error(ErrorCode::Invalid, "node 'node' (Add): shapes [2], [3] do not broadcast");
+  OneNode("Add", 13)
+      .data({1}, {1})
+      .data({1}, {1}, Int32)
+      .expect_error(ErrorCode::Invalid, "expected one type");
+  OneNode("Softmax", 13)
+      .data({2}, {1, 2})
+      .set("axis", int64_t{1})
+      .expect_error(ErrorCode::Invalid, "axis 1 of a tensor of 1 dimensions");
+  OneNode("Relu", 13).data({1}, {1}, Bool).expect_error(ErrorCode::Unsupported, "bool");
+  OneNode("Reshape", 13)
+      .data({2}, {1, 2})
+      .data({1}, {2}, Int64)
+      .expect_error(ErrorCode::Unsupported, "not known at import");
+  OneNode("Reshape", 13)
+      .data({2}, {1, 2})
+      .integers({3})
+      .expect_error(ErrorCode::Invalid, "sizes differ");
+  OneNode("Pad", 11)
+      .data({2}, {1, 2})
+      .integers({2, 0})
+      .set("mode", std::string("reflect"))
+      .expect_error(ErrorCode::Unsupported, "a reflection of more than the tensor");
+  OneNode("Conv", 13)
+      .data({1, 1, 2}, {1, 2})
+      .data({1, 1, 3}, {1, 1, 1})
+      .expect_error(ErrorCode::Invalid, "a kernel that reaches over 3 on 2 elements");
+  OneNode("LSTM", 14).data({1}, {1}).expect_error(ErrorCode::Unsupported, "");
+}
+
+}  // namespace
+}  // namespace tw::graph::onnx
