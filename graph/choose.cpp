@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "graph/plan_problem.h"
 
@@ -56,32 +56,48 @@ Result<Plan> local_best_plan(const PlanProblem& problem) {
   return plan;
 }
 
-/// x of a layout like NCHW[x]c: one dimension in blocks of x, which lie innermost.
+/// x of a layout like NCHW[x]c: row-major but for the second dimension, of which blocks of x lie
+/// innermost.
 std::optional<int64_t> block_of(const dsl::Layout& layout) {
   const std::vector<dsl::Layout::Part>& parts = layout.parts();
   if (parts.size() != static_cast<size_t>(layout.rank()) + 1) return std::nullopt;
   for (int dim = 0; dim < layout.rank(); ++dim)
     if (parts[static_cast<size_t>(dim)] != dsl::Layout::Part{dim, 0}) return std::nullopt;
-  return parts.back().factor;
+  return parts.back().dim == 1 ? std::optional(parts.back().factor) : std::nullopt;
 }
 
-std::set<int64_t> blocks_of(const PlanProblem& problem) {
+std::set<int64_t> blocks_of(const std::vector<std::vector<Scheme>>& schemes) {
   std::set<int64_t> blocks;
-  for (const PlanTensor& tensor : problem.tensors)
-    for (const dsl::Layout& layout : tensor.layouts)
-      if (const auto block = block_of(layout)) blocks.insert(*block);
+  for (const std::vector<Scheme>& of_operator : schemes)
+    for (const Scheme& scheme : of_operator)
+      for (const auto* layouts : {&scheme.inputs, &scheme.outputs})
+        for (const dsl::Layout& layout : *layouts)
+          if (const auto block = block_of(layout)) blocks.insert(*block);
   return blocks;
+}
+
+/// The tensor's layouts that are row-major or in such blocks. Of 16 channels NHWC is in blocks of
+/// 16, too.
+LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
+  const size_t rank = tensor.type.shape.size();
+  if (rank < 2) return only(0);
+  const std::string letters = dsl::default_letters(static_cast<int>(rank));
+  const auto in_blocks = dsl::Layout::parse(fmt::format("{}{}b", letters, block), letters);
+  LayoutSet set = only(0);
+  for (size_t l = 1; l < tensor.layouts.size(); ++l)
+    if (is_same_storage(tensor.type.shape, tensor.layouts[l], in_blocks.value())) set |= only(l);
+  return set;
 }
 
 /// The cheapest plan in which every tensor is row-major or in blocks of `block`.
 Result<Plan> plan_in_blocks(PlanProblem problem, int64_t block, const PlanOptions& options) {
+  std::vector<LayoutSet> allowed;
+  for (const PlanTensor& tensor : problem.tensors)
+    allowed.push_back(row_major_or_in_blocks(tensor, block));
   for (PlanOperator& op : problem.operators) {
     std::erase_if(op.schemes, [&](const PlanScheme& scheme) {
-      for (size_t i = 0; i < op.tensors.size(); ++i) {
-        const PlanTensor& tensor = problem.tensors[op.tensors[i]];
-        const size_t layout = scheme.layouts[i];
-        if (layout != 0 && block_of(tensor.layouts[layout]) != block) return true;
-      }
+      for (size_t i = 0; i < op.tensors.size(); ++i)
+        if (!contains(allowed[op.tensors[i]], scheme.layouts[i])) return true;
       return false;
     });
     if (op.schemes.empty())
@@ -95,8 +111,8 @@ Result<Plan> plan_in_blocks(PlanProblem problem, int64_t block, const PlanOption
   return std::move(plans[0]);
 }
 
-Result<Plan> uniform_plan(const PlanProblem& problem, const PlanOptions& options) {
-  const std::set<int64_t> blocks = blocks_of(problem);
+Result<Plan> uniform_plan(const PlanProblem& problem, const std::set<int64_t>& blocks,
+                          const PlanOptions& options) {
   if (blocks.empty()) return row_major_plan(problem);
   Result<Plan> best = fail(ErrorCode::Internal, "");
   for (const int64_t block : blocks) {
@@ -136,7 +152,7 @@ Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& 
     case Choice::LocalBest:
       return local_best_plan(problem);
     case Choice::Uniform:
-      return uniform_plan(problem, options);
+      return uniform_plan(problem, blocks_of(schemes), options);
     case Choice::Global:
       break;
   }

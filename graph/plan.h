@@ -109,7 +109,7 @@ bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, co
 enum class Choice {
   RowMajor,   ///< the cheapest row-major scheme of each operator
   LocalBest,  ///< the cheapest scheme of each operator; of equal ones that nearest to its producers
-  Uniform,    ///< row-major or blocked by one number of channels, the best one, in all operators
+  Uniform,    ///< row-major or NCHW[x]c with one x for all operators, the best one
   Global,     ///< make_plans()
 };
 std::string_view to_string(Choice choice);  ///< "row_major", "local_best", "uniform", "global"

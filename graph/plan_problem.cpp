@@ -251,7 +251,8 @@ double PlanTensor::copy_ns(size_t from, size_t to) const {
 
 double PlanTensor::copies_ns(size_t produced, LayoutSet needed) const {
   double sum = 0;
-  for (const size_t layout : members(needed)) sum += copy_ns(produced, layout);
+  for (; needed != 0; needed &= needed - 1)
+    sum += copy_ns(produced, static_cast<size_t>(std::countr_zero(needed)));
   return sum;
 }
 
