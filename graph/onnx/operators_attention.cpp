@@ -182,63 +182,93 @@ Result<Expr> visible(const Node& node, Declaration& declaration, const Attention
   return all_of(conditions);
 }
 
-/// The stages of the general form.
-Status add_stages(const Node& node, Builder& builder, const AttentionParts& p) {
-  const DType type = p.q.value.type.dtype;
-  const ScoreAxes a = {Axis("b", p.q.batch), Axis("h", p.q.heads), Axis("i", p.q.length),
-                       Axis("j", p.keys())};
-  const Axis d("d", p.q.size), e("e", p.v.size), kv("g", p.k.heads);
-  Declaration declaration(builder);
+/// Scores on their way to probabilities, as expressions of ScoreAxes.
+struct Scores {
+  Expr raw;      ///< q k^T * scale
+  Expr capped;   ///< after the soft cap
+  Expr seen;     ///< after the masks: -inf where a query does not see a key
+  Expr share;    ///< exp(seen - peak of the row)
+  Expr divisor;  ///< the sum of the row's shares, or 1 where that is 0
+};
+
+/// -inf where the query does not see the key, as a stage.
+Result<Expr> seen_scores(const Node& node, Declaration& declaration, const AttentionParts& p,
+                         const ScoreAxes& a, const Expr& capped) {
+  const Expr hidden = number(capped, -std::numeric_limits<double>::infinity());
+  TW_TRY(const Expr with_mask, masked(node, declaration, a, capped));
+  TW_TRY(const Expr is_visible, visible(node, declaration, p, a));
+  return compute("seen", a.all(), select(is_visible, with_mask, hidden)).read_at(at(a.all()));
+}
+
+Result<Scores> scores_of(const Node& node, Declaration& declaration, const AttentionParts& p,
+                         const ScoreAxes& a) {
+  const Axis d("d", p.q.size);
   const Expr q = wide(p.q.read(declaration, a.b, a.h, a.i, d));
   const Expr k =
       wide(read_with_past(node, declaration, p, p.k, PastKey, {a.b, p.key_head(a.h), a.j, d}));
   const Tensor product = compute("product", a.all(), sum(d, q * k));
-  Expr score = product.read_at(at(a.all())) * number(q, p.options.scale);
-  const Expr raw = score;
+  Scores scores;
+  scores.raw = product.read_at(at(a.all())) * number(q, p.options.scale);
+  scores.capped = scores.raw;
   if (p.options.softcap > 0) {
-    const Expr cap = number(score, p.options.softcap);
-    score = cap * tanh(score / cap);
+    const Expr cap = number(q, p.options.softcap);
+    scores.capped = cap * tanh(scores.raw / cap);
   }
-  const Expr hidden = number(score, -std::numeric_limits<double>::infinity());
-  TW_TRY(const Expr with_mask, masked(node, declaration, a, score));
-  TW_TRY(const Expr is_visible, visible(node, declaration, p, a));
-  const Tensor seen = compute("seen", a.all(), select(is_visible, with_mask, hidden));
-  const Expr s = seen.read_at(at(a.all()));
-  const Tensor peak = compute("peak", {a.b, a.h, a.i}, max_over({a.j}, s));
+  TW_TRY(scores.seen, seen_scores(node, declaration, p, a, scores.capped));
+  const std::vector<Axis> row = {a.b, a.h, a.i};
+  const Tensor peak = compute("peak", row, max_over({a.j}, scores.seen));
   // A query that sees no key has the result 0.
-  const Tensor share =
-      compute("share", a.all(), select(hidden < s, exp(s - peak(a.b, a.h, a.i)), number(s, 0)));
-  const Expr w = share.read_at(at(a.all()));
-  const Tensor total = compute("total", {a.b, a.h, a.i}, sum(a.j, w));
-  const Expr sum_of_row = total(a.b, a.h, a.i), zero = number(w, 0);
-  const Expr divisor = select(eq(sum_of_row, zero), number(w, 1), sum_of_row);
+  const Expr zero = number(q, 0), hidden = number(q, -std::numeric_limits<double>::infinity());
+  const Expr e = exp(scores.seen - peak.read_at(at(row)));
+  scores.share =
+      compute("share", a.all(), select(hidden < scores.seen, e, zero)).read_at(at(a.all()));
+  const Expr total = compute("total", row, sum(a.j, scores.share)).read_at(at(row));
+  scores.divisor = select(eq(total, zero), number(q, 1), total);
+  return scores;
+}
+
+/// The scores that the attribute qk_matmul_output_mode asks for.
+Expr shown_scores(const Scores& scores, int64_t mode) {
+  if (mode == 1) return scores.capped;
+  if (mode == 2) return scores.seen;
+  if (mode == 3) return scores.share / scores.divisor;
+  return scores.raw;
+}
+
+/// Keys or values with those of the past before them, [batch, head, key, element], as a stage.
+Tensor present(const Node& node, Declaration& declaration, const AttentionParts& p,
+               const std::string& name, const Heads& part, size_t past_input) {
+  const std::vector<Axis> axes = {Axis("b", p.q.batch), Axis("g", p.k.heads), Axis("j", p.keys()),
+                                  Axis("e", part.size)};
+  return compute(name, axes, read_with_past(node, declaration, p, part, past_input, at(axes)));
+}
+
+/// The general form, as one operator of several stages.
+Status add_stages(const Node& node, Builder& builder, const AttentionParts& p) {
+  const DType type = p.q.value.type.dtype;
+  const ScoreAxes a = {Axis("b", p.q.batch), Axis("h", p.q.heads), Axis("i", p.q.length),
+                       Axis("j", p.keys())};
+  const Axis e("e", p.v.size);
+  Declaration declaration(builder);
+  TW_TRY(const Scores scores, scores_of(node, declaration, p, a));
   const Expr v =
       wide(read_with_past(node, declaration, p, p.v, PastValue, {a.b, p.key_head(a.h), a.j, e}));
-  const Tensor mixed = compute("mixed", {a.b, a.h, a.i, e}, sum(a.j, w * v));
-  const Expr y = cast(type, mixed(a.b, a.h, a.i, e) / divisor);
-
-  const auto present = [&](const std::string& name, const Heads& part, size_t past,
-                           const Axis& last) {
-    std::vector<Axis> axes = {a.b, kv, a.j, last};
-    return compute(name, axes, read_with_past(node, declaration, p, part, past, at(axes)));
-  };
-  const Expr shown = p.options.shown == 1   ? score
-                     : p.options.shown == 2 ? s
-                     : p.options.shown == 3 ? w / divisor
-                                            : raw;
-  const std::string result = p.q.is_flat() ? builder.fresh_name(node.outputs[0]) : node.outputs[0];
-  std::vector<std::string> outputs = node.outputs;
-  outputs[0] = result;
+  const Tensor mixed = compute("mixed", {a.b, a.h, a.i, e}, sum(a.j, scores.share * v));
+  const Expr y = cast(type, mixed(a.b, a.h, a.i, e) / scores.divisor);
   // Queries of three dimensions give results of three.
+  const bool is_flat = p.q.is_flat();
   const std::vector<Axis> out =
-      p.q.is_flat() ? std::vector<Axis>{a.b, a.i, a.h, e} : std::vector<Axis>{a.b, a.h, a.i, e};
+      is_flat ? std::vector<Axis>{a.b, a.i, a.h, e} : std::vector<Axis>{a.b, a.h, a.i, e};
+  std::vector<std::string> outputs = node.outputs;
+  if (is_flat) outputs[0] = builder.fresh_name(node.outputs[0]);
   TW_RETURN_IF_ERROR(declaration.add(
-      {compute("out", out, y), present("keys", p.k, PastKey, d),
-       present("values", p.v, PastValue, e), compute("scores", a.all(), cast(type, shown))},
+      {compute("out", out, y), present(node, declaration, p, "keys", p.k, PastKey),
+       present(node, declaration, p, "values", p.v, PastValue),
+       compute("scores", a.all(), cast(type, shown_scores(scores, p.options.shown)))},
       outputs));
-  if (!p.q.is_flat()) return {};
-  return add_reshape(builder, builder.value(result), {p.q.batch, p.q.length, p.q.heads * p.v.size},
-                     node.outputs[0]);
+  if (!is_flat) return {};
+  return add_reshape(builder, builder.value(outputs[0]),
+                     {p.q.batch, p.q.length, p.q.heads * p.v.size}, node.outputs[0]);
 }
 
 }  // namespace

@@ -258,12 +258,38 @@ Result<std::vector<Spread>> spreads_of(const Node& node, const Shape& input, con
   return spreads;
 }
 
+/// What a transposed convolution multiplies at the axes of its result and its reduction.
+struct SpreadReads {
+  std::vector<Expr> input, weight;
+  Expr is_hit;  ///< whether an input position adds to the output position by this tap
+};
+
+SpreadReads reads_of(const std::vector<Spread>& spreads, const std::vector<Axis>& out,
+                     const std::vector<Axis>& taps, const Expr& channel, const Expr& filter) {
+  SpreadReads reads = {{out[0], channel}, {channel, filter}, {}};
+  std::vector<Expr> conditions;
+  for (size_t i = 0; i < spreads.size(); ++i) {
+    const Spread& s = spreads[i];
+    // The input position times the stride: a tap counts where that is a multiple of it.
+    const Expr scaled = Expr(out[2 + i]) + Expr(s.before) - Expr(taps[i]) * Expr(s.dilation);
+    const Expr position = scaled / Expr(s.stride);
+    if (s.stride > 1) conditions.push_back(eq(scaled % Expr(s.stride), Expr(0)));
+    conditions.push_back(Expr(0) <= position);
+    conditions.push_back(position < Expr(s.input));
+    reads.input.push_back(position);
+    reads.weight.emplace_back(taps[i]);
+  }
+  reads.is_hit = all_of(conditions);
+  return reads;
+}
+
 }  // namespace
 
 Status convert_conv_transpose(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_same_type(node, {0, 1, 2}));
   const Value &in = node.input(0), &weight = node.input(1);
-  TW_RETURN_IF_ERROR(check_float(node, in.type.dtype));
+  const DType type = in.type.dtype;
+  TW_RETURN_IF_ERROR(check_float(node, type));
   if (in.rank() < 3 || weight.rank() != in.rank() || weight.type.shape[0] != in.type.shape[1])
     return node.invalid("the weights do not fit the input");
   TW_TRY(const int64_t groups, groups_of(node, in.type.shape[1]));
@@ -272,38 +298,24 @@ Status convert_conv_transpose(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_kernel_shape(node, kernel));
   TW_TRY(const std::vector<Spread> spreads,
          spreads_of(node, {in.type.shape.begin() + 2, in.type.shape.end()}, kernel));
+  if (node.has_input(2) && node.input(2).type.shape != Shape{groups * k})
+    return node.invalid("expected a bias a channel");
   Shape shape = {in.type.shape[0], groups * k};
   for (const Spread& spread : spreads) shape.push_back(spread.output);
 
   const std::vector<Axis> o = axes_of(shape), taps = axes_of(kernel, "t");
   const Axis channel("c", c);
   const Expr per_group(std::max<int64_t>(k, 1));
-  const Expr read_channel = Expr(o[1]) / per_group * Expr(c) + Expr(channel);
-  std::vector<Expr> from = {o[0], read_channel}, with = {read_channel, Expr(o[1]) % per_group};
-  std::vector<Expr> conditions;
-  for (size_t i = 0; i < spreads.size(); ++i) {
-    const Spread& s = spreads[i];
-    // The input position times the stride: a tap counts where that is a multiple of it.
-    const Expr scaled = Expr(o[2 + i]) + Expr(s.before) - Expr(taps[i]) * Expr(s.dilation);
-    const Expr position = scaled / Expr(s.stride);
-    if (s.stride > 1) conditions.push_back(eq(scaled % Expr(s.stride), Expr(0)));
-    conditions.push_back(Expr(0) <= position);
-    conditions.push_back(position < Expr(s.input));
-    from.push_back(position);
-    with.emplace_back(taps[i]);
-  }
+  const SpreadReads reads = reads_of(
+      spreads, o, taps, Expr(o[1]) / per_group * Expr(c) + Expr(channel), Expr(o[1]) % per_group);
   Declaration declaration(builder);
-  const Expr x = wide(declaration.read(in).read_at(from));
-  const Expr w = wide(declaration.read(weight).read_at(with));
+  const Expr x = wide(declaration.read(in).read_at(reads.input));
+  const Expr w = wide(declaration.read(weight).read_at(reads.weight));
   std::vector<Axis> over = {channel};
   over.insert(over.end(), taps.begin(), taps.end());
-  const Expr product = select(all_of(conditions), x, number(x, 0)) * w;
-  const DType type = in.type.dtype;
-  if (!node.has_input(2))
-    return declaration.add(reduced(o, sum(over, product), type), node.outputs[0]);
-  if (node.input(2).type.shape != Shape{groups * k})
-    return node.invalid("expected a bias a channel");
-  const Tensor conv = compute("conv", o, sum(over, product));
+  const dsl::Reduction total = sum(over, select(reads.is_hit, x, number(x, 0)) * w);
+  if (!node.has_input(2)) return declaration.add(reduced(o, total, type), node.outputs[0]);
+  const Tensor conv = compute("conv", o, total);
   const Expr shift = wide(declaration.read(node.input(2))(o[1]));
   return declaration.add(compute("out", o, cast(type, conv.read_at(at(o)) + shift)),
                          node.outputs[0]);
