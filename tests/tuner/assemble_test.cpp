@@ -151,6 +151,20 @@ TEST_F(Assembling, OneConstantInTwoLayoutsIsPackedTwiceAndOtherwiseOnce) {
   EXPECT_EQ(constants, 1u);
 }
 
+TEST_F(Assembling, ModelsRaceByTurns) {
+  expect_as_interpreted(two_convolutions());
+  if (IsSkipped()) return;
+  const std::vector<runtime::Model> models(2, runtime::Model::load(model_).value());
+  int64_t now = 0;
+  const Clock clock = [&] { return now += 1000; };  // one call takes 1000 ns
+  const auto times = race(models, clock, {.budget_s = 1e-5});
+  ASSERT_TRUE(times) << times.error().message;
+  EXPECT_THAT(*times, ElementsAre(1000, 1000));
+  const auto stopped = race(models, clock, {.stops = [] { return true; }});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
 TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
   const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\nsplit nothing x 4\n"}};
