@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -108,13 +109,13 @@ class NetworkRun {
       if (is_new) tasks.specs.push_back({workload, 0, name});
       tasks.specs[place->second].weight += weight;
     };
-    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+    for (const size_t op : operators_by_cost()) {
       const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
       if (!kernel.schedule.empty()) add(kernel.workload, graph_.operators[op].name(), 1);
     }
     TW_RETURN_IF_ERROR(add_transforms(add));
     tasks.of_plan = tasks.specs.size();
-    if (!with_contenders) return tasks;
+    if (!with_contenders || !is_plan_measured()) return tasks;
     TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
     std::map<size_t, size_t> taken;
     for (const Contender& contender : contenders) {
@@ -126,6 +127,28 @@ class NetworkRun {
           static_cast<double>(group.operators.size()));
     }
     return tasks;
+  }
+
+  /// Where the budget is short, the tasks that come first have their turn: those of the operators
+  /// that the network spends most time on.
+  std::vector<size_t> operators_by_cost() const {
+    std::vector<double> cost_of_group(costs_->groups().size(), 0);
+    const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
+    std::vector<size_t> operators(graph_.operators.size());
+    std::iota(operators.begin(), operators.end(), size_t{0});
+    for (const size_t op : operators) cost(op) += schemes_[op][plan_.schemes[op]].cost_ns;
+    std::ranges::stable_sort(operators, [&](size_t a, size_t b) { return cost(a) > cost(b); });
+    return operators;
+  }
+
+  /// Whether the kernels of the plan, transforms aside, were all measured on this device: before
+  /// that, measuring others says less.
+  bool is_plan_measured() const {
+    for (size_t op = 0; op < graph_.operators.size(); ++op) {
+      const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
+      if (!kernel.schedule.empty() && kernel.measured_ns <= 0) return false;
+    }
+    return true;
   }
 
   template <typename Add>

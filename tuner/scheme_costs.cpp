@@ -6,16 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
-#include <optional>
-#include <set>
+#include <limits>
 #include <thread>
 #include <utility>
 
-#include "codegen/abi.h"
 #include "cost_model/analytic.h"
 #include "schedules/schedule.h"
-#include "tuner/bandwidth.h"
 #include "tuner/device.h"
 #include "tuner/scoring.h"
 #include "tuner/tune.h"
@@ -23,31 +19,10 @@
 namespace tw::tuner {
 namespace {
 
-// A copy from one layout to another reads or writes in short runs, so it reaches about half of the
-// bandwidth of a plain one; a call of a kernel on several threads begins and ends with a barrier.
-constexpr double copy_efficiency = 0.5, call_ns = 300, barrier_ns = 2000;
-
 double geometric_mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += std::log(value);
   return std::exp(sum / static_cast<double>(values.size()));
-}
-
-int64_t bytes_of(const graph::TensorType& type, const dsl::Layout& layout) {
-  int64_t elements = 1;
-  for (const int64_t extent : layout.storage_shape(type.shape)) elements *= extent;
-  return elements * size_bytes(type.dtype);
-}
-
-/// Bytes in a nanosecond that `threads` cores read of arrays of this size.
-double read_rate(int64_t footprint, const Target& target, int threads) {
-  const Machine& machine = target.machine;
-  const double ghz = machine.core.clock_ghz, cores = threads;
-  const std::string_view level = level_of(footprint, target, threads).name;
-  if (level == "memory")
-    return machine.memory_bytes_per_cycle * ghz * std::min(cores, machine.cores_that_fill_memory);
-  const size_t index = level == "L1" ? 0 : level == "L2" ? 1 : 2;
-  return machine.caches[index].bytes_per_cycle * ghz * cores;
 }
 
 /// Calls f(0), ..., f(count - 1) on all cores of this machine.
@@ -78,6 +53,22 @@ Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& 
   return predicted;
 }
 
+/// What copies of tensors are looked up by: "f32[1, 64, 8, 8] ABCD ACDB".
+std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
+                     const dsl::Layout& to) {
+  const std::string letters = dsl::default_letters(static_cast<int>(type.shape.size()));
+  return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
+}
+
+/// The schedule of a record, with its time where it was measured on this device; one that is slower
+/// than what is known changes nothing.
+void take_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
+  const bool is_here = record.device == device;
+  if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
+  kernel.schedule = record.schedule;
+  if (is_here) kernel.measured_ns = record.latency_ns;
+}
+
 }  // namespace
 
 Predict predict_for(const Target& target, int threads, std::function<bool()> stops) {
@@ -102,6 +93,7 @@ Result<SchemeCosts> SchemeCosts::predict(const graph::Graph& graph, const CostCo
   SchemeCosts costs(graph, context, std::move(predict));
   TW_RETURN_IF_ERROR(costs.offer(store));
   TW_RETURN_IF_ERROR(costs.predict_all());
+  TW_RETURN_IF_ERROR(costs.predict_copies());
   return costs;
 }
 
@@ -167,17 +159,10 @@ Status SchemeCosts::refresh(db::Store& store) {
 
 Status SchemeCosts::refresh_group(db::Store& store, size_t group) {
   const std::string device = device_text(context_.target);
-  const auto take = [&](KernelChoice& kernel, const db::Record& record) {
-    const bool is_here = record.device == device;
-    if (is_here && kernel.measured_ns > 0 && kernel.measured_ns <= record.latency_ns) return;
-    if (!is_here && kernel.measured_ns > 0) return;
-    kernel.schedule = record.schedule;
-    if (is_here) kernel.measured_ns = record.latency_ns;
-  };
   for (KernelChoice& kernel : kernels_[group]) {
     TW_TRY(const auto record,
            best_known(store, kernel.workload, context_.target, context_.threads));
-    if (record) take(kernel, *record);
+    if (record) take_record(kernel, *record, device);
   }
   // The time of an operator by name is that of its kernel on packed arrays, so one that was free to
   // choose its layouts is as good. An expression's time has the conversions in it.
@@ -187,7 +172,8 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group) {
   if (!free) return {};
   TW_TRY(const LayoutChoice chosen, layouts_of_schedule(workload.compute, free->schedule));
   for (size_t i = 0; i < choices_[group].size(); ++i)
-    if (is_same_choice(groups_[group], choices_[group][i], chosen)) take(kernels_[group][i], *free);
+    if (is_same_choice(groups_[group], choices_[group][i], chosen))
+      take_record(kernels_[group][i], *free, device);
   return {};
 }
 
@@ -214,31 +200,66 @@ void SchemeCosts::learn_ratios() {
   }
 }
 
-Status SchemeCosts::refresh_copies(db::Store& store) {
-  std::set<std::string> seen;
-  for (const auto& [name, type] : graph::tensor_types(*graph_)) {
-    if (type.shape.empty() || graph_->constants.contains(name)) continue;
-    if (!seen.insert(type.to_string()).second) continue;
-    const dsl::Layout plain = dsl::Layout::row_major(static_cast<int>(type.shape.size()));
-    TW_TRY(dsl::Workload copy, transform_workload(type, plain, plain));
-    db::Filter filter;
-    filter.workload = copy.key();
-    filter.target = context_.target.to_string();
-    filter.device = device_text(context_.target);
-    filter.threads = context_.threads;
-    filter.codegen_abi = codegen::codegen_abi;
-    filter.status = db::TrialStatus::Ok;
-    std::set<std::string> layouts;
-    TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
-      layouts.insert(record.layouts);
-      return true;
-    }));
-    for (const std::string& text : layouts) {
-      TW_TRY(copy.layouts, dsl::parse_layouts(text));
-      TW_TRY(const auto best, best_known(store, copy, context_.target, context_.threads));
-      if (best) copies_[copy.text()] = {best->schedule, best->latency_ns};
+/// Copies between any two layouts that schemes ask of one tensor, and from and to row-major ones of
+/// the graph's inputs and outputs.
+std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
+  const auto types = graph::tensor_types(*graph_);
+  std::map<std::string, std::vector<dsl::Layout>> layouts;
+  const auto ask = [&](const std::string& tensor, const dsl::Layout& layout) {
+    if (layout.rank() == 0 || graph_->constants.contains(tensor)) return;
+    std::vector<dsl::Layout>& known = layouts[tensor];
+    const auto is_same = [&](const dsl::Layout& other) {
+      return graph::is_same_storage(types.at(tensor).shape, layout, other);
+    };
+    if (std::ranges::none_of(known, is_same)) known.push_back(layout);
+  };
+  const auto ask_row_major = [&](const std::string& tensor) {
+    ask(tensor, dsl::Layout::row_major(static_cast<int>(types.at(tensor).shape.size())));
+  };
+  for (const graph::Port& port : graph_->inputs) ask_row_major(port.name);
+  for (const std::string& output : graph_->outputs) ask_row_major(output);
+  for (size_t op = 0; op < graph_->operators.size(); ++op)
+    for (const LayoutChoice& choice : choices_[group_of_[op]]) {
+      const graph::Operator& reader = graph_->operators[op];
+      for (size_t i = 0; i < reader.inputs.size(); ++i) ask(reader.inputs[i], choice.inputs[i]);
+      for (size_t i = 0; i < reader.outputs.size(); ++i) ask(reader.outputs[i], choice.outputs[i]);
     }
+  std::map<std::string, dsl::Workload> copies;
+  for (const auto& [tensor, known] : layouts)
+    for (const dsl::Layout& from : known)
+      for (const dsl::Layout& to : known)
+        if (!(from == to))
+          if (auto copy = transform_workload(types.at(tensor), from, to))
+            copies.emplace(copy_key(types.at(tensor), from, to), std::move(*copy));
+  return copies;
+}
+
+Status SchemeCosts::predict_copies() {
+  std::vector<std::pair<std::string, KernelChoice>> copies;
+  for (auto& [key, workload] : copies_that_plans_may_need()) copies.push_back({key, {workload}});
+  on_all_cores(copies.size(), [&](size_t i) {
+    KernelChoice& copy = copies[i].second;
+    const Result<Predicted> predicted =
+        context_.stops() ? interrupted_predicting() : predict_(copy.workload);
+    if (!predicted) return;  // without a schedule it is left out below
+    copy.schedule = predicted->schedule;
+    copy.predicted_ns = predicted->analytic_ns;
+  });
+  if (context_.stops()) return interrupted_predicting();
+  for (auto& copy : copies)
+    if (!copy.second.schedule.empty()) copies_.insert(std::move(copy));
+  return {};
+}
+
+Status SchemeCosts::refresh_copies(db::Store& store) {
+  std::vector<double> ratios;
+  for (auto& [key, copy] : copies_) {
+    TW_TRY(const auto record, best_known(store, copy.workload, context_.target, context_.threads));
+    if (record) take_record(copy, *record, device_text(context_.target));
+    if (copy.measured_ns > 0 && copy.predicted_ns > 0)
+      ratios.push_back(copy.measured_ns / copy.predicted_ns);
   }
+  copy_ratio_ = ratios.empty() ? 1 : geometric_mean(ratios);
   return {};
 }
 
@@ -259,35 +280,26 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes() const {
   return schemes;
 }
 
-double SchemeCosts::assumed_copy_ns(const graph::TensorType& type, const dsl::Layout& from,
-                                    const dsl::Layout& to) const {
-  const int64_t bytes = bytes_of(type, from) + bytes_of(type, to);
-  const double rate = copy_efficiency * read_rate(bytes, context_.target, context_.threads);
-  return call_ns + (context_.threads > 1 ? barrier_ns : 0) + static_cast<double>(bytes) / rate;
-}
-
 graph::TransformCost SchemeCosts::transform_cost() const {
   return [this](const graph::TensorType& type, const dsl::Layout& from, const dsl::Layout& to) {
-    if (!copies_.empty())
-      if (const auto copy = transform_workload(type, from, to))
-        if (const auto known = copies_.find(copy->text()); known != copies_.end())
-          return known->second.latency_ns;
-    return assumed_copy_ns(type, from, to);
+    const auto known = copies_.find(copy_key(type, from, to));
+    if (known == copies_.end()) return std::numeric_limits<double>::infinity();
+    const KernelChoice& kernel = known->second;
+    return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * copy_ratio_;
   };
 }
 
 Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const dsl::Layout& from,
                                             const dsl::Layout& to) const {
   KernelChoice kernel;
-  TW_TRY(kernel.workload, transform_workload(type, from, to));
-  const auto known = copies_.find(kernel.workload.text());
-  if (known != copies_.end()) {
-    kernel.schedule = known->second.schedule;
-    kernel.measured_ns = known->second.latency_ns;
+  if (const auto known = copies_.find(copy_key(type, from, to)); known != copies_.end()) {
+    kernel = known->second;
+    kernel.predicted_ns *= copy_ratio_;
     return kernel;
   }
-  TW_TRY(const Predicted predicted, predict_(kernel.workload));
-  kernel.schedule = predicted.schedule;
+  TW_TRY(kernel.workload, transform_workload(type, from, to));
+  TW_TRY(Predicted predicted, predict_(kernel.workload));
+  kernel.schedule = std::move(predicted.schedule);
   kernel.predicted_ns = predicted.analytic_ns;
   return kernel;
 }

@@ -63,7 +63,8 @@ class SchemeCosts {
 
   /// For each operator of the graph, its schemes: those of its group.
   std::vector<std::vector<graph::Scheme>> schemes() const;
-  /// The time of a copy: measured where it is known, else that of its bytes.
+  /// The time of a copy between layouts that schemes ask of the tensor: measured where it is known,
+  /// else predicted; infinite for one that cannot be scheduled.
   graph::TransformCost transform_cost() const;
 
   const std::vector<OperatorGroup>& groups() const { return groups_; }
@@ -71,7 +72,7 @@ class SchemeCosts {
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
-  /// The kernel of a copy, whose schedule is predicted where none was measured.
+  /// The kernel of a copy. Errors as Predict.
   Result<KernelChoice> transform(const graph::TensorType& type, const dsl::Layout& from,
                                  const dsl::Layout& to) const;
   /// The time that a scheme may turn out to have: that of the fastest kernel measured for its group
@@ -87,18 +88,12 @@ class SchemeCosts {
   Status offer(db::Store& store);
   Status predict_all();
   Status keep_supported(size_t group, const std::vector<Result<Predicted>>& predicted);
+  Status predict_copies();
   Status refresh_group(db::Store& store, size_t group);
   Status refresh_copies(db::Store& store);
   void learn_ratios();
   double cost_ns(size_t group, const KernelChoice& kernel) const;
-  double assumed_copy_ns(const graph::TensorType& type, const dsl::Layout& from,
-                         const dsl::Layout& to) const;
-
-  /// A schedule that was measured on this device.
-  struct Measured {
-    std::string schedule;
-    double latency_ns = 0;
-  };
+  std::map<std::string, dsl::Workload> copies_that_plans_may_need() const;
 
   const graph::Graph* graph_;
   CostContext context_;
@@ -109,7 +104,8 @@ class SchemeCosts {
   std::vector<std::vector<KernelChoice>> kernels_;  ///< of each group, one for each choice
   std::vector<double> ratios_;                      ///< of each group: measured by predicted time
   std::map<std::string, double> least_ratios_;      ///< of each operator in any group
-  std::map<std::string, Measured> copies_;          ///< by the text of the copy's workload
+  std::map<std::string, KernelChoice> copies_;      ///< by the text of the copy's workload
+  double copy_ratio_ = 1;                           ///< of copies: measured by predicted time
 };
 
 }  // namespace tw::tuner

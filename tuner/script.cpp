@@ -63,7 +63,7 @@ class ScriptWriter {
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
       call.arguments.push_back(new_array(op.outputs[i], scheme.outputs[i]));
-    add(std::move(call), planned_.kernels[index]);
+    add(std::move(call), planned_.kernels[index], scheme.cost_ns);
     return {};
   }
 
@@ -103,7 +103,7 @@ class ScriptWriter {
         .name = fmt::format("{}: {} -> {}", from.tensor, spelled(from.layout), spelled(to))};
     ScriptArgument copied = new_array(from.tensor, to);
     call.arguments = {std::move(from), copied};
-    add(std::move(call), kernel);
+    add(std::move(call), kernel, kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns);
     return copied;
   }
 
@@ -118,13 +118,13 @@ class ScriptWriter {
     return script_.storages.size() - 1;
   }
 
-  void add(ScriptCall call, const KernelChoice& kernel) {
+  void add(ScriptCall call, const KernelChoice& kernel, double cost_ns) {
     const auto [place, is_new] =
         kernels_.emplace(std::pair(kernel.workload.key(), kernel.schedule), script_.kernels.size());
     if (is_new) script_.kernels.push_back({kernel.workload, kernel.schedule});
     call.kernel = place->second;
     call.is_measured = kernel.measured_ns > 0;
-    call.cost_ns = call.is_measured ? kernel.measured_ns : kernel.predicted_ns;
+    call.cost_ns = cost_ns;
     script_.calls.push_back(std::move(call));
   }
 

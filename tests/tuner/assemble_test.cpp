@@ -119,6 +119,8 @@ TEST_F(Assembling, TransformsStandBeforeTheirFirstReader) {
   Times times{.otherwise = 1e6};
   times.ns["conv2d in=NHWC out=NHWC"] = 1e3;
   times.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+  for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
+    times.ns[copy] = 400;
   expect_as_interpreted(two_convolutions(), times);
   if (IsSkipped()) return;
   EXPECT_THAT(steps(), ElementsAre("x: NCHW -> NHWC", "c1", "c2", "c2: NHWC -> NCHW", "y"));
@@ -179,6 +181,7 @@ PlannedNetwork row_major_plan(const graph::Graph& graph) {
     for (const std::string& name : op.workload.compute.outputs)
       scheme.outputs.push_back(
           dsl::Layout::row_major(static_cast<int>(op.workload.compute.shape_of(name).size())));
+    scheme.cost_ns = 10;
     network.schemes.push_back(std::move(scheme));
     network.kernels.push_back({op.workload, graph::is_reshape(op) ? "" : "tw1\n", 10});
   }
@@ -193,7 +196,7 @@ PlannedNetwork row_major_plan(const graph::Graph& graph) {
 TEST(Script, EqualKernelsAreOneAndTimesAreThoseOfThePlan) {
   const graph::Graph graph = two_convolutions();
   PlannedNetwork planned = row_major_plan(graph);
-  planned.kernels[1].measured_ns = 7;
+  planned.kernels[1].measured_ns = planned.schemes[1].cost_ns = 7;
   const auto script = make_script(graph, planned);
   ASSERT_TRUE(script) << script.error().message;
   EXPECT_THAT(script->kernels, SizeIs(2));

@@ -89,20 +89,29 @@ TEST_F(SchemeCost, AKernelThatChoseItsLayoutsIsThatSchemes) {
   EXPECT_EQ(scheme(costs(), 1, "in=NCHW16c out=NHWC").cost_ns, 2e3);
 }
 
-TEST_F(SchemeCost, CopiesTakeTheirMeasuredTimeElseThatOfTheirBytes) {
+TEST_F(SchemeCost, CopiesTakeTheirMeasuredTimeElseAScaledPrediction) {
   const graph::TensorType type = {Float32, {1, 32, 8, 8}};
   const dsl::Layout plain = dsl::Layout::row_major(4),
                     last = dsl::Layout::parse("ACDB", "ABCD").value();
-  const double assumed = costs().transform_cost()(type, plain, last);
-  EXPECT_GT(assumed, 0);
-  const graph::TensorType large = {Float32, {8, 32, 64, 64}};
-  EXPECT_GT(costs().transform_cost()(large, plain, last), 100 * assumed);
-  const dsl::Workload copy = transform_workload(type, plain, last).value();
-  append(measured_record(copy, work_.target, 77));
+  work_.predicted.ns["expr in0=ABCD out=ACDB"] = 100;
+  work_.predicted.ns["expr in0=ACDB out=ABCD"] = 200;
+  EXPECT_EQ(costs().transform_cost()(type, plain, last), 100);
+  append(measured_record(transform_workload(type, plain, last).value(), work_.target, 50));
   const SchemeCosts known = costs();
-  EXPECT_EQ(known.transform_cost()(type, plain, last), 77);
-  EXPECT_EQ(known.transform(type, plain, last)->measured_ns, 77);
+  EXPECT_EQ(known.transform_cost()(type, plain, last), 50);
+  EXPECT_EQ(known.transform(type, plain, last)->measured_ns, 50);
+  EXPECT_NEAR(known.transform_cost()(type, last, plain), 100, 1e-6);
   EXPECT_EQ(known.transform(type, last, plain)->measured_ns, 0);
+  EXPECT_NEAR(known.transform(type, last, plain)->predicted_ns, 100, 1e-6);
+}
+
+TEST_F(SchemeCost, CopiesThatCannotBeScheduledAreImpossible) {
+  const graph::TensorType type = {Float32, {1, 32, 8, 8}};
+  const dsl::Layout plain = dsl::Layout::row_major(4),
+                    last = dsl::Layout::parse("ACDB", "ABCD").value();
+  work_.unsupported = {"expr in0=ABCD out=ACDB"};
+  EXPECT_TRUE(std::isinf(costs().transform_cost()(type, plain, last)));
+  EXPECT_FALSE(std::isinf(costs().transform_cost()(type, last, plain)));
 }
 
 TEST_F(SchemeCost, AReshapeCostsNothing) {
