@@ -29,6 +29,12 @@ bool is_model_name(const std::string& text) {
   });
 }
 
+/// What a script that fails says in the end.
+std::string last_line(const std::string& message) {
+  const std::vector<std::string> lines = split(trim(message), '\n');
+  return std::string(trim(lines.back()));
+}
+
 /// Makes the file under another name first, so that an interrupted script leaves none behind.
 Status make_model(const std::string& name, const fs::path& path, const Surroundings& here) {
   std::error_code ignored;
@@ -46,7 +52,7 @@ Status make_model(const std::string& name, const fs::path& path, const Surroundi
   if (!made)
     return fail(ErrorCode::Environment,
                 fmt::format("[model] the standing model {} cannot be made: {}", shell_quoted(name),
-                            made.error().message));
+                            last_line(made.error().message)));
   std::error_code error;
   fs::rename(unfinished, path, error);
   if (!error) return {};

@@ -214,9 +214,11 @@ class NetworkRun {
     }
   }
 
+  /// The plans that are built: nothing is measured after them, so predictions count cautiously.
   Result<TunedNetwork> finish() {
+    schemes_ = costs_->schemes(Stance::Cautious);
     TW_TRY(std::vector<graph::Plan> plans,
-           graph::make_plans(graph_, schemes_, costs_->transform_cost(),
+           graph::make_plans(graph_, schemes_, costs_->transform_cost(Stance::Cautious),
                              std::max<size_t>(options_.plans, 1), options_.plan));
     for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
     tuned_.schemes = std::move(schemes_);

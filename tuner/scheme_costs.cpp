@@ -191,6 +191,7 @@ void SchemeCosts::learn_ratios() {
       by_operator[groups_[group].workload.op].push_back(ratio);
       own[group].push_back(ratio);
     }
+  learn_doubt(by_operator);
   for (const auto& [op, ratios] : by_operator)
     least_ratios_[op] = *std::ranges::min_element(ratios);
   for (size_t group = 0; group < groups_.size(); ++group) {
@@ -198,6 +199,18 @@ void SchemeCosts::learn_ratios() {
     const auto& best = !own[group].empty() ? own[group] : !same.empty() ? same : all;
     ratios_[group] = best.empty() ? 1 : geometric_mean(best);
   }
+}
+
+void SchemeCosts::learn_doubt(
+    const std::map<std::string, std::vector<double>>& ratios_by_operator) {
+  double squares = 0, count = 0;
+  for (const auto& [op, ratios] : ratios_by_operator)
+    for (const double ratio : ratios) {
+      const double error = std::log(ratio / geometric_mean(ratios));
+      squares += error * error;
+      ++count;
+    }
+  doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
 /// Copies between any two layouts that schemes ask of one tensor, and from and to row-major ones of
@@ -267,26 +280,30 @@ double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
   return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
 }
 
-std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes() const {
+std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) const {
   std::vector<std::vector<graph::Scheme>> schemes;
   for (const size_t group : group_of_) {
     schemes.emplace_back();
     for (size_t i = 0; i < kernels_[group].size(); ++i) {
       const KernelChoice& kernel = kernels_[group][i];
+      const bool is_measured = kernel.measured_ns > 0;
+      const double factor = stance == Stance::Cautious && !is_measured ? doubt_ : 1;
       schemes.back().push_back({choices_[group][i].inputs, choices_[group][i].outputs,
-                                cost_ns(group, kernel), kernel.measured_ns > 0});
+                                factor * cost_ns(group, kernel), is_measured});
     }
   }
   return schemes;
 }
 
-graph::TransformCost SchemeCosts::transform_cost() const {
-  return [this](const graph::TensorType& type, const dsl::Layout& from, const dsl::Layout& to) {
-    const auto known = copies_.find(copy_key(type, from, to));
-    if (known == copies_.end()) return std::numeric_limits<double>::infinity();
-    const KernelChoice& kernel = known->second;
-    return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * copy_ratio_;
-  };
+graph::TransformCost SchemeCosts::transform_cost(Stance stance) const {
+  const double ratio = copy_ratio_ * (stance == Stance::Cautious ? doubt_ : 1);
+  return
+      [this, ratio](const graph::TensorType& type, const dsl::Layout& from, const dsl::Layout& to) {
+        const auto known = copies_.find(copy_key(type, from, to));
+        if (known == copies_.end()) return std::numeric_limits<double>::infinity();
+        const KernelChoice& kernel = known->second;
+        return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratio;
+      };
 }
 
 Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const dsl::Layout& from,

@@ -44,6 +44,10 @@ struct Predicted {
 using Predict = std::function<Result<Predicted>(const dsl::Workload& workload)>;
 Predict predict_for(const Target& target, int threads, std::function<bool()> stops);
 
+/// What a scheme that was not measured costs: what is most likely, or a standard deviation of
+/// predictions more, for a choice that nothing will be measured after.
+enum class Stance { Likely, Cautious };
+
 struct CostContext {
   Target target;  ///< as with_known_machine() makes it
   int threads = 1;
@@ -62,10 +66,10 @@ class SchemeCosts {
   Status refresh(db::Store& store);
 
   /// For each operator of the graph, its schemes: those of its group.
-  std::vector<std::vector<graph::Scheme>> schemes() const;
+  std::vector<std::vector<graph::Scheme>> schemes(Stance stance = Stance::Likely) const;
   /// The time of a copy between layouts that schemes ask of the tensor: measured where it is known,
   /// else predicted; infinite for one that cannot be scheduled.
-  graph::TransformCost transform_cost() const;
+  graph::TransformCost transform_cost(Stance stance = Stance::Likely) const;
 
   const std::vector<OperatorGroup>& groups() const { return groups_; }
   size_t group_of(size_t op) const { return group_of_[op]; }
@@ -92,6 +96,7 @@ class SchemeCosts {
   Status refresh_group(db::Store& store, size_t group);
   Status refresh_copies(db::Store& store);
   void learn_ratios();
+  void learn_doubt(const std::map<std::string, std::vector<double>>& ratios_by_operator);
   double cost_ns(size_t group, const KernelChoice& kernel) const;
   std::map<std::string, dsl::Workload> copies_that_plans_may_need() const;
 
@@ -105,7 +110,8 @@ class SchemeCosts {
   std::vector<double> ratios_;                      ///< of each group: measured by predicted time
   std::map<std::string, double> least_ratios_;      ///< of each operator in any group
   std::map<std::string, KernelChoice> copies_;      ///< by the text of the copy's workload
-  double copy_ratio_ = 1;                           ///< of copies: measured by predicted time
+  double doubt_ = 1;       ///< exp of the standard deviation of log(measured / predicted)
+  double copy_ratio_ = 1;  ///< of copies: measured by predicted time
 };
 
 }  // namespace tw::tuner

@@ -69,6 +69,16 @@ TEST_F(SchemeCost, PredictionsAreScaledByWhatTheSameOperatorTook) {
   EXPECT_EQ(known.count_measured(), 1u);
 }
 
+TEST_F(SchemeCost, CautionAddsWhatPredictionsAreWrongByAndNothingToMeasurements) {
+  store(conv_, "in=NCHW out=NCHW", 1e4, work_.target);
+  store(conv_, "in=NHWC out=NHWC", 4e4, work_.target);  // twice and half the mean
+  const SchemeCosts known = costs();
+  const auto likely = known.schemes(), cautious = known.schemes(Stance::Cautious);
+  for (size_t i = 0; i < likely[0].size(); ++i)
+    EXPECT_NEAR(cautious[0][i].cost_ns, likely[0][i].cost_ns * (likely[0][i].is_measured ? 1 : 2),
+                1e-3);
+}
+
 TEST_F(SchemeCost, AnotherDevicesRecordGivesTheScheduleAndNoTime) {
   Target other = work_.target;
   other.device = "another processor";
