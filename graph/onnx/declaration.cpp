@@ -26,9 +26,10 @@ std::vector<Axis> axes_of(const Shape& shape, const std::string& stem) {
 std::vector<Expr> at(const std::vector<Axis>& axes) { return {axes.begin(), axes.end()}; }
 
 int64_t extent_of(const Shape& shape, size_t first, size_t last) {
+  constexpr int64_t beyond = int64_t{1} << 60;
   int64_t product = 1;
-  for (size_t i = first; i < last; ++i) product *= shape[i];
-  return product;
+  for (size_t i = first; i < last; ++i) product = checked_mul(product, shape[i]).value_or(beyond);
+  return std::min(product, beyond);
 }
 int64_t extent_of(const Shape& shape) { return extent_of(shape, 0, shape.size()); }
 

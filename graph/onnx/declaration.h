@@ -36,8 +36,8 @@ std::vector<Axis> axes_of(const Shape& shape, const std::string& stem = "i");
 /// The indices that name the element at these axes.
 std::vector<Expr> at(const std::vector<Axis>& axes);
 
-/// The product of extents from `first` to `last`, the latter excluded. Requires: it fits, as that
-/// of the extents of a tensor that exists does.
+/// The product of extents from `first` to `last`, the latter excluded, and at most 2^60: where it
+/// is larger, no compute of such a shape is valid.
 int64_t extent_of(const Shape& shape, size_t first, size_t last);
 int64_t extent_of(const Shape& shape);
 

@@ -46,7 +46,8 @@ constexpr int most_nested_bodies = 64;
 /// each call.
 constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
 constexpr int64_t most_input_elements = int64_t{1} << 38;
-constexpr int most_input_dimensions = 26;  // as tensors of the DSL
+constexpr int64_t most_extents = int64_t{1} << 48;  // product of a tensor's extents other than 0
+constexpr int most_input_dimensions = 26;           // as tensors of the DSL
 constexpr size_t longest_prefix = 150;
 
 tl::unexpected<Error> invalid_model(const std::string& why) {
@@ -385,9 +386,23 @@ class Importer {
       return note(node.unsupported("not implemented where its inputs are not known at import"));
     for (size_t i = 0; i < conversion->least_inputs; ++i)
       if (!node.has_input(i)) return node.invalid(fmt::format("input {} is left out", i));
+    if (const Status sizes = check_extents(node); !sizes) return note(sizes.error());
     const Status converted = conversion->convert(node, builder_);
     if (!converted) return note(with_node(node, converted.error()));
     return check_outputs(node);
+  }
+
+  /// Conversions multiply extents of one input, so these stay far within 64 bits; a tensor without
+  /// elements may have any beside the 0.
+  static Status check_extents(const Node& node) {
+    for (const std::optional<Value>& input : node.inputs) {
+      if (!input) continue;
+      std::vector<int64_t> extents = input->type.shape;
+      std::ranges::replace(extents, 0, 1);
+      if (checked_product(extents).value_or(most_extents + 1) > most_extents)
+        return node.unsupported(fmt::format("the extents of '{}' are too large", input->name));
+    }
+    return {};
   }
 
   /// Errors of builder and DSL say nothing of the node. What they call wrong use of theirs is a

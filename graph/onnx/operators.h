@@ -106,6 +106,9 @@ Status convert_dynamic_quantize_linear(const Node& node, Builder& builder);
 Status convert_attention(const Node& node, Builder& builder);
 Status convert_rotary_embedding(const Node& node, Builder& builder);
 
+// operators_recurrent.cpp
+Status convert_recurrent(const Node& node, Builder& builder);
+
 // operators_loss.cpp
 Status convert_negative_log_likelihood(const Node& node, Builder& builder);
 Status convert_softmax_cross_entropy(const Node& node, Builder& builder);

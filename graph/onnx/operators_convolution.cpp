@@ -239,8 +239,7 @@ Result<std::vector<Spread>> spreads_of(const Node& node, const Shape& input, con
   TW_TRY(const std::string auto_pad, node.text("auto_pad", "NOTSET"));
   std::vector<Spread> spreads;
   for (size_t i = 0; i < rank; ++i) {
-    constexpr int64_t most = int64_t{1} << 31;
-    if (input[i] < 1 || input[i] > most || kernel[i] < 1 || kernel[i] > most)
+    if (input[i] < 1 || input[i] > largest_window || kernel[i] < 1 || kernel[i] > largest_window)
       return node.invalid("an extent of 0, or too large a one");
     Spread s = {input[i], kernel[i], strides[i], dilations[i], pads[i], 0};
     const int64_t full = (s.input - 1) * s.stride + (s.kernel - 1) * s.dilation + 1 + added[i];

@@ -230,8 +230,8 @@ Result<Expr> scaled(const Node& node, Declaration& declaration, const Rows& rows
     if (!node.has_input(i)) continue;
     TW_TRY(const Shape shape, broadcast(node, {rows.shape, node.input(i).type.shape}));
     if (shape != rows.shape) return node.invalid("a parameter is larger than the tensor");
-    const Expr parameter = cast(
-        Float32, broadcast_read(declaration.read(node.input(i)), node.input(i).type.shape, at(rows.all)));
+    const Expr parameter = cast(Float32, broadcast_read(declaration.read(node.input(i)),
+                                                        node.input(i).type.shape, at(rows.all)));
     value = i == 1 ? value * parameter : value + parameter;
   }
   return value;

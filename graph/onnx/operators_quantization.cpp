@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/integer.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/quantization.h"
@@ -72,7 +73,7 @@ Result<Granularity> granularity_of(const Node& node) {
   }
   Shape expected = value.type.shape;
   if (block < 0) return node.invalid(fmt::format("block_size={}", block));
-  expected[g.axis] = (expected[g.axis] + block - 1) / block;
+  expected[g.axis] = ceil_div(expected[g.axis], block);
   if (scale.type.shape != expected) return node.invalid("scales do not fit the blocks");
   g.block = block;
   return g;

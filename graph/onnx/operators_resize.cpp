@@ -15,6 +15,9 @@
 namespace tw::graph::onnx {
 namespace {
 
+/// Sizes and parts of ratios that are larger are refused, so that their products fit.
+constexpr int64_t largest_size = int64_t{1} << 30;
+
 /// A rational number in lowest terms with a positive denominator. One that is too large has the
 /// denominator 0, and so has whatever is computed from it.
 struct Ratio {
@@ -31,8 +34,7 @@ Ratio reduced_ratio(__int128 num, __int128 den) {
   while (b != 0) a = std::exchange(b, a % b);
   num /= a;
   den /= a;
-  constexpr __int128 most = __int128{1} << 40;
-  if (num > most || num < -most || den > most) return {0, 0};
+  if (num > largest_size || num < -largest_size || den > largest_size) return {0, 0};
   return {static_cast<int64_t>(num), static_cast<int64_t>(den)};
 }
 
@@ -93,7 +95,7 @@ Status set_position(const Node& node, Resized& r, Ratio factor, Ratio offset) {
     return node.unsupported("a scale that is no ratio of small numbers");
   const int64_t common = std::lcm(factor.den, offset.den);
   const Ratio a = factor * Ratio{common, 1}, b = offset * Ratio{common, 1};
-  if (!a.is_valid() || !b.is_valid() || common > int64_t{1} << 40)
+  if (!a.is_valid() || !b.is_valid() || common > largest_size)
     return node.unsupported("a scale that is no ratio of small numbers");
   r.a = a.num;
   r.b = b.num;
@@ -317,7 +319,7 @@ Status set_sizes(const Node& node, const std::vector<int64_t>& sizes,
     Resized& r = dimensions[axes[i]];
     r.output = sizes[i];
     r.scale = Ratio{sizes[i], 1} / Ratio{r.input, 1};
-    if (sizes[i] < 0 || !r.scale.is_valid())
+    if (sizes[i] < 0 || sizes[i] > largest_size || !r.scale.is_valid())
       return node.invalid(fmt::format("a size of {}", sizes[i]));
     const bool is_less = common && r.scale.value() < common->value();
     if (!common || is_less == (policy == "not_larger")) common = r.scale;

@@ -35,9 +35,9 @@ Result<std::vector<int64_t>> per_dimension(const Node& node, std::string_view at
   if (values.size() != count)
     return node.invalid(
         fmt::format("{} has {} numbers, expected {}", attribute, values.size(), count));
-  constexpr int64_t most = int64_t{1} << 31;
   for (const int64_t value : values)
-    if (value < least || value > most) return node.invalid(fmt::format("{}={}", attribute, value));
+    if (value < least || value > largest_window)
+      return node.invalid(fmt::format("{}={}", attribute, value));
   return values;
 }
 
@@ -83,8 +83,7 @@ Result<std::vector<Window>> windows_of(const Node& node, const Shape& input, con
     return node.invalid(fmt::format("auto_pad='{}'", auto_pad));
   std::vector<Window> windows;
   for (size_t i = 0; i < rank; ++i) {
-    constexpr int64_t most = int64_t{1} << 31;
-    if (kernel[i] < 1 || kernel[i] > most || input[i] < 1 || input[i] > most)
+    if (kernel[i] < 1 || kernel[i] > largest_window || input[i] < 1 || input[i] > largest_window)
       return node.invalid(fmt::format("a kernel of {} on {} elements", kernel[i], input[i]));
     Window window = {input[i], kernel[i], strides[i], dilations[i], 0, 0, 0};
     if (is_explicit) {

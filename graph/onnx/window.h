@@ -11,6 +11,9 @@
 
 namespace tw::graph::onnx {
 
+/// Extents, strides and paddings that are larger are invalid, so that sums of their products fit.
+inline constexpr int64_t largest_window = int64_t{1} << 30;
+
 /// One spatial dimension: the window at output position y reads the input positions
 /// y * stride + tap * dilation - before for tap in [0, kernel).
 struct Window {
@@ -42,7 +45,7 @@ Expr is_inside(const std::vector<Window>& windows, const std::vector<Axis>& posi
 
 /// The attribute, which has a number for each of `count` dimensions and, where `both_ends`, for
 /// each end of them; all of them `otherwise` where it is absent. Invalid where one is below `least`
-/// or beyond 2^31.
+/// or beyond largest_window.
 Result<std::vector<int64_t>> per_dimension(const Node& node, std::string_view attribute,
                                            size_t count, int64_t otherwise, int64_t least);
 

@@ -751,6 +751,14 @@ TEST(OnnxImport, Fault61_ConstantsLargerThanTheLimit) {
   expect_error(imported(model, {.most_bytes = 11}), ErrorCode::Unsupported, "most_bytes");
 }
 
+TEST(OnnxImport, Fault61_RowsWithoutColumns) {
+  ModelProto model = empty_model();
+  add_input(model, "x", {int64_t{1} << 40, int64_t{1} << 40, 0});
+  add_node(model, "Flatten", {"x"}, {"y"}, "flat");
+  add_output(model, "y");
+  expect_unsupported(model, "node 'flat' (Flatten): the extents of 'x' are too large");
+}
+
 TEST(OnnxImport, Fault61_InputsOf2To60Elements) {
   ModelProto model = identity_model();
   model.mutable_graph()

@@ -544,6 +544,36 @@ TEST(OnnxOperators, SineIsKnownOfConstantsOnly) {
   OneNode("Cos", 7).data({1}, {0}).expect_error(ErrorCode::Unsupported, "constants only");
 }
 
+TEST(OnnxOperators, RecurrentStepsGoForwardsAndBackwards) {
+  // h = relu(x + h / 2) over x = 2, 4, 8.
+  const auto recurrent = [](OneNode& node, const std::string& direction) {
+    const std::vector<dsl::Array> results =
+        node.data({3, 1, 1}, {2, 4, 8})
+            .constant({1, 1, 1}, {1})
+            .constant({1, 1, 1}, {0.5})
+            .set("activations", std::vector<std::string>{"Relu"})
+            .set("direction", direction)
+            .outputs({"y", "h"})
+            .run();
+    Numbers values = numbers_of(results.at(0));
+    values.push_back(results.at(1).get_float(0));
+    return values;
+  };
+  OneNode forward("RNN", 14), backward("RNN", 14);
+  EXPECT_THAT(recurrent(forward, "forward"), ElementsAre(2, 5, 10.5, 10.5));
+  EXPECT_THAT(recurrent(backward, "reverse"), ElementsAre(6, 8, 8, 6));
+}
+
+TEST(OnnxOperators, RecurrentSequencesHaveOneLength) {
+  OneNode("RNN", 14)
+      .data({2, 1, 1}, {2, 4})
+      .constant({1, 1, 1}, {1})
+      .constant({1, 1, 1}, {1})
+      .no_input()
+      .constant({1}, {1}, Int32)
+      .expect_error(ErrorCode::Unsupported, "shorter than the longest");
+}
+
 // ---- errors ---------------------------------------------------------------------------------
 
 TEST(OnnxOperators, ErrorsNameTheNode) {
@@ -577,7 +607,11 @@ TEST(OnnxOperators, ErrorsNameTheNode) {
       .data({1, 1, 2}, {1, 2})
       .data({1, 1, 3}, {1, 1, 1})
       .expect_error(ErrorCode::Invalid, "a kernel that reaches over 3 on 2 elements");
-  OneNode("LSTM", 14).data({1}, {1}).expect_error(ErrorCode::Unsupported, "");
+  OneNode("LSTM", 14)
+      .data({1, 1, 1}, {1})
+      .data({1, 4, 1}, counted(4))
+      .data({1, 3, 1}, counted(3))
+      .expect_error(ErrorCode::Invalid, "the weights do not fit");
 }
 
 }  // namespace
