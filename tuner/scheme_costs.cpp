@@ -4,15 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "cost_model/analytic.h"
 #include "schedules/schedule.h"
 #include "tuner/device.h"
+#include "tuner/for_each_index.h"
 #include "tuner/scoring.h"
 #include "tuner/tune.h"
 
@@ -23,18 +22,6 @@ double geometric_mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += std::log(value);
   return std::exp(sum / static_cast<double>(values.size()));
-}
-
-/// Calls f(0), ..., f(count - 1) on all cores of this machine.
-template <typename F>
-void on_all_cores(size_t count, const F& f) {
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) f(i);
-  };
-  std::vector<std::jthread> others;
-  for (int core = 1; core < host_target().machine.cores; ++core) others.emplace_back(work);
-  work();
 }
 
 tl::unexpected<Error> interrupted_predicting() {
@@ -119,7 +106,7 @@ Status SchemeCosts::predict_all() {
     if (groups_[group].moves_nothing) continue;
     for (size_t i = 0; i < kernels_[group].size(); ++i) jobs.emplace_back(group, i);
   }
-  on_all_cores(jobs.size(), [&](size_t job) {
+  for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
     const auto [group, i] = jobs[job];
     predicted[group][i] =
         context_.stops() ? interrupted_predicting() : predict_(kernels_[group][i].workload);
@@ -250,7 +237,7 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
 Status SchemeCosts::predict_copies() {
   std::vector<std::pair<std::string, KernelChoice>> copies;
   for (auto& [key, workload] : copies_that_plans_may_need()) copies.push_back({key, {workload}});
-  on_all_cores(copies.size(), [&](size_t i) {
+  for_each_index(copies.size(), host_target().machine.cores, [&](size_t i) {
     KernelChoice& copy = copies[i].second;
     const Result<Predicted> predicted =
         context_.stops() ? interrupted_predicting() : predict_(copy.workload);

@@ -2,32 +2,18 @@
 #include "tuner/scoring.h"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <unordered_set>
 
 #include "cost_model/cost_model.h"
 #include "cost_model/features.h"
+#include "tuner/for_each_index.h"
 #include "tuner/search.h"
 
 namespace tw::tuner {
 namespace {
-
-/// Calls f(0), ..., f(count - 1), some at once.
-template <typename F>
-void for_each_index(size_t count, int workers, const F& f) {
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) f(i);
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < workers; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& other : others) other.join();
-}
 
 struct Spelled {
   std::optional<schedules::Schedule> schedule;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "graph/rewrite.h"
 
@@ -168,6 +169,13 @@ Spelled in_canonical_names(const Operator& op) {
 bool has_reduction(const Compute& compute) {
   return std::ranges::any_of(
       compute.stages, [](const Stage& stage) { return stage.combine != dsl::Combine::None; });
+}
+
+bool have_few_inputs(const Operator& writer, const Operator& reader) {
+  std::set<std::string> inputs(writer.inputs.begin(), writer.inputs.end());
+  inputs.insert(reader.inputs.begin(), reader.inputs.end());
+  // One of them is the tensor in between.
+  return inputs.size() <= most_fused_inputs + 1;
 }
 
 const Stage* only_stage(const Operator& op) {

@@ -26,6 +26,12 @@ Spelled in_canonical_names(const Operator& op);
 
 bool has_reduction(const dsl::Compute& compute);
 
+/// A kernel that fusion makes has at most so many inputs.
+inline constexpr size_t most_fused_inputs = 8;
+/// Whether two operators, of which one reads a tensor that the other writes, have no more inputs
+/// than that together.
+bool have_few_inputs(const Operator& writer, const Operator& reader);
+
 /// The only stage of an operator with one output and no reduction; nullptr for others.
 const dsl::Stage* only_stage(const Operator& op);
 

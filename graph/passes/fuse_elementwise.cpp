@@ -14,9 +14,8 @@
 namespace tw::graph {
 namespace {
 
-// Inputs, nodes and levels of the expression of a fused kernel: its vectors of values stay in
-// registers, and compiling it stays quick.
-constexpr size_t most_inputs = 8;
+// Nodes and levels of the expression of a fused kernel: its vectors of values stay in registers,
+// and compiling it stays quick.
 constexpr int most_nodes = 500, most_levels = 100;
 
 class ElementwiseGroups {
@@ -76,7 +75,7 @@ class ElementwiseGroups {
     inputs.erase(op.name());
     inputs.insert(op.inputs.begin(), op.inputs.end());
     const int64_t nodes = group.nodes + int64_t{member.times} * body.size;
-    if (inputs.size() > most_inputs || nodes > most_nodes ||
+    if (inputs.size() > most_fused_inputs || nodes > most_nodes ||
         member.levels_below + body.height > most_levels)
       return false;
     group.operators.push_back(i);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "graph/passes/access.h"
 #include "graph/passes/list.h"
@@ -14,17 +13,13 @@
 namespace tw::graph {
 namespace {
 
-constexpr size_t most_tensors_of_kernel = 8;
 constexpr int most_nodes_of_kernel = 1000;
 
-bool is_small_together(const Operator& a, const Operator& b) {
-  std::set<std::string> inputs(a.inputs.begin(), a.inputs.end());
-  inputs.insert(b.inputs.begin(), b.inputs.end());
+bool is_small_together(const Operator& writer, const Operator& reader) {
   int64_t nodes = 0;
-  for (const Operator* op : {&a, &b})
+  for (const Operator* op : {&writer, &reader})
     for (const dsl::Stage& stage : op->workload.compute.stages) nodes += stage.body.node().size;
-  // One of the inputs is the tensor between them.
-  return inputs.size() <= most_tensors_of_kernel + 1 && nodes <= most_nodes_of_kernel;
+  return have_few_inputs(writer, reader) && nodes <= most_nodes_of_kernel;
 }
 
 bool takes_epilogue(const Operator& op) {

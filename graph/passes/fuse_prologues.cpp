@@ -11,8 +11,6 @@
 namespace tw::graph {
 namespace {
 
-constexpr size_t most_read_tensors = 8;
-
 double elements_in(const std::vector<int64_t>& shape) {
   double elements = 1;
   for (const int64_t extent : shape) elements *= static_cast<double>(extent);
@@ -56,9 +54,7 @@ Result<Graph> fuse_prologues(const Graph& graph) {
         continue;
       const Operator& reader = *operators[i];
       const auto name = input_for(reader, tensor);
-      std::set<std::string> inputs(reader.inputs.begin(), reader.inputs.end());
-      inputs.insert(operators[*writer]->inputs.begin(), operators[*writer]->inputs.end());
-      if (!name || inputs.size() > most_read_tensors + 1 ||
+      if (!name || !have_few_inputs(*operators[*writer], reader) ||
           !repeats_nothing(reader.workload.compute, *name))
         continue;
       const std::array<Operator, 2> both = {*operators[*writer], reader};
