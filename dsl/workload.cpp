@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/integer.h"
@@ -109,8 +110,15 @@ std::string Workload::key() const {
                      to_string(accuracy));
 }
 
+std::string Workload::asked() const {
+  const std::string text = print_layouts(layouts);
+  if (state == CacheState::Hot) return text;
+  return fmt::format("{}{}{}", text, text.empty() ? "" : " ", to_string(state));
+}
+
 std::string Workload::text() const {
-  return layouts.empty() ? key() : fmt::format("{} {{{}}}", key(), print_layouts(layouts));
+  const std::string braced = asked();
+  return braced.empty() ? key() : fmt::format("{} {{{}}}", key(), braced);
 }
 
 std::string Workload::hash() const { return short_hash(key()); }
@@ -174,6 +182,30 @@ Result<Workload> with_layouts(Workload workload, const Layouts& layouts) {
   return workload;
 }
 
+Result<Asked> parse_asked(std::string_view text) {
+  Asked asked;
+  std::vector<std::string> layouts;
+  bool has_state = false;
+  for (const std::string& word : words(text)) {
+    // A colon stands neither in the name of a tensor nor in a layout.
+    if (word.find(':') == std::string::npos) {
+      layouts.push_back(word);
+      continue;
+    }
+    if (std::exchange(has_state, true))
+      return fail(ErrorCode::Usage, fmt::format("[caches] a second state, '{}': give one", word));
+    TW_TRY(asked.state, parse_cache_state(word));
+  }
+  TW_TRY(asked.layouts, parse_layouts(join(layouts, " ")));
+  return asked;
+}
+
+Result<Workload> with_asked(Workload workload, std::string_view text) {
+  TW_TRY(const Asked asked, parse_asked(text));
+  workload.state = asked.state;
+  return with_layouts(std::move(workload), asked.layouts);
+}
+
 namespace {
 
 Result<Workload> parse_key(std::string_view key) {
@@ -205,8 +237,7 @@ Result<Workload> parse_workload(std::string_view text) {
   const size_t brace = all.ends_with('}') ? all.rfind('{') : std::string_view::npos;
   if (brace == std::string_view::npos) return parse_key(all);
   TW_TRY(Workload workload, parse_key(all.substr(0, brace)));
-  TW_TRY(const Layouts layouts, parse_layouts(all.substr(brace + 1, all.size() - brace - 2)));
-  return with_layouts(std::move(workload), layouts);
+  return with_asked(std::move(workload), all.substr(brace + 1, all.size() - brace - 2));
 }
 
 Result<Attributes> parse_shape(std::string_view text, std::string_view op) {

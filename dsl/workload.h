@@ -15,6 +15,12 @@
 //   TW_TRY(conv, with_layouts(std::move(conv), {{"in", "NCHW16c"}, {"out", "NHWC"}}));
 //   conv.text();   // conv2d n=1 ... f32 fast {in=NCHW16c out=NHWC}
 //
+// It may also say from where the kernel's data come (cache_state.h), which changes as little of
+// what is computed:
+//
+//   conv.state = CacheState::NetworkL3;
+//   conv.text();   // conv2d n=1 ... f32 fast {in=NCHW16c out=NHWC network:L3}
+//
 // Immutable once made; thread-safe.
 
 #include <string>
@@ -23,6 +29,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "dsl/cache_state.h"
 #include "dsl/compute.h"
 #include "dsl/layout.h"
 #include "dsl/operators.h"
@@ -46,11 +53,16 @@ struct Workload {
   /// Layouts in which the caller keeps inputs and outputs, canonical as with_layouts() makes them.
   /// A schedule is free to choose the layout of a tensor that is not named here.
   Layouts layouts = {};
+  /// State of the caches in which the kernel is called, and so timed.
+  CacheState state = CacheState::Hot;
 
-  /// The canonical text of what is computed, from which parse_workload rebuilds all but the
-  /// layouts.
+  /// The canonical text of what is computed, from which parse_workload rebuilds all but what is
+  /// asked besides.
   std::string key() const;
-  /// The key, followed by the layouts in braces where there are any; parse_workload rebuilds all.
+  /// What is asked of a kernel besides its results, as records keep it: the layouts, then the state
+  /// unless it is Hot, "in=NCHW16c out=NHWC network:L3". Empty: nothing. with_asked() reads it.
+  std::string asked() const;
+  /// The key, followed by asked() in braces unless that is empty; parse_workload rebuilds all.
   std::string text() const;
   /// short_hash of the key.
   std::string hash() const;
@@ -76,6 +88,17 @@ inline Result<Workload> workload(const Tensor& output,
 /// no input or output, or of one that has a layout already, and where a text is no layout of the
 /// tensor.
 Result<Workload> with_layouts(Workload workload, const Layouts& layouts);
+
+/// The parts of Workload::asked(). Usage for a word that is neither, and where something is given
+/// twice; tensors and layouts are not checked.
+struct Asked {
+  Layouts layouts;
+  CacheState state = CacheState::Hot;
+};
+Result<Asked> parse_asked(std::string_view text);
+/// The workload with these layouts in addition to its own, and in this state. Usage as
+/// with_layouts() and parse_asked().
+Result<Workload> with_asked(Workload workload, std::string_view text);
 /// The layout that the text stands for. Usage for a tensor that is no input or output or is a
 /// single number, and for what is no layout of it or has more elements than can be counted.
 Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Problem is what a schedule is asked for: a compute, and the layouts in which its caller keeps
-// inputs and outputs. Together with a Target it decides a search space (space.h). How exact the
+// A Problem is what a schedule is asked for: a compute, the layouts in which its caller keeps
+// inputs and outputs, and the state of the caches when it is called. Together with a Target it
+// decides a search space (space.h). How exact the
 // result must be is no part of it: no order of a sum is known to be too inexact for an accuracy
 // class before it is tried, and a candidate that is has the status `wrong`. A plain value;
 // thread-safe to share.
@@ -17,10 +18,11 @@ struct Problem {
   /// Layouts of inputs and outputs, as set_layout spells them ("NCHW16c"). The schedule is free to
   /// choose the layout of a tensor that is not named here.
   dsl::Layouts layouts = {};
+  dsl::CacheState state = dsl::CacheState::Hot;
 };
 
 inline Problem problem_of(const dsl::Workload& workload) {
-  return {workload.compute, workload.layouts};
+  return {workload.compute, workload.layouts, workload.state};
 }
 
 }  // namespace tw::schedules

@@ -170,6 +170,39 @@ TEST(Workload, LayoutsFollowTheKeyInItsText) {
   EXPECT_EQ(again->key(), expression.key());
 }
 
+TEST(Workload, TheStateOfTheCachesFollowsTheLayouts) {
+  const Workload free = conv("n1c64h56w56k64r3s3p1");
+  for (const auto& [state, text] : {std::pair(CacheState::NetworkL3, "network:L3"),
+                                    {CacheState::NetworkMemory, "network:memory"}}) {
+    Workload asked = *with_layouts(free, {{"in", "NCHW16c"}});
+    EXPECT_EQ(asked.asked(), "in=NCHW16c");
+    asked.state = state;
+    EXPECT_EQ(asked.key(), free.key());
+    EXPECT_EQ(asked.hash(), free.hash());
+    EXPECT_EQ(asked.asked(), std::string("in=NCHW16c ") + text);
+    const auto parsed = parse_workload(asked.text());
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(parsed->state, state);
+    EXPECT_EQ(parsed->layouts, asked.layouts);
+    EXPECT_EQ(parse_workload(free.key() + " {" + text + "}")->text(),
+              free.key() + " {" + text + "}");
+    EXPECT_EQ(with_asked(free, asked.asked())->text(), asked.text());
+  }
+  EXPECT_EQ(parse_workload(free.key())->state, CacheState::Hot);
+}
+
+TEST(Workload, StatesThatAreNoneAreUsageErrors) {
+  const Workload free = conv("n1c64h56w56k64r3s3p1");
+  for (const char* text : {"network:L4", "network:", "L3:", "network:L3 network:memory"}) {
+    const auto asked = with_asked(free, text);
+    ASSERT_FALSE(asked) << text;
+    EXPECT_EQ(asked.error().code, ErrorCode::Usage) << text;
+  }
+  EXPECT_THAT(parse_cache_state("warm").error().message,
+              HasSubstr("hot, network:L3 or network:memory"));
+  EXPECT_EQ(*parse_cache_state("hot"), CacheState::Hot);
+}
+
 TEST(Workload, LayoutsThatCannotBeAreUsageErrors) {
   const Workload free = conv("n1c64h56w56k64r3s3p1");
   const auto message_of = [&](const Layouts& layouts) {
