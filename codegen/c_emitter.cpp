@@ -50,6 +50,14 @@ class PhaseEmitter final : public CPrinter {
   }
 
  private:
+  void print_prefetch(const schedules::PrefetchLines& prefetch, int indent) override {
+    const int64_t line_elements =
+        schedules::prefetched_line_bytes / size_bytes(buffer(prefetch.buffer).type);
+    for (int64_t i = 0; i < prefetch.lines; ++i)
+      line(indent, fmt::format("__builtin_prefetch(&{}[{}]);", buffer_identifier(prefetch.buffer),
+                               value(prefetch.offset + Expr(i * line_elements))));
+  }
+
   std::string pointers() {
     std::string text;
     for (size_t i = 0; i < program_.arguments.size(); ++i) {

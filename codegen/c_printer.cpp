@@ -21,6 +21,7 @@ using schedules::Combine;
 using schedules::Commit;
 using schedules::If;
 using schedules::Loop;
+using schedules::PrefetchLines;
 using schedules::Stmt;
 using schedules::Wait;
 
@@ -86,7 +87,7 @@ void CPrinter::choose_index_type() {
         [&](const Assign& assign) {
           fits &= ranges_.of(linear_index(buffer(assign.buffer), assign.indices)).fits_int32();
         },
-        ignore<If, Barrier, Commit, Wait>);
+        ignore<If, Barrier, Commit, Wait, PrefetchLines>);
   });
   index_type_ = fits ? spelling_.int32 : spelling_.int64;
 }
@@ -152,6 +153,7 @@ void CPrinter::print(const Stmt& stmt, bool is_last, int indent) {
       [&](const If& branch) { print_if(branch, indent); },
       [&](const Assign& assign) { print_assign(assign, indent); },
       [&](const Allocate& allocate) { print_allocate(allocate, is_last, indent); },
+      [&](const PrefetchLines& prefetch) { print_prefetch(prefetch, indent); },
       ignore<Barrier, Commit, Wait>);  // a single thread needs no ordering
 }
 

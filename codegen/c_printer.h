@@ -60,6 +60,9 @@ class CPrinter {
   /// The index in memory of an element by its index in the dense buffer.
   virtual std::string placed(const Buffer&, const std::string& index) const { return index; }
 
+  /// Prints nothing where a dialect has no prefetch.
+  virtual void print_prefetch(const schedules::PrefetchLines&, int /*indent*/) {}
+
   /// A guarded assignment, or the vector loop around it.
   virtual void print_branches(const schedules::Branches& branches, int indent);
 

@@ -85,7 +85,7 @@ bool orders_threads(const Stmt& stmt) {
   bool found = false;
   schedules::for_each(Block{stmt}, [&](const Stmt& s) {
     found |= schedules::visit(s, always<Barrier, Commit, Wait>(true),
-                              always<Loop, If, Assign, Allocate>(false));
+                              always<Loop, If, Assign, Allocate, schedules::PrefetchLines>(false));
   });
   return found;
 }
@@ -319,7 +319,9 @@ class KernelPrinter : public CPrinter {
           if (threads_ > 1) print_barrier(indent);
         },
         [&](const Commit&) { print_order(nullptr, indent); },
-        [&](const Wait& wait) { print_order(&wait, indent); });
+        [&](const Wait& wait) { print_order(&wait, indent); },
+        // The warps of other blocks hide the latency of memory.
+        ignore<schedules::PrefetchLines>);
   }
 
   /// Warpgroup instructions read shared memory through the asynchronous proxy, which is not ordered
@@ -763,7 +765,7 @@ class KernelPrinter : public CPrinter {
                              mbarriers_ - 1, mbarriers_shift()));
             line(indent, "++tw_arrived;");
           },
-          ignore<Assign, Allocate, Wait>);  // consumers execute these
+          ignore<Assign, Allocate, Wait, schedules::PrefetchLines>);  // consumers execute these
   }
   int mbarriers_shift() const { return std::countr_zero(static_cast<uint64_t>(mbarriers_)); }
 

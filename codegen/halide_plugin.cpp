@@ -48,6 +48,7 @@ using schedules::If;
 using schedules::Loop;
 using schedules::LoopKind;
 using schedules::Phase;
+using schedules::PrefetchLines;
 using schedules::Program;
 using schedules::Scope;
 using schedules::Stmt;
@@ -374,8 +375,26 @@ class PhaseTranslator {
         [&](const If& branch) { return translate_if(branch); },
         [&](const Allocate& allocate) { return translate_allocate(allocate); },
         [&](const Assign& assign) { return translate_assign(assign); },
+        [&](const PrefetchLines& prefetch) { return translate_prefetch(prefetch); },
         // One thread runs a task: there is nothing to order.
         always<Barrier, Commit, Wait>(hi::Evaluate::make(0)));
+  }
+
+  /// Halide's prefetch of one line each, which LLVM makes `prefetcht0`. A line that is requested
+  /// for L1 arrives in L2 too, where it stays until it is read.
+  HStmt translate_prefetch(const PrefetchLines& prefetch) {
+    const Access& access = accesses_.at(prefetch.buffer);
+    const Halide::Type type = storage_type(access.buffer.type);
+    const Expr first = schedules::simplify(prefetch.offset, bounds_);
+    std::vector<HStmt> lines;
+    for (int64_t i = 0; i < prefetch.lines; ++i) {
+      const Expr offset = first + Expr(i * schedules::prefetched_line_bytes / type.bytes());
+      lines.push_back(hi::Evaluate::make(
+          hi::Call::make(type, hi::Call::prefetch,
+                         {handle_variable(access.name), integer(offset, width(offset)), 1, 1},
+                         hi::Call::Intrinsic)));
+    }
+    return hi::Block::make(lines);
   }
 
   HStmt translate_loop(const Loop& loop) {
@@ -524,7 +543,7 @@ class PhaseTranslator {
                    (anywhere || is_dense(assign.buffer, assign.indices)) &&
                    reads_can_be_masked(assign.value, anywhere);
           },
-          always<Loop, Allocate, Barrier, Commit, Wait>(false));
+          always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
     });
   }
 
@@ -550,7 +569,7 @@ class PhaseTranslator {
                    return is_covered(assign.buffer, assign.indices, true) &&
                           are_covered(assign.value);
                  },
-                 always<Loop, Allocate, Barrier, Commit, Wait>(false));
+                 always<Loop, Allocate, Barrier, Commit, Wait, PrefetchLines>(false));
            });
   }
 

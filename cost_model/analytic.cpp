@@ -83,6 +83,12 @@ double transfer_cycles(const PhaseFacts& phase, const Machine& machine, size_t l
   return rate > 0 ? phase.traffic[level - 1] / rate : 0;  // a level that is not there
 }
 
+/// The share of what comes from memory that is requested long before it is read, so that no load
+/// waits for it as long as memory keeps up.
+double prefetched_share(const PhaseFacts& phase) {
+  return phase.traffic[2] > 0 ? std::min(1.0, phase.prefetched / phase.traffic[2]) : 0;
+}
+
 void add_phase(const PhaseFacts& phase, const Machine& machine, double threads,
                AnalyticCost& cost) {
   const double cycle_ns = 1 / machine.core.clock_ghz;
@@ -102,9 +108,11 @@ void add_phase(const PhaseFacts& phase, const Machine& machine, double threads,
   cost.l3_ns += l3;
   cost.memory_ns += memory;
   cost.dispatch_ns += dispatch;
-  cost.spent.add(at_once({compute, spent_on(Resource::L2, l2), spent_on(Resource::L3, l3),
-                          spent_on(Resource::Memory, memory)},
-                         transfer_overlap_loss));
+  const Spent exposed =
+      at_once({compute, spent_on(Resource::L2, l2), spent_on(Resource::L3, l3),
+               spent_on(Resource::Memory, memory * (1 - prefetched_share(phase)))},
+              transfer_overlap_loss);
+  cost.spent.add(longest({exposed, spent_on(Resource::Memory, memory)}));
   cost.spent.add(spent_on(Resource::Dispatch, dispatch));
 }
 
@@ -185,7 +193,8 @@ BlockCost block_cost(const BlockFacts& block, const Core& core) {
   BlockCost cost;
   cost.arithmetic = (i.fma + i.arithmetic + i.calls * call_operations) / core.fma_per_cycle;
   cost.loads =
-      (i.vector_loads + i.broadcast_loads + split_turns * i.split_accesses) / core.loads_per_cycle +
+      (i.vector_loads + i.broadcast_loads + split_turns * i.split_accesses + i.prefetches) /
+          core.loads_per_cycle +
       lane_loads * lane_cycles(core);
   cost.stores = i.stores / core.stores_per_cycle + i.scattered_stores * lane_cycles(core);
   cost.issue = (i.total() + (block.in_loop ? loop_instructions : 0)) / core.instructions_per_cycle;

@@ -144,6 +144,7 @@ class PhaseWalk {
         [&](const If& branch) { return visit_if(branch); },
         [&](const Assign& assign) { return visit_assign(assign); },
         [&](const Allocate& allocate) { return visit_allocate(allocate); },
+        [&](const schedules::PrefetchLines& prefetch) { return visit_prefetch(prefetch); },
         // Of threads, whose order costs nothing here: gpu_facts.cpp.
         always<schedules::Barrier, schedules::Commit, schedules::Wait>(Status{}));
   }
@@ -201,6 +202,15 @@ class PhaseWalk {
     TW_RETURN_IF_ERROR(add_reads(block, site, operations, target));
     add_target(block, site, target);
     describe(block, site, *known_[target].buffer);
+    return {};
+  }
+
+  Status visit_prefetch(const schedules::PrefetchLines& prefetch) {
+    double lines = weight_ * static_cast<double>(prefetch.lines);
+    for (size_t i = current().first_inner_level; i < levels_.size(); ++i)
+      lines *= code_copies(levels_[i]);
+    current_block().instructions.prefetches += lines;
+    phase_.prefetched += current().iterations() * lines * schedules::prefetched_line_bytes;
     return {};
   }
 
@@ -754,6 +764,7 @@ void Instructions::add(const Instructions& other, double times) {
   scattered_stores += times * other.scattered_stores;
   split_accesses += times * other.split_accesses;
   tests += times * other.tests;
+  prefetches += times * other.prefetches;
 }
 
 const BlockFacts* KernelFacts::hot_block() const {

@@ -37,10 +37,11 @@ struct Instructions {
   double scattered_stores = 0;  ///< of these, not to neighbouring elements
   double split_accesses = 0;    ///< vector loads and stores that straddle two lines
   double tests = 0;             ///< branches around statements; masked lanes are none
+  double prefetches = 0;        ///< of a cache line each; they take load ports
 
   double loads() const { return vector_loads + broadcast_loads + strided_loads + gather_loads; }
   double compute() const { return fma + arithmetic + calls; }
-  double total() const { return compute() + loads() + stores + tests; }
+  double total() const { return compute() + loads() + stores + tests + prefetches; }
   void add(const Instructions& other, double times);
 };
 
@@ -80,7 +81,8 @@ struct PhaseFacts {
   double tasks = 1;
   std::vector<BlockFacts> blocks;
   Traffic traffic{};
-  double footprint = 0;  ///< bytes that the phase touches
+  double prefetched = 0;  ///< bytes of the lines that are requested ahead of their use
+  double footprint = 0;   ///< bytes that the phase touches
   double task_footprint = 0;
   double serial_iterations = 0;
   double loop_entries = 0;

@@ -189,7 +189,7 @@ class GpuPhaseWalk {
           return Status{};
         },
         // Commits and waits are accounted for by the pipelined loop.
-        always<Commit, Wait>(Status{}));
+        always<Commit, Wait, schedules::PrefetchLines>(Status{}));
   }
 
   Status visit_loop(const Loop& loop) {

@@ -66,7 +66,7 @@ struct Node {
 };
 
 struct Command {
-  enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier, Commit, Wait } kind;
+  enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier, Commit, Wait, Prefetch } kind;
   const Stmt* statement = nullptr;
   size_t slot = 0;             ///< slot of the variable or buffer
   std::vector<Node> operands;  ///< bounds; condition; indices, value and guard
@@ -228,7 +228,13 @@ class Evaluator {
         },
         [&](const Barrier&) { return make(Kind::Barrier); },
         [&](const Commit&) { return make(Kind::Commit); },
-        [&](const Wait&) { return make(Kind::Wait); });
+        [&](const Wait&) { return make(Kind::Wait); },
+        [&](const PrefetchLines& prefetch) {
+          Command command = make(Kind::Prefetch);
+          command.slot = buffer_slot(prefetch.buffer);
+          command.operands = {resolve(prefetch.offset)};
+          return command;
+        });
   }
 
   void run_tasks(const Phase& phase, const std::vector<size_t>& axes,
@@ -277,8 +283,21 @@ class Evaluator {
           own_storage(memories_[command.slot]);
           run(command.body);
           break;
+        case Command::Kind::Prefetch:
+          check_prefetch(command);
+          break;
       }
     }
+  }
+
+  void check_prefetch(const Command& command) {
+    const Buffer& buffer = *memories_[command.slot].buffer;
+    const int64_t first = value(command.operands[0]).i;
+    const int64_t lines = std::get<PrefetchLines>(command.statement->value).lines;
+    const int64_t last = first * size_bytes(buffer.type) + (lines - 1) * prefetched_line_bytes;
+    if (first < 0 || last >= buffer.bytes())
+      report(fmt::format("a line that is prefetched begins outside of '{}': element {}",
+                         buffer.name, first));
   }
 
   void run_loop(const Command& command) {

@@ -104,6 +104,11 @@ class Replacement {
           if (body == allocate.body) return std::nullopt;
           return Stmt{Allocate{allocate.buffer, std::move(body)}};
         },
+        [&](const PrefetchLines& prefetch) -> std::optional<Stmt> {
+          Expr offset = in(prefetch.offset);
+          if (offset.same_node(prefetch.offset)) return std::nullopt;
+          return Stmt{PrefetchLines{prefetch.buffer, std::move(offset), prefetch.lines}};
+        },
         always<Barrier, Commit, Wait>(std::optional<Stmt>()));
   }
 
@@ -150,8 +155,23 @@ bool has_guards(const Block& body) {
     return schedules::visit(
         stmt, [](const Loop& loop) { return has_guards(*loop.body); },
         [](const Allocate& allocate) { return has_guards(*allocate.body); }, always<If>(true),
-        always<Assign, Barrier, Commit, Wait>(false));
+        always<Assign, Barrier, Commit, Wait, PrefetchLines>(false));
   });
+}
+
+/// Moves prefetches in front of a single branch into it, so that its condition can leave the loop
+/// or trim it:
+///
+///     for k: prefetch; if k < 7: s   ->   for k: if k < 7: prefetch; s
+Block with_prefetches_inside(Block body) {
+  const bool precede = body.size() > 1 &&
+                       std::all_of(body.begin(), body.end() - 1,
+                                   [](const Stmt& s) { return s.as<PrefetchLines>() != nullptr; });
+  const If* branch = precede ? body.back().as<If>() : nullptr;
+  if (!branch) return body;
+  Block inside(body.begin(), body.end() - 1);
+  inside.insert(inside.end(), branch->body->begin(), branch->body->end());
+  return single(with_body(body.back(), block(std::move(inside))));
 }
 
 Block hoist_loop(const Loop& loop, const Stmt& stmt) {
@@ -220,7 +240,7 @@ bool guards_use(const Block& body, const std::string& variable, uint64_t bit) {
           return uses || inside(branch.body);
         },
         [&](const Allocate& allocate) { return inside(allocate.body); },
-        always<Assign, Barrier, Commit, Wait>(false));
+        always<Assign, Barrier, Commit, Wait, PrefetchLines>(false));
   });
 }
 
@@ -297,7 +317,7 @@ void Resolver::gather(const Block& body, Inside& inside) {
           for (const Affine& affine : clamps_of(assign))
             if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
         },
-        ignore<Barrier, Commit, Wait>);
+        ignore<Barrier, Commit, Wait, PrefetchLines>);
 }
 
 void Resolver::gather(const Loop& loop, Inside& inside) {
@@ -399,7 +419,11 @@ Block Resolver::resolve(const Block& body) {
           if (!inner.empty()) result.push_back(with_body(stmt, block(std::move(inner))));
         },
         [&](const Barrier&) { keep(); }, [&](const Commit&) { keep(); },
-        [&](const Wait&) { keep(); });
+        [&](const Wait&) { keep(); },
+        [&](const PrefetchLines& prefetch) {
+          result.push_back(stmt);
+          statements_ += copies_ * prefetch.lines;
+        });
   }
   return result;
 }
@@ -513,9 +537,10 @@ Block hoist_guards(const Block& body) {
         [&](const If& branch) { append(hoist_if(branch), result); },
         [&](const Allocate& allocate) { append(hoist_allocate(allocate), result); },
         [&](const Assign&) { keep(); }, [&](const Barrier&) { keep(); },
-        [&](const Commit&) { keep(); }, [&](const Wait&) { keep(); });
+        [&](const Commit&) { keep(); }, [&](const Wait&) { keep(); },
+        [&](const PrefetchLines&) { keep(); });
   }
-  return result;
+  return with_prefetches_inside(std::move(result));
 }
 
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,

@@ -58,6 +58,7 @@ class AccessChecker {
           add(allocate.buffer);
           return check(*allocate.body);
         },
+        [&](const PrefetchLines& prefetch) { return check_prefetch(prefetch, stmt); },
         always<Barrier, Commit, Wait>(Status{}));
     bounds_.restore(mark);
     return status;
@@ -118,6 +119,18 @@ class AccessChecker {
     if (slots >= std::min(ahead + 1, *end)) return {};
     return illegal(
         fmt::format("a pipeline that is {} ahead needs a slot more, not {}", ahead, slots), stmt);
+  }
+
+  Status check_prefetch(const PrefetchLines& prefetch, const Stmt& stmt) {
+    TW_RETURN_IF_ERROR(check_reads(prefetch.offset, stmt));
+    const auto found = buffers_.find(prefetch.buffer);
+    if (found == buffers_.end() || found->second->scope != Scope::Argument)
+      return illegal(fmt::format("there is no argument '{}'", prefetch.buffer), stmt);
+    const Buffer& buffer = *found->second;
+    const int64_t line = prefetched_line_bytes / size_bytes(buffer.type);
+    if (bounds_.proves_inside(prefetch.offset, buffer.elements() - (prefetch.lines - 1) * line))
+      return {};
+    return illegal("a line that is prefetched is not proved to begin inside of its buffer", stmt);
   }
 
   Status check_asynchronous(const Assign& assign, const Stmt& stmt) const {
@@ -216,6 +229,7 @@ int64_t unrolled_statements(const Block& body) {
         [](const If& branch) { return unrolled_statements(*branch.body); },
         [](const Allocate& allocate) { return unrolled_statements(*allocate.body); },
         [](const Assign& assign) { return stores(assign); },
+        [](const PrefetchLines& prefetch) { return prefetch.lines; },
         always<Barrier, Commit, Wait>(int64_t{0}));
   return count;
 }

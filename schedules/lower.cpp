@@ -8,6 +8,7 @@
 #include "base/integer.h"
 #include "schedules/guards.h"
 #include "schedules/legality.h"
+#include "schedules/prefetch.h"
 #include "schedules/simplify.h"
 #include "schedules/threads.h"
 
@@ -213,7 +214,7 @@ class Emitter {
 
   /// The loop around the body, with the stages that are computed in it.
   Block around(const StageNest& s, const NestLoop& l, Block body) {
-    body = with_placed(s, l, std::move(body));
+    body = with_prefetches(s, l, with_placed(s, l, std::move(body)));
     const std::vector<const StageNest*> copied = pipelined_at(s, l);
     return copied.empty() ? loop(l, std::move(body)) : pipeline(s, l, copied, std::move(body));
   }
@@ -288,6 +289,15 @@ class Emitter {
     if (l.kind == LoopKind::Tensor) l.kind = is_innermost ? LoopKind::Vector : LoopKind::Unrolled;
     l.tile = nullptr;
     return l;
+  }
+
+  Block with_prefetches(const StageNest& s, const NestLoop& l, Block body) const {
+    Block result;
+    for (const StageNest::Ahead& ahead : s.prefetches)
+      if (ahead.at == l.name) result.push_back({*prefetch_lines(nest_, s, ahead)});
+    if (result.empty()) return body;
+    append(result, std::move(body));
+    return result;
   }
 
   Block with_placed(const StageNest& s, const NestLoop& l, Block body) {
@@ -588,7 +598,11 @@ class Finisher {
           },
           [&](const Barrier&) { result.push_back(stmt); },
           [&](const Commit&) { result.push_back(stmt); },
-          [&](const Wait&) { result.push_back(stmt); });
+          [&](const Wait&) { result.push_back(stmt); },
+          [&](PrefetchLines prefetch) {
+            prefetch.offset = simplify(prefetch.offset, bounds_);
+            result.push_back({std::move(prefetch)});
+          });
       bounds_.restore(mark);
     }
     return result;
@@ -759,6 +773,9 @@ Result<Program> lower(const Nest& nest, const Limits& limits) {
     }
   for (const StageNest& s : nest.stages)
     if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
+  for (const StageNest& s : nest.stages)
+    for (const StageNest::Ahead& ahead : s.prefetches)
+      TW_RETURN_IF_ERROR(prefetch_lines(nest, s, ahead));
   Emitter emitter(nest);
   for (const StageNest& s : nest.stages) {
     if (s.at) continue;

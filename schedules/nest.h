@@ -57,6 +57,13 @@ struct StageNest {
   std::optional<Padding> padding;
   int swizzle = 0;  ///< swizzle of its buffer (Buffer::swizzle)
 
+  /// While an iteration of `loop` runs, the iterations of `at` request the cache lines of `tensor`
+  /// that its next iteration reads.
+  struct Ahead {
+    std::string tensor, loop, at;
+  };
+  std::vector<Ahead> prefetches;
+
   struct Cache {
     std::string loop;
     Scope scope;

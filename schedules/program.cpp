@@ -89,7 +89,11 @@ void print(const Stmt& stmt, int indent, std::string& out) {
         print(*allocate.body, indent, out);
       },
       [&](const Barrier&) { line("barrier"); }, [&](const Commit&) { line("commit"); },
-      [&](const Wait& wait) { line(fmt::format("wait {}", wait.pending)); });
+      [&](const Wait& wait) { line(fmt::format("wait {}", wait.pending)); },
+      [&](const PrefetchLines& p) {
+        line(fmt::format("prefetch {}, {} line{} from element {}", p.buffer, p.lines,
+                         p.lines == 1 ? "" : "s", dsl::to_string(p.offset)));
+      });
 }
 
 void print(const Block& body, int indent, std::string& out) {
@@ -148,6 +152,9 @@ size_t hash_of(const Stmt& stmt) {
         return mix(hash_of(allocate.buffer), hash_of(*allocate.body));
       },
       [](const Wait& wait) { return static_cast<size_t>(wait.pending); },
+      [](const PrefetchLines& p) {
+        return mix(mix(hash_of(p.buffer), p.offset.hash()), static_cast<size_t>(p.lines));
+      },
       always<Barrier, Commit>(size_t{0}));
   return mix(stmt.value.index(), content);
 }
@@ -246,7 +253,7 @@ const Block* body_of(const Stmt& stmt) {
       stmt, [](const Loop& loop) -> Body { return loop.body.get(); },
       [](const If& branch) -> Body { return branch.body.get(); },
       [](const Allocate& allocate) -> Body { return allocate.body.get(); },
-      always<Assign, Barrier, Commit, Wait>(Body{nullptr}));
+      always<Assign, Barrier, Commit, Wait, PrefetchLines>(Body{nullptr}));
 }
 
 Stmt with_body(const Stmt& stmt, BlockPtr body) {
@@ -258,7 +265,7 @@ Stmt with_body(const Stmt& stmt, BlockPtr body) {
       stmt, [&](const Loop& loop) { return around(loop); },
       [&](const If& branch) { return around(branch); },
       [&](const Allocate& allocate) { return around(allocate); },
-      always<Assign, Barrier, Commit, Wait>(stmt));
+      always<Assign, Barrier, Commit, Wait, PrefetchLines>(stmt));
 }
 
 void for_each(const Block& body, const std::function<void(const Stmt&)>& see) {
@@ -283,7 +290,7 @@ void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)
         see(assign.guard->condition);
         see(assign.guard->otherwise);
       },
-      ignore<Allocate, Barrier, Commit, Wait>);
+      [&](const PrefetchLines& p) { see(p.offset); }, ignore<Allocate, Barrier, Commit, Wait>);
 }
 
 void for_each_access(const Stmt& stmt, const std::function<void(const BufferAccess&)>& see) {
@@ -292,7 +299,7 @@ void for_each_access(const Stmt& stmt, const std::function<void(const BufferAcce
       [&](const Assign& assign) {
         see({assign.buffer, assign.indices, true});
       },
-      ignore<Loop, If, Allocate, Barrier, Commit, Wait>);
+      ignore<Loop, If, Allocate, Barrier, Commit, Wait, PrefetchLines>);
   for_each_expression(stmt, [&](const Expr& expr) {
     dsl::for_each(expr, [&](const Expr& e) {
       if (const dsl::Read* r = e.as<dsl::Read>()) see({r->tensor, r->indices, false});
@@ -326,6 +333,10 @@ Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>&
         [&](Allocate allocate) {
           allocate.body = block(map_expressions(*allocate.body, f));
           return Stmt{std::move(allocate)};
+        },
+        [&](PrefetchLines p) {
+          p.offset = f(p.offset);
+          return Stmt{std::move(p)};
         },
         always<Barrier, Commit, Wait>(stmt)));
   return result;

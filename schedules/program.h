@@ -157,8 +157,18 @@ struct Wait {
   int64_t pending = 0;
 };
 
+/// Requests `lines` consecutive cache lines of an argument, from element `offset` of its memory on,
+/// that later statements will read. It has no effect on values, so it may be executed under fewer
+/// conditions or not at all. Each line begins inside of the buffer.
+struct PrefetchLines {
+  std::string buffer;
+  Expr offset;  ///< in elements
+  int64_t lines = 1;
+};
+inline constexpr int64_t prefetched_line_bytes = 64;
+
 struct Stmt {
-  std::variant<Loop, If, Assign, Allocate, Barrier, Commit, Wait> value;
+  std::variant<Loop, If, Assign, Allocate, Barrier, Commit, Wait, PrefetchLines> value;
   template <typename T>
   const T* as() const {
     return std::get_if<T>(&value);

@@ -99,6 +99,9 @@ class Schedule {
                    Partition partition = Partition::Interleaved) const {
     return then(Rfactor{std::move(stage), std::move(axis), factor, partition});
   }
+  Schedule prefetch(std::string stage, std::string tensor, std::string loop, std::string at) const {
+    return then(Prefetch{std::move(stage), std::move(tensor), std::move(loop), std::move(at)});
+  }
   Schedule set_layout(std::string tensor, std::string layout) const {
     return then(SetLayout{std::move(tensor), std::move(layout)});
   }

@@ -332,8 +332,10 @@ bool parse_stage(std::string_view text, const StageSpace& stage, const std::vect
   };
   if (stage.place() && !read("place", *stage.place())) return false;
   const std::vector<Knob>& knobs = offer->strategy->knobs();
-  for (size_t k = 0; k < knobs.size(); ++k)
+  for (size_t k = 0; k < knobs.size(); ++k) {
+    if (knobs[k].is_optional && next == parts.size()) continue;
     if (!read(knobs[k].name, offer->decisions[k])) return false;
+  }
   return next == parts.size();
 }
 

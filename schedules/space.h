@@ -80,7 +80,8 @@ class Space {
   std::optional<Point> point_of(const Schedule& schedule, int most_constructions = 20'000) const;
 
   /// The configuration: "stage: strategy knob=value ...; ...". parse() gives the point back, or
-  /// nothing for text of another space.
+  /// nothing for text of another space. The text of a space that lacks an optional knob is the
+  /// point with the first value of that knob.
   std::string to_string(const Point& point) const;
   std::optional<Point> parse(std::string_view text) const;
 

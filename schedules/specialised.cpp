@@ -48,7 +48,7 @@ Block producer_part(const Block& body, bool in_pipeline = false) {
         [&](const Barrier&) {
           if (is_barrier_of_pipeline(in_pipeline, i)) result.push_back(stmt);
         },
-        [&](const Commit&) { result.push_back(stmt); }, ignore<Assign, Wait>);
+        [&](const Commit&) { result.push_back(stmt); }, ignore<Assign, Wait, PrefetchLines>);
   }
   return result;
 }
@@ -75,7 +75,7 @@ Block consumer_part(const Block& body, bool in_pipeline = false) {
           if (!is_barrier_of_pipeline(in_pipeline, i)) keep();
         },
         [&](const Assign&) { keep(); }, [&](const Commit&) { keep(); },
-        [&](const Wait&) { keep(); });
+        [&](const Wait&) { keep(); }, [&](const PrefetchLines&) { keep(); });
   }
   return result;
 }

@@ -465,7 +465,7 @@ Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
     layouts.emplace(tensor, std::move(layout));
   }
   if (prologue.error()) return tl::unexpected(*prologue.error());
-  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}};
+  ComputePlan plan{{}, target, std::move(layouts), std::move(prologue), {}, problem.state};
   const Nest& nests = plan.prologue.nest();
   plan.compute = nests.compute;
   const Fixed fixed{scratch_tensors(nests), plan.layouts};

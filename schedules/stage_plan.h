@@ -65,7 +65,8 @@ struct ComputePlan {
   std::map<std::string, dsl::Layout> layouts;
   /// Inlines, epilogues and the layouts asked for, the same for every point.
   Schedule prologue;
-  std::vector<StagePlan> stages;  ///< consumers first
+  std::vector<StagePlan> stages;                 ///< consumers first
+  dsl::CacheState state = dsl::CacheState::Hot;  ///< of the problem
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };

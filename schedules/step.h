@@ -257,6 +257,18 @@ struct Rfactor {
                       optional("partition", &Rfactor::partition));
   }
 };
+/// Requests the cache lines of `tensor` that the next iteration of `loop` reads, while this one
+/// runs: each iteration of `at`, a loop inside of it, requests an equal share of them (Halide:
+/// prefetch, which requests all of them at once). One iteration of `loop` must read a contiguous
+/// part of the tensor's memory.
+struct Prefetch {
+  static constexpr std::string_view name = "prefetch";
+  std::string stage, tensor, loop, at;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &Prefetch::stage), field("tensor", &Prefetch::tensor),
+                      field("loop", &Prefetch::loop), field("at", &Prefetch::at));
+  }
+};
 /// Stores a tensor in another layout (dsl/layout.h). Arguments are packed before and after the
 /// call.
 struct SetLayout {
@@ -289,6 +301,7 @@ struct SetLayout {
   X(Swizzle, swizzle)            \
   X(Tensorize, tensorize)        \
   X(Rfactor, rfactor)            \
+  X(Prefetch, prefetch)          \
   X(SetLayout, set_layout)
 
 template <typename Ignored, typename... Steps>

@@ -47,6 +47,8 @@ namespace tw::schedules {
 struct Knob {
   std::string name;
   std::vector<int64_t> values;
+  /// Only some problems offer the knob. A configuration that ends before it has its first value.
+  bool is_optional = false;
 };
 
 /// A strategy for one stage of a plan.
@@ -123,8 +125,13 @@ class Configured : public StageStrategy {
   using Member = std::function<int64_t&(Config&)>;
   void add_knob(std::string name, std::vector<int64_t> values, Member member) {
     if (values.empty()) values = {1};  // an extent of 0 leaves nothing to choose from
-    knobs_.push_back({std::move(name), std::move(values)});
+    knobs_.push_back({std::move(name), std::move(values), false});
     members_.push_back(std::move(member));
+  }
+  /// Requires: no knob follows.
+  void add_optional_knob(std::string name, std::vector<int64_t> values, Member member) {
+    add_knob(std::move(name), std::move(values), std::move(member));
+    knobs_.back().is_optional = true;
   }
 
   /// Computes the members that depend on those that knobs set.

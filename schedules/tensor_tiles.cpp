@@ -97,7 +97,7 @@ class TileChecker {
           buffers_[allocate.buffer.name] = &allocate.buffer;
           return check(*allocate.body);
         },
-        always<Assign, Barrier, Commit, Wait>(Status{}));
+        always<Assign, Barrier, Commit, Wait, PrefetchLines>(Status{}));
   }
 
   Status check_loop(const Loop& loop, const Stmt& stmt) {

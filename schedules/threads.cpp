@@ -185,7 +185,7 @@ class BarrierPlacer {
           return result;
         },
         [&](const Allocate& allocate) { return inside(allocate, stmt); },
-        always<Assign, Barrier, Commit, Wait>(stmt));
+        always<Assign, Barrier, Commit, Wait, PrefetchLines>(stmt));
   }
 
   Stmt inside(const Allocate& allocate, const Stmt& stmt) {
@@ -322,7 +322,7 @@ class UniformMarker {
           if (is_own(allocate.buffer.scope)) own_.insert(allocate.buffer.name);
           return with_body(stmt, block(run(*allocate.body)));
         },
-        always<Barrier, Commit, Wait>(stmt));
+        always<Barrier, Commit, Wait, PrefetchLines>(stmt));
   }
 
   /// Marks conditions inside of a loop. Its variable differs between threads if they number its
@@ -430,7 +430,7 @@ class ThreadChecker {
           if (is_own(allocate.buffer.scope)) owned_[allocate.buffer.name] = std::nullopt;
           return check_inside(*allocate.body);
         },
-        always<Barrier, Commit, Wait>(Status{}));
+        always<Barrier, Commit, Wait, PrefetchLines>(Status{}));
   }
 
   Status check_nest(const Loop& loop, const Stmt& stmt) {
@@ -480,7 +480,7 @@ class ThreadChecker {
           return illegal_threads("a barrier that only some threads reach", nest);
         },
         [&](const Commit&) { return orders_copies(); },
-        [&](const Wait&) { return orders_copies(); }, always<If, Assign>(Status{}));
+        [&](const Wait&) { return orders_copies(); }, always<If, Assign, PrefetchLines>(Status{}));
   }
 
   /// Checks a Reduce loop: its operands are read by other threads than the one that stores the

@@ -514,7 +514,7 @@ class PhaseWalk {
           add(allocate.buffer);
           return gather(*allocate.body);
         },
-        always<Assign, Barrier, Commit, Wait>(Status{}));
+        always<Assign, Barrier, Commit, Wait, PrefetchLines>(Status{}));
   }
 
   Status gather_inside(const Loop& loop) {

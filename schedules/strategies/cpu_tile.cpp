@@ -57,6 +57,30 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
+/// The constant larger than L2 that the stage reads along the vector axis, each element for several
+/// results, and whose layout follows the tile; empty if there is none.
+std::string streamed_weights(const ComputePlan& plan, const Stage& stage,
+                             const std::string& vector_axis) {
+  std::string weights;
+  for_each_read(stage.body, [&](const dsl::Read& read) {
+    const dsl::Input* input = plan.compute.find_input(read.tensor);
+    if (!input || !input->constant || plan.layouts.contains(read.tensor)) return;
+    const bool is_along = std::any_of(read.indices.begin(), read.indices.end(), [&](const Expr& e) {
+      const dsl::Var* v = e.as<dsl::Var>();
+      return v && v->name == vector_axis;
+    });
+    const bool is_reused = std::any_of(stage.axes.begin(), stage.axes.end(), [&](const Axis& axis) {
+      return axis.extent > 1 &&
+             std::none_of(read.indices.begin(), read.indices.end(),
+                          [&](const Expr& e) { return dsl::uses_var(e, axis.name); });
+    });
+    int64_t bytes = size_bytes(input->type);
+    for (const int64_t extent : plan.compute.shape_of(read.tensor)) bytes *= extent;
+    if (is_along && is_reused && bytes > plan.target.machine.l2_bytes()) weights = read.tensor;
+  });
+  return weights;
+}
+
 /// The steps of one configuration.
 class TileSteps {
  public:
@@ -86,6 +110,7 @@ class TileSteps {
       unroll(c_, plan_.name, loops);
     unroll_windows();
     parallelize(c_, plan_.name, tile_.outer, depth);
+    if (is_root_) prefetch_weights(reduction, depth);
   }
 
  private:
@@ -184,9 +209,23 @@ class TileSteps {
     if (!around.empty()) c_.schedule.add(CacheWrite{plan_.name, around.back()});
   }
 
-  void unroll_windows() {
-    if (config_.window_axes == 0 || windows_.empty()) return;
-    unroll(c_, plan_.name, config_.window_axes == 2 ? windows_ : Loops{windows_.back()});
+  void unroll_windows() { unroll(c_, plan_.name, unrolled_windows()); }
+  Loops unrolled_windows() const {
+    if (config_.window_axes == 0 || windows_.empty()) return {};
+    return config_.window_axes == 2 ? windows_ : Loops{windows_.back()};
+  }
+
+  /// The innermost loop that stays a loop requests the weights that the next tile of vectors reads.
+  void prefetch_weights(const Loops& reduction, size_t depth) {
+    c_.uses(config_.prefetch);
+    if (config_.prefetch == 0 || vector_outer_.empty()) return;
+    const std::string weights = streamed_weights(c_.plan(), stage_, config_.axis->axis);
+    std::string at;
+    for (const std::string& loop : reduction)
+      if (!contains(unrolled_, loop) && !contains(unrolled_windows(), loop)) at = loop;
+    if (at.empty() && tile_.outer.size() > depth) at = tile_.outer.back();
+    if (!weights.empty() && !at.empty() && at != vector_outer_.front())
+      c_.schedule.add(Prefetch{plan_.name, weights, vector_outer_.front(), at});
   }
 
   Construction& c_;
@@ -217,9 +256,21 @@ class CpuTileStage : public Configured<CpuTile> {
     add_knob("tasks", {1, 2, 3, 4}, &CpuTile::tasks);
     add_knob("layout.in", {0, 1, 2}, &CpuTile::layout_in);
     add_knob("layout.out", {0, 1, 2}, &CpuTile::layout_out);
+    if (streams_weights()) add_optional_knob("prefetch", {0, 1}, &CpuTile::prefetch);
   }
 
  private:
+  /// Whether weights come from memory, and the first tile along the other axes that reads them
+  /// would wait for it. From L3 they arrive as fast as they are read: there prefetching gains
+  /// nothing.
+  bool streams_weights() const {
+    return compute_.state == dsl::CacheState::NetworkMemory &&
+           std::any_of(plan_.vector_axes.begin(), plan_.vector_axes.end(),
+                       [&](const VectorAxis& v) {
+                         return !streamed_weights(compute_, stage_, v.axis).empty();
+                       });
+  }
+
   std::vector<int64_t> sizes_along(const std::string& axis) const {
     const Core& core = compute_.target.machine.core;
     const int64_t extent = extent_of(stage_, axis);
@@ -308,12 +359,19 @@ class CpuTileStage : public Configured<CpuTile> {
     if (config.vectors > 1 && (config.vectors - 1) * config.lanes >= extent) return false;
     if (config.accumulators > compute_.target.machine.core.vector_registers - 2) return false;
     if (config.unroll > config.block) return false;
+    if (config.prefetch == 1 && !can_prefetch(config)) return false;
     // The multiply-accumulates of a tile, and what sets its accumulators up and writes them.
     if (config.accumulators * (config.unrolled + 2) > most_statements_searched) return false;
     if (config.kblock == 0) return true;
     const int64_t group = config.kblock * config.block;
     if (config.kblock > few_blocks && !is_panel(group, config.vectors)) return false;
     return group < extent_of(stage_, plan_.main_reduction);
+  }
+
+  /// Whether there is a next tile of vectors, and weights that are read along it.
+  bool can_prefetch(const CpuTile& config) const {
+    return config.vectors * config.lanes < extent_of(stage_, config.axis->axis) &&
+           !streamed_weights(compute_, stage_, config.axis->axis).empty();
   }
 
   /// Whether the fused axes have no other part in the tile.
@@ -332,7 +390,7 @@ class CpuTileStage : public Configured<CpuTile> {
     const int64_t plain = -10 * config.vector - config.unroll - 4 * (config.kblock > 0) +
                           2 * config.tasks + 4 * (config.layout_in == 1) +
                           4 * (config.layout_out == 1) - 8 * config.outer_order -
-                          4 * config.reduction_order;
+                          4 * config.reduction_order + 4 * config.prefetch;
     return tile + static_cast<double>(plain);
   }
 

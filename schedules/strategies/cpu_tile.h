@@ -22,6 +22,7 @@ struct CpuTile {
   int64_t reduction_order = 0;  ///< windows inside of blocks, outside, inside of what is in a block
   int64_t outer_order = 0;      ///< place of the loop over the tile's vectors: see append_steps
   int64_t tasks = 1;            ///< outermost loops that are parallel
+  int64_t prefetch = 0;         ///< 1: the weights of the next tile of vectors are prefetched
   int64_t layout_in = 0;        ///< of inputs: as declared, blocked, innermost
   int64_t layout_out = 0;       ///< of the result and what is read like it
   // Derived from these:

@@ -17,6 +17,8 @@ struct Blocking {
   bool packed;           ///< by us, for the tile: whatever the choice
   int64_t choice;        ///< 0 as declared, 1 blocked, 2 innermost
   int64_t vector_block;  ///< elements of the vector axis in a block
+  /// What a tile of vectors reads is contiguous, so that it can be prefetched.
+  bool whole_panels = false;
 };
 
 class LayoutChoice {
@@ -28,7 +30,7 @@ class LayoutChoice {
         config_(config),
         vector_(*config.axis),
         width_(width) {
-    c.uses(config.vector, config.vectors, config.block, config.reduction_order);
+    c.uses(config.vector, config.vectors, config.block, config.reduction_order, config.prefetch);
   }
 
   void choose() {
@@ -59,7 +61,9 @@ class LayoutChoice {
     if (uses_vector && (must_pack || input->constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
       // Weights come a whole tile at a time; other packed operands a vector at a time.
-      set(read.tensor, axes, {true, 1, input->constant ? config_.vectors * width_ : width_});
+      set(read.tensor, axes,
+          {true, 1, input->constant ? config_.vectors * width_ : width_,
+           input->constant && config_.prefetch == 1});
     } else if (!uses_vector && !input->constant) {
       c_.uses(config_.layout_in);
       set(read.tensor, axes, {false, config_.layout_in, width_});
@@ -103,17 +107,18 @@ class LayoutChoice {
     const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;
-    std::string outer, reduced_inner, windows, vector_inner;
+    std::string first, outer, reduced_inner, windows, vector_inner;
     for (size_t d = 0; d < letters.size(); ++d) {
       const bool is_main = !plan_.main_reduction.empty() && axes[d] == plan_.main_reduction;
       if (blocked && axes[d] == vector_.axis)
-        split(letters[d], shape[d], whole ? 1 : blocking.vector_block, outer, vector_inner);
+        split(letters[d], shape[d], whole ? 1 : blocking.vector_block,
+              blocking.whole_panels ? first : outer, vector_inner);
       else if (blocked && is_main)
         split(letters[d], shape[d], whole ? 1 : config_.block, outer, reduced_inner);
       else
         (windows_inside && is_reduced(axes[d]) ? windows : outer) += upper(letters[d]);
     }
-    return outer + reduced_inner + windows + vector_inner;
+    return first + outer + reduced_inner + windows + vector_inner;
   }
 
   /// Blocks of `factor` elements inside; the whole dimension where that is no block.

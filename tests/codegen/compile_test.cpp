@@ -3,6 +3,7 @@
 
 #include "codegen/compile.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <numeric>
 #include <thread>
+#include <tuple>
 
 #include "codegen/abi.h"
 #include "codegen/c_emitter.h"
@@ -189,6 +191,43 @@ TEST(Compile, ATileThatEndsInsideAVectorIsMasked) {
   ASSERT_TRUE(code) << code.error().message;
   EXPECT_GT(occurrences(*code, "{%k"), 0) << *code;
   EXPECT_EQ((*artifacts)[0]->info.spills, 0) << *code;
+}
+
+/// A product in tiles of 4 x 16 with b packed in panels, of which the next one is prefetched.
+Program prefetching_product(int64_t m, int64_t n, int64_t k) {
+  const auto workload =
+      dsl::parse_workload(fmt::format("dense m={} n={} k={} f32 fast", m, n, k)).value();
+  const auto schedule = schedules::parse_schedule(
+      workload.compute,
+      "tw1; set_layout b NK16n; split out n 16; split out m 4; split out k 4;"
+      "reorder out n.0 m.0 k.0 k.1 m.1 n.1; cache_write out m.0; vectorize out n.1;"
+      "unroll out m.1; unroll out k.1; parallel out n.0; prefetch out b n.0 k.0");
+  return schedule.value().program().value();
+}
+
+TEST(Compile, PrefetchesStandInTheLoop) {
+  const auto target = parse_target("x86-64-v4");
+  const Program program = prefetching_product(24, 64, 64);
+  expect_agreement(program, integer_inputs(program, 1));
+  EXPECT_EQ(occurrences(emit_c(program, "product").value(), "__builtin_prefetch(&b["), 1);
+  const KernelSpec spec{"product", "tw1", program, 1};
+  const auto artifacts = compile({&spec, 1}, *target, counting_spills());
+  ASSERT_TRUE(artifacts) << artifacts.error().message;
+  ASSERT_TRUE((*artifacts)[0]) << (*artifacts)[0].error().message;
+  const std::string code = disassemble((*artifacts)[0]->object, *target).value();
+  // One line for each block of 4 terms; behind it the block's 16 multiply-adds, and then a jump.
+  EXPECT_EQ(occurrences(code, "prefetch"), 1) << code;
+  const std::string behind = code.substr(code.find("prefetch"));
+  const std::string turn = behind.substr(0, behind.find("\tj"));
+  EXPECT_EQ(occurrences(turn, "vfmadd"), 16) << code;
+  EXPECT_EQ((*artifacts)[0]->info.spills, 0) << code;
+}
+
+TEST(Compile, PrefetchesOfTailsAgree) {
+  for (const auto& [m, n, k] : {std::tuple{23, 60, 30}, {5, 33, 7}}) {
+    const Program program = prefetching_product(m, n, k);
+    expect_agreement(program, integer_inputs(program, 2));
+  }
 }
 
 TEST(Compile, SpillsAreCounted) {

@@ -25,6 +25,49 @@ TEST(Analytic, ATileThatFillsTheRegistersComesNearThePeak) {
   EXPECT_GT(good, peak_ns);
 }
 
+/// A convolution whose innermost loops request as many lines.
+Program requesting(int64_t lines) {
+  Program program = conv({.pixels = 14, .vectors = 2});
+  Block body = *program.phases[0].body;
+  if (lines > 0)
+    body.insert(body.begin(),
+                Stmt{schedules::PrefetchLines{program.arguments[1].buffer.name, 0, lines}});
+  program.phases[0].body = block(std::move(body));
+  return program;
+}
+
+TEST(Analytic, APrefetchTakesALoadPort) {
+  const KernelFacts without = extract_facts(requesting(0), avx512()).value();
+  const KernelFacts with = extract_facts(requesting(3), avx512()).value();
+  const double tasks = with.phases[0].tasks;
+  EXPECT_EQ(with.instructions.prefetches, 3 * tasks);
+  EXPECT_EQ(with.phases[0].prefetched, 3 * 64 * tasks);
+  EXPECT_EQ(with.instructions.loads(), without.instructions.loads());
+  EXPECT_EQ(with.instructions.total(), without.instructions.total() + 3 * tasks);
+  BlockFacts block;
+  block.instructions.prefetches = 5;
+  EXPECT_EQ(block_cost(block, avx512().machine.core).loads,
+            5 / avx512().machine.core.loads_per_cycle);
+}
+
+TEST(Analytic, WhatIsPrefetchedFromMemoryIsNotWaitedFor) {
+  const Machine machine = avx512().machine;
+  KernelFacts facts = extract_facts(requesting(0), avx512()).value();
+  const double hot = analytic_cost(facts, machine, 1).total_ns;
+  PhaseFacts& phase = facts.phases[0];
+  phase.traffic[2] = 1e6;
+  const double waiting = analytic_cost(facts, machine, 1).total_ns;
+  phase.prefetched = 5e5;
+  const double half = analytic_cost(facts, machine, 1).total_ns;
+  phase.prefetched = 2e6;
+  EXPECT_NEAR(analytic_cost(facts, machine, 1).total_ns, hot, 1e-6 * hot);
+  EXPECT_NEAR(half, (hot + waiting) / 2, 1e-6 * hot);
+  EXPECT_GT(waiting, hot);
+  // No kernel is faster than memory.
+  phase.traffic[2] = phase.prefetched = 1e9;
+  EXPECT_GE(analytic_cost(facts, machine, 1).total_ns, analytic_cost(facts, machine, 1).memory_ns);
+}
+
 TEST(Analytic, SmallTilesWaitForTheirSums) {
   const double good = cost(conv({.pixels = 14, .vectors = 2}));
   EXPECT_GT(cost(conv({.pixels = 1, .vectors = 1})), 3 * good);

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "schedules/nest.h"
+#include "schedules/prefetch.h"
 #include "schedules/schedule.h"
 #include "tests/schedules/random_problem.h"
 
@@ -84,6 +85,7 @@ class StepMaker {
     }
   }
   Step marking() {
+    if (favour_ == Favour::Nothing && random_.chance(0.08)) return prefetch();
     if (holder() && random_.chance(0.15)) return holding();
     if (favour_ == Favour::Threads && random_.chance(0.7))
       return random_.chance(0.8) ? bind() : parallel();
@@ -229,6 +231,20 @@ class StepMaker {
   Step cache_write() {
     const std::string name = reduction_stage().stage.name;
     return CacheWrite{name, loop(), random_.chance(0.7) ? Scope::Register : Scope::Local};
+  }
+  /// Mostly legal if some stage reads a contiguous part of an input in each iteration of a loop.
+  Step prefetch() {
+    Prefetch step{"none", "none", "none", "none"};
+    for (int attempt = 0; attempt < 30; ++attempt) {
+      const StageNest& s = stage();
+      const auto loops = static_cast<int64_t>(s.loops.size());
+      if (loops < 2 || !s.prefetches.empty() || nest_.compute.inputs.empty()) continue;
+      const int64_t at = 1 + random_.below(loops - 1), outer = random_.below(at);
+      step = {s.stage.name, random_.pick(nest_.compute.inputs).name,
+              s.loops[static_cast<size_t>(outer)].name, s.loops[static_cast<size_t>(at)].name};
+      if (prefetch_lines(nest_, s, {step.tensor, step.loop, step.at})) break;
+    }
+    return step;
   }
   Step epilogue() {
     const std::string into = reduction_stage().stage.name;

@@ -33,6 +33,7 @@ const std::vector<std::string>& lines() {
                                                  "swizzle a@c 128",
                                                  "rfactor out j 8",
                                                  "rfactor c k 4 blocks",
+                                                 "prefetch out w k.0 c.1",
                                                  "set_layout w OIHW16i32o"};
   return table;
 }

@@ -38,6 +38,49 @@ parallel out k.0
 )");
 }
 
+constexpr const char* streamed = "dense m=128 n=1536 k=1536 f32 fast";
+constexpr const char* streamed_tile =
+    "out: cpu_tile vector=1 vectors=2 tile.m=12 tile.n=1 block=128 unroll=4 kblock=0 outer_order=0 "
+    "tasks=1 layout.in=0 layout.out=0 prefetch=1";
+
+Space space_from_memory(const std::string& key) {
+  const auto workload = dsl::parse_workload(key + " {network:memory}");
+  return Space::derive(problem_of(workload.value()), parse_target("x86-64-v4").value()).value();
+}
+
+TEST(CpuTile, PrefetchesTheWeightsOfTheNextTile) {
+  EXPECT_EQ(steps_of(space_from_memory(streamed), streamed_tile), R"(set_layout b NK128k32n
+split out n 32
+split out n.1 16
+split out m 12
+split out k 128
+split out k.1 4
+reorder out n.0 m.0 k.0 k.1.0 k.1.1 m.1 n.1.0 n.1.1
+cache_write out m.0
+vectorize out n.1.1
+unroll out m.1
+unroll out n.1.0
+unroll out k.1.1
+parallel out n.0
+prefetch out b n.0 k.1.0
+)");
+}
+
+// So a record of calls that find their weights in the caches is a point here.
+TEST(CpuTile, AConfigurationWithoutPrefetchIsAPoint) {
+  const Space space = space_from_memory(streamed);
+  const std::string off = with(streamed_tile, "prefetch=1", "prefetch=0");
+  const std::string none = with(streamed_tile, " prefetch=1", "");
+  ASSERT_TRUE(space.parse(none));
+  EXPECT_EQ(space.to_string(*space.parse(none)), off);
+  const Space hot = space_of_workload(streamed, "x86-64-v4");
+  ASSERT_TRUE(hot.parse(none));
+  EXPECT_EQ(hot.schedule(*hot.parse(none)).to_string(),
+            space.schedule(*space.parse(off)).to_string());
+  EXPECT_FALSE(hot.parse(off));
+  EXPECT_FALSE(space.parse(with(streamed_tile, " layout.out=0 prefetch=1", "")));
+}
+
 TEST(CpuTile, GroupsOfBlocksOfTheReductionGoAroundTheLoopsThatReuseThem) {
   const Space space = space_of_workload("dense m=64 n=64 k=64 f32 fast", "x86-64-v3");
   EXPECT_EQ(steps_of(space,

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/prefetch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/integer.h"
+#include "schedules/simplify.h"
+
+namespace tw::schedules {
+namespace {
+
+tl::unexpected<Error> not_prefetched(const std::string& why, const StageNest& stage) {
+  return fail(ErrorCode::Invalid, fmt::format("[prefetch] {}\n  {}", why, describe(stage)));
+}
+
+/// Consecutive elements of a tensor's memory.
+struct Part {
+  Expr first;
+  int64_t elements;
+};
+
+class NextPart {
+ public:
+  NextPart(const Nest& nest, const StageNest& stage, const std::string& tensor, size_t loop)
+      : stage_(stage), loop_(loop) {
+    for (const NestLoop& l : stage.loops) bounds_.push_loop(l.variable, Expr(0), Expr(l.extent));
+    const std::vector<int64_t> shape = nest.compute.shape_of(tensor);
+    const auto set = nest.layouts.find(tensor);
+    const dsl::Layout layout = set != nest.layouts.end()
+                                   ? set->second
+                                   : dsl::Layout::row_major(static_cast<int>(shape.size()));
+    extents_ = layout.storage_shape(shape);
+    std::vector<Expr> indices;
+    for_each_read(stage.stage.body, [&](const dsl::Read& r) {
+      if (r.tensor != tensor || !indices.empty()) return;
+      for (const Expr& index : r.indices) indices.push_back(dsl::substitute(index, stage.axis));
+    });
+    if (indices.empty()) return;
+    for (const Expr& index : layout.storage_indices(indices))
+      indices_.push_back(simplify(index, bounds_));
+  }
+
+  int64_t elements() const {
+    int64_t all = 1;
+    for (const int64_t extent : extents_) all *= extent;
+    return all;
+  }
+
+  /// What the next iteration of the loop reads, in the last one what that reads itself; nullopt if
+  /// that is not contiguous, or does not depend on the loop.
+  std::optional<Part> find() const {
+    if (elements() == 0 || is_data(indices_)) return std::nullopt;
+    std::optional<Part> part = contiguous();
+    const NestLoop& loop = stage_.loops[loop_];
+    if (!part || !dsl::uses_var(part->first, loop.variable)) return std::nullopt;
+    const Expr next = dsl::min(dsl::var(loop.variable) + Expr(1), Expr(loop.extent - 1));
+    part->first = dsl::substitute(part->first, loop.variable, next);
+    return part;
+  }
+
+  const Bounds& bounds() const { return bounds_; }
+
+ private:
+  /// What an iteration reads is contiguous if it fixes the outer dimensions of the tensor, reads a
+  /// range of the next one, and all of those inside.
+  std::optional<Part> contiguous() const {
+    Part part{Expr(0), elements()};
+    size_t d = 0;
+    for (; d < indices_.size() && !varies_inside(indices_[d]); ++d) {
+      part.elements /= extents_[d];
+      part.first = part.first + indices_[d] * Expr(part.elements);
+    }
+    if (d == indices_.size()) return std::nullopt;
+    const std::optional<int64_t> range = range_inside(indices_[d]);
+    if (!range) return std::nullopt;
+    const int64_t inside = part.elements / extents_[d];
+    part.first = part.first + at_first_iterations(indices_[d]) * Expr(inside);
+    part.elements = std::min(*range, extents_[d]) * inside;
+    for (++d; d < indices_.size(); ++d)
+      if (range_inside(indices_[d]).value_or(0) < extents_[d]) return std::nullopt;
+    return part;
+  }
+
+  /// True if an index is read from memory.
+  static bool is_data(const std::vector<Expr>& indices) {
+    bool any = false;
+    for (const Expr& index : indices) for_each_read(index, [&](const dsl::Read&) { any = true; });
+    return any;
+  }
+
+  bool varies_inside(const Expr& index) const {
+    return std::any_of(stage_.loops.begin() + static_cast<ptrdiff_t>(loop_) + 1, stage_.loops.end(),
+                       [&](const NestLoop& l) { return dsl::uses_var(index, l.variable); });
+  }
+
+  /// How many values from that of its first iterations on the index has in an iteration of the
+  /// loop; nullopt if it is not known to have no others.
+  std::optional<int64_t> range_inside(const Expr& index) const {
+    const Expr within = simplify(index - at_first_iterations(index), bounds_);
+    const auto low = bounds_.lower(within), high = bounds_.upper(within);
+    if (!low || !high || *low < 0) return std::nullopt;
+    return *high + 1;
+  }
+
+  Expr at_first_iterations(Expr index) const {
+    for (size_t i = loop_ + 1; i < stage_.loops.size(); ++i)
+      index = dsl::substitute(index, stage_.loops[i].variable, Expr(0));
+    return simplify(index, bounds_);
+  }
+
+  const StageNest& stage_;
+  const size_t loop_;
+  Bounds bounds_;
+  std::vector<int64_t> extents_;
+  std::vector<Expr> indices_;
+};
+
+/// The iterations of the loops after `loop` up to `at`, numbered.
+struct Turns {
+  Expr turn = 0;
+  int64_t count = 1;
+};
+Turns turns_between(const StageNest& stage, size_t loop, size_t at) {
+  Turns turns;
+  for (size_t i = loop + 1; i <= at; ++i) {
+    turns.turn = turns.turn * Expr(stage.loops[i].extent) + dsl::var(stage.loops[i].variable);
+    turns.count *= stage.loops[i].extent;
+  }
+  return turns;
+}
+
+}  // namespace
+
+Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
+                                     const StageNest::Ahead& ahead) {
+  const int loop = stage.find_loop(ahead.loop), at = stage.find_loop(ahead.at);
+  if (loop < 0 || at <= loop)
+    return not_prefetched(
+        fmt::format("there is no loop '{}' inside of a loop '{}'", ahead.at, ahead.loop), stage);
+  const NestLoop& site = stage.loops[static_cast<size_t>(at)];
+  if (site.kind != LoopKind::Serial || site.parallel)
+    return not_prefetched(fmt::format("loop '{}' is not serial", ahead.at), stage);
+  if (stage.at)
+    return not_prefetched(fmt::format("'{}' is computed inside another stage", stage.stage.name),
+                          stage);
+  const NextPart next(nest, stage, ahead.tensor, static_cast<size_t>(loop));
+  const std::optional<Part> part = next.find();
+  if (!part)
+    return not_prefetched(fmt::format("an iteration of loop '{}' reads no contiguous part of '{}' "
+                                      "of its own",
+                                      ahead.loop, ahead.tensor),
+                          stage);
+  const Turns turns = turns_between(stage, static_cast<size_t>(loop), static_cast<size_t>(at));
+  if (turns.count == 0)
+    return not_prefetched(fmt::format("loop '{}' has no iterations", ahead.at), stage);
+  const int64_t line = prefetched_line_bytes / size_bytes(nest.compute.type_of(ahead.tensor));
+  const int64_t lines = ceil_div(part->elements, line), share = ceil_div(lines, turns.count);
+  if (share > most_prefetched_lines)
+    return not_prefetched(
+        fmt::format("an iteration of loop '{}' would request {} lines, at most {}: take a loop "
+                    "inside of it",
+                    ahead.at, share, most_prefetched_lines),
+        stage);
+  // The last turns have no lines left if there are more shares than lines, and request the last
+  // ones again; where a tail is cut off, the part ends with the tensor.
+  const Expr begin = dsl::min(turns.turn * Expr(share), Expr(lines - share)) * Expr(line);
+  const Expr last = Expr(next.elements() - 1 - (share - 1) * line);
+  return PrefetchLines{ahead.tensor, simplify(dsl::min(part->first + begin, last), next.bounds()),
+                       share};
+}
+
+}  // namespace tw::schedules

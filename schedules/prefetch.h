@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Lowering of the step `prefetch`: the part of a tensor's memory that the next iteration of a loop
+// reads, divided among the iterations of a loop inside of it.
+//
+//   prefetch out b n.0 k        # b packed as [n.0][k][n.1], 48 lines for each n.0
+//
+//   for n.0 in 0..4
+//     for m.0 in 0..3
+//       for k in 0..16
+//         prefetch b, 1 line from element min(n.0 + 1, 3) * 768 + (m.0 * 16 + k) * 16
+//
+// The last iteration requests lines of its own, which are in the caches. Thread-safe.
+
+#include "base/result.h"
+#include "schedules/nest.h"
+#include "schedules/program.h"
+
+namespace tw::schedules {
+
+/// A larger share of an iteration would fill the queues of misses at once.
+inline constexpr int64_t most_prefetched_lines = 64;
+
+/// The statement with which an iteration of the loop `ahead.at` of the stage begins. Invalid if the
+/// stage has no such loops, is computed inside of another stage, reads no contiguous part of the
+/// tensor in an iteration of `ahead.loop`, or the same part in each, or if the share of an
+/// iteration has more than most_prefetched_lines.
+Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
+                                     const StageNest::Ahead& ahead);
+
+}  // namespace tw::schedules

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "schedules/steps/editing.h"
+
+namespace tw::schedules {
+
+// Later steps may change the loops and the layout of the tensor, so whether an iteration reads a
+// contiguous part of it is found out when the schedule is lowered.
+Status apply(Nest& nest, const Prefetch& s) {
+  TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
+  TW_TRY(const int loop, loop_index(*stage, s.name, s.loop));
+  TW_TRY(const int at, loop_index(*stage, s.name, s.at));
+  if (at <= loop)
+    return illegal(s.name, fmt::format("loop '{}' is not inside of loop '{}'", s.at, s.loop));
+  if (!nest.compute.find_input(s.tensor) || !reads(*stage, s.tensor))
+    return illegal(s.name, fmt::format("'{}' is no input that '{}' reads", s.tensor, s.stage));
+  for (const StageNest::Ahead& other : stage->prefetches)
+    if (other.tensor == s.tensor)
+      return illegal(s.name, fmt::format("'{}' is prefetched already", s.tensor));
+  stage->prefetches.push_back({s.tensor, s.loop, s.at});
+  return {};
+}
+
+}  // namespace tw::schedules
