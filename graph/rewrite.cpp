@@ -517,4 +517,25 @@ bool is_reshape(const Operator& op) {
   return plain && dsl::to_line(given.compute) == dsl::to_line(expected);
 }
 
+std::optional<std::vector<size_t>> as_transpose(const Operator& op) {
+  const Compute& compute = op.workload.compute;
+  if (compute.stages.size() != 1) return std::nullopt;
+  const Stage& stage = compute.stages.front();
+  const Read* read = stage.combine == dsl::Combine::None ? stage.body.as<Read>() : nullptr;
+  if (!read || read->indices.size() != stage.axes.size()) return std::nullopt;
+  const std::vector<int64_t> shape = compute.shape_of(read->tensor);
+  std::vector<size_t> position;
+  std::vector<bool> seen(stage.axes.size(), false);
+  for (size_t i = 0; i < read->indices.size(); ++i) {
+    const auto* variable = read->indices[i].as<dsl::Var>();
+    const auto found = std::ranges::find_if(
+        stage.axes, [&](const Axis& axis) { return variable && axis.name == variable->name; });
+    const auto axis = static_cast<size_t>(found - stage.axes.begin());
+    if (found == stage.axes.end() || seen[axis] || shape[i] != found->extent) return std::nullopt;
+    seen[axis] = true;
+    position.push_back(axis);
+  }
+  return position;
+}
+
 }  // namespace tw::graph

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
 #include "tuner/race.h"
@@ -131,6 +133,53 @@ TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {
   if (IsSkipped()) return;
   // c and f are two results of the caller's, and one array.
   EXPECT_THAT(steps(), testing::UnorderedElementsAre("c", "y", HasSubstr("->")));
+}
+
+/// Weights that keep sums of so many products as large as what they are made of.
+graph::Constant weights_of(const std::vector<int64_t>& shape, uint64_t seed, double products) {
+  dsl::Array array = graph::normal_array(shape, seed);
+  for (int64_t i = 0; i < array.size(); ++i)
+    array.set_float(i, array.get_float(i) / std::sqrt(products));
+  return graph::make_constant(std::move(array));
+}
+
+/// x -> conv -> c -> reshape -> g -> grouped conv -> h -> reshape -> i -> conv -> y.
+graph::Graph grouped_between_others() {
+  graph::Graph graph;
+  const std::vector<int64_t> image = {1, 32, 8, 8}, grouped = {1, 8, 4, 8, 8};
+  graph.inputs = {{"x", {Float32, image}}};
+  for (const char* name : {"w1", "w2"}) graph.constants[name] = weights_of({32, 32, 3, 3}, 1, 288);
+  graph.constants["v"] = weights_of({8, 4, 4, 3, 3}, 2, 36);
+  graph.operators = {
+      graph::named(small_conv, {"x", "w1"}, "c"), reshaped("c", "g", image, grouped),
+      graph::named("conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 groups=8 f32 fast", {"g", "v"}, "h"),
+      reshaped("h", "i", grouped, image), graph::named(small_conv, {"i", "w2"}, "y")};
+  graph.outputs = {"y"};
+  return graph;
+}
+
+TEST_F(Assembling, ReshapesKeepBlocksOfChannels) {
+  Times times{.otherwise = 1e6};
+  for (const char* layouts : {"NCHW out=NCHW16c", "NCHW16c out=NCHW", "NGHW4gC out=NGHW4gC",
+                              "NCHW out=NCHW8c", "NCHW8c out=NCHW", "NGHW2gC out=NGHW2gC"})
+    times.ns[std::string("conv2d in=") + layouts] = 1e3;
+  expect_as_interpreted(grouped_between_others(), times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("c", "h", "y"));
+}
+
+TEST_F(Assembling, ATransposeToChannelsLastIsAnotherName) {
+  graph::Graph graph = two_convolutions();
+  const dsl::Axis n("n", 1), c("c", 32), h("h", 8), w("w", 8);
+  const dsl::Tensor in = dsl::input("in", Float32, {n, c, h, w});
+  const dsl::Compute last =
+      dsl::build(dsl::compute("out", {n, h, w, c}, in.read_at({n, c, h, w}))).value();
+  graph.operators.back() = graph::make_operator(last, {"c2"}, {"y"}, {}).value();
+  Times times{.otherwise = 1e6};
+  times.ns["conv2d in=NCHW out=NHWC"] = times.ns["conv2d in=NHWC out=NHWC"] = 1e3;
+  expect_as_interpreted(graph, times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("c1", "c2"));
 }
 
 TEST_F(Assembling, ResultsThatAreInputsOrConstantsAreCopied) {
