@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "codegen/command.h"
 #include "tools/quote.h"
@@ -35,16 +39,44 @@ std::string last_line(const std::string& message) {
   return std::string(trim(lines.back()));
 }
 
-/// Makes the file under another name first, so that an interrupted script leaves none behind.
-Status make_model(const std::string& name, const fs::path& path, const Surroundings& here) {
-  std::error_code ignored;
-  const fs::path script = checkout_of(here) / "bench" / "models" / "make_models.py";
-  const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
-  if (!fs::exists(script, ignored))
+fs::path scripts_of(const Surroundings& here) { return checkout_of(here) / "bench" / "models"; }
+
+/// Names the scripts' content: other scripts may make another network of the same name.
+Result<std::string> hash_of_scripts(const std::string& model, const fs::path& scripts) {
+  std::error_code error;
+  std::map<std::string, std::string> contents;
+  for (const fs::directory_entry& entry : fs::directory_iterator(scripts, error)) {
+    if (entry.path().extension() != ".py") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    contents[entry.path().filename()] = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  if (contents.empty())
     return fail(ErrorCode::Environment,
                 fmt::format("[model] {} is no file, and the script that makes standing models is "
                             "not beside this program: name an ONNX file",
-                            shell_quoted(name)));
+                            shell_quoted(model)));
+  std::string all;
+  for (const auto& [name, content] : contents) all += sha256_hex(name) + sha256_hex(content);
+  return short_hash(all);
+}
+
+/// Removes the model as other scripts have made it.
+void remove_others(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path own = path.parent_path();
+  for (const fs::directory_entry& entry : fs::directory_iterator(own.parent_path(), ignored))
+    if (entry.path() != own) {
+      fs::remove(entry.path() / path.filename(), ignored);
+      fs::remove(entry.path(), ignored);  // where it is empty now
+    }
+}
+
+/// Makes the file under another name first, so that an interrupted script leaves none behind.
+Status make_model(const std::string& name, const fs::path& path, const Surroundings& here) {
+  std::error_code ignored;
+  const fs::path script = scripts_of(here) / "make_models.py";
+  const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
+  TW_RETURN_IF_ERROR(make_private_directory(path.parent_path()));
   const std::string python = fs::exists(own_python, ignored) ? own_python.string() : "python3";
   const fs::path unfinished = path.string() + ".unfinished";
   const auto made = codegen::run_command({python, script.string(), name, "-o", unfinished.string()},
@@ -55,7 +87,10 @@ Status make_model(const std::string& name, const fs::path& path, const Surroundi
                             last_line(made.error().message)));
   std::error_code error;
   fs::rename(unfinished, path, error);
-  if (!error) return {};
+  if (!error) {
+    remove_others(path);
+    return {};
+  }
   return fail(ErrorCode::Environment, fmt::format("[model] {} cannot be written: {}",
                                                   shell_quoted(path.string()), error.message()));
 }
@@ -70,8 +105,9 @@ Result<std::string> onnx_file_of(const std::string& model, const PlaceFlags& pla
     return fail(ErrorCode::Environment,
                 fmt::format("[model] there is no file {}", shell_quoted(model)));
   TW_RETURN_IF_ERROR(check_cache(place, here));
-  const fs::path folder = place.cache.empty() ? here.places.cache : place.cache;
-  const fs::path path = folder / (model + ".onnx");
+  const fs::path folder = cache_directory(place, here);
+  TW_TRY(const std::string scripts, hash_of_scripts(model, scripts_of(here)));
+  const fs::path path = folder / "standing_models" / scripts / (model + ".onnx");
   if (!fs::is_regular_file(path, ignored)) TW_RETURN_IF_ERROR(make_model(model, path, here));
   return path.string();
 }

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "graph/onnx/import.h"
 #include "graph/passes.h"
@@ -21,6 +23,7 @@
 #include "tools/tuning.h"
 #include "tuner/network.h"
 #include "tuner/race.h"
+#include "tuner/scratch.h"
 
 namespace tw::tools {
 namespace {
@@ -77,8 +80,40 @@ Result<ModelRun> import_model(const TuneFlags& flags, const Surroundings& here,
   return run;
 }
 
-tuner::NetworkOptions network_options(const TuneFlags& flags) {
+/// Where predictions stay between runs, which go on without where there is no cache.
+std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
+                             const Target& target) {
+  if (!check_cache(flags.place, here)) return "";
+  const std::string name =
+      short_hash(fmt::format("{} {} threads", target.to_string(), flags.target.threads));
+  return (std::filesystem::path(cache_directory(flags.place, here)) /
+          fmt::format("predictions-{}.json", name))
+      .string();
+}
+
+/// Without effort nothing is stored, so that a database that is not there stays so: `empty` is one
+/// that goes with its value.
+struct NetworkStore {
+  std::optional<tuner::Scratch> empty;
+  db::Store store;
+};
+
+Result<NetworkStore> open_store(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.effort != "none") {
+    TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadWrite));
+    return NetworkStore{std::nullopt, std::move(store)};
+  }
+  TW_TRY(std::optional<db::Store> known, open_if_there(flags.place, here));
+  if (known) return NetworkStore{std::nullopt, std::move(*known)};
+  TW_TRY(tuner::Scratch empty, tuner::Scratch::make(tuner::temporary_places()));
+  TW_TRY(db::Store store, db::Store::open(empty.path() + "/empty.db", db::OpenMode::ReadWrite));
+  return NetworkStore{std::move(empty), std::move(store)};
+}
+
+tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings& here,
+                                      const Target& target) {
   tuner::NetworkOptions options;
+  options.predictions = predictions_file(flags, here, target);
   options.tuning = options_of(flags);
   if (options.tuning.effort == tuner::Effort::None)
     options.plans = 1;
@@ -95,7 +130,7 @@ std::string title_of(const ModelRun& run, const TuneFlags& flags) {
 
 Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
                     const Target& target, db::Store& store, const tuner::Environment& environment) {
-  const tuner::NetworkOptions options = network_options(flags);
+  const tuner::NetworkOptions options = network_options(flags, here, target);
   if (options.tuning.effort == tuner::Effort::None) {
     note(title_of(run, flags));
     TW_TRY(run.tuned, tuner::tune_network(run.graph, target, options, store, environment, nullptr));
@@ -263,10 +298,10 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   TW_RETURN_IF_ERROR(check_output(path));
   const std::atomic<int>& interrupts = watch_interrupts();
   TW_TRY(ModelRun run, import_model(flags, here, interrupts));
-  TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadWrite));
+  TW_TRY(NetworkStore known, open_store(flags, here));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
-  if (const Status tuned = tune_watched(run, flags, here, target.target, store, environment);
+  if (const Status tuned = tune_watched(run, flags, here, target.target, known.store, environment);
       !tuned) {
     if (tuned.error().code != ErrorCode::Interrupted) return tl::unexpected(tuned.error());
     note(tuned.error().message);

@@ -2,8 +2,12 @@
 """Networks from an ONNX file to results, as a person would run them."""
 
 import json
+import os
+import pathlib
 import random
+import shutil
 import signal
+import subprocess
 import unittest
 
 import onnx_files as onnx
@@ -74,6 +78,37 @@ class NetworksTest(program.ProgramTest):
         self.assertEqual(document["ended"], "from the database")
         self.assertEqual([p["name"] for p in document["model"]["inputs"]], ["x"])
         self.expect_right_result()
+
+    def test_without_effort_no_database_is_made(self):
+        self.plan()
+        self.assertFalse(pathlib.Path(self.db).exists())
+
+    def test_predictions_are_kept(self):
+        first = self.plan()
+        files = list((self.home / ".cache" / "tilewright").glob("predictions-*.json"))
+        self.assertEqual(len(files), 1)
+        written = files[0].stat().st_mtime_ns
+        again = self.plan()
+        self.assertEqual(again["predicted_ns"], first["predicted_ns"])
+        self.assertEqual(files[0].stat().st_mtime_ns, written)
+
+    def test_a_standing_model_is_made_anew_where_its_script_changed(self):
+        checkout = self.home / "checkout"
+        tools, scripts = checkout / "build" / "release" / "tools", checkout / "bench" / "models"
+        tools.mkdir(parents=True)
+        scripts.mkdir(parents=True)
+        shutil.copy(program.PROGRAM, tools / "tilewright")
+        script = ("import shutil, sys; open('made', 'a').write('{}');"
+                  "shutil.copy('net.onnx', sys.argv[sys.argv.index('-o') + 1])")
+        environment = {"TILEWRIGHT_CODE_GENERATOR": os.path.join(os.path.dirname(program.PROGRAM), "..", "codegen")}
+        for content, made in ("1", "1"), ("1", "1"), ("2", "12"):
+            (scripts / "make_models.py").write_text(script.format(content))
+            process = subprocess.run([tools / "tilewright", "tune", "--model", "tiny", "--effort", "none"],
+                                     cwd=self.home, env={**self.environment, **environment}, capture_output=True)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual((self.home / "made").read_text(), made)
+        models = list((self.home / ".cache" / "tilewright" / "standing_models").glob("*/*"))
+        self.assertEqual([model.name for model in models], ["tiny.onnx"])
 
     def test_running_needs_no_compiler(self):
         self.plan()
