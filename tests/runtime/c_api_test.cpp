@@ -364,7 +364,7 @@ TEST_F(NetworkInC, AProfileNamesTheStepsAndSaysWhenTheyRan) {
   EXPECT_EQ(steps[3].name, nullptr);
   for (int step = 0; step < 3; ++step) {
     EXPECT_LE(steps[step].begin_ns, steps[step].end_ns);
-    if (step > 0) EXPECT_LE(steps[step - 1].end_ns, steps[step].begin_ns);
+    EXPECT_LE(step > 0 ? steps[step - 1].end_ns : 0, steps[step].begin_ns);
   }
   steps[1] = {};
   count = -1;
