@@ -87,7 +87,7 @@ Facts facts_of(const ModelFile& model, size_t number) {
           {"steps", fmt::format("{} of {}", show_count(std::ssize(variant.steps), "step"),
                                 show_count(distinct_kernels(variant), "distinct kernel"))},
           {"constants", show_bytes(std::ssize(model.constants))},
-          {"arena", fmt::format("{}, at least {} at one step", show_bytes(variant.arena_bytes),
+          {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
                                 show_bytes(runtime::least_arena_bytes(model, variant)))},
           {"threads", threads_text(model, variant)},
           {"target", model.target}};

@@ -28,7 +28,7 @@ namespace tw::tools {
 namespace {
 
 constexpr std::string_view default_output = "net.twart";
-// The share of the budget in which the best plans are measured as wholes.
+// The share of the budget that each measurement of whole networks takes.
 constexpr double race_share = 0.1, longest_race_s = 10;
 
 /// Values of symbolic dimensions, by name.
@@ -109,13 +109,21 @@ std::string text_of(const Dimensions& dimensions) {
   return join(texts, " ");
 }
 
+double race_s(const TuneFlags& flags) {
+  return std::min(race_share * flags.budget_s, longest_race_s);
+}
+
+/// Measurements of whole networks: the best plans by turns; on several threads also the steps on
+/// one and on all of them, and the network before and after that.
+int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
+
 tuner::NetworkOptions network_options(const TuneFlags& flags) {
   tuner::NetworkOptions options;
   options.tuning = options_of(flags);
   if (options.tuning.effort == tuner::Effort::None)
     options.plans = 1;
   else
-    options.tuning.budget_s -= std::min(race_share * flags.budget_s, longest_race_s);
+    options.tuning.budget_s -= race_count(flags) * race_s(flags);
   return options;
 }
 
@@ -158,7 +166,7 @@ Result<runtime::ModelFile> build(ModelRun& run, size_t plan, const TuneFlags& fl
 tuner::RaceOptions race_options(const TuneFlags& flags, const tuner::Environment& environment) {
   tuner::RaceOptions options;
   options.threads = static_cast<int>(flags.target.threads);
-  options.budget_s = std::min(race_share * flags.budget_s, longest_race_s);
+  options.budget_s = race_s(flags);
   options.stops = [&] { return environment.interrupts->load() > 0; };
   return options;
 }
