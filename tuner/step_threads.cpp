@@ -2,6 +2,7 @@
 #include "tuner/step_threads.h"
 
 #include <memory>
+#include <utility>
 
 #include "tuner/peak.h"
 #include "tuner/sampling.h"
@@ -48,10 +49,13 @@ class StepTimer {
     }
     for (size_t step = 0; step < rounds_.size(); ++step)
       rounds_[step].push_back({duration_ns(one[step]), duration_ns(all[step])});
+    ++count_;
     return {};
   }
 
-  /// The rounds that count, of each step.
+  /// The number of rounds that count.
+  int count() const { return count_; }
+  /// These rounds, of each step.
   const std::vector<std::vector<StepRound>>& rounds() const { return rounds_; }
 
  private:
@@ -61,6 +65,7 @@ class StepTimer {
   runtime::ThreadPool& pool_;
   Watch& watch_;
   std::vector<std::vector<StepRound>> rounds_;
+  int count_ = 0;
 };
 
 }  // namespace
@@ -84,10 +89,11 @@ Result<std::vector<int>> step_threads(const runtime::Model& model, const Clock& 
   StepTimer timer(model, std::move(arrays), pool, *watch);
   TW_RETURN_IF_ERROR(timer.warm_up());
   const int64_t started = clock();
-  for (int round = 0; round < options.most_rounds; ++round) {
+  bool one_first = true;
+  while (timer.count() < options.most_rounds) {
     if (options.stops())
       return fail(ErrorCode::Interrupted, "[network] interrupted while its steps were timed");
-    TW_RETURN_IF_ERROR(timer.time_round(round % 2 == 0));
+    TW_RETURN_IF_ERROR(timer.time_round(std::exchange(one_first, !one_first)));
     if (static_cast<double>(clock() - started) > options.budget_s * 1e9) break;
   }
   std::vector<int> threads;

@@ -173,10 +173,12 @@ TEST_F(Assembling, StepsAreTimedOnOneAndOnAllThreads) {
   const runtime::Model model = runtime::Model::load(model_).value();
   int64_t now = 0;
   const Clock clock = [&] { return now += 1000; };
-  const auto limits = step_threads(model, clock, {.threads = 2, .most_rounds = 3});
+  const auto limits =
+      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
   ASSERT_TRUE(limits) << limits.error().message;
   EXPECT_THAT(*limits, ElementsAre(0, 0, 0)) << "three rounds say nothing";
-  const auto stopped = step_threads(model, clock, {.threads = 2, .stops = [] { return true; }});
+  const auto stopped =
+      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .stops = [] { return true; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
 }
