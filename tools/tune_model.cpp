@@ -73,6 +73,10 @@ Result<std::vector<Dimensions>> dimension_sets(const TuneFlags& flags) {
   for (const std::string& text : flags.dimensions) {
     TW_TRY(const std::vector<int64_t> values, values_of(text));
     const std::string name = text.substr(0, text.find('='));
+    if (sets.front().contains(name))
+      return fail(ErrorCode::Usage, fmt::format("[tune] --dim {}: the dimension is given twice; "
+                                                "give all of its values at once, as in {}=1,8",
+                                                shell_quoted(text), name));
     std::vector<Dimensions> longer;
     for (const Dimensions& set : sets)
       for (const int64_t value : values) {
@@ -369,8 +373,8 @@ Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surrou
 
 /// Replaces the file by one with all variants as they are now.
 Status write_joined(TunedModel& tuned) {
-  std::vector<runtime::ModelFile> models;
-  for (const ModelRun& run : tuned.runs) models.push_back(run.model);
+  std::vector<const runtime::ModelFile*> models;
+  for (const ModelRun& run : tuned.runs) models.push_back(&run.model);
   tuned.file = tuner::join_models(models);
   return runtime::write_model(tuned.path, tuned.file);
 }

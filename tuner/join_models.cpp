@@ -70,10 +70,10 @@ class JoinedModel {
 
 }  // namespace
 
-runtime::ModelFile join_models(std::span<const runtime::ModelFile> models) {
+runtime::ModelFile join_models(std::span<const runtime::ModelFile* const> models) {
   TW_CHECK(!models.empty());
-  JoinedModel joined(models.front());
-  for (const runtime::ModelFile& model : models) joined.add(model);
+  JoinedModel joined(*models.front());
+  for (const runtime::ModelFile* const model : models) joined.add(*model);
   return joined.take();
 }
 

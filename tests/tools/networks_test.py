@@ -129,6 +129,8 @@ class NetworksTest(program.ProgramTest):
         for values in "", "1,", "1,1", "1,x", "0":
             self.fail_with(2, "tune", "--model", "net.onnx", "--dim", f"batch={values}", "--effort", "none",
                            "--db", self.db, saying=["--dim"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--dim", "batch=1", "--dim", "batch=8", "--effort", "none",
+                       "--db", self.db, saying=["given twice"])
 
     def test_variants_share_equal_constants(self):
         self.onnx.write_bytes(self.network.onnx("batch"))

@@ -199,7 +199,8 @@ TEST_F(Assembling, VariantsThatAreJoinedShareTheirConstantsAndCompute) {
     if (IsSkipped()) return;
     models.push_back(model_);
   }
-  const runtime::ModelFile joined = join_models(models);
+  const runtime::ModelFile joined =
+      join_models(std::vector<const runtime::ModelFile*>{&models[0], &models[1]});
   EXPECT_THAT(joined.variants, SizeIs(2));
   const auto model = runtime::Model::load(joined);
   ASSERT_TRUE(model) << model.error().message;

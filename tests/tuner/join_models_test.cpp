@@ -50,8 +50,9 @@ std::string filled(const char* letters) {
 }
 
 TEST(JoinModels, EqualConstantsAreKeptOnce) {
+  const runtime::ModelFile one = batch_model(1, filled("ab")), eight = batch_model(8, filled("cb"));
   const runtime::ModelFile joined =
-      join_models(std::vector{batch_model(1, filled("ab")), batch_model(8, filled("cb"))});
+      join_models(std::vector<const runtime::ModelFile*>{&one, &eight});
   EXPECT_EQ(joined.constants, filled("abc"));
   ASSERT_EQ(joined.variants.size(), 2u);
   EXPECT_EQ(joined.variants[0].tensors[1].at, 0);
@@ -67,8 +68,9 @@ TEST(JoinModels, EqualKernelsAreKeptOnce) {
   second.kernels[0] = second.kernels[1];
   second.kernels.resize(1);
   second.variants[0].steps[1].kernel = 0;
-  const runtime::ModelFile joined =
-      join_models(std::vector{batch_model(8, filled("ab")), batch_model(1, filled("ab")), second});
+  const runtime::ModelFile one = batch_model(1, filled("ab")), eight = batch_model(8, filled("ab"));
+  const std::vector<const runtime::ModelFile*> models = {&eight, &one, &second};
+  const runtime::ModelFile joined = join_models(models);
   EXPECT_EQ(joined.kernels.size(), 4u);
   EXPECT_EQ(joined.variants[1].steps[0].kernel, 2);
   EXPECT_EQ(joined.variants[2].steps[0].kernel, 1);
@@ -77,7 +79,7 @@ TEST(JoinModels, EqualKernelsAreKeptOnce) {
 
 TEST(JoinModels, OneModelStaysAsItIs) {
   const runtime::ModelFile model = batch_model(1, filled("ab"));
-  EXPECT_EQ(join_models(std::vector{model}), model);
+  EXPECT_EQ(join_models(std::vector<const runtime::ModelFile*>{&model}), model);
 }
 
 }  // namespace
