@@ -72,15 +72,17 @@ void remove_others(const fs::path& path) {
 }
 
 /// Makes the file under another name first, so that an interrupted script leaves none behind.
-Status make_model(const std::string& name, const fs::path& path, const Surroundings& here) {
+Status make_model(const std::string& name, int64_t batch, const fs::path& path,
+                  const Surroundings& here) {
   std::error_code ignored;
   const fs::path script = scripts_of(here) / "make_models.py";
   const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
   TW_RETURN_IF_ERROR(make_private_directory(path.parent_path()));
   const std::string python = fs::exists(own_python, ignored) ? own_python.string() : "python3";
   const fs::path unfinished = path.string() + ".unfinished";
-  const auto made = codegen::run_command({python, script.string(), name, "-o", unfinished.string()},
-                                         making_timeout_ns);
+  const auto made = codegen::run_command(
+      {python, script.string(), name, "--batch", std::to_string(batch), "-o", unfinished.string()},
+      making_timeout_ns);
   if (!made)
     return fail(ErrorCode::Environment,
                 fmt::format("[model] the standing model {} cannot be made: {}", shell_quoted(name),
@@ -97,19 +99,22 @@ Status make_model(const std::string& name, const fs::path& path, const Surroundi
 
 }  // namespace
 
-Result<std::string> onnx_file_of(const std::string& model, const PlaceFlags& place,
-                                 const Surroundings& here) {
+Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
+                              const PlaceFlags& place, const Surroundings& here) {
   std::error_code ignored;
-  if (fs::is_regular_file(model, ignored)) return model;
+  if (fs::is_regular_file(model, ignored)) return OnnxFile{model, std::move(dimensions)};
   if (!is_model_name(model))
     return fail(ErrorCode::Environment,
                 fmt::format("[model] there is no file {}", shell_quoted(model)));
   TW_RETURN_IF_ERROR(check_cache(place, here));
   const fs::path folder = cache_directory(place, here);
   TW_TRY(const std::string scripts, hash_of_scripts(model, scripts_of(here)));
-  const fs::path path = folder / "standing_models" / scripts / (model + ".onnx");
-  if (!fs::is_regular_file(path, ignored)) TW_RETURN_IF_ERROR(make_model(model, path, here));
-  return path.string();
+  const auto given = dimensions.extract("batch");
+  const int64_t batch = given.empty() ? 1 : given.mapped();
+  const std::string suffix = batch == 1 ? ".onnx" : fmt::format("-batch{}.onnx", batch);
+  const fs::path path = folder / "standing_models" / scripts / (model + suffix);
+  if (!fs::is_regular_file(path, ignored)) TW_RETURN_IF_ERROR(make_model(model, batch, path, here));
+  return OnnxFile{path.string(), std::move(dimensions)};
 }
 
 }  // namespace tw::tools

@@ -7,7 +7,9 @@
 
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
+#include "tuner/join_models.h"
 #include "tuner/race.h"
+#include "tuner/step_threads.h"
 
 namespace tw::tuner {
 namespace {
@@ -74,8 +76,8 @@ class Assembling : public testing::Test {
     expect_equal(graph, *model);
   }
 
-  void expect_equal(const graph::Graph& graph, const runtime::Model& model) {
-    auto arrays = random_arrays(model, 7);
+  void expect_equal(const graph::Graph& graph, const runtime::Model& model, size_t variant = 0) {
+    auto arrays = random_arrays(model, 7, variant);
     ASSERT_TRUE(arrays) << arrays.error().message;
     runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
     const Status called = model.call(arrays->buffers(), pool);
@@ -99,7 +101,7 @@ class Assembling : public testing::Test {
 
   std::vector<std::string> steps() const {
     std::vector<std::string> names;
-    for (const runtime::ModelStep& step : model_.steps) names.push_back(step.name);
+    for (const runtime::ModelStep& step : model_.variants[0].steps) names.push_back(step.name);
     return names;
   }
 
@@ -195,7 +197,7 @@ TEST_F(Assembling, OneConstantInTwoLayoutsIsPackedTwiceAndOtherwiseOnce) {
   expect_as_interpreted(graph);
   if (IsSkipped()) return;
   size_t constants = 0;
-  for (const runtime::ModelTensor& tensor : model_.tensors)
+  for (const runtime::ModelTensor& tensor : model_.variants[0].tensors)
     constants += tensor.place == runtime::Place::Constant;
   EXPECT_EQ(constants, 1u);
 }
@@ -212,6 +214,47 @@ TEST_F(Assembling, ModelsRaceByTurns) {
   const auto stopped = race(models, clock, {.stops = [] { return true; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, StepsAreTimedOnOneAndOnAllThreads) {
+  expect_as_interpreted(two_convolutions());
+  if (IsSkipped()) return;
+  const runtime::Model model = runtime::Model::load(model_).value();
+  int64_t now = 0;
+  const Clock clock = [&] { return now += 1000; };
+  const auto limits =
+      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
+  ASSERT_TRUE(limits) << limits.error().message;
+  EXPECT_THAT(*limits, ElementsAre(0, 0, 0)) << "three rounds say nothing";
+  const auto stopped =
+      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .stops = [] { return true; }});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, VariantsThatAreJoinedShareTheirConstantsAndCompute) {
+  const auto of_batch = [](int64_t batch) {
+    graph::Graph graph;
+    graph.inputs = {{"x", {Float32, {batch, 32}}}};
+    graph.constants["w"] = graph::make_constant(graph::normal_array({32, 16}, 1));
+    graph.operators = {
+        graph::named("dense m=" + std::to_string(batch) + " n=16 k=32 f32 fast", {"x", "w"}, "y")};
+    graph.outputs = {"y"};
+    return graph;
+  };
+  std::vector<runtime::ModelFile> models;
+  for (const int64_t batch : {1, 8}) {
+    expect_as_interpreted(of_batch(batch));
+    if (IsSkipped()) return;
+    models.push_back(model_);
+  }
+  const runtime::ModelFile joined =
+      join_models(std::vector<const runtime::ModelFile*>{&models[0], &models[1]});
+  EXPECT_THAT(joined.variants, SizeIs(2));
+  const auto model = runtime::Model::load(joined);
+  ASSERT_TRUE(model) << model.error().message;
+  expect_equal(of_batch(1), *model, 0);
+  expect_equal(of_batch(8), *model, 1);
 }
 
 TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {
