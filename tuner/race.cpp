@@ -30,10 +30,10 @@ std::vector<runtime::Buffer> ModelArrays::buffers() {
   return buffers;
 }
 
-Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed) {
+Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed, size_t variant) {
   Random random(seed);
   ModelArrays result;
-  for (const runtime::ArgumentInfo& argument : model.arguments()) {
+  for (const runtime::ArgumentInfo& argument : model.arguments(variant)) {
     TW_TRY(dsl::Array array, dsl::Array::make(argument.dtype, argument.shape));
     if (!argument.is_output) fill_input(array, random);
     result.arrays.push_back(std::move(array));

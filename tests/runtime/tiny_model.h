@@ -26,6 +26,9 @@ ModelFile tiny_model_without_code();
 /// y = x * w for the same w, in one step.
 ModelFile one_step_model();
 
+/// The same, and y = 2 x for x of f32 {2, 2}: a model with two variants.
+ModelFile two_variants_model();
+
 /// y = 2^steps x for f32 {4}, in a chain of steps whose arrays plan_arena() places.
 ModelFile chain_model(int steps);
 
