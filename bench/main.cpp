@@ -12,6 +12,7 @@
 
 #include "base/isa.h"
 #include "base/text.h"
+#include "bench/ablation_mode.h"
 #include "bench/compare.h"
 #include "bench/mode.h"
 #include "bench/scoring.h"
@@ -57,6 +58,9 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
+      {"model", Text{&f.model},
+       "of --ablation: ONNX files or standing models, separated by commas: resnet50,vgg16"},
+      {"dim", Texts{&f.dimensions}, "of --model: NAME=VALUE of a symbolic dimension, batch=1"},
       {"peer", Choice{&f.peer, {"onednn", "halide", "cublas", "cudnn"}},
        "what to compare with: halide for expressions; of GPUs cublas for products, cudnn for "
        "convolutions"},
@@ -71,7 +75,8 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        "there, inputs were just written"},
       {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
-      {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
+      {"budget", Seconds{&f.budget_s},
+       "time to search for each kernel, of --ablation for each network: 500ms, 60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
       {"strategies", Text{&f.strategies},
        "of --search: some of evolution,taught,blind,random,adams2019,tvm"},
@@ -131,6 +136,10 @@ Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item
 }
 
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
+  if (mode.takes_networks == flags.model.empty())
+    return fail(ErrorCode::Usage,
+                "[bench] --model and --ablation need each other: --ablation --model resnet50");
+  if (mode.takes_networks) return std::vector<Item>();
   if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
@@ -273,6 +282,9 @@ const std::vector<Mode>& modes() {
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
+      {"ablation", "what each way of choosing layouts and kernels saves in networks",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
+       "", run_ablation, true},
   };
   return table;
 }

@@ -8,16 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/text.h"
-#include "graph/onnx/import.h"
 #include "graph/passes.h"
 #include "graph/plan_text.h"
+#include "tools/imported_model.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
 #include "tools/progress.h"
 #include "tools/quote.h"
 #include "tools/report.h"
-#include "tools/standing_models.h"
 #include "tools/tuning.h"
 #include "tuner/network.h"
 #include "tuner/race.h"
@@ -43,36 +41,15 @@ struct ModelRun {
   std::vector<size_t> unverified;  ///< of each plan that was built: kernels that were never run
 };
 
-Result<std::map<std::string, int64_t>> dimensions_of(const TuneFlags& flags) {
-  std::map<std::string, int64_t> dimensions;
-  for (const std::string& text : flags.dimensions) {
-    const size_t equals = text.find('=');
-    const auto value =
-        equals == std::string::npos ? std::nullopt : parse_int(text.substr(equals + 1));
-    if (equals == 0 || !value || *value < 1)
-      return fail(
-          ErrorCode::Usage,
-          fmt::format("[tune] --dim {}: expected NAME=VALUE, such as batch=1", shell_quoted(text)));
-    dimensions[text.substr(0, equals)] = *value;
-  }
-  return dimensions;
-}
-
-Result<ModelRun> import_model(const TuneFlags& flags, const Surroundings& here,
+Result<ModelRun> imported_run(const TuneFlags& flags, const Surroundings& here,
                               const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
+  TW_TRY(ImportedModel imported, import_model({flags.model, flags.dimensions, flags.left_out},
+                                              "tune", flags.place, here, interrupts));
   ModelRun run;
-  TW_TRY(const auto dimensions, dimensions_of(flags));
-  TW_TRY(const std::string path, onnx_file_of(flags.model, flags.place, here));
-  run.name = std::filesystem::path(path).stem().string();
-  TW_TRY(graph::Graph graph, graph::read_onnx(path, {.dimensions = dimensions}));
-  graph::PassOptions options;
-  options.disabled = {flags.left_out.begin(), flags.left_out.end()};
-  options.stops = [&] { return interrupts.load() > 0; };
-  options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
-  TW_TRY(graph::Passed passed, graph::apply_passes(std::move(graph), options));
-  run.graph = std::move(passed.graph);
-  run.passes = std::move(passed.runs);
+  run.name = std::move(imported.name);
+  run.graph = std::move(imported.graph);
+  run.passes = std::move(imported.passes);
   run.importing_s = static_cast<double>(here.environment.clock() - before) / 1e9;
   return run;
 }
@@ -262,7 +239,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   const std::string path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(path));
   const std::atomic<int>& interrupts = watch_interrupts();
-  TW_TRY(ModelRun run, import_model(flags, here, interrupts));
+  TW_TRY(ModelRun run, imported_run(flags, here, interrupts));
   TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadWrite));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;

@@ -21,16 +21,52 @@ namespace {
 // A round that is shorter than this measures nothing: workers have to start and references to be
 // built.
 constexpr double least_round_s = 1;
+// Where ways of choosing are compared, the share of the budget for what their plans still lack once
+// they choose among measured kernels: mostly transforms, which are tuned soon.
+constexpr double completing_share = 0.15;
 // A scheme outside of the plan is worth a look where it could save this share of the network's
 // time.
 constexpr double least_contender_gain = 0.002;
 // Schemes of one operator mostly gain alike, so the best two of each stand for the others.
 constexpr size_t most_contenders_of_group = 2;
 
-/// The tasks of a round: kernels and transforms of the plan, then contenders.
+/// The tasks of a round: kernels and transforms of the plans, then contenders.
 struct RoundTasks {
   std::vector<TaskSpec> specs;
   size_t of_plan = 0;
+};
+
+/// Distinct workloads. One that is added again weighs more.
+class TaskList {
+ public:
+  void add(const dsl::Workload& workload, const std::string& name, double weight) {
+    task(workload, name).weight += weight;
+  }
+  /// Takes over the tasks of several lists, the first of each before the second ones. One that
+  /// several lists have weighs as much as in that where it weighs most: the lists are alternatives.
+  void merge(const std::vector<TaskList>& lists) {
+    for (size_t i = 0, rest = lists.size(); rest > 0; ++i) {
+      rest = 0;
+      for (const TaskList& list : lists) {
+        if (i >= list.specs_.size()) continue;
+        ++rest;
+        TaskSpec& own = task(list.specs_[i].workload, list.specs_[i].name);
+        own.weight = std::max(own.weight, list.specs_[i].weight);
+      }
+    }
+  }
+  size_t size() const { return specs_.size(); }
+  std::vector<TaskSpec> take() { return std::move(specs_); }
+
+ private:
+  TaskSpec& task(const dsl::Workload& workload, const std::string& name) {
+    const auto [place, is_new] = places_.emplace(workload.text(), specs_.size());
+    if (is_new) specs_.push_back({workload, 0, name});
+    return specs_[place->second];
+  }
+
+  std::vector<TaskSpec> specs_;
+  std::map<std::string, size_t> places_;
 };
 
 class NetworkRun {
@@ -74,15 +110,50 @@ class NetworkRun {
     TW_TRY(std::vector<graph::Plan> plans,
            graph::make_plans(graph_, schemes_, costs_->transform_cost(), 1, options_.plan));
     plan_ = std::move(plans.front());
+    choose(Stance::Likely);
     tuned_.planning_s += elapsed_s() - before;
     return {};
   }
 
-  /// Rounds until the budget or the user ends them, or nothing is left to gain.
+  /// The plans of the ways of choosing that are compared.
+  void choose(Stance stance) {
+    chosen_.clear();
+    if (options_.choices.empty()) return;
+    const auto schemes = costs_->schemes(stance);
+    for (const graph::Choice choice : options_.choices)
+      chosen_.push_back(
+          graph::choose(graph_, schemes, costs_->transform_cost(stance), choice, options_.plan));
+  }
+
+  /// The schemes of all plans.
+  std::vector<std::vector<size_t>> choices() const {
+    std::vector<std::vector<size_t>> choices = {plan_.schemes};
+    for (const Result<graph::Plan>& plan : chosen_)
+      choices.push_back(plan ? plan->schemes : std::vector<size_t>());
+    return choices;
+  }
+
   Status tune() {
+    const double reserved =
+        options_.choices.empty() ? 0 : completing_share * options_.tuning.budget_s;
+    TW_RETURN_IF_ERROR(tune_rounds(options_.tuning.budget_s - reserved));
+    return options_.choices.empty() ? Status() : complete_choices();
+  }
+
+  /// Measures what the plans of measured kernels still lack.
+  Status complete_choices() {
+    choose(Stance::Measured);
+    const double left = options_.tuning.budget_s - elapsed_s();
+    TW_TRY(const RoundTasks tasks, tasks_of_round(false, Lacking::Measurement));
+    if (interrupted() || left < least_round_s || tasks.specs.empty()) return {};
+    return tune_round(tasks, left).map([](bool) {});
+  }
+
+  /// Rounds until the budget or the user ends them, or nothing is left to gain.
+  Status tune_rounds(double budget_s) {
     tuned_.ended = Ended::Budget;
     for (int round = 0; round < options_.rounds; ++round) {
-      const double left = options_.tuning.budget_s - elapsed_s();
+      const double left = budget_s - elapsed_s();
       if (interrupted()) break;
       if (left < least_round_s) return {};
       TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
@@ -99,44 +170,69 @@ class NetworkRun {
     return {};
   }
 
-  Result<RoundTasks> tasks_of_round(bool with_contenders) {
-    RoundTasks tasks;
-    std::map<std::string, size_t> places;
-    const auto add = [&](const dsl::Workload& workload, const std::string& name, double weight) {
-      const std::string text = workload.text();
-      if (options_.tuning.trials > 0 && finished_.contains(text)) return;
-      const auto [place, is_new] = places.emplace(text, tasks.specs.size());
-      if (is_new) tasks.specs.push_back({workload, 0, name});
-      tasks.specs[place->second].weight += weight;
+  /// Which kernels of the plans are tasks: all, or those that lack a measurement.
+  enum class Lacking { Nothing, Measurement };
+
+  Result<RoundTasks> tasks_of_round(bool with_contenders, Lacking lacking = Lacking::Nothing) {
+    std::vector<TaskList> lists(1);
+    TW_RETURN_IF_ERROR(add_plan(plan_, lacking, lists.front()));
+    for (const Result<graph::Plan>& plan : chosen_)
+      if (plan) TW_RETURN_IF_ERROR(add_plan(*plan, lacking, lists.emplace_back()));
+    TaskList tasks;
+    tasks.merge(lists);
+    const size_t of_plan = tasks.size();
+    if (with_contenders && is_plan_measured()) TW_RETURN_IF_ERROR(add_contenders(tasks));
+    return RoundTasks{tasks.take(), of_plan};
+  }
+
+  /// Whether a round has given the workload all its trials.
+  bool is_finished(const dsl::Workload& workload) const {
+    return options_.tuning.trials > 0 && finished_.contains(workload.text());
+  }
+
+  Status add_plan(const graph::Plan& plan, Lacking lacking, TaskList& tasks) const {
+    const auto add = [&](const KernelChoice& kernel, const std::string& name) {
+      if (is_finished(kernel.workload)) return;
+      if (lacking == Lacking::Nothing || kernel.measured_ns <= 0)
+        tasks.add(kernel.workload, name, 1);
     };
-    for (const size_t op : operators_by_cost()) {
-      const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
-      if (!kernel.schedule.empty()) add(kernel.workload, graph_.operators[op].name(), 1);
+    for (const size_t op : operators_by_cost(plan)) {
+      const KernelChoice& kernel = costs_->at(op, plan.schemes[op]);
+      if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name());
     }
-    TW_RETURN_IF_ERROR(add_transforms(add));
-    tasks.of_plan = tasks.specs.size();
-    if (!with_contenders || !is_plan_measured()) return tasks;
+    const auto types = graph::tensor_types(graph_);
+    for (const graph::Transform& transform : plan.transforms) {
+      TW_TRY(const KernelChoice copy,
+             costs_->transform(types.at(transform.tensor), transform.from, transform.to));
+      add(copy, transform.tensor);
+    }
+    return {};
+  }
+
+  Status add_contenders(TaskList& tasks) {
+    const size_t most = tasks.size() + tasks.size() / 2 + 1;
     TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
     std::map<size_t, size_t> taken;
     for (const Contender& contender : contenders) {
-      if (tasks.specs.size() >= tasks.of_plan + tasks.of_plan / 2 + 1) break;
+      if (tasks.size() >= most) break;
       if (++taken[contender.group] > most_contenders_of_group) continue;
       const OperatorGroup& group = costs_->groups()[contender.group];
-      add(costs_->kernels(contender.group)[contender.scheme].workload,
-          graph_.operators[group.operators.front()].name(),
-          static_cast<double>(group.operators.size()));
+      const dsl::Workload& workload = costs_->kernels(contender.group)[contender.scheme].workload;
+      if (!is_finished(workload))
+        tasks.add(workload, graph_.operators[group.operators.front()].name(),
+                  static_cast<double>(group.operators.size()));
     }
-    return tasks;
+    return {};
   }
 
   /// Where the budget is short, the tasks that come first have their turn: those of the operators
   /// that the network spends most time on.
-  std::vector<size_t> operators_by_cost() const {
+  std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
     std::vector<size_t> operators(graph_.operators.size());
     std::iota(operators.begin(), operators.end(), size_t{0});
-    for (const size_t op : operators) cost(op) += schemes_[op][plan_.schemes[op]].cost_ns;
+    for (const size_t op : operators) cost(op) += schemes_[op][plan.schemes[op]].cost_ns;
     std::ranges::stable_sort(operators, [&](size_t a, size_t b) { return cost(a) > cost(b); });
     return operators;
   }
@@ -149,17 +245,6 @@ class NetworkRun {
       if (!kernel.schedule.empty() && kernel.measured_ns <= 0) return false;
     }
     return true;
-  }
-
-  template <typename Add>
-  Status add_transforms(const Add& add) {
-    const auto types = graph::tensor_types(graph_);
-    for (const graph::Transform& transform : plan_.transforms) {
-      TW_TRY(const dsl::Workload copy,
-             transform_workload(types.at(transform.tensor), transform.from, transform.to));
-      add(copy, transform.tensor, 1);
-    }
-    return {};
   }
 
   Result<std::vector<Contender>> contenders_of_plan() {
@@ -184,11 +269,11 @@ class NetworkRun {
       return tl::unexpected(results.error());
     if (results) note_failures(tasks, *results);
     TW_RETURN_IF_ERROR(costs_->refresh(store_));
-    const std::vector<size_t> former = plan_.schemes;
+    const std::vector<std::vector<size_t>> former = choices();
     TW_RETURN_IF_ERROR(plan());
     tuned_.rounds.push_back({tasks.of_plan, tasks.specs.size() - tasks.of_plan,
                              elapsed_s() - before_s, plan_.predicted_ns});
-    return !results || plan_.schemes != former ||
+    return !results || choices() != former ||
            std::ranges::any_of(*results, [](const Result<Tuned>& result) {
              return !result || result->ended == Ended::Budget ||
                     result->ended == Ended::FromDatabase;
@@ -221,6 +306,10 @@ class NetworkRun {
            graph::make_plans(graph_, schemes_, costs_->transform_cost(Stance::Cautious),
                              std::max<size_t>(options_.plans, 1), options_.plan));
     for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
+    choose(Stance::Measured);
+    for (Result<graph::Plan>& plan : chosen_)
+      tuned_.choices.push_back(
+          std::move(plan).map([&](graph::Plan&& chosen) { return planned(std::move(chosen)); }));
     tuned_.schemes = std::move(schemes_);
     tuned_.groups = costs_->groups().size();
     tuned_.kernels = costs_->count();
@@ -254,7 +343,8 @@ class NetworkRun {
   std::shared_ptr<SchemeCosts> costs_;
   std::vector<std::vector<graph::Scheme>> schemes_;
   graph::Plan plan_;
-  std::set<std::string> finished_;  ///< texts of workloads that a round has tuned
+  std::vector<Result<graph::Plan>> chosen_;  ///< one for each of options_.choices
+  std::set<std::string> finished_;           ///< texts of workloads that a round has tuned
   TunedNetwork tuned_;
 };
 
@@ -285,7 +375,12 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
                                const Environment& environment) {
-  const PlannedNetwork& planned = tuned.plans[plan];
+  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment);
+}
+
+Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
+                               const PlannedNetwork& planned, const std::string& name,
+                               const Target& target, int threads, const Environment& environment) {
   TW_TRY(const Script script, make_script(graph, planned));
   TW_TRY(const std::vector<runtime::Artifact> kernels,
          build_kernels(script.kernels, target, environment));
