@@ -11,24 +11,23 @@ and its neighbours have to copy.
 def mixed_blocks(net, batch):
     """A chain whose numbers of channels fit into different blocks: neighbours disagree."""
     x = net.input("image", [batch, 48, 112, 112])
-    for channels in (32, 64, 48, 96, 32, 80, 48, 64, 32, 96):
+    for channels in (64, 32, 80, 48, 64, 32):
         x = net.relu(net.conv(x, channels, 1))
     net.output("classes", net.head(x, 10))
 
 
 def shared_transforms(net, batch):
-    """One tensor that eight operators read: each copy of it can serve several of them."""
+    """One tensor that six operators read: each copy of it can serve several of them."""
     x = net.input("image", [batch, 64, 112, 112])
     means = [net.global_average(net.relu(net.conv(x, channels, 1)))
-             for channels in (8, 16, 24, 32, 40, 48, 56, 64)]
+             for channels in (8, 16, 24, 32, 48, 64)]
     net.output("classes", net.classifier(net.flatten(net.concat(means)), 10))
 
 
 def disagreeing_branches(net, batch):
     """Branches that end in one concatenation, which reads all of them in one layout."""
     x = net.input("image", [batch, 32, 112, 112])
-    for _ in range(2):
-        branches = [net.relu(net.conv(net.relu(net.conv(x, inner, 1)), outer, 1))
-                    for inner, outer in ((32, 64), (48, 32), (64, 32))]
-        x = net.relu(net.conv(net.concat(branches), 32, 1))
+    branches = [net.relu(net.conv(net.relu(net.conv(x, inner, 1)), outer, 1))
+                for inner, outer in ((32, 64), (48, 32), (64, 32))]
+    x = net.relu(net.conv(net.concat(branches), 32, 1))
     net.output("classes", net.head(x, 10))
