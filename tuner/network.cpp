@@ -144,7 +144,7 @@ class NetworkRun {
   Status complete_choices() {
     choose(Stance::Measured);
     const double left = options_.tuning.budget_s - elapsed_s();
-    TW_TRY(const RoundTasks tasks, tasks_of_round(false, Lacking::Measurement));
+    TW_TRY(const RoundTasks tasks, unmeasured_tasks());
     if (interrupted() || left < least_round_s || tasks.specs.empty()) return {};
     return tune_round(tasks, left).map([](bool) {});
   }
@@ -170,14 +170,10 @@ class NetworkRun {
     return {};
   }
 
-  /// Which kernels of the plans are tasks: all, or those that lack a measurement.
-  enum class Lacking { Nothing, Measurement };
-
-  Result<RoundTasks> tasks_of_round(bool with_contenders, Lacking lacking = Lacking::Nothing) {
+  Result<RoundTasks> tasks_of_round(bool with_contenders) {
     std::vector<TaskList> lists(1);
-    TW_RETURN_IF_ERROR(add_plan(plan_, lacking, lists.front()));
-    for (const Result<graph::Plan>& plan : chosen_)
-      if (plan) TW_RETURN_IF_ERROR(add_plan(*plan, lacking, lists.emplace_back()));
+    TW_RETURN_IF_ERROR(add_plan(plan_, Kernels::All, lists.front()));
+    TW_RETURN_IF_ERROR(add_chosen(Kernels::All, lists));
     TaskList tasks;
     tasks.merge(lists);
     const size_t of_plan = tasks.size();
@@ -185,16 +181,34 @@ class NetworkRun {
     return RoundTasks{tasks.take(), of_plan};
   }
 
+  /// What the plans of the ways of choosing lack.
+  Result<RoundTasks> unmeasured_tasks() const {
+    std::vector<TaskList> lists;
+    TW_RETURN_IF_ERROR(add_chosen(Kernels::Unmeasured, lists));
+    TaskList tasks;
+    tasks.merge(lists);
+    const size_t of_plan = tasks.size();
+    return RoundTasks{tasks.take(), of_plan};
+  }
+
+  /// Which kernels of a plan are tasks.
+  enum class Kernels { All, Unmeasured };
+
+  Status add_chosen(Kernels which, std::vector<TaskList>& lists) const {
+    for (const Result<graph::Plan>& plan : chosen_)
+      if (plan) TW_RETURN_IF_ERROR(add_plan(*plan, which, lists.emplace_back()));
+    return {};
+  }
+
   /// Whether a round has given the workload all its trials.
   bool is_finished(const dsl::Workload& workload) const {
     return options_.tuning.trials > 0 && finished_.contains(workload.text());
   }
 
-  Status add_plan(const graph::Plan& plan, Lacking lacking, TaskList& tasks) const {
+  Status add_plan(const graph::Plan& plan, Kernels which, TaskList& tasks) const {
     const auto add = [&](const KernelChoice& kernel, const std::string& name) {
       if (is_finished(kernel.workload)) return;
-      if (lacking == Lacking::Nothing || kernel.measured_ns <= 0)
-        tasks.add(kernel.workload, name, 1);
+      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel.workload, name, 1);
     };
     for (const size_t op : operators_by_cost(plan)) {
       const KernelChoice& kernel = costs_->at(op, plan.schemes[op]);

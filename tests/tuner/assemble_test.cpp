@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/assemble.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "runtime/model.h"
@@ -130,8 +131,11 @@ TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
   const graph::Graph graph = two_convolutions();
   Times times{.otherwise = 1e6};
-  times.ns["conv2d in=NCHW4c out=NCHW4c"] = times.ns["conv2d in=NCHW8c out=NCHW8c"] =
-      times.ns["conv2d in=NCHW16c out=NCHW16c"] = 1e3;
+  for (const int block : {4, 8, 16}) {  // lanes of a vector
+    times.ns[fmt::format("conv2d in=NCHW{0}c out=NCHW{0}c", block)] = 1e3;
+    times.ns[fmt::format("expr in0=ABCD out=ABCD{}b", block)] = 400;
+    times.ns[fmt::format("expr in0=ABCD{}b out=ABCD", block)] = 400;
+  }
   NetworkServices services = predicting(target_, times);
   services.tune_all = [](const auto& tasks, const auto&, const auto&) {
     return std::vector<Result<Tuned>>(tasks.size(), fail(ErrorCode::NoCandidate, "not measured"));
