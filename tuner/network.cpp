@@ -22,8 +22,10 @@ namespace {
 // built.
 constexpr double least_round_s = 1;
 // Where ways of choosing are compared, the share of the budget for what their plans still lack once
-// they choose among measured kernels: mostly transforms, which are tuned soon.
-constexpr double completing_share = 0.15;
+// they choose among measured kernels: mostly transforms, which are tuned soon. A second round is
+// for plans that change because a transform was measured.
+constexpr double completing_share = 0.2;
+constexpr int completing_rounds = 2;
 // A scheme outside of the plan is worth a look where it could save this share of the network's
 // time.
 constexpr double least_contender_gain = 0.002;
@@ -142,11 +144,14 @@ class NetworkRun {
 
   /// Measures what the plans of measured kernels still lack.
   Status complete_choices() {
-    choose(Stance::Measured);
-    const double left = options_.tuning.budget_s - elapsed_s();
-    TW_TRY(const RoundTasks tasks, unmeasured_tasks());
-    if (interrupted() || left < least_round_s || tasks.specs.empty()) return {};
-    return tune_round(tasks, left).map([](bool) {});
+    for (int round = 0; round < completing_rounds; ++round) {
+      choose(Stance::Measured);
+      const double left = options_.tuning.budget_s - elapsed_s();
+      TW_TRY(const RoundTasks tasks, unmeasured_tasks());
+      if (interrupted() || left < least_round_s || tasks.specs.empty()) return {};
+      TW_RETURN_IF_ERROR(tune_round(tasks, left / (completing_rounds - round)));
+    }
+    return {};
   }
 
   /// Rounds until the budget or the user ends them, or nothing is left to gain.
