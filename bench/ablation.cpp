@@ -21,8 +21,9 @@
 namespace tw::bench {
 namespace {
 
-// Long enough for the clock, and short enough to end before a machine that others use disturbs it.
-constexpr int64_t min_batch_ns = 20'000'000;
+// Long enough for the clock, and about as long as a process runs on before another one has its
+// turn.
+constexpr int64_t min_batch_ns = 4'000'000;
 
 /// A whole network.
 class ModelContender final : public Contender {

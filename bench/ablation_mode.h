@@ -7,7 +7,8 @@
 
 namespace tw::bench {
 
-/// Exit code 6 where a plan was not timed.
+/// Exit code 6 where a plan was not timed. Networks that were measured before an error are
+/// published.
 Result<int> run_ablation(const Call& call);
 
 }  // namespace tw::bench
