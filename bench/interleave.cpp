@@ -50,7 +50,81 @@ struct Tally {
   }
 };
 
+// A call of a network takes a tenth of a second, in which a machine that others use is rarely left
+// alone: so turns are judged one by one, and not whole rounds.
+constexpr int most_attempts = 5;
+
+/// Rounds of several contenders.
+class LapTimer {
+ public:
+  LapTimer(std::vector<Turn>& turns, const Rounds& options, const tuner::Clock& clock)
+      : turns_(turns), options_(options), clock_(clock) {}
+
+  Result<Laps> run() {
+    Laps counted, all;
+    counted.ns.resize(turns_.size());
+    all.ns.resize(turns_.size());
+    for (int taken = 0; counted.rounds < options_.rounds && taken < 2 * options_.rounds; ++taken) {
+      counts_ = true;
+      TW_TRY(const std::vector<double> times, round());
+      add(times, all);
+      if (counts_) add(times, counted);
+    }
+    Laps& laps = counted.rounds > 0 ? counted : all;
+    laps.rounds = counted.rounds;
+    laps.disturbance = std::move(disturbance_);
+    return std::move(laps);
+  }
+
+ private:
+  Result<std::vector<double>> round() {
+    std::vector<double> times(turns_.size(), 0);
+    for (size_t i = 0; i < 2 * turns_.size(); ++i) {
+      const size_t index = i < turns_.size() ? i : 2 * turns_.size() - 1 - i;
+      TW_TRY(const double ns, turn(turns_[index]));
+      times[index] += ns / 2;
+    }
+    return times;
+  }
+
+  Result<double> turn(Turn& turn) {
+    for (int attempt = 1;; ++attempt) {
+      watch().begin();
+      TW_TRY(const double ns, turn.take(options_, clock_));
+      const auto objection = watch().objection(watch().end());
+      if (!objection) return ns;
+      disturbance_ = *objection;
+      watch().rest();
+      if (attempt < most_attempts) continue;
+      counts_ = false;
+      return ns;
+    }
+  }
+
+  static void add(const std::vector<double>& times, Laps& laps) {
+    ++laps.rounds;
+    for (size_t i = 0; i < times.size(); ++i) laps.ns[i].push_back(times[i]);
+  }
+
+  tuner::Watch& watch() { return options_.watch ? *options_.watch : no_watch_; }
+
+  std::vector<Turn>& turns_;
+  const Rounds& options_;
+  const tuner::Clock& clock_;
+  tuner::NoWatch no_watch_;
+  bool counts_ = true;  ///< whether the round that is taken does
+  std::string disturbance_;
+};
+
 }  // namespace
+
+Result<Laps> interleave_all(const std::vector<Contender*>& contenders, const Rounds& options,
+                            const tuner::Clock& clock) {
+  std::vector<Turn> turns;
+  for (Contender* contender : contenders) turns.push_back({contender});
+  for (Turn& turn : turns) TW_RETURN_IF_ERROR(turn.calibrate(options, clock));
+  return LapTimer(turns, options, clock).run();
+}
 
 Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
                           const tuner::Clock& clock) {

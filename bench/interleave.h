@@ -50,6 +50,21 @@ struct Versus {
 Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
                           const tuner::Clock& clock);
 
+/// Times of several contenders, which took turns.
+struct Laps {
+  /// For each contender the time of one call, in ns, in every round that counts.
+  std::vector<std::vector<double>> ns;
+  int rounds = 0;                ///< rounds that count; 0: the times are those of all rounds
+  std::string disturbance = {};  ///< why the latest rejected turn did not count
+};
+
+/// Times contenders whose calls take long, such as whole networks, in the order A B C C B A. A turn
+/// that the watch rejects is taken again, up to four times; a round counts if each of its turns
+/// does, and its time is the mean of the contender's two turns. Takes rounds as interleave() does,
+/// at least one. Requires: contenders, rounds >= 1. The first error of a contender ends it.
+Result<Laps> interleave_all(const std::vector<Contender*>& contenders, const Rounds& options,
+                            const tuner::Clock& clock);
+
 /// Time of one call of each contender, as the minimum over `batches` batches in which contenders
 /// alternate; for choosing among variants.
 Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contenders, int batches,

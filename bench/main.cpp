@@ -13,6 +13,7 @@
 
 #include "base/isa.h"
 #include "base/text.h"
+#include "bench/ablation_mode.h"
 #include "bench/compare.h"
 #include "bench/mode.h"
 #include "bench/planning.h"
@@ -27,7 +28,7 @@
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/standard_streams.h"
-#include "tools/standing_models.h"
+#include "tools/imported_model.h"
 #include "tools/suites.h"
 #include "tuner/scheme_costs.h"
 #include "tuner/scratch.h"
@@ -64,6 +65,9 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
       {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
+      {"model", Text{&f.model},
+       "of --ablation: ONNX files or standing models, separated by commas: resnet50,vgg16"},
+      {"dim", Texts{&f.dimensions}, "of --model: NAME=VALUE of a symbolic dimension, batch=1"},
       {"peer", Choice{&f.peer, {"onednn", "halide", "cublas", "cudnn"}},
        "what to compare with: halide for expressions; of GPUs cublas for products, cudnn for "
        "convolutions"},
@@ -78,7 +82,8 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        "there, inputs were just written"},
       {"tune", Choice{&f.tune, {"no", "missing", "more"}},
        "search for kernels: never, where the database has none, always"},
-      {"budget", Seconds{&f.budget_s}, "time to search for each kernel: 500ms, 60s, 5m"},
+      {"budget", Seconds{&f.budget_s},
+       "time to search for each kernel, of --ablation for each network: 500ms, 60s, 5m"},
       {"seed", Whole{&f.seed, 0, INT64_MAX}, "of random choices and data"},
       {"strategies", Text{&f.strategies},
        "of --search: some of evolution,taught,blind,random,adams2019,tvm"},
@@ -138,7 +143,10 @@ Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item
 }
 
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
-  if (mode.name == "planning") return std::vector<Item>();
+  if (mode.takes_networks == flags.model.empty())
+    return fail(ErrorCode::Usage,
+                "[bench] --model and --ablation need each other: --ablation --model resnet50");
+  if (mode.takes_networks || mode.name == "planning") return std::vector<Item>();
   if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
@@ -266,9 +274,9 @@ Result<int> run_scoring(const Call& call) {
 
 /// The standing model of this name, or the one in this file, as `tune --model` plans it.
 Result<Planning> planned_model(const std::string& model, const Call& call, db::Store& store) {
-  TW_TRY(const std::string path, tools::onnx_file_of(model, call.flags.place, call.here));
-  TW_TRY(graph::Graph graph, graph::read_onnx(path, {}));
-  TW_TRY(const graph::Passed passed, graph::apply_passes(std::move(graph), {}));
+  TW_TRY(const tools::ImportedModel passed,
+         tools::import_model({model, {}, {}}, call.flags.place, call.here,
+                             *call.environment.interrupts));
   const int threads = call.threads[0];
   const auto stops = [&call] { return call.interrupted(); };
   const int64_t before_ns = call.environment.clock();
@@ -278,7 +286,7 @@ Result<Planning> planned_model(const std::string& model, const Call& call, db::S
   const int64_t predicted_ns = call.environment.clock();
   TW_TRY(Planning planning, measure_planning(passed.graph, costs.schemes(), costs.transform_cost(),
                                              call.flags.rounds, call.environment.clock));
-  planning.name = std::filesystem::path(path).stem().string();
+  planning.name = passed.name;
   planning.predicting_s = static_cast<double>(predicted_ns - before_ns) * 1e-9;
   return planning;
 }
@@ -318,6 +326,9 @@ const std::vector<Mode>& modes() {
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
+      {"ablation", "what each way of choosing layouts and kernels saves in networks",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads"}), "",
+       "", run_ablation, true},
   };
   return table;
 }

@@ -32,9 +32,11 @@ struct Flags {
   int64_t rounds = 10, seed = 1;
   double budget_s = 60;
   tools::PlaceFlags place;
-  std::string workloads;      ///< the folder of the tables
-  int64_t points = 2000;      ///< for --scoring
-  int64_t comparisons = 200;  ///< for --twins
+  std::string workloads;                ///< the folder of the tables
+  int64_t points = 2000;                ///< for --scoring
+  int64_t comparisons = 200;            ///< for --twins
+  std::string model;                    ///< for --ablation: networks, separated by commas
+  std::vector<std::string> dimensions;  ///< of these: NAME=VALUE
   // For --search.
   std::string strategies, known, plot, record;
   int64_t trials = 0;
@@ -64,6 +66,7 @@ struct Mode {
   std::string suite, only;            ///< defaults if the command line names no workloads
   /// Returns the exit code.
   Result<int> (*run)(const Call& call) = nullptr;
+  bool takes_networks = false;  ///< those of --model, and no workloads
 };
 
 /// The date as YYYY-MM-DD, UTC.

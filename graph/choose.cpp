@@ -13,19 +13,36 @@
 namespace tw::graph {
 namespace {
 
+Result<size_t> row_major_scheme(const PlanOperator& op) {
+  const auto scheme = std::find_if(op.schemes.begin(), op.schemes.end(), [](const auto& s) {
+    return std::all_of(s.layouts.begin(), s.layouts.end(), [](size_t l) { return l == 0; });
+  });
+  if (scheme == op.schemes.end())
+    return fail(
+        ErrorCode::Invalid,
+        fmt::format("[plan] operator '{}' has no scheme whose arrays are all row-major", op.name));
+  return static_cast<size_t>(scheme - op.schemes.begin());
+}
+
 Result<Plan> row_major_plan(const PlanProblem& problem) {
   std::vector<size_t> choice;
   for (const PlanOperator& op : problem.operators) {
-    const auto scheme = std::find_if(op.schemes.begin(), op.schemes.end(), [](const auto& s) {
-      return std::all_of(s.layouts.begin(), s.layouts.end(), [](size_t l) { return l == 0; });
-    });
-    if (scheme == op.schemes.end())
-      return fail(ErrorCode::Invalid,
-                  fmt::format("[plan] operator '{}' has no scheme whose arrays are all row-major",
-                              op.name));
-    choice.push_back(static_cast<size_t>(scheme - op.schemes.begin()));
+    TW_TRY(const size_t scheme, row_major_scheme(op));
+    choice.push_back(scheme);
   }
   return plan_of(problem, choice);
+}
+
+/// The plan, unless one of its copies is impossible.
+Result<Plan> check_copies(Plan plan) {
+  for (const Transform& transform : plan.transforms)
+    if (!std::isfinite(transform.cost_ns))
+      return fail(
+          ErrorCode::Invalid,
+          fmt::format("[plan] the fastest schemes need tensor '{}' in {} and in {}, and it "
+                      "cannot be copied from one to the other",
+                      transform.tensor, transform.from.to_string(""), transform.to.to_string("")));
+  return plan;
 }
 
 Result<Plan> local_best_plan(const PlanProblem& problem) {
@@ -45,15 +62,7 @@ Result<Plan> local_best_plan(const PlanProblem& problem) {
       produced[op.tensors[i]] = best->layouts[i];
     choice.push_back(static_cast<size_t>(best - op.schemes.begin()));
   }
-  Plan plan = plan_of(problem, choice);
-  for (const Transform& transform : plan.transforms)
-    if (!std::isfinite(transform.cost_ns))
-      return fail(
-          ErrorCode::Invalid,
-          fmt::format("[plan] the fastest schemes need tensor '{}' in {} and in {}, and it "
-                      "cannot be copied from one to the other",
-                      transform.tensor, transform.from.to_string(""), transform.to.to_string("")));
-  return plan;
+  return check_copies(plan_of(problem, choice));
 }
 
 /// x of a layout like NCHW[x]c: row-major but for the second dimension, of which blocks of x lie
@@ -126,12 +135,40 @@ Result<Plan> uniform_plan(const PlanProblem& problem, const std::set<int64_t>& b
   return best;
 }
 
+/// Whether the operator sums products with weights, as convolutions do.
+bool has_weights(const Graph& graph, const Operator& op) {
+  const std::vector<dsl::Stage>& stages = op.workload.compute.stages;
+  return std::ranges::any_of(
+             stages, [](const dsl::Stage& stage) { return stage.combine == dsl::Combine::Sum; }) &&
+         std::ranges::any_of(op.inputs, [&](const std::string& tensor) {
+           return graph.constants.contains(tensor);
+         });
+}
+
+/// Operators with weights run as in `uniform`, but exchange row-major arrays.
+Result<Plan> blocked_plan(const Graph& graph, const PlanProblem& problem, const Plan& uniform) {
+  std::vector<size_t> choice;
+  for (size_t i = 0; i < problem.operators.size(); ++i) {
+    const PlanOperator& op = problem.operators[i];
+    if (has_weights(graph, graph.operators[i])) {
+      const auto scheme = std::ranges::find(op.schemes, uniform.schemes[i], &PlanScheme::index);
+      choice.push_back(static_cast<size_t>(scheme - op.schemes.begin()));
+    } else {
+      TW_TRY(const size_t scheme, row_major_scheme(op));
+      choice.push_back(scheme);
+    }
+  }
+  return check_copies(plan_of(problem, choice, Exchange::RowMajor));
+}
+
 }  // namespace
 
 std::string_view to_string(Choice choice) {
   switch (choice) {
     case Choice::RowMajor:
       return "row_major";
+    case Choice::Blocked:
+      return "blocked";
     case Choice::LocalBest:
       return "local_best";
     case Choice::Uniform:
@@ -149,6 +186,10 @@ Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& 
   switch (choice) {
     case Choice::RowMajor:
       return row_major_plan(problem);
+    case Choice::Blocked: {
+      TW_TRY(const Plan uniform, uniform_plan(problem, blocks_of(schemes), options));
+      return blocked_plan(graph, problem, uniform);
+    }
     case Choice::LocalBest:
       return local_best_plan(problem);
     case Choice::Uniform:

@@ -214,12 +214,13 @@ Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
 
 const Transform* transform_to(const Plan& plan, const std::string& tensor,
                               const std::vector<int64_t>& shape, const dsl::Layout& layout) {
-  if (is_same_storage(shape, plan.produced.at(tensor), layout)) return nullptr;
   const auto found = std::ranges::find_if(plan.transforms, [&](const Transform& transform) {
     return transform.tensor == tensor && is_same_storage(shape, transform.to, layout);
   });
-  TW_CHECK(found != plan.transforms.end(), "a plan without a transform that it needs");
-  return &*found;
+  if (found != plan.transforms.end()) return &*found;
+  TW_CHECK(is_same_storage(shape, plan.produced.at(tensor), layout),
+           "a plan without a transform that it needs");
+  return nullptr;
 }
 
 bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a,

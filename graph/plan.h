@@ -44,7 +44,9 @@ struct Scheme {
   bool is_measured = false;
 };
 
-/// A copy of a tensor in another layout than the one that it is produced in.
+/// A copy of a tensor in another layout than the one that it is produced in. In plans of
+/// Choice::Blocked a tensor that is not produced row-major is read from its row-major copy, of
+/// which its other copies are made.
 struct Transform {
   std::string tensor;
   dsl::Layout from, to;
@@ -85,7 +87,8 @@ Result<std::vector<Plan>> make_plans(const Graph& graph,
                                      const PlanOptions& options = {});
 
 /// The transform that makes a tensor of this shape available in this layout; nullptr where it is
-/// produced so. Requires: a layout in which an operator of the plan, or the caller, reads it.
+/// read as it is produced. Requires: a layout in which an operator of the plan, or the caller,
+/// reads it.
 const Transform* transform_to(const Plan& plan, const std::string& tensor,
                               const std::vector<int64_t>& shape, const dsl::Layout& layout);
 
@@ -104,12 +107,16 @@ bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, co
 /// Ways of choosing that NeoCPU's ablation compares (ATC 2019, table 3), all by the same costs: of
 /// the kernels, and of the copies that their layouts make necessary.
 enum class Choice {
-  RowMajor,   ///< the cheapest row-major scheme of each operator
+  RowMajor,  ///< the cheapest row-major scheme of each operator
+  /// The kernels of Uniform for operators with weights (reductions that read constants), each of
+  /// which copies its arrays from and to row-major; row-major schemes for all others.
+  Blocked,
   LocalBest,  ///< the cheapest scheme of each operator; of equal ones that nearest to its producers
   Uniform,    ///< row-major or NCHW[x]c with one x for all operators, the best one
   Global,     ///< make_plans()
 };
-std::string_view to_string(Choice choice);  ///< "row_major", "local_best", "uniform", "global"
+/// "row_major", "blocked", "local_best", "uniform", "global"
+std::string_view to_string(Choice choice);
 
 /// Fails as make_plans() does, and with Invalid, naming the operator, where one has no scheme of
 /// that kind.

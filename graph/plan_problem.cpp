@@ -327,7 +327,7 @@ PlanProblem first_operators(PlanProblem problem, size_t count) {
   return problem;
 }
 
-Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice) {
+Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice, Exchange exchange) {
   Plan plan;
   for (size_t op = 0; op < choice.size(); ++op) {
     const PlanScheme& scheme = problem.operators[op].schemes[choice[op]];
@@ -344,9 +344,14 @@ Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice) {
       needed |= problem.operators[op].asked(scheme, t);
     }
     plan.produced.emplace(tensor.name, tensor.layouts[produced]);
-    for (const size_t to : members(needed & ~only(produced)))
-      plan.transforms.push_back({tensor.name, tensor.layouts[produced], tensor.layouts[to],
-                                 tensor.copy_ns(produced, to)});
+    const auto copy = [&](size_t from, size_t to) {
+      plan.transforms.push_back(
+          {tensor.name, tensor.layouts[from], tensor.layouts[to], tensor.copy_ns(from, to)});
+    };
+    const bool is_exchanged = exchange == Exchange::RowMajor && produced != 0 && needed != 0;
+    if (is_exchanged) copy(produced, 0);
+    const size_t source = is_exchanged ? 0 : produced;
+    for (const size_t to : members(needed & ~only(source))) copy(source, to);
   }
   std::sort(
       plan.transforms.begin(), plan.transforms.end(), [](const Transform& a, const Transform& b) {

@@ -92,9 +92,14 @@ PlanProblem without_dominated(PlanProblem problem);
 /// The problem of the first `count` operators alone.
 PlanProblem first_operators(PlanProblem problem, size_t count);
 
+/// Where the operators that read a tensor find it: as it is produced, or row-major, so that a
+/// tensor that is produced otherwise is copied to row-major first.
+enum class Exchange { AsProduced, RowMajor };
+
 /// The plan that runs each operator by one of its schemes, `choice[op]` in PlanOperator::schemes,
 /// with the copies that their layouts make necessary. Its lower bound is that of the kernels alone.
-Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice);
+Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice,
+             Exchange exchange = Exchange::AsProduced);
 
 /// make_plans() for a problem.
 Result<std::vector<Plan>> cheapest_plans(PlanProblem problem, size_t count,

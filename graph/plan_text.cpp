@@ -220,8 +220,13 @@ class PlanDrawing {
       if (transform.tensor != tensor) continue;
       const std::string label = "transform\n" + time_text(transform.cost_ns);
       transforms_[&transform] = add_node(label, "hexagon");
-      add_edge(node, transforms_[&transform], planned_.spelled(tensor, transform.from));
+      if (transform.from == plan_.produced.at(tensor))
+        add_edge(node, transforms_[&transform], planned_.spelled(tensor, transform.from));
     }
+    for (const Transform& transform : plan_.transforms)
+      if (transform.tensor == tensor && !(transform.from == plan_.produced.at(tensor)))
+        add_edge(transforms_.at(planned_.transform(tensor, transform.from)),
+                 transforms_.at(&transform), planned_.spelled(tensor, transform.from));
   }
 
   void add_operator(size_t number) {

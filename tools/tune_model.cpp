@@ -7,19 +7,17 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "graph/onnx/import.h"
 #include "graph/passes.h"
 #include "graph/plan_text.h"
+#include "tools/imported_model.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
 #include "tools/progress.h"
 #include "tools/quote.h"
 #include "tools/report.h"
-#include "tools/standing_models.h"
 #include "tools/tuning.h"
 #include "tuner/join_models.h"
 #include "tuner/network.h"
@@ -33,9 +31,6 @@ namespace {
 constexpr std::string_view default_output = "net.twart";
 // The share of the budget that each measurement of whole networks takes.
 constexpr double race_share = 0.1, longest_race_s = 10;
-
-/// Values of symbolic dimensions, by name.
-using Dimensions = std::map<std::string, int64_t>;
 
 /// A variant of a network on its way to the file.
 struct ModelRun {
@@ -52,60 +47,16 @@ struct ModelRun {
   std::vector<size_t> unverified;  ///< of each plan that was built: kernels that were never run
 };
 
-/// The values of "batch=1,8".
-Result<std::vector<int64_t>> values_of(const std::string& text) {
-  std::vector<int64_t> values;
-  const size_t equals = text.find('=');
-  const auto wrong = fail(
-      ErrorCode::Usage,
-      fmt::format("[tune] --dim {}: expected NAME=VALUE or NAME=VALUE,VALUE with different values, "
-                  "such as batch=1",
-                  shell_quoted(text)));
-  if (equals == 0 || equals == std::string::npos) return wrong;
-  for (const std::string& part : split(text.substr(equals + 1), ',')) {
-    const auto value = parse_int(part);
-    if (!value || *value < 1 || std::ranges::find(values, *value) != values.end()) return wrong;
-    values.push_back(*value);
-  }
-  return values;
-}
-
-/// All combinations of the values of the dimensions: each is a variant of the network.
-Result<std::vector<Dimensions>> dimension_sets(const TuneFlags& flags) {
-  std::vector<Dimensions> sets(1);
-  for (const std::string& text : flags.dimensions) {
-    TW_TRY(const std::vector<int64_t> values, values_of(text));
-    const std::string name = text.substr(0, text.find('='));
-    if (sets.front().contains(name))
-      return fail(ErrorCode::Usage, fmt::format("[tune] --dim {}: the dimension is given twice; "
-                                                "give all of its values at once, as in {}=1,8",
-                                                shell_quoted(text), name));
-    std::vector<Dimensions> longer;
-    for (const Dimensions& set : sets)
-      for (const int64_t value : values) {
-        longer.push_back(set);
-        longer.back()[name] = value;
-      }
-    sets = std::move(longer);
-  }
-  return sets;
-}
-
-Result<ModelRun> import_model(const TuneFlags& flags, const Dimensions& dimensions,
+Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
                               const Surroundings& here, const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
+  TW_TRY(ImportedModel imported, import_model({flags.model, dimensions, flags.left_out},
+                                              flags.place, here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
-  run.name = std::filesystem::path(flags.model).stem().string();
-  TW_TRY(const OnnxFile file, onnx_file_of(flags.model, dimensions, flags.place, here));
-  TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
-  graph::PassOptions options;
-  options.disabled = {flags.left_out.begin(), flags.left_out.end()};
-  options.stops = [&] { return interrupts.load() > 0; };
-  options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
-  TW_TRY(graph::Passed passed, graph::apply_passes(std::move(graph), options));
-  run.graph = std::move(passed.graph);
-  run.passes = std::move(passed.runs);
+  run.name = std::move(imported.name);
+  run.graph = std::move(imported.graph);
+  run.passes = std::move(imported.passes);
   run.importing_s = static_cast<double>(here.environment.clock() - before) / 1e9;
   return run;
 }
@@ -456,9 +407,9 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
   const std::atomic<int>& interrupts = watch_interrupts();
-  TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags));
+  TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   for (const Dimensions& dimensions : sets) {
-    TW_TRY(ModelRun run, import_model(flags, dimensions, here, interrupts));
+    TW_TRY(ModelRun run, imported_run(flags, dimensions, here, interrupts));
     tuned.runs.push_back(std::move(run));
   }
   TW_TRY(NetworkStore known, open_store(flags, here));

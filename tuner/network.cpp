@@ -32,11 +32,52 @@ constexpr size_t most_contenders_of_group = 2;
 
 // A plan whose unmeasured kernels are measured may be replaced by another one with such kernels.
 constexpr int most_closing_rounds = 3;
+// The share of the budget for that where ways of choosing are compared: their plans lack more.
+constexpr double closing_share_of_choices = 0.2;
 
-/// The tasks of a round: kernels and transforms of the plan, then contenders.
+/// The tasks of a round: kernels and transforms of the plans, then contenders.
 struct RoundTasks {
   std::vector<TaskSpec> specs;
   size_t of_plan = 0;
+};
+
+/// Distinct workloads. One that is added again weighs more.
+class TaskList {
+ public:
+  TaskList() = default;
+  /// Requires: distinct workloads.
+  explicit TaskList(std::vector<TaskSpec> specs) : specs_(std::move(specs)) {
+    for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].workload.text(), i);
+  }
+
+  void add(const dsl::Workload& workload, const std::string& name, double weight) {
+    task(workload, name).weight += weight;
+  }
+  /// Takes over the tasks of several lists, the first of each before the second ones. One that
+  /// several lists have weighs as much as in that where it weighs most: the lists are alternatives.
+  void merge(const std::vector<TaskList>& lists) {
+    for (size_t i = 0, rest = lists.size(); rest > 0; ++i) {
+      rest = 0;
+      for (const TaskList& list : lists) {
+        if (i >= list.specs_.size()) continue;
+        ++rest;
+        TaskSpec& own = task(list.specs_[i].workload, list.specs_[i].name);
+        own.weight = std::max(own.weight, list.specs_[i].weight);
+      }
+    }
+  }
+  size_t size() const { return specs_.size(); }
+  std::vector<TaskSpec> take() { return std::move(specs_); }
+
+ private:
+  TaskSpec& task(const dsl::Workload& workload, const std::string& name) {
+    const auto [place, is_new] = places_.emplace(workload.text(), specs_.size());
+    if (is_new) specs_.push_back({workload, 0, name});
+    return specs_[place->second];
+  }
+
+  std::vector<TaskSpec> specs_;
+  std::map<std::string, size_t> places_;
 };
 
 class NetworkRun {
@@ -74,21 +115,44 @@ class NetworkRun {
     return costs_->refresh(store_);
   }
 
-  Status plan(Stance stance = Stance::Likely) {
+  /// Finds the cheapest plan, and the plans of the ways of choosing that are compared.
+  Status plan(Stance stance = Stance::Likely, Stance choosing = Stance::Likely) {
     const double before = elapsed_s();
     schemes_ = costs_->schemes(stance);
     TW_TRY(std::vector<graph::Plan> plans,
            graph::make_plans(graph_, schemes_, costs_->transform_cost(stance), 1, options_.plan));
     plan_ = std::move(plans.front());
+    choose(choosing);
     tuned_.planning_s += elapsed_s() - before;
     return {};
   }
 
+  void choose(Stance stance) {
+    chosen_.clear();
+    if (options_.choices.empty()) return;
+    const auto schemes = costs_->schemes(stance);
+    for (const graph::Choice choice : options_.choices)
+      chosen_.push_back(
+          graph::choose(graph_, schemes, costs_->transform_cost(stance), choice, options_.plan));
+  }
+
+  /// The schemes of all plans.
+  std::vector<std::vector<size_t>> choices() const {
+    std::vector<std::vector<size_t>> choices = {plan_.schemes};
+    for (const Result<graph::Plan>& plan : chosen_)
+      choices.push_back(plan ? plan->schemes : std::vector<size_t>());
+    return choices;
+  }
+
   double left_s() const { return options_.tuning.budget_s - elapsed_s(); }
+  double closing_s() const {
+    const double share = options_.choices.empty() ? closing_share : closing_share_of_choices;
+    return share * options_.tuning.budget_s;
+  }
 
   Status tune() {
     TW_TRY(tuned_.ended, tune_in_rounds());
-    TW_RETURN_IF_ERROR(measure_last_plan());
+    TW_RETURN_IF_ERROR(measure_last_plans());
     if (interrupted()) tuned_.ended = Ended::Interrupted;
     return {};
   }
@@ -96,7 +160,7 @@ class NetworkRun {
   /// Rounds until the budget or the user ends them, or nothing is left to gain.
   Result<Ended> tune_in_rounds() {
     for (int round = 0; round < options_.rounds; ++round) {
-      const double left = left_s() - closing_share * options_.tuning.budget_s;
+      const double left = left_s() - closing_s();
       if (interrupted() || left < least_round_s) break;
       TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
       if (tasks.specs.empty()) return Ended::Trials;
@@ -107,12 +171,12 @@ class NetworkRun {
     return Ended::Budget;
   }
 
-  /// Measures kernels that the plan to be built needs and no round has measured, a batch of each.
-  Status measure_last_plan() {
+  /// Measures kernels that the plans to be built need and no round has measured, a batch of each.
+  Status measure_last_plans() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || left_s() < least_round_s) return {};
-      TW_RETURN_IF_ERROR(plan(Stance::Cautious));
-      TW_TRY(const RoundTasks tasks, unmeasured_tasks());
+      TW_RETURN_IF_ERROR(plan(Stance::Cautious, Stance::Measured));
+      TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
       if (tasks.specs.empty()) return {};
       const int64_t batch = options_.tuning.batch, trials = options_.tuning.trials;
       TW_TRY([[maybe_unused]] const bool is_worth_more,
@@ -121,77 +185,75 @@ class NetworkRun {
     return {};
   }
 
-  /// Gathers workloads, each once with the number of times that the network has it.
-  class TaskList {
-   public:
-    /// Leaves out the workloads whose texts are in `finished`.
-    explicit TaskList(std::set<std::string> finished = {}) : finished_(std::move(finished)) {}
-
-    void add(const dsl::Workload& workload, const std::string& name, double weight) {
-      const std::string text = workload.text();
-      if (finished_.contains(text)) return;
-      const auto [place, is_new] = places_.emplace(text, specs.size());
-      if (is_new) specs.push_back({workload, 0, name});
-      specs[place->second].weight += weight;
-    }
-
-    std::vector<TaskSpec> specs;
-
-   private:
-    const std::set<std::string> finished_;
-    std::map<std::string, size_t> places_;
-  };
-
-  TaskList unfinished() const {
-    return TaskList(options_.tuning.trials > 0 ? finished_ : std::set<std::string>());
-  }
+  /// Which kernels of a plan are tasks.
+  enum class Kernels { All, Unmeasured };
 
   Result<RoundTasks> tasks_of_round(bool with_contenders) {
-    TaskList tasks = unfinished();
-    for (const size_t op : operators_by_cost()) {
-      const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
-      if (!kernel.schedule.empty()) tasks.add(kernel.workload, graph_.operators[op].name(), 1);
-    }
-    TW_TRY(const std::vector<KernelChoice> transforms, transforms_of_plan());
-    for (size_t i = 0; i < transforms.size(); ++i)
-      tasks.add(transforms[i].workload, plan_.transforms[i].tensor, 1);
-    const size_t of_plan = tasks.specs.size();
-    if (!with_contenders || !is_plan_measured()) return RoundTasks{tasks.specs, of_plan};
-    TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
-    std::map<size_t, size_t> taken;
-    for (const Contender& contender : contenders) {
-      if (tasks.specs.size() >= of_plan + of_plan / 2 + 1) break;
-      if (++taken[contender.group] > most_contenders_of_group) continue;
-      const OperatorGroup& group = costs_->groups()[contender.group];
-      tasks.add(costs_->kernels(contender.group)[contender.scheme].workload,
-                graph_.operators[group.operators.front()].name(),
-                static_cast<double>(group.operators.size()));
-    }
-    return RoundTasks{tasks.specs, of_plan};
+    TW_TRY(RoundTasks round, tasks_of_plans(Kernels::All));
+    if (with_contenders && is_plan_measured()) TW_RETURN_IF_ERROR(add_contenders(round));
+    return round;
   }
 
-  Result<RoundTasks> unmeasured_tasks() {
-    TaskList tasks = unfinished();
-    for (const size_t op : operators_by_cost()) {
-      const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
-      if (!kernel.schedule.empty() && kernel.measured_ns <= 0)
-        tasks.add(kernel.workload, graph_.operators[op].name(), 1);
+  Result<RoundTasks> tasks_of_plans(Kernels which) const {
+    std::vector<TaskList> lists(1);
+    TW_RETURN_IF_ERROR(add_plan(plan_, which, lists.front()));
+    for (const Result<graph::Plan>& plan : chosen_)
+      if (plan) TW_RETURN_IF_ERROR(add_plan(*plan, which, lists.emplace_back()));
+    TaskList tasks;
+    tasks.merge(lists);
+    const size_t of_plans = tasks.size();
+    return RoundTasks{tasks.take(), of_plans};
+  }
+
+  /// Whether a round has given the workload all its trials.
+  bool is_finished(const dsl::Workload& workload) const {
+    return options_.tuning.trials > 0 && finished_.contains(workload.text());
+  }
+
+  Status add_plan(const graph::Plan& plan, Kernels which, TaskList& tasks) const {
+    const auto add = [&](const KernelChoice& kernel, const std::string& name) {
+      if (is_finished(kernel.workload)) return;
+      if (which == Kernels::All || kernel.measured_ns <= 0) tasks.add(kernel.workload, name, 1);
+    };
+    for (const size_t op : operators_by_cost(plan)) {
+      const KernelChoice& kernel = costs_->at(op, plan.schemes[op]);
+      if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name());
     }
-    TW_TRY(const std::vector<KernelChoice> transforms, transforms_of_plan());
-    for (size_t i = 0; i < transforms.size(); ++i)
-      if (transforms[i].measured_ns <= 0)
-        tasks.add(transforms[i].workload, plan_.transforms[i].tensor, 1);
-    return RoundTasks{tasks.specs, tasks.specs.size()};
+    const auto types = graph::tensor_types(graph_);
+    for (const graph::Transform& transform : plan.transforms) {
+      TW_TRY(const KernelChoice copy,
+             costs_->transform(types.at(transform.tensor), transform.from, transform.to));
+      add(copy, transform.tensor);
+    }
+    return {};
+  }
+
+  Status add_contenders(RoundTasks& round) {
+    const size_t most = round.of_plan + round.of_plan / 2 + 1;
+    TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
+    TaskList tasks(std::move(round.specs));
+    std::map<size_t, size_t> taken;
+    for (const Contender& contender : contenders) {
+      if (tasks.size() >= most) break;
+      if (++taken[contender.group] > most_contenders_of_group) continue;
+      const OperatorGroup& group = costs_->groups()[contender.group];
+      const dsl::Workload& workload = costs_->kernels(contender.group)[contender.scheme].workload;
+      if (!is_finished(workload))
+        tasks.add(workload, graph_.operators[group.operators.front()].name(),
+                  static_cast<double>(group.operators.size()));
+    }
+    round.specs = tasks.take();
+    return {};
   }
 
   /// Where the budget is short, the tasks that come first have their turn: those of the operators
   /// that the network spends most time on.
-  std::vector<size_t> operators_by_cost() const {
+  std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
     std::vector<size_t> operators(graph_.operators.size());
     std::iota(operators.begin(), operators.end(), size_t{0});
-    for (const size_t op : operators) cost(op) += schemes_[op][plan_.schemes[op]].cost_ns;
+    for (const size_t op : operators) cost(op) += schemes_[op][plan.schemes[op]].cost_ns;
     std::ranges::stable_sort(operators, [&](size_t a, size_t b) { return cost(a) > cost(b); });
     return operators;
   }
@@ -204,17 +266,6 @@ class NetworkRun {
       if (!kernel.schedule.empty() && kernel.measured_ns <= 0) return false;
     }
     return true;
-  }
-
-  Result<std::vector<KernelChoice>> transforms_of_plan() const {
-    const auto types = graph::tensor_types(graph_);
-    std::vector<KernelChoice> kernels;
-    for (const graph::Transform& transform : plan_.transforms) {
-      TW_TRY(KernelChoice kernel,
-             costs_->transform(types.at(transform.tensor), transform.from, transform.to));
-      kernels.push_back(std::move(kernel));
-    }
-    return kernels;
   }
 
   Result<std::vector<Contender>> contenders_of_plan() {
@@ -240,11 +291,11 @@ class NetworkRun {
       return tl::unexpected(results.error());
     if (results) note_failures(tasks, *results);
     TW_RETURN_IF_ERROR(costs_->refresh(store_));
-    const std::vector<size_t> former = plan_.schemes;
+    const std::vector<std::vector<size_t>> former = choices();
     TW_RETURN_IF_ERROR(plan());
     tuned_.rounds.push_back({tasks.of_plan, tasks.specs.size() - tasks.of_plan,
                              elapsed_s() - before_s, plan_.predicted_ns});
-    return !results || plan_.schemes != former ||
+    return !results || choices() != former ||
            std::ranges::any_of(*results, [](const Result<Tuned>& result) {
              return !result || result->ended == Ended::Budget ||
                     result->ended == Ended::FromDatabase;
@@ -277,6 +328,10 @@ class NetworkRun {
            graph::make_plans(graph_, schemes_, costs_->transform_cost(Stance::Cautious),
                              std::max<size_t>(options_.plans, 1), options_.plan));
     for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
+    choose(Stance::Measured);
+    for (Result<graph::Plan>& plan : chosen_)
+      tuned_.choices.push_back(
+          std::move(plan).map([&](graph::Plan&& chosen) { return planned(std::move(chosen)); }));
     tuned_.schemes = std::move(schemes_);
     tuned_.groups = costs_->groups().size();
     tuned_.kernels = costs_->count();
@@ -310,7 +365,8 @@ class NetworkRun {
   std::shared_ptr<SchemeCosts> costs_;
   std::vector<std::vector<graph::Scheme>> schemes_;
   graph::Plan plan_;
-  std::set<std::string> finished_;  ///< texts of workloads that a round has tuned
+  std::vector<Result<graph::Plan>> chosen_;  ///< one for each of options_.choices
+  std::set<std::string> finished_;           ///< texts of workloads that a round has tuned
   TunedNetwork tuned_;
 };
 
@@ -355,7 +411,12 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
                                const Environment& environment) {
-  const PlannedNetwork& planned = tuned.plans[plan];
+  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment);
+}
+
+Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
+                               const PlannedNetwork& planned, const std::string& name,
+                               const Target& target, int threads, const Environment& environment) {
   TW_TRY(const Script script, make_script(graph, planned));
   TW_TRY(const std::vector<runtime::Artifact> kernels,
          build_kernels(script.kernels, target, environment));

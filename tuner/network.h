@@ -39,6 +39,9 @@ struct NetworkOptions {
   /// A private file in which predictions stay for the next run (prediction_cache.h); empty: none.
   std::string predictions = {};
   graph::PlanOptions plan = {};
+  /// Ways of choosing that are to be compared. The rounds tune the kernels of all their plans
+  /// beside those of the cheapest plan; effort None does not go with it.
+  std::vector<graph::Choice> choices = {};
 };
 
 /// Share of the budget that rounds of tuning leave for kernels that the last plan turns out to
@@ -47,7 +50,7 @@ inline constexpr double closing_share = 0.1;
 
 /// What a round of tuning was for, and what came of it.
 struct NetworkRound {
-  size_t tasks = 0;       ///< kernels and transforms of the plan that were tuned
+  size_t tasks = 0;       ///< kernels and transforms of the plans that were tuned
   size_t contenders = 0;  ///< schemes outside of the plan that were tuned too
   double seconds = 0;
   double predicted_ns = 0;  ///< of the cheapest plan afterwards
@@ -57,6 +60,9 @@ struct TunedNetwork {
   /// The cheapest plans by what is known at the end; at least one.
   std::vector<PlannedNetwork> plans;
   std::vector<std::vector<graph::Scheme>> schemes;  ///< for each operator, what plans chose from
+  /// For each of NetworkOptions::choices its plan among the schemes that were measured, or why
+  /// there is none. Kernels that are in it all the same were not measured because of the budget.
+  std::vector<Result<PlannedNetwork>> choices;
   std::vector<NetworkRound> rounds;
   size_t groups = 0;    ///< distinct operators
   size_t kernels = 0;   ///< schemes of all groups
@@ -98,5 +104,9 @@ struct BuiltModel {
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const std::string& name, const Target& target, int threads,
                                const Environment& environment);
+/// The same for a plan that was chosen from tuned.schemes.
+Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
+                               const PlannedNetwork& planned, const std::string& name,
+                               const Target& target, int threads, const Environment& environment);
 
 }  // namespace tw::tuner

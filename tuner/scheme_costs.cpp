@@ -269,6 +269,12 @@ double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
   return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
 }
 
+/// By which predictions are multiplied.
+double SchemeCosts::factor_of(Stance stance) const {
+  if (stance == Stance::Likely) return 1;
+  return stance == Stance::Cautious ? doubt_ : 1000 * doubt_;
+}
+
 std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) const {
   std::vector<std::vector<graph::Scheme>> schemes;
   for (const size_t group : group_of_) {
@@ -276,7 +282,7 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) cons
     for (size_t i = 0; i < kernels_[group].size(); ++i) {
       const KernelChoice& kernel = kernels_[group][i];
       const bool is_measured = kernel.measured_ns > 0;
-      const double factor = stance == Stance::Cautious && !is_measured ? doubt_ : 1;
+      const double factor = is_measured ? 1 : factor_of(stance);
       schemes.back().push_back({choices_[group][i].inputs, choices_[group][i].outputs,
                                 factor * cost_ns(group, kernel), is_measured});
     }
@@ -285,7 +291,7 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) cons
 }
 
 graph::TransformCost SchemeCosts::transform_cost(Stance stance) const {
-  const double ratio = copy_ratio_ * (stance == Stance::Cautious ? doubt_ : 1);
+  const double ratio = copy_ratio_ * factor_of(stance);
   return
       [this, ratio](const graph::TensorType& type, const dsl::Layout& from, const dsl::Layout& to) {
         const auto known = copies_.find(copy_key(type, from, to));

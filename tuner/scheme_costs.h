@@ -44,9 +44,10 @@ struct Predicted {
 using Predict = std::function<Result<Predicted>(const dsl::Workload& workload)>;
 Predict predict_for(const Target& target, int threads, std::function<bool()> stops);
 
-/// What a scheme that was not measured costs: what is most likely, or a standard deviation of
-/// predictions more, for a choice that nothing will be measured after.
-enum class Stance { Likely, Cautious };
+/// What a scheme or a copy that was not measured costs: what is most likely; a standard deviation
+/// of predictions more, for a choice that nothing will be measured after; or a thousand times that,
+/// for a choice among what was measured.
+enum class Stance { Likely, Cautious, Measured };
 
 struct CostContext {
   Target target;  ///< as with_known_machine() makes it
@@ -98,6 +99,7 @@ class SchemeCosts {
   void learn_ratios();
   void learn_doubt(const std::map<std::string, std::vector<double>>& ratios_by_operator);
   double cost_ns(size_t group, const KernelChoice& kernel) const;
+  double factor_of(Stance stance) const;
   std::map<std::string, dsl::Workload> copies_that_plans_may_need() const;
 
   const graph::Graph* graph_;

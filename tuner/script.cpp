@@ -92,9 +92,20 @@ class ScriptWriter {
     const TensorType& type = types_.at(tensor);
     if (graph_.constants.contains(tensor))
       return ScriptArgument{tensor, row_major_of(type), 0, true};
-    for (const ScriptArgument& array : arrays_.at(tensor))
-      if (graph::is_same_storage(type.shape, array.layout, layout)) return array;
-    return copy(arrays_.at(tensor).front(), layout);
+    const std::vector<ScriptArgument>& arrays = arrays_.at(tensor);
+    const bool is_exchanged = is_exchanged_row_major(tensor);
+    for (size_t i = is_exchanged ? 1 : 0; i < arrays.size(); ++i)
+      if (graph::is_same_storage(type.shape, arrays[i].layout, layout)) return arrays[i];
+    if (!is_exchanged || layout == row_major_of(type)) return copy(arrays.front(), layout);
+    TW_TRY(ScriptArgument exchanged, array_of(tensor, row_major_of(type)));
+    return copy(std::move(exchanged), layout);
+  }
+
+  /// Whether the plan reads the tensor from its row-major copy, though it is produced otherwise.
+  bool is_exchanged_row_major(const std::string& tensor) const {
+    return std::ranges::any_of(planned_.plan.transforms, [&](const graph::Transform& transform) {
+      return transform.tensor == tensor && !(transform.from == planned_.plan.produced.at(tensor));
+    });
   }
 
   Result<ScriptArgument> copy(ScriptArgument from, const Layout& to) {

@@ -20,6 +20,7 @@ from gpt2 import gpt2_small_block
 from inception import inception_v3
 from mobilenet import mobilenet_v2
 from network import Network
+from planted import disagreeing_branches, mixed_blocks, shared_transforms
 from resnet import resnet18, resnet34, resnet50, resnet101, resnet152
 from shufflenet import shufflenet_v2
 from squeezenet import squeezenet
@@ -38,6 +39,9 @@ NETWORKS = {
     "gpt2_small_block": gpt2_small_block,
     "inception_v3": inception_v3,
     "mobilenet_v2": mobilenet_v2,
+    "planted_branches": disagreeing_branches,
+    "planted_mixed_blocks": mixed_blocks,
+    "planted_shared_transforms": shared_transforms,
     "resnet18": resnet18,
     "resnet34": resnet34,
     "resnet50": resnet50,

@@ -162,6 +162,52 @@ TEST(Interleave, AFailureEndsIt) {
   EXPECT_EQ(versus.error().message, "[fake] as told");
 }
 
+TEST(InterleaveAll, TurnsGoForthAndBack) {
+  Time time;
+  const auto letter = [&time](char name, int64_t ns) {
+    return [&time, name, ns](int64_t) {
+      time.turns += name;
+      return ns;
+    };
+  };
+  Fake a(time, letter('a', 1'000'000)), b(time, letter('b', 2'000'000)),
+      c(time, letter('c', 4'000'000));
+  std::vector<size_t> begins;
+  const Rounds rounds{.rounds = 1, .min_batch_ns = 4'000'000, .between = [&] {
+                        begins.push_back(time.turns.size());
+                      }};
+  const auto laps = interleave_all({&a, &b, &c}, rounds, time.clock());
+  ASSERT_TRUE(laps);
+  std::string order;
+  for (const size_t begin : begins) order += time.turns[begin];
+  EXPECT_EQ(order, "abccba");
+  EXPECT_EQ(laps->ns, (std::vector<std::vector<double>>{{1e6}, {2e6}, {4e6}}));
+  EXPECT_EQ(laps->rounds, 1);
+}
+
+TEST(InterleaveAll, Fault74_TurnsThatDoNotCountAreTakenAgain) {
+  Time time;
+  int disturbed = 3;  // turns, which take three times as long
+  Fake a(time, [&](int64_t) { return disturbed > 0 ? 6'000'000 : 2'000'000; }),
+      b(time, always(2'000'000));
+  Objecting watch([&](int) { return disturbed-- > 0; });
+  const auto laps = interleave_all({&a, &b}, {.rounds = 2, .watch = &watch}, time.clock());
+  ASSERT_TRUE(laps);
+  EXPECT_EQ(laps->rounds, 2);
+  EXPECT_EQ(laps->ns, (std::vector<std::vector<double>>{{2e6, 2e6}, {2e6, 2e6}}));
+  EXPECT_EQ(laps->disturbance, "a neighbour");
+}
+
+TEST(InterleaveAll, Fault74_WithoutEndItIsTold) {
+  Time time;
+  Fake a(time, always(2'000'000));
+  Objecting watch([](int) { return true; });
+  const auto laps = interleave_all({&a}, {.rounds = 3, .watch = &watch}, time.clock());
+  ASSERT_TRUE(laps);
+  EXPECT_EQ(laps->rounds, 0);
+  EXPECT_EQ(laps->ns[0].size(), 6u);
+}
+
 TEST(Interleave, FastestCallsKeepTheOrderOfTheContenders) {
   Time time;
   Fake a(time, always(3'000'000)), b(time, always(2'000'000));

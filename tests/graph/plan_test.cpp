@@ -472,6 +472,41 @@ TEST(Plan, AResidualBlock) {
   EXPECT_EQ((*plans)[2].predicted_ns, 21);
 }
 
+/// x -> c1 -> c2 by convolutions, y = c2 + x.
+Graph two_convolutions() {
+  const std::string conv = "conv2d n=1 c=8 h=4 w=4 k=8 r=3 s=3 pad=1 f32 fast";
+  Graph graph = image_graph({named(conv, {"x", "w1"}, "c1"), named(conv, {"c1", "w2"}, "c2"),
+                             named("add_relu n=1 c=8 h=4 w=4 f32 fast", {"c2", "x"}, "y")},
+                            {"y"});
+  graph.constants["w1"] = make_constant(normal_array({8, 8, 3, 3}, 1));
+  graph.constants["w2"] = make_constant(normal_array({8, 8, 3, 3}, 2));
+  return graph;
+}
+
+TEST(Plan, BlockedKernelsExchangeRowMajorArrays) {
+  const Graph graph = two_convolutions();
+  const std::vector<Scheme> conv = {scheme("NCHW NCHW", "NCHW", 30),
+                                    scheme("NCHW4c NCHW", "NCHW4c", 10)};
+  const Schemes schemes = {
+      conv, conv, {scheme("NCHW NCHW", "NCHW", 5), scheme("NCHW4c NCHW4c", "NCHW4c", 4)}};
+  EXPECT_EQ(planned(graph, schemes, 3, Choice::RowMajor)->predicted_ns, 65);
+  // The copies of x and c2, or that of y: 10 + 10 + 4 + 3 + 3.
+  EXPECT_EQ(planned(graph, schemes, 3, Choice::Uniform)->predicted_ns, 30);
+  const Plan plan = *planned(graph, schemes, 3, Choice::Blocked);
+  EXPECT_EQ(plan.schemes, (std::vector<size_t>{1, 1, 0}));
+  EXPECT_EQ(plan.predicted_ns, 10 + 10 + 5 + 4 * 3);
+  std::vector<std::string> copies;
+  for (const Transform& copy : plan.transforms)
+    copies.push_back(copy.tensor + ": " + copy.from.to_string("NCHW") + " -> " +
+                     copy.to.to_string("NCHW"));
+  EXPECT_THAT(copies, testing::UnorderedElementsAre("x: NCHW -> NCHW4c", "c1: NCHW4c -> NCHW",
+                                                    "c1: NCHW -> NCHW4c", "c2: NCHW4c -> NCHW"));
+  // What the second convolution reads is not what the first one writes.
+  const Transform* read = transform_to(plan, "c1", image, layouts("NCHW4c", "NCHW")[0]);
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(read->from, dsl::Layout::row_major(4));
+}
+
 TEST(Plan, MixedBlocks) {
   // The fastest kernels disagree about the block; kernels 1 ns slower agree.
   const Graph graph = image_graph({on_images({"x"}, {"a"}), on_images({"a"}, {"b"})}, {"b"});

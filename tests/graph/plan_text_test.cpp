@@ -47,6 +47,20 @@ TEST(PlanText, SaysWhatIsNotProved) {
   EXPECT_THAT(text, HasSubstr("bound    no choice among these schemes takes less than 41.0 µs\n"));
 }
 
+TEST(PlanText, DrawsCopiesOfCopies) {
+  const Graph graph = residual_block();
+  const auto schemes = schemes_of_block();
+  Plan plan = *choose(graph, schemes, every_copy(1'000), Choice::Blocked);
+  const dsl::Layout row_major = dsl::Layout::row_major(4), blocked = plan.produced.at("c");
+  ASSERT_FALSE(blocked == row_major);
+  plan.schemes[1] = 1;  // reads c in blocks, as a convolution would
+  plan.transforms.push_back({"c", row_major, blocked, 1'000});
+  const std::string dot = to_dot(graph, schemes, plan);
+  // c, its row-major copy, the copy of that in blocks, y.
+  EXPECT_THAT(dot, testing::ContainsRegex("n([0-9]+) -> n[0-9]+ .label=.NCHW4c.*"
+                                          "n[0-9]+ -> n[0-9]+ .label=.NCHW.*"));
+}
+
 TEST(PlanText, OfAGraphWithoutOperators) {
   Graph graph;
   graph.inputs = {{"x", {Float32, {}}}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/assemble.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -128,6 +129,37 @@ TEST_F(Assembling, TransformsStandBeforeTheirFirstReader) {
   expect_as_interpreted(two_convolutions(), times);
   if (IsSkipped()) return;
   EXPECT_THAT(steps(), ElementsAre("x: NCHW -> NHWC", "c1", "c2", "c2: NHWC -> NCHW", "y"));
+}
+
+TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
+  const graph::Graph graph = two_convolutions();
+  Times times{.otherwise = 1e6};
+  for (const int block : {4, 8, 16}) {  // lanes of a vector
+    times.ns[fmt::format("conv2d in=NCHW{0}c out=NCHW{0}c", block)] = 1e3;
+    times.ns[fmt::format("expr in0=ABCD out=ABCD{}b", block)] = 400;
+    times.ns[fmt::format("expr in0=ABCD{}b out=ABCD", block)] = 400;
+  }
+  NetworkServices services = predicting(target_, times);
+  services.tune_all = [](const auto& tasks, const auto&, const auto&) {
+    return std::vector<Result<Tuned>>(tasks.size(), fail(ErrorCode::NoCandidate, "not measured"));
+  };
+  NetworkOptions options;
+  options.choices = {graph::Choice::Blocked};
+  const auto tuned = tune_network(graph, target_, options, store_, environment_, {}, services);
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_TRUE(tuned->choices.at(0)) << tuned->choices[0].error().message;
+  const auto built =
+      build_model(graph, *tuned, *tuned->choices[0], "test", target_, 1, environment_);
+  ASSERT_TRUE(built) << built.error().message;
+  model_ = built->file;
+  const auto model = runtime::Model::load(built->file);
+  ASSERT_TRUE(model) << model.error().message;
+  expect_equal(graph, *model);
+  // Between the convolutions c1 is copied to row-major and back.
+  EXPECT_THAT(steps(), SizeIs(7));
+  EXPECT_THAT(steps()[2], HasSubstr("-> NCHW"));
+  EXPECT_THAT(steps()[3], HasSubstr("c1: NCHW -> NCHW"));
 }
 
 TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {

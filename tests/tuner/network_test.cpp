@@ -2,8 +2,11 @@
 // The rounds of tuning a network, over kernels that are rows of a table.
 #include "tuner/network.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "tests/tuner/networks.h"
@@ -235,6 +238,77 @@ TEST_F(Network, Fault31_AnInterruptBeforeThereIsAPlanIsAnError) {
   const auto tuned = run();
   ASSERT_FALSE(tuned);
   EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted);
+}
+
+/// Convolutions are fastest in blocks of 16, or with the channels last where they are read; the
+/// row-major sum is as fast as any.
+void prefer_blocks(Times& times) {
+  times.otherwise = 1e5;
+  times.ns["conv2d in=NCHW out=NCHW"] = 4e4;
+  times.ns["conv2d in=NCHW16c out=NCHW16c"] = 1e4;
+  times.ns["conv2d in=NHWC out=NCHW16c"] = 0.9e4;
+  for (const char* same : {"NCHW", "NHWC", "NCHW16c", "NCHW32c"})
+    times.ns[fmt::format("add_relu a={0} b={0} out={0}", same)] = 1e3;
+  for (const char* from : {"ABCD", "ACDB", "ABCD16b", "ABCD32b"})
+    for (const char* to : {"ABCD", "ACDB", "ABCD16b", "ABCD32b"})
+      times.ns[fmt::format("expr in0={} out={}", from, to)] = 4e3;
+}
+
+constexpr std::array all_choices = {graph::Choice::RowMajor, graph::Choice::Blocked,
+                                    graph::Choice::Uniform, graph::Choice::LocalBest,
+                                    graph::Choice::Global};
+
+TEST_F(Network, KernelsOfAllChoicesAreTunedAndTheirPlansMeasured) {
+  options_.choices = {all_choices.begin(), all_choices.end()};
+  prefer_blocks(work_.predicted);
+  prefer_blocks(work_.measured);
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_GE(work_.rounds.size(), 1u);
+  const std::vector<std::string> first = texts_of(work_.rounds[0]);
+  for (const char* conv :
+       {"conv2d in=NCHW out=NCHW", "conv2d in=NCHW16c out=NCHW16c", "conv2d in=NHWC out=NCHW16c"})
+    EXPECT_EQ(std::ranges::count(first, conv), 1) << conv;
+  // Copies from and to blocks are those of the row whose operators exchange row-major arrays.
+  EXPECT_THAT(first, Contains("expr in0=ABCD16b out=ABCD"));
+  for (const TaskSpec& task : work_.rounds[0]) EXPECT_LE(task.weight, 2) << "as often as one plan";
+  ASSERT_THAT(tuned->choices, SizeIs(all_choices.size()));
+  std::vector<double> times;
+  for (const auto& network : tuned->choices) {
+    ASSERT_TRUE(network) << network.error().message;
+    times.push_back(network->plan.predicted_ns);
+    for (const KernelChoice& kernel : network->kernels) EXPECT_GT(kernel.measured_ns, 0);
+  }
+  EXPECT_EQ(times[0], 2 * 4e4 + 1e3);                // row-major
+  EXPECT_EQ(times[1], 2 * 1e4 + 1e3 + 4 * 4e3);      // each from and to row-major
+  EXPECT_EQ(times[2], 2 * 1e4 + 1e3 + 2 * 4e3);      // one block
+  EXPECT_EQ(times[3], 2 * 0.9e4 + 1e3 + 3 * 4e3);    // the fastest of each
+  EXPECT_EQ(times[4], 0.9e4 + 1e4 + 1e3 + 2 * 4e3);  // all together
+}
+
+// Measured first, the row-major kernel turns out to be the fastest; others were never measured.
+TEST_F(Network, ChoicesAreMadeAmongMeasuredSchemesInTheEnd) {
+  options_.choices = {graph::Choice::LocalBest};
+  options_.rounds = 1;
+  work_.predicted.otherwise = 1.1e4;
+  work_.measured.otherwise = 5e4;
+  const std::string plain = "conv2d in=NCHW out=NCHW";
+  work_.predicted.ns[plain] = 1e4;
+  work_.measured.ns[plain] = 3e4;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_TRUE(tuned->choices.at(0));
+  EXPECT_EQ(tuned->choices[0]->kernels[0].measured_ns, 3e4);
+}
+
+TEST_F(Network, AChoiceWithoutAPlanSaysWhy) {
+  options_.choices = {graph::Choice::RowMajor, graph::Choice::Global};
+  work_.unsupported = {"add_relu a=NCHW b=NCHW out=NCHW"};
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_FALSE(tuned->choices.at(0));
+  EXPECT_THAT(tuned->choices[0].error().message, HasSubstr("operator 'y'"));
+  EXPECT_TRUE(tuned->choices.at(1));
 }
 
 TEST_F(Network, SchemesThatCannotBeScheduledAreLeftOut) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// NeoCPU's ablation (Liu et al., ATC 2019, table 3) for one network: how much time each way of
+// choosing layouts and kernels saves. All kernels of all rows are tuned in the same rounds, each
+// row becomes a model, outputs are compared, and the models are timed by turns in one process.
+//
+//   TW_TRY(const Ablation ablation, measure_ablation(name, graph, target, options, store, ...));
+//   std::cout << as_table({ablation});
+//
+// Not thread-safe; one at a time in a process.
+
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/interleave.h"
+#include "db/store.h"
+#include "graph/plan.h"
+#include "tuner/network.h"
+
+namespace tw::bench {
+
+/// The rows, in the paper's order; speeds are relative to the first one that was timed.
+inline constexpr std::array<graph::Choice, 5> ablation_choices = {
+    graph::Choice::RowMajor, graph::Choice::Blocked, graph::Choice::Uniform,
+    graph::Choice::LocalBest, graph::Choice::Global};
+
+struct AblationOptions {
+  tuner::TuneOptions tuning;  ///< of all rows together
+  int rounds = 10;            ///< of timing all models by turns
+  uint64_t seed = 1;          ///< of the inputs
+  double tolerance = 1e-4;    ///< largest difference of an output over its largest value
+};
+
+/// A plan that was made in one way.
+struct AblationRow {
+  graph::Choice choice = graph::Choice::Global;
+  std::string error;  ///< why it was not timed; empty: it was
+  /// Sums over its kernels and transforms, as they were timed one by one.
+  double kernels_ns = 0, transforms_ns = 0;
+  size_t transforms = 0;
+  double apart = 0;  ///< largest difference from the outputs of the first row, over their largest
+  Median call_ns = {0, 0, 0};  ///< time of a call of the whole model
+  Median speed = {1, 1, 1};    ///< time of the first row over that of this one, in each round
+
+  double predicted_ns() const { return kernels_ns + transforms_ns; }
+};
+
+struct Ablation {
+  std::string network;
+  int threads = 1;
+  std::vector<AblationRow> rows;            ///< one for each of ablation_choices
+  Median global_to_local_best = {0, 0, 0};  ///< speed of Global over that of LocalBest; 0: unknown
+  int rounds = 0;                           ///< rounds that count
+  std::string disturbed;                    ///< what disturbed the timing; empty: nothing
+  size_t operators = 0, schemes = 0, measured_schemes = 0;
+  std::vector<tuner::NetworkRound> tuning;
+};
+
+/// Tunes, builds and times. A row whose kernels were not all measured, or whose outputs differ, is
+/// not timed, and says why. Errors as tune_network() and build_model(); Interrupted after an
+/// interrupt.
+Result<Ablation> measure_ablation(const std::string& name, const graph::Graph& graph,
+                                  const Target& target, const AblationOptions& options,
+                                  db::Store& store, const tuner::Environment& environment,
+                                  const tuner::OnProgress& on_progress);
+
+/// Fills in the times of the rows without an error from the laps of their models, in order.
+void take_laps(const Laps& laps, Ablation& ablation);
+
+nlohmann::json as_json(const std::vector<Ablation>& ablations);
+std::string as_table(const std::vector<Ablation>& ablations);
+
+}  // namespace tw::bench

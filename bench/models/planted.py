@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small networks in which layouts have to be chosen together.
+
+All are poolings and convolutions of 1 x 1 with few channels on large images, where a transform, which
+reads and writes a whole tensor, takes as long as a kernel or longer. Poolings, and convolutions whose
+channels fill the vectors, are fastest in blocks of channels; convolutions to few channels are fastest
+row-major, with vectors along the rows of the image. What an operator gains by its own fastest layouts is
+less than the transforms cost between it and its neighbours.
+"""
+
+
+def mixed_blocks(net, batch):
+    """A chain of convolutions that like row-major arrays and of poolings that like blocks."""
+    x = net.input("image", [batch, 48, 112, 112])
+    for channels in (24, 20, 24):
+        x = net.max_pool(net.relu(net.conv(x, channels, 1)), 3, stride=1, padding=1)
+    net.output("classes", net.head(x, 10))
+
+
+def shared_transforms(net, batch):
+    """One tensor that is fastest to write in blocks, and that four operators like to read row-major."""
+    x = net.input("image", [batch, 32, 112, 112])
+    x = net.relu(net.conv(x, 48, 1))
+    means = [net.global_average(net.relu(net.conv(x, channels, 1))) for channels in (4, 8, 12, 16)]
+    net.output("classes", net.classifier(net.flatten(net.concat(means)), 10))
+
+
+def disagreeing_branches(net, batch):
+    """Branches that like different layouts before one concatenation, which reads them in one."""
+    x = net.input("image", [batch, 32, 112, 112])
+    wide = net.max_pool(net.relu(net.conv(x, 48, 1)), 3, stride=1, padding=1)
+    narrow = net.relu(net.conv(x, 12, 1))
+    pooled = net.relu(net.conv(net.max_pool(x, 3, stride=1, padding=1), 16, 1))
+    x = net.relu(net.conv(net.concat([wide, narrow, pooled]), 12, 1))
+    net.output("classes", net.head(x, 10))

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/imported_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/text.h"
+#include "graph/onnx/import.h"
+#include "tools/quote.h"
+#include "tools/standing_models.h"
+
+namespace tw::tools {
+namespace {
+
+/// The values of "batch=1,8".
+Result<std::vector<int64_t>> values_of(const std::string& text, const std::string& verb) {
+  std::vector<int64_t> values;
+  const size_t equals = text.find('=');
+  const auto wrong = fail(
+      ErrorCode::Usage,
+      fmt::format("[{}] --dim {}: expected NAME=VALUE or NAME=VALUE,VALUE with different values, "
+                  "such as batch=1",
+                  verb, shell_quoted(text)));
+  if (equals == 0 || equals == std::string::npos) return wrong;
+  for (const std::string& part : split(text.substr(equals + 1), ',')) {
+    const auto value = parse_int(part);
+    if (!value || *value < 1 || std::ranges::find(values, *value) != values.end()) return wrong;
+    values.push_back(*value);
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& texts,
+                                               const std::string& verb) {
+  std::vector<Dimensions> sets(1);
+  for (const std::string& text : texts) {
+    TW_TRY(const std::vector<int64_t> values, values_of(text, verb));
+    const std::string name = text.substr(0, text.find('='));
+    if (sets.front().contains(name))
+      return fail(ErrorCode::Usage, fmt::format("[{}] --dim {}: the dimension is given twice; "
+                                                "give all of its values at once, as in {}=1,8",
+                                                verb, shell_quoted(text), name));
+    std::vector<Dimensions> longer;
+    for (const Dimensions& set : sets)
+      for (const int64_t value : values) {
+        longer.push_back(set);
+        longer.back()[name] = value;
+      }
+    sets = std::move(longer);
+  }
+  return sets;
+}
+
+Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place, const Surroundings& here,
+                                   const std::atomic<int>& interrupts) {
+  TW_TRY(const OnnxFile file, onnx_file_of(flags.model, flags.dimensions, place, here));
+  TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
+  graph::PassOptions options;
+  options.disabled = {flags.left_out.begin(), flags.left_out.end()};
+  options.stops = [&] { return interrupts.load() > 0; };
+  options.clock_s = [&] { return static_cast<double>(here.environment.clock()) / 1e9; };
+  TW_TRY(graph::Passed passed, graph::apply_passes(std::move(graph), options));
+  return ImportedModel{std::filesystem::path(flags.model).stem().string(), std::move(passed.graph),
+                       std::move(passed.runs)};
+}
+
+}  // namespace tw::tools

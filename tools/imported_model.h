@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A network on its way from a file to a plan: read, and rewritten by the passes. Thread-safe.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "graph/passes.h"
+#include "tools/selection.h"
+#include "tools/surroundings.h"
+
+namespace tw::tools {
+
+/// Values of symbolic dimensions, by name.
+using Dimensions = std::map<std::string, int64_t>;
+
+/// All combinations of the values in texts such as "batch=1,8". Usage for other text, and for a
+/// dimension that is given twice; `verb` begins the message.
+Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& texts,
+                                               const std::string& verb);
+
+struct ImportFlags {
+  std::string model;                  ///< an ONNX file, or the name of a standing model
+  Dimensions dimensions;              ///< that the model leaves open
+  std::vector<std::string> left_out;  ///< passes over the model's graph
+};
+
+struct ImportedModel {
+  std::string name;  ///< that of the file, without its ending
+  graph::Graph graph;
+  std::vector<graph::PassRun> passes;
+};
+
+/// Makes the file where it is that of a standing model. Fails as onnx_file_of(), read_onnx() and
+/// apply_passes() do; an interrupt ends the passes.
+Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
+                                   const Surroundings& here, const std::atomic<int>& interrupts);
+
+}  // namespace tw::tools
