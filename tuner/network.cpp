@@ -156,7 +156,8 @@ class NetworkRun {
     const auto types = graph::tensor_types(graph_);
     for (const graph::Transform& transform : plan_.transforms) {
       TW_TRY(const dsl::Workload copy,
-             transform_workload(types.at(transform.tensor), transform.from, transform.to));
+             transform_workload(types.at(transform.tensor), transform.from, transform.to,
+                                costs_->state()));
       add(copy, transform.tensor, 1);
     }
     return {};
@@ -222,6 +223,7 @@ class NetworkRun {
                              std::max<size_t>(options_.plans, 1), options_.plan));
     for (graph::Plan& plan : plans) tuned_.plans.push_back(planned(std::move(plan)));
     tuned_.schemes = std::move(schemes_);
+    tuned_.state = costs_->state();
     tuned_.groups = costs_->groups().size();
     tuned_.kernels = costs_->count();
     tuned_.measured = costs_->count_measured();
