@@ -216,7 +216,7 @@ TEST(Analytic, ValuesThatNoRegisterKeepsAreStoredAndLoadedAgain) {
 }
 
 TEST(Analytic, ConstantsThatComeFromFartherAwayTakeLonger) {
-  Program program = conv({.pixels = 14, .vectors = 2});
+  Program program = naive_gemm();
   program.arguments[1].constant = true;
   const auto ns = [&](dsl::CacheState state) {
     return analytic_cost_ns(program, avx512(), 1, state).value();

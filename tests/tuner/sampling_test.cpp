@@ -133,7 +133,7 @@ TEST(Estimate, IsTheLowerQuartileAndOrderDoesNotMatter) {
 TEST(Timers, SingleCallsAreTimedWithoutWhatIsDoneBeforeThem) {
   NoisyMachine machine(1, 0, 0);
   int prepared = 0;
-  const Run prepare = [&] {
+  const auto prepare = [&] {
     ++prepared;
     machine.pause(5e6);
   };

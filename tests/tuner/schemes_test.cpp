@@ -111,7 +111,7 @@ TEST(Schemes, OperatorsThatComputeTheSameAreOneGroup) {
 
 // Constants of 72 KiB; of the activations, 8 KiB each, three are needed at a time: x, which the sum
 // reads last, and those of an operator.
-TEST(Schemes, ANetworkHasTheStateOfTheLevelThatHoldsWhatItTouches) {
+TEST(Schemes, ANetworkHasTheStateOfTheLevelThatHoldsTwiceWhatItTouches) {
   const graph::Graph graph = two_convolutions();
   const auto state = [&](int64_t l2, int64_t l3) {
     Machine machine;
@@ -119,10 +119,10 @@ TEST(Schemes, ANetworkHasTheStateOfTheLevelThatHoldsWhatItTouches) {
     machine.caches[2].bytes = l3;
     return state_of(graph, machine);
   };
-  constexpr int64_t touched = (72 + 3 * 8) << 10;
-  EXPECT_EQ(state(touched, touched), dsl::CacheState::Hot);
-  EXPECT_EQ(state(touched - 1, touched), dsl::CacheState::NetworkL3);
-  EXPECT_EQ(state(touched - 1, touched - 1), dsl::CacheState::NetworkMemory);
+  constexpr int64_t twice = 2 * (72 + 3 * 8) << 10;
+  EXPECT_EQ(state(twice, twice), dsl::CacheState::Hot);
+  EXPECT_EQ(state(twice - 1, twice), dsl::CacheState::NetworkL3);
+  EXPECT_EQ(state(twice - 1, twice - 1), dsl::CacheState::NetworkMemory);
   EXPECT_EQ(state_of(graph, parse_target("cuda:sm_80")->machine), dsl::CacheState::Hot);
 }
 
