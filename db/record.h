@@ -90,9 +90,7 @@ struct Record {
   std::string toolchain;
   int64_t codegen_abi = 1;
   int64_t threads = 1;
-  /// Asked of inputs and outputs, then the state of the caches: "in=NCHW16c out=NHWC network:L3".
-  /// Empty: free layouts, hot caches.
-  std::string layouts;
+  std::string layouts;   ///< asked of inputs and outputs, "in=NCHW16c out=NHWC"; empty: free
   std::string schedule;  ///< begins with its language version, "tw1"
   /// Names the description of the machine that the schedule was tuned for: microarchitecture,
   /// origin and the beginning of the hash of its text; empty in records of version 1.
