@@ -2,11 +2,11 @@
 #pragma once
 // The state of the caches when a kernel is called. Thread-safe.
 
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
+
+#include "tuner/cache_lines.h"
 
 namespace tw::bench {
 
@@ -18,7 +18,7 @@ enum class CacheState {
 std::string_view to_string(CacheState state);  ///< "hot", "cold", "network"
 std::optional<CacheState> parse_cache_state(std::string_view text);
 
-using Bytes = std::span<std::byte>;
+using tuner::Bytes;
 
 /// The arrays of a kernel by their role in a network.
 struct Arrays {

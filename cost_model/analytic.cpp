@@ -234,11 +234,11 @@ std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine
 }
 
 Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
-                                int threads) {
+                                int threads, dsl::CacheState state) {
   if (threads < 1)
     return fail(ErrorCode::Usage,
                 fmt::format("[estimate cost] {} threads given; give 1 or more", threads));
-  TW_TRY(const KernelFacts facts, extract_facts(program, target));
+  TW_TRY(const KernelFacts facts, extract_facts(program, target, state));
   return analytic_cost(facts, target.machine, threads).total_ns;
 }
 

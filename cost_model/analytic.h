@@ -14,6 +14,7 @@
 #include "base/target.h"
 #include "cost_model/facts.h"
 #include "cost_model/resources.h"
+#include "dsl/cache_state.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -58,6 +59,6 @@ AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int
 
 /// total_ns of the program; fails as extract_facts does, or on threads < 1.
 Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
-                                int threads);
+                                int threads, dsl::CacheState state = dsl::CacheState::Hot);
 
 }  // namespace tw::cost_model

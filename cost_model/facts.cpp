@@ -45,6 +45,7 @@ double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.ele
 struct Known {
   const Buffer* buffer;
   bool is_output = false;
+  bool is_constant = false;
   bool vectorized = false;
 };
 
@@ -103,10 +104,11 @@ struct Sums {
 
 class PhaseWalk {
  public:
-  PhaseWalk(const Program& program, const Machine& machine, KernelFacts& kernel)
-      : machine_(machine), kernel_(kernel) {
+  PhaseWalk(const Program& program, const Machine& machine, dsl::CacheState state,
+            KernelFacts& kernel)
+      : machine_(machine), state_(state), kernel_(kernel) {
     for (const schedules::Argument& argument : program.arguments)
-      known_.push_back({&argument.buffer, argument.is_output});
+      known_.push_back({&argument.buffer, argument.is_output, argument.constant});
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
   }
 
@@ -629,7 +631,7 @@ class PhaseWalk {
 
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes) {
     if (node.parent < 0) {
-      phase_.traffic[cache] += bytes * cold_share(cache);
+      phase_.traffic[cache] += bytes * cold_share(cache, known_[buffer]);
       return;
     }
     Node& parent = nodes_[static_cast<size_t>(node.parent)];
@@ -637,10 +639,19 @@ class PhaseWalk {
   }
 
   /// What the call before left in a cache is not fetched again: all of it where the kernel's data
-  /// fills no more than half of the cache, nothing where it exceeds it.
-  double cold_share(size_t cache) const {
+  /// fills no more than half of the cache, nothing where it exceeds it or was evicted since.
+  double cold_share(size_t cache, const Known& known) const {
+    if (is_evicted(cache, known)) return 1;
     const double bytes = kernel_.argument_bytes + kernel_.scratch_bytes;
     return std::clamp(2 * bytes / std::max(1.0, capacity(cache)) - 1, 0.0, 1.0);
+  }
+
+  /// Whether other operators of the network evicted the buffer from the cache since it was last
+  /// used (dsl::CacheState).
+  bool is_evicted(size_t cache, const Known& known) const {
+    if (state_ == dsl::CacheState::Hot || !(known.is_constant || known.is_output)) return false;
+    const bool from_memory = known.is_constant && state_ == dsl::CacheState::NetworkMemory;
+    return from_memory || cache + 1 < cache_levels;
   }
 
   // ---- totals ----
@@ -720,6 +731,7 @@ class PhaseWalk {
   }
 
   const Machine& machine_;
+  const dsl::CacheState state_;
   const CacheLines lines_ = lines_of(machine_.caches[0]);
   KernelFacts& kernel_;
   PhaseFacts phase_;
@@ -776,11 +788,12 @@ const BlockFacts* KernelFacts::hot_block() const {
   return hot;
 }
 
-Result<KernelFacts> extract_facts(const Program& program, const Target& target) {
+Result<KernelFacts> extract_facts(const Program& program, const Target& target,
+                                  dsl::CacheState state) {
   KernelFacts facts;
   add_buffers(program, facts);
   for (const schedules::Phase& phase : program.phases) {
-    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target.machine, facts).walk(phase));
+    TW_TRY(PhaseFacts phase_facts, PhaseWalk(program, target.machine, state, facts).walk(phase));
     facts.phases.push_back(std::move(phase_facts));
   }
   if (target.is_gpu()) {

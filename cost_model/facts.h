@@ -18,6 +18,7 @@
 #include "base/target.h"
 #include "cost_model/access.h"
 #include "cost_model/gpu_facts.h"
+#include "dsl/cache_state.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -72,8 +73,8 @@ struct BlockFacts {
   std::vector<double> footprints;
 };
 
-/// Bytes moved into a cache level from the one behind it, per kernel call, where the call before
-/// left what fits: L1, L2, L3.
+/// Bytes moved into a cache level from the one behind it, per kernel call: L1, L2, L3. The call
+/// before left what fits, unless the state of the caches says that it was evicted since.
 constexpr int cache_levels = 3;
 using Traffic = std::array<double, cache_levels>;
 
@@ -112,6 +113,7 @@ struct KernelFacts {
 };
 
 /// Fails on programs that are not well formed: unknown buffers, an index of the wrong rank.
-Result<KernelFacts> extract_facts(const schedules::Program& program, const Target& target);
+Result<KernelFacts> extract_facts(const schedules::Program& program, const Target& target,
+                                  dsl::CacheState state = dsl::CacheState::Hot);
 
 }  // namespace tw::cost_model

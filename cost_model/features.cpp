@@ -99,11 +99,11 @@ std::span<const FeatureInfo> feature_table() { return table; }
 size_t feature_count() { return std::size(table); }
 
 Result<std::vector<float>> extract_features(const schedules::Program& program, const Target& target,
-                                            int threads) {
+                                            int threads, dsl::CacheState state) {
   if (threads < 1)
     return fail(ErrorCode::Usage,
                 fmt::format("[extract features] {} threads given; give 1 or more", threads));
-  TW_TRY(const KernelFacts facts, extract_facts(program, target));
+  TW_TRY(const KernelFacts facts, extract_facts(program, target, state));
   const BlockFacts* hot = facts.hot_block();
   const BlockFacts no_block;
   const PhaseFacts no_phase;

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/target.h"
+#include "dsl/cache_state.h"
 #include "schedules/program.h"
 
 namespace tw::cost_model {
@@ -32,7 +33,8 @@ size_t feature_count();
 /// One number a row of feature_table(), all finite. Runs no compiler. Fails on threads < 1 and on
 /// programs that are not well formed.
 Result<std::vector<float>> extract_features(const schedules::Program& program, const Target& target,
-                                            int threads);
+                                            int threads,
+                                            dsl::CacheState state = dsl::CacheState::Hot);
 
 /// The analytic model's time, log2(1 + ns), as the row carries it. Requires: feature_count()
 /// numbers.

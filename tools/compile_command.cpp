@@ -51,7 +51,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
     TW_RETURN_IF_ERROR(print_json("compile", {{"artifact", path},
                                               {"record", s.record->hash},
                                               {"workload", s.workload.key()},
-                                              {"layouts", dsl::print_layouts(s.workload.layouts)},
+                                              {"layouts", s.workload.asked()},
                                               {"target", s.target.to_string()},
                                               {"spills", artifact.info.spills},
                                               {"object_bytes", artifact.object.size()},

@@ -343,7 +343,7 @@ Verb db_verb() {
   const Flag limit = {"limit", Whole{&f->limit, 0, INT64_MAX}, "at most so many; 0: all"};
   const std::vector<Flag> filters = {
       db,
-      {"workload", Text{&f->workload}, "key; layouts may follow in braces"},
+      {"workload", Text{&f->workload}, "key; layouts and a state may follow in braces"},
       {"op", Text{&f->op}, "operator"},
       {"status", Choice{&f->status, statuses()}, "of the trial; pruned and hopeless are the same"},
       {"session", Text{&f->session}, "that measured"},

@@ -62,7 +62,7 @@ Result<Analysis> analyse(const Selection& s, const tuner::Environment& environme
   TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(s.target)));
   Analysis analysis;
-  TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target));
+  TW_TRY(analysis.facts, cost_model::extract_facts(program, s.target, s.workload.state));
   analysis.predicted_ns =
       cost_model::analytic_cost(analysis.facts, s.target.machine, s.threads).total_ns;
   analysis.resources = cost_model::resource_times(analysis.facts, s.target.machine, s.threads);
@@ -248,7 +248,7 @@ std::string describe(const Rival& rival, const db::Record& record) {
 Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& line,
                        const std::optional<Rival>& rival) {
   nlohmann::json json = {{"workload", s.workload.key()},
-                         {"layouts", dsl::print_layouts(s.workload.layouts)},
+                         {"layouts", s.workload.asked()},
                          {"target", s.target.to_string()},
                          {"tuned_for", describe(s.target.machine)},
                          {"threads", s.threads},

@@ -139,16 +139,22 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     const tuner::Run once = [&] {
       if (status) status = conversions.call(kernel, pointers, *pool, s.threads);
     };
+    TW_TRY(const tuner::Roles roles, tuner::roles_of(kernel, s.workload, buffers));
+    tuner::CacheSweep sweep(s.target.machine);
+    const tuner::Run enter = [&] { sweep.enter(s.workload.state, roles, *pool, s.threads); };
+    const bool is_hot = s.workload.state == dsl::CacheState::Hot;
+    const tuner::Timer timer =
+        is_hot ? tuner::timed_by(clock, once) : tuner::timed_singly(clock, enter, once);
+    const tuner::Sampling sampling = is_hot ? tuner::Sampling() : tuner::for_single_calls({});
     tuner::Gauge gauge(*pool, s.threads, clock);
     const auto watch = tuner::watch_processor(gauge, clock);
     const tuner::Samples samples = tuner::sample_spread(
-        tuner::timed_by(clock, once), stretches,
-        [] { std::this_thread::sleep_for(pause_between_stretches); }, {}, clock, *watch);
+        timer, stretches, [] { std::this_thread::sleep_for(pause_between_stretches); }, sampling,
+        clock, *watch);
     if (!status) return tl::unexpected(status.error());
     if (samples.state != tuner::SampleState::Disturbed) return Timed{samples.estimate, ""};
     tuner::NoWatch none;
-    return Timed{tuner::sample(tuner::timed_by(clock, once), {}, clock, none).estimate,
-                 samples.disturbance};
+    return Timed{tuner::sample(timer, sampling, clock, none).estimate, samples.disturbance};
   };
   callable.place = {"threads", std::to_string(s.threads)};
   return callable;
@@ -220,7 +226,7 @@ Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings&
 Status print_as_json(const Selection& s, const Checked& checked, const Timed& timed,
                      const Roofline& line) {
   return print_json("run", {{"workload", s.workload.key()},
-                            {"layouts", dsl::print_layouts(s.workload.layouts)},
+                            {"layouts", s.workload.asked()},
                             {"record", s.record ? s.record->hash : ""},
                             {"measured_on", s.record ? s.record->device : ""},
                             {"measured_here", s.record && s.other_device.empty()},

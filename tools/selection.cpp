@@ -164,8 +164,7 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
     TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadOnly));
     TW_TRY(db::Record record, find_record(store, flags.hash));
     TW_TRY(dsl::Workload workload, dsl::parse_workload(record.workload));
-    TW_TRY(const dsl::Layouts layouts, dsl::parse_layouts(record.layouts));
-    TW_TRY(selection.workload, dsl::with_layouts(std::move(workload), layouts));
+    TW_TRY(selection.workload, dsl::with_asked(std::move(workload), record.layouts));
     const std::string& named = flags.target.target;
     TW_TRY(const ChosenTarget chosen, chosen_target(named.empty() ? record.target : named, here));
     if (chosen.target.to_string() != record.target)

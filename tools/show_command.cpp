@@ -100,7 +100,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   nlohmann::json json;
   if (s.record) json = as_json(*s.record, true);
   json["workload"] = s.workload.key();
-  json["layouts"] = dsl::print_layouts(s.workload.layouts);
+  json["layouts"] = s.workload.asked();
   json["target"] = s.target.to_string();
   json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();

@@ -131,7 +131,7 @@ Status count_trials(const dsl::Workload& workload, const Target& target, const T
   filter.target = target.to_string();
   filter.device = tuner::device_text(target);
   filter.threads = flags.target.threads;
-  filter.layouts = dsl::print_layouts(workload.layouts);
+  filter.layouts = workload.asked();
   TW_RETURN_IF_ERROR(store.for_each(filter, [&](const db::Record& record) {
     if (record.session == here.environment.session)
       ++progress.trials[std::string(db::to_string(record.status))];

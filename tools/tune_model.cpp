@@ -247,6 +247,7 @@ Facts facts_of_run(const ModelRun& run) {
                              show_count(static_cast<int64_t>(tuned.kernels), "scheme"),
                              show_count(static_cast<int64_t>(tuned.groups), "distinct operator"),
                              tuned.measured));
+  facts.emplace_back("caches", std::string(dsl::to_string(tuned.state)));
   for (const tuner::NetworkRound& round : tuned.rounds)
     facts.emplace_back("round",
                        fmt::format("{:.1f} s, {} of the plan, {}: predicted {}", round.seconds,
@@ -292,6 +293,7 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
           {"unverified_kernels", run.unverified[run.written]},
           {"operators", run.graph.operators.size()},
           {"distinct_operators", tuned.groups},
+          {"caches", dsl::to_string(tuned.state)},
           {"schemes", tuned.kernels},
           {"measured_schemes", tuned.measured},
           {"transforms", plan.transforms.size()},

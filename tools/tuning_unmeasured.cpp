@@ -72,9 +72,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     sheet.rows.push_back({job.name, format_double(found.space_size), std::to_string(found.known),
                           found.best ? format_double(found.best->latency_ns) : "",
                           found.best ? found.best->device : "", job.workload.key(),
-                          dsl::print_layouts(job.workload.layouts)});
+                          job.workload.asked()});
     nlohmann::json result = {{"workload", job.workload.key()},
-                             {"layouts", dsl::print_layouts(job.workload.layouts)},
+                             {"layouts", job.workload.asked()},
                              {"workload_hash", job.workload.hash()},
                              {"name", job.name},
                              {"target", target.to_string()},
@@ -156,7 +156,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
     const std::string source = best ? best->hash.substr(0, 16) : "cost model";
     table.rows.push_back({path, source, job.workload.text()});
     results.push_back({{"workload", job.workload.key()},
-                       {"layouts", dsl::print_layouts(job.workload.layouts)},
+                       {"layouts", job.workload.asked()},
                        {"name", job.name},
                        {"target", target.target.to_string()},
                        {"artifact", path},

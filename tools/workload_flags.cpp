@@ -90,13 +90,17 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
        Path{&flags.expression},
        "file with an expression; - is standard input",
        {"workload"}},
-      {"workload", Text{&flags.key}, "key, as records have it; layouts may follow in braces"},
+      {"workload", Text{&flags.key},
+       "key, as records have it; layouts and a state may follow in braces"},
       {"dtype",
        Choice{&flags.dtype, {"f32", "f16", "bf16", "i8", "u8", "i32", "i64"}},
        "data type of the inputs",
        {"expr", "workload"}},
       {"layout", Texts{&flags.layouts},
        "how an input or output is kept, TENSOR=LAYOUT (in=NCHW16c); may be repeated"},
+      {"state", Choice{&flags.state, {"hot", "network:L3", "network:memory"}},
+       "where its data lie when it is called: in the caches after the call before, or as between "
+       "the operators of a network whose constants come from L3 or from memory"},
       {"accuracy",
        Choice{&flags.accuracy, {"fast", "strict"}},
        "strict: no worse than a sequential loop",
@@ -107,6 +111,8 @@ std::vector<Flag> flags_of(WorkloadFlags& flags) {
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags) {
   TW_TRY(dsl::Workload workload, named_workload(flags));
   TW_TRY(const dsl::Layouts layouts, dsl::parse_layouts(join(flags.layouts, " ")));
+  TW_TRY(const dsl::CacheState state, dsl::parse_cache_state(flags.state));
+  if (state != dsl::CacheState::Hot) workload.state = state;
   return dsl::with_layouts(std::move(workload), layouts);
 }
 

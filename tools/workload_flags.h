@@ -20,13 +20,15 @@ struct WorkloadFlags {
   std::vector<std::string> attributes, layouts;
   std::string dtype = "f32";
   std::string accuracy = "fast";
+  std::string state = "hot";  ///< a dsl::CacheState
 
   bool is_given() const {
-    return !op.empty() || !expression.empty() || !key.empty() || !layouts.empty();
+    return !op.empty() || !expression.empty() || !key.empty() || !layouts.empty() || state != "hot";
   }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);
-/// The operator's own example where no shape is given; with the layouts that are asked for.
+/// The operator's own example where no shape is given; with the layouts and the state that are
+/// asked for.
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
 
 struct TargetFlags {

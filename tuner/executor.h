@@ -29,7 +29,8 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   virtual Verdict verify() = 0;
-  /// Times calls on the normal fill, with warm buffers; serves as long as the kernel lives.
+  /// Times calls on the normal fill, with the caches in the state that the workload asks for;
+  /// serves as long as the kernel lives.
   virtual Result<Timer> timer() = 0;
   /// Whether the timed calls left the right outputs: a fault that is rare, or late, shows here.
   virtual Verdict check_after_timing() = 0;

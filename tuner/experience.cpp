@@ -24,8 +24,9 @@ constexpr int most_constructions = 300;
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
 // Trials of another device teach as much as those of a shape with an extent of twice the size. What
-// those under other layouts teach was not measured: they are taken to be as far.
-constexpr double distance_of_devices = 1, distance_of_layouts = 1;
+// those under other layouts teach was not measured: they are taken to be as far. A kernel that is
+// fast in one state of the caches is mostly among the fast ones in another.
+constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_states = 0.5;
 
 bool is_late(const Question& q) { return q.interrupted() || (q.late && q.late()); }
 
@@ -36,7 +37,7 @@ double throughput_of(const db::Record& record) {
 /// By the configuration of the record, where that means the same steps in this space, or the same
 /// but for other layouts; else by the steps.
 std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
-  const bool has_other_layouts = record.layouts != dsl::print_layouts(q.workload->layouts);
+  const bool has_other_layouts = record.layouts != q.workload->asked();
   const auto point = q.space->parse(record.configuration);
   if (point && q.space->allowed(*point) &&
       (has_other_layouts || q.space->schedule(*point).to_string() == record.schedule))
@@ -59,7 +60,7 @@ db::Filter trials_of(const dsl::Workload& workload, const Target& target, int th
   own.device = device_text(target);
   own.threads = threads;
   own.codegen_abi = codegen::codegen_abi;
-  own.layouts = dsl::print_layouts(workload.layouts);
+  own.layouts = workload.asked();
   own.order = db::Order::Fastest;
   return own;
 }
@@ -102,6 +103,14 @@ struct Neighbour {
   std::vector<db::Record> records;  ///< fastest first
 };
 
+/// How unlike what was asked of the kernels of a record is to what is asked now.
+double distance_of_asked(const dsl::Workload& workload, const std::string& other) {
+  const auto asked = dsl::parse_asked(other);
+  if (!asked) return std::numeric_limits<double>::infinity();
+  return (asked->layouts == workload.layouts ? 0 : distance_of_layouts) +
+         (asked->state == workload.state ? 0 : distance_of_states);
+}
+
 std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   db::Filter same_operator;
   same_operator.op = q.workload->op;
@@ -109,8 +118,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   same_operator.threads = q.threads;
   same_operator.codegen_abi = codegen::codegen_abi;
   same_operator.order = db::Order::Fastest;
-  const Place own = {q.workload->key(), device_text(q.target),
-                     dsl::print_layouts(q.workload->layouts)};
+  const Place own = {q.workload->key(), device_text(q.target), q.workload->asked()};
   std::map<Place, std::vector<db::Record>> by_place;
   (void)store.for_each(same_operator, [&](const db::Record& record) {
     const Place place = {record.workload, record.device, record.layouts};
@@ -123,7 +131,7 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
     if (!workload) continue;
     const double apart = (place.workload == own.workload ? 0 : distance(*workload, *q.workload)) +
                          (place.device == own.device ? 0 : distance_of_devices) +
-                         (place.layouts == own.layouts ? 0 : distance_of_layouts);
+                         distance_of_asked(*q.workload, place.layouts);
     if (std::isfinite(apart)) result.push_back({std::move(*workload), apart, std::move(records)});
   }
   std::stable_sort(result.begin(), result.end(),
@@ -175,7 +183,9 @@ std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const
   if (!schedule) return std::nullopt;
   const auto program = schedule->program(schedules::limits_of(target));
   if (!program) return std::nullopt;
-  auto features = cost_model::extract_features(*program, target, threads);
+  const auto asked = dsl::parse_asked(record.layouts);
+  if (!asked) return std::nullopt;
+  auto features = cost_model::extract_features(*program, target, threads, asked->state);
   if (!features) return std::nullopt;
   cost_model::Sample sample;
   sample.features = std::move(*features);

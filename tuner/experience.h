@@ -37,8 +37,8 @@ struct Experience {
   std::set<std::string> tried;       ///< schedule texts of this workload on this device
   std::vector<Tried> parents;        ///< the fastest of them, as points
   std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
-  /// Points that were fast for the nearest other workloads, or for this one on another device or
-  /// under other layouts, nearest first.
+  /// Points that were fast for the nearest other workloads, or for this one on another device,
+  /// under other layouts or in another state of the caches, nearest first.
   std::vector<schedules::Point> seeds;
   std::vector<cost_model::Sample> samples;
 };
@@ -54,8 +54,8 @@ Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, con
 /// powers of two; infinite for different operators and for expressions.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
-/// Group of trials whose latencies can be compared: those of one workload under the same layouts on
-/// one device.
+/// Group of trials whose latencies can be compared: those of one workload under the same layouts
+/// in the same state of the caches on one device.
 size_t ranking_group(const db::Record& record);
 
 /// The model's sample of a record; nullopt where its schedule does not apply to the workload, or

@@ -333,6 +333,7 @@ class NetworkRun {
       tuned_.choices.push_back(
           std::move(plan).map([&](graph::Plan&& chosen) { return planned(std::move(chosen)); }));
     tuned_.schemes = std::move(schemes_);
+    tuned_.state = costs_->state();
     tuned_.groups = costs_->groups().size();
     tuned_.kernels = costs_->count();
     tuned_.measured = costs_->count_measured();

@@ -64,9 +64,10 @@ struct TunedNetwork {
   /// there is none. Kernels that are in it all the same were not measured because of the budget.
   std::vector<Result<PlannedNetwork>> choices;
   std::vector<NetworkRound> rounds;
-  size_t groups = 0;    ///< distinct operators
-  size_t kernels = 0;   ///< schemes of all groups
-  size_t measured = 0;  ///< of these, on this device
+  dsl::CacheState state = dsl::CacheState::Hot;  ///< in which its kernels are timed and predicted
+  size_t groups = 0;                             ///< distinct operators
+  size_t kernels = 0;                            ///< schemes of all groups
+  size_t measured = 0;                           ///< of these, on this device
   double predicting_s = 0, planning_s = 0;
   Ended ended = Ended::FromDatabase;
   /// Kernels that the last round could not measure: texts of workloads by the reason.

@@ -26,7 +26,7 @@ using Predictions = std::map<std::string, Predicted>;
 std::string encoded(const std::string& version, const Predictions& predictions) {
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [workload, predicted] : predictions)
-    list[workload] = {predicted.schedule, predicted.analytic_ns};
+    list[workload] = {predicted.schedule, predicted.analytic_ns, predicted.hot_ns};
   const std::string body =
       nlohmann::json{{"version", version}, {"predictions", std::move(list)}}.dump();
   return sha256_hex(body) + "\n" + body;
@@ -41,7 +41,8 @@ std::optional<Predictions> decoded(const std::string& bytes, const std::string& 
   if (!file.is_object() || file.value("version", "") != version) return std::nullopt;
   Predictions predictions;
   for (const auto& [workload, predicted] : file.at("predictions").items())
-    predictions[workload] = {predicted.at(0).get<std::string>(), predicted.at(1).get<double>()};
+    predictions[workload] = {predicted.at(0).get<std::string>(), predicted.at(1).get<double>(),
+                             predicted.at(2).get<double>()};
   return predictions;
 }
 

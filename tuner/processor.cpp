@@ -6,6 +6,7 @@
 
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
+#include "tuner/cache_lines.h"
 #include "tuner/executor.h"
 #include "tuner/peak.h"
 #include "tuner/verify.h"
@@ -16,11 +17,12 @@ namespace {
 class CpuKernel final : public LoadedKernel {
  public:
   CpuKernel(runtime::Kernel kernel, const ReferencedWorkload& workload, Threads& threads,
-            PackedInputs& packed, const Clock& clock)
+            PackedInputs& packed, CacheSweep& sweep, const Clock& clock)
       : kernel_(std::move(kernel)),
         workload_(workload),
         threads_(threads),
         packed_(packed),
+        sweep_(sweep),
         clock_(clock) {}
 
   Verdict verify() override {
@@ -30,15 +32,24 @@ class CpuKernel final : public LoadedKernel {
 
   Result<Timer> timer() override {
     const dsl::Arrays& inputs = workload_.reference.normal.inputs;
+    const dsl::CacheState state = workload_.workload.state;
+    const bool is_hot = state == dsl::CacheState::Hot;
     TW_TRY(buffers_,
            KernelBuffers::make(kernel_, workload_.workload, inputs,
                                {.align = Align::Begin, .alignment = 64, .huge_pages = true},
-                               keeps_arrays(workload_.workload) ? nullptr : &packed_));
+                               keeps_arrays(workload_.workload) ? nullptr : &packed_,
+                               is_hot ? SharedInputs::All : SharedInputs::Constants));
     pointers_ = buffers_->pointers();
     TW_TRY(conversions_, Conversions::of(kernel_, workload_.workload, inputs, *buffers_));
-    return timed_by(clock_, [this] {
+    const auto call = [this] {
       (void)conversions_.call(kernel_, pointers_, threads_.pool(), threads_.count);
-    });
+    };
+    if (is_hot) return timed_by(clock_, call);
+    TW_TRY(roles_, roles_of(kernel_, workload_.workload, *buffers_));
+    const auto enter = [this, state] {
+      sweep_.enter(state, roles_, threads_.pool(), threads_.count);
+    };
+    return timed_singly(clock_, enter, call);
   }
 
   Verdict check_after_timing() override {
@@ -52,10 +63,12 @@ class CpuKernel final : public LoadedKernel {
   const ReferencedWorkload& workload_;
   Threads& threads_;
   PackedInputs& packed_;
+  CacheSweep& sweep_;
   Clock clock_;
   std::optional<KernelBuffers> buffers_;  ///< of the timed calls
   std::vector<void*> pointers_;
   Conversions conversions_;  ///< that are part of a call
+  Roles roles_;              ///< of the buffers, in a network
 };
 
 class Processor final : public Executor {
@@ -65,7 +78,8 @@ class Processor final : public Executor {
   Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
                                              const ReferencedWorkload& workload) override {
     TW_TRY(runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
-    return std::make_unique<CpuKernel>(std::move(kernel), workload, threads_, packed_, clock_);
+    return std::make_unique<CpuKernel>(std::move(kernel), workload, threads_, packed_, sweep_,
+                                       clock_);
   }
 
   Result<PlainCall> plain_call(runtime::Artifact artifact, const dsl::Workload&) override {
@@ -108,6 +122,7 @@ class Processor final : public Executor {
   Threads& threads_;
   Clock clock_;
   PackedInputs packed_;
+  CacheSweep sweep_ = CacheSweep(host_target().machine);
   std::unique_ptr<Gauge> gauge_;
   std::unique_ptr<Watch> watch_;  ///< by the gauge
 };

@@ -9,10 +9,11 @@ namespace tw::tuner {
 using schedules::Point;
 
 Proposer::Proposer(schedules::Space space, std::unique_ptr<Search> search, int kernel_threads,
-                   uint64_t seed)
+                   uint64_t seed, dsl::CacheState state)
     : space_(std::move(space)),
       search_(std::move(search)),
       kernel_threads_(kernel_threads),
+      state_(state),
       random_(seed) {}
 
 void Proposer::learn(Experience known) {
@@ -43,9 +44,9 @@ std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
                                           const cost_model::CostModel& model, int64_t own) {
   std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
   // One thread: builders and the runner work meanwhile.
-  auto candidates =
-      candidates_of(space_, points, space_.target(), seen_,
-                    {.kernel_threads = kernel_threads_, .workers = 1, .stops = stops_});
+  auto candidates = candidates_of(
+      space_, points, space_.target(), seen_,
+      {.kernel_threads = kernel_threads_, .workers = 1, .state = state_, .stops = stops_});
   std::vector<std::vector<float>> rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < points.size(); ++i) {

@@ -27,7 +27,7 @@ namespace tw::tuner {
 class Proposer {
  public:
   Proposer(schedules::Space space, std::unique_ptr<Search> search, int kernel_threads,
-           uint64_t seed);
+           uint64_t seed, dsl::CacheState state = dsl::CacheState::Hot);
 
   const schedules::Space& space() const { return space_; }
   /// Takes over what a database knows: what was tried, parents, and points to begin with.
@@ -51,6 +51,7 @@ class Proposer {
   schedules::Space space_;
   std::unique_ptr<Search> search_;
   int kernel_threads_;
+  dsl::CacheState state_;
   Random random_;
   std::function<bool()> stops_;
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run

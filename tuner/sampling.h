@@ -41,6 +41,10 @@ using Timer = std::function<int64_t(int64_t calls)>;
 /// Times calls on this thread by this clock.
 Timer timed_by(const Clock& clock, const Run& run);
 
+/// Times each call by itself, after `prepare`, whose time does not count; nor does that of reading
+/// the clock.
+Timer timed_singly(const Clock& clock, const Run& prepare, const Run& run);
+
 struct Sampling {
   /// Calls are timed in batches at least this long, and at least 100 timer resolutions.
   int64_t min_batch_ns = 1'000'000;
@@ -55,6 +59,9 @@ struct Sampling {
   /// Sampling ends when the estimate's interval is this small in relation to it.
   double target_relative_interval = 0.02;
 };
+
+/// Options for timed_singly(): batches are short, as preparing takes far longer than a short call.
+Sampling for_single_calls(Sampling options);
 
 /// Lower-quartile latency of one call with its 95 % interval.
 struct Estimate {

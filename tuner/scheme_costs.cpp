@@ -36,7 +36,11 @@ Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& 
   TW_TRY(const schedules::Schedule schedule,
          schedules::parse_schedule(workload.compute, predicted.schedule));
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
-  TW_TRY(predicted.analytic_ns, cost_model::analytic_cost_ns(program, target, threads));
+  TW_TRY(predicted.analytic_ns,
+         cost_model::analytic_cost_ns(program, target, threads, workload.state));
+  if (workload.state != dsl::CacheState::Hot) {
+    TW_TRY(predicted.hot_ns, cost_model::analytic_cost_ns(program, target, threads));
+  }
   return predicted;
 }
 
@@ -56,6 +60,33 @@ void take_record(KernelChoice& kernel, const db::Record& record, const std::stri
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
+/// The same of a record with hot caches, for a network whose caches are not.
+void take_hot_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
+  if (kernel.measured_ns > 0) return;
+  const bool is_here = record.device == device;
+  if (kernel.hot_measured_ns > 0 && (!is_here || kernel.hot_measured_ns <= record.latency_ns))
+    return;
+  kernel.schedule = record.schedule;
+  if (is_here) kernel.hot_measured_ns = record.latency_ns;
+}
+
+void take_prediction(KernelChoice& kernel, const Predicted& predicted) {
+  kernel.schedule = predicted.schedule;
+  kernel.predicted_ns = predicted.analytic_ns;
+  kernel.hot_predicted_ns = predicted.hot_ns;
+}
+
+/// The states whose records say something about a network in this state, its own first.
+std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
+  if (state == dsl::CacheState::Hot) return {state};
+  return {state, dsl::CacheState::Hot};
+}
+
+/// Appends measured by predicted time where both are known.
+void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& ratios) {
+  if (measured_ns > 0 && predicted_ns > 0) ratios.push_back(measured_ns / predicted_ns);
+}
+
 }  // namespace
 
 Predict predict_for(const Target& target, int threads, std::function<bool()> stops) {
@@ -68,7 +99,8 @@ SchemeCosts::SchemeCosts(const graph::Graph& graph, CostContext context, Predict
     : graph_(&graph),
       context_(std::move(context)),
       predict_(std::move(predict)),
-      groups_(group_operators(graph)),
+      state_(state_of(graph, context_.target.machine)),
+      groups_(group_operators(graph, state_)),
       group_of_(graph.operators.size()),
       ratios_(groups_.size(), 1) {
   for (size_t group = 0; group < groups_.size(); ++group)
@@ -125,8 +157,7 @@ Status SchemeCosts::keep_supported(size_t group, const std::vector<Result<Predic
     if (!predicted[i]) continue;
     choices.push_back(std::move(choices_[group][i]));
     kernels.push_back(std::move(kernels_[group][i]));
-    kernels.back().schedule = predicted[i]->schedule;
-    kernels.back().predicted_ns = predicted[i]->analytic_ns;
+    take_prediction(kernels.back(), *predicted[i]);
   }
   choices_[group] = std::move(choices);
   kernels_[group] = std::move(kernels);
@@ -139,53 +170,67 @@ Status SchemeCosts::keep_supported(size_t group, const std::vector<Result<Predic
 
 Status SchemeCosts::refresh(db::Store& store) {
   for (size_t group = 0; group < groups_.size(); ++group)
-    if (!groups_[group].moves_nothing) TW_RETURN_IF_ERROR(refresh_group(store, group));
+    if (!groups_[group].moves_nothing)
+      for (const dsl::CacheState state : states_of_records(state_))
+        TW_RETURN_IF_ERROR(refresh_group(store, group, state));
   learn_ratios();
   return refresh_copies(store);
 }
 
-Status SchemeCosts::refresh_group(db::Store& store, size_t group) {
+Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Workload workload,
+                                                     dsl::CacheState state) const {
+  workload.state = state;
+  return best_known(store, workload, context_.target, context_.threads);
+}
+
+/// Takes what was measured in that state: the network's, or Hot.
+Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
   const std::string device = device_text(context_.target);
+  const auto take = state == state_ ? take_record : take_hot_record;
   for (size_t i = 0; i < kernels_[group].size(); ++i) {
     if (choices_[group][i].moves_nothing) continue;
     KernelChoice& kernel = kernels_[group][i];
-    TW_TRY(const auto record,
-           best_known(store, kernel.workload, context_.target, context_.threads));
-    if (record) take_record(kernel, *record, device);
+    TW_TRY(const auto record, known(store, kernel.workload, state));
+    if (record) take(kernel, *record, device);
   }
   // The time of an operator by name is that of its kernel on packed arrays, so one that was free to
   // choose its layouts is as good. An expression's time has the conversions in it.
   const dsl::Workload& workload = groups_[group].workload;
   if (workload.op == "expr") return {};
-  TW_TRY(const auto free, best_known(store, workload, context_.target, context_.threads));
+  TW_TRY(const auto free, known(store, workload, state));
   if (!free) return {};
   TW_TRY(const LayoutChoice chosen, layouts_of_schedule(workload.compute, free->schedule));
   for (size_t i = 0; i < choices_[group].size(); ++i)
     if (is_same_choice(groups_[group], choices_[group][i], chosen))
-      take_record(kernels_[group][i], *free, device);
+      take(kernels_[group][i], *free, device);
   return {};
 }
 
-/// What measured schemes took against their predictions: of the group itself, else of those with
-/// the same operator, else of all.
+/// What measured schemes took against their predictions: of the group itself, else of the group
+/// with hot caches, else of those with the same operator, else of all.
 void SchemeCosts::learn_ratios() {
   std::vector<double> all;
   std::map<std::string, std::vector<double>> by_operator;
-  std::vector<std::vector<double>> own(groups_.size());
-  for (size_t group = 0; group < groups_.size(); ++group)
+  std::vector<std::vector<double>> own(groups_.size()), hot(groups_.size());
+  for (size_t group = 0; group < groups_.size(); ++group) {
     for (const KernelChoice& kernel : kernels_[group]) {
-      if (kernel.measured_ns <= 0 || kernel.predicted_ns <= 0) continue;
-      const double ratio = kernel.measured_ns / kernel.predicted_ns;
-      all.push_back(ratio);
-      by_operator[groups_[group].workload.op].push_back(ratio);
-      own[group].push_back(ratio);
+      add_ratio(kernel.measured_ns, kernel.predicted_ns, own[group]);
+      add_ratio(kernel.hot_measured_ns, kernel.hot_predicted_ns, hot[group]);
     }
+    if (own[group].empty()) continue;
+    std::vector<double>& same = by_operator[groups_[group].workload.op];
+    for (std::vector<double>* ratios : {&all, &same})
+      ratios->insert(ratios->end(), own[group].begin(), own[group].end());
+  }
   learn_doubt(by_operator);
   for (const auto& [op, ratios] : by_operator)
     least_ratios_[op] = *std::ranges::min_element(ratios);
   for (size_t group = 0; group < groups_.size(); ++group) {
     const auto& same = by_operator[groups_[group].workload.op];
-    const auto& best = !own[group].empty() ? own[group] : !same.empty() ? same : all;
+    const auto& best = !own[group].empty()   ? own[group]
+                       : !hot[group].empty() ? hot[group]
+                       : !same.empty()       ? same
+                                             : all;
     ratios_[group] = best.empty() ? 1 : geometric_mean(best);
   }
 }
@@ -231,7 +276,7 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
     for (const dsl::Layout& from : known)
       for (const dsl::Layout& to : known)
         if (!(from == to))
-          if (auto copy = transform_workload(types.at(tensor), from, to))
+          if (auto copy = transform_workload(types.at(tensor), from, to, state_))
             copies.emplace(copy_key(types.at(tensor), from, to), std::move(*copy));
   return copies;
 }
@@ -244,8 +289,7 @@ Status SchemeCosts::predict_copies() {
     const Result<Predicted> predicted =
         context_.stops() ? interrupted_predicting() : predict_(copy.workload);
     if (!predicted) return;  // without a schedule it is left out below
-    copy.schedule = predicted->schedule;
-    copy.predicted_ns = predicted->analytic_ns;
+    take_prediction(copy, *predicted);
   });
   if (context_.stops()) return interrupted_predicting();
   for (auto& copy : copies)
@@ -254,13 +298,17 @@ Status SchemeCosts::predict_copies() {
 }
 
 Status SchemeCosts::refresh_copies(db::Store& store) {
-  std::vector<double> ratios;
+  const std::string device = device_text(context_.target);
+  std::vector<double> ratios, hot;
   for (auto& [key, copy] : copies_) {
-    TW_TRY(const auto record, best_known(store, copy.workload, context_.target, context_.threads));
-    if (record) take_record(copy, *record, device_text(context_.target));
-    if (copy.measured_ns > 0 && copy.predicted_ns > 0)
-      ratios.push_back(copy.measured_ns / copy.predicted_ns);
+    for (const dsl::CacheState state : states_of_records(state_)) {
+      TW_TRY(const auto record, known(store, copy.workload, state));
+      if (record) (state == state_ ? take_record : take_hot_record)(copy, *record, device);
+    }
+    add_ratio(copy.measured_ns, copy.predicted_ns, ratios);
+    add_ratio(copy.hot_measured_ns, copy.hot_predicted_ns, hot);
   }
+  if (ratios.empty()) ratios = std::move(hot);
   copy_ratio_ = ratios.empty() ? 1 : geometric_mean(ratios);
   return {};
 }
@@ -309,10 +357,9 @@ Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const
     kernel.predicted_ns *= copy_ratio_;
     return kernel;
   }
-  TW_TRY(kernel.workload, transform_workload(type, from, to));
-  TW_TRY(Predicted predicted, predict_(kernel.workload));
-  kernel.schedule = std::move(predicted.schedule);
-  kernel.predicted_ns = predicted.analytic_ns;
+  TW_TRY(kernel.workload, transform_workload(type, from, to, state_));
+  TW_TRY(const Predicted predicted, predict_(kernel.workload));
+  take_prediction(kernel, predicted);
   return kernel;
 }
 

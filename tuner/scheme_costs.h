@@ -3,7 +3,9 @@
 // What every scheme of a network costs: the time of the best kernel that the database has for the
 // operator under the layouts of the scheme, or, where none was measured on this device, the time
 // that the analytic model predicts for the schedule that the cost model prefers, times what the
-// measured schemes of the same operator took against their predictions.
+// measured schemes of the same operator took against their predictions. All of that is in the state
+// of the caches that the network has (state_of()): a record of a kernel that was timed hot gives
+// the schedule, and corrects the prediction by its own, but is no measurement.
 //
 //   TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph, context, predict));
 //   TW_RETURN_IF_ERROR(costs.refresh(store));
@@ -33,6 +35,8 @@ struct KernelChoice {
   std::string schedule = {};  ///< tw1 text; empty: nothing is to be run
   double predicted_ns = 0;    ///< by the analytic model; 0: it was not asked
   double measured_ns = 0;     ///< on this device; 0: it was not measured
+  /// The same with hot caches, where the network's are not; 0: unknown.
+  double hot_predicted_ns = 0, hot_measured_ns = 0;
 };
 
 /// The schedule that the cost model prefers for a workload and its time in ns; nothing is measured.
@@ -40,6 +44,7 @@ struct KernelChoice {
 struct Predicted {
   std::string schedule;
   double analytic_ns = 0;
+  double hot_ns = 0;  ///< the same if the caches were hot, where the workload says otherwise
 };
 using Predict = std::function<Result<Predicted>(const dsl::Workload& workload)>;
 Predict predict_for(const Target& target, int threads, std::function<bool()> stops);
@@ -74,6 +79,8 @@ class SchemeCosts {
 
   const std::vector<OperatorGroup>& groups() const { return groups_; }
   size_t group_of(size_t op) const { return group_of_[op]; }
+  /// The state of the caches that all kernels are asked for.
+  dsl::CacheState state() const { return state_; }
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
@@ -94,7 +101,9 @@ class SchemeCosts {
   Status predict_all();
   Status keep_supported(size_t group, const std::vector<Result<Predicted>>& predicted);
   Status predict_copies();
-  Status refresh_group(db::Store& store, size_t group);
+  Status refresh_group(db::Store& store, size_t group, dsl::CacheState state);
+  Result<std::optional<db::Record>> known(db::Store& store, dsl::Workload workload,
+                                          dsl::CacheState state) const;
   Status refresh_copies(db::Store& store);
   void learn_ratios();
   void learn_doubt(const std::map<std::string, std::vector<double>>& ratios_by_operator);
@@ -105,6 +114,7 @@ class SchemeCosts {
   const graph::Graph* graph_;
   CostContext context_;
   Predict predict_;
+  dsl::CacheState state_;
   std::vector<OperatorGroup> groups_;
   std::vector<size_t> group_of_;                    ///< of each operator
   std::vector<std::vector<LayoutChoice>> choices_;  ///< of each group

@@ -27,7 +27,7 @@ namespace tw::tuner {
 /// Operators of a graph that are one problem: they compute the same and read constants at the same
 /// inputs, so they share schemes, kernels and records.
 struct OperatorGroup {
-  dsl::Workload workload;          ///< without layouts
+  dsl::Workload workload;          ///< without layouts, in the state of the network
   std::vector<bool> packed_ahead;  ///< of each input: a constant, which is packed for its kernel
   bool moves_nothing = false;      ///< a reshape, which is another name of an array
   std::vector<size_t> operators;   ///< indices into Graph::operators
@@ -37,8 +37,14 @@ struct OperatorGroup {
   std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
 };
 
-/// In the order of the first operator of each.
-std::vector<OperatorGroup> group_operators(const graph::Graph& graph);
+/// The state of the caches in which operators of the graph are called, one inference after another:
+/// that of the smallest level of which all constants and as many activations as are needed at a time
+/// fill no more than half; Hot where that is L2 of one core, and on GPUs.
+dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine);
+
+/// In the order of the first operator of each, as called in that state.
+std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
+                                           dsl::CacheState state = dsl::CacheState::Hot);
 
 /// Layouts of the inputs and outputs of an operator, one for each of its compute. Those of inputs
 /// that are packed ahead mean nothing.
@@ -75,9 +81,10 @@ bool is_same_choice(const OperatorGroup& group, const LayoutChoice& a, const Lay
 /// free.
 dsl::Workload with_choice(const OperatorGroup& group, const LayoutChoice& choice);
 
-/// The copy of a tensor of this type from one layout to another, as a workload that asks for both:
-/// `out[a, b] = in0[a, b]`. A tensor without dimensions has no layouts.
+/// The copy of a tensor of this type from one layout to another, as a workload that asks for both
+/// and for the state: `out[a, b] = in0[a, b]`. A tensor without dimensions has no layouts.
 Result<dsl::Workload> transform_workload(const graph::TensorType& type, const dsl::Layout& from,
-                                         const dsl::Layout& to);
+                                         const dsl::Layout& to,
+                                         dsl::CacheState state = dsl::CacheState::Hot);
 
 }  // namespace tw::tuner

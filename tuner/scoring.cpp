@@ -49,7 +49,8 @@ std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& spac
     if (!program) return;
     const size_t meaning = schedules::hash(*program);
     if (seen.programs.contains(meaning)) return;
-    auto features = cost_model::extract_features(*program, target, options.kernel_threads);
+    auto features =
+        cost_model::extract_features(*program, target, options.kernel_threads, options.state);
     if (features)
       candidates[i] = Candidate{points[i], spelled[i].text, meaning, std::move(*features),
                                 space.to_string(points[i])};
@@ -66,9 +67,9 @@ Result<std::string> predicted_schedule(const schedules::Problem& problem, const 
   const cost_model::CostModel model;
   const Score score = [&](const std::vector<schedules::Point>& points) {
     std::vector<Prediction> predictions(points.size(), -std::numeric_limits<double>::infinity());
-    const auto candidates =
-        candidates_of(space, points, target, {},
-                      {.kernel_threads = kernel_threads, .workers = 1, .stops = stops});
+    const auto candidates = candidates_of(
+        space, points, target, {},
+        {.kernel_threads = kernel_threads, .workers = 1, .state = problem.state, .stops = stops});
     for (size_t i = 0; i < points.size(); ++i)
       if (candidates[i]) predictions[i] = model.predict({&candidates[i]->features, 1}, 0).mean[0];
     return predictions;

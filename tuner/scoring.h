@@ -31,8 +31,9 @@ struct Seen {
 };
 
 struct ScoringOptions {
-  int kernel_threads = 1;  ///< that the candidates are to run on
-  int workers = 1;         ///< threads to use here
+  int kernel_threads = 1;                        ///< that the candidates are to run on
+  int workers = 1;                               ///< threads to use here
+  dsl::CacheState state = dsl::CacheState::Hot;  ///< in which the candidates are to run
   /// Asked before each point: where it says so, the rest are left out. Thread-safe; none: never.
   std::function<bool()> stops = nullptr;
 };

@@ -79,7 +79,8 @@ Task::Task(const TaskSpec& spec, TuningRun& run, schedules::Space space,
     : spec_(spec),
       key_(spec.workload.key()),
       run_(run),
-      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed) {
+      proposer_(std::move(space), std::move(search), run.options.threads, run.options.seed,
+                spec.workload.state) {
   progress_.name = spec.name;
   progress_.machine_note = run.machine_note;
   progress_.flops = dsl::count_flops(spec.workload.compute);

@@ -12,7 +12,7 @@ db::Record trial_record(const dsl::Workload& workload, const Target& target, int
                         const MeasureReply& reply, double peak_gflops) {
   db::Record record;
   record.workload = workload.key();
-  record.layouts = dsl::print_layouts(workload.layouts);
+  record.layouts = workload.asked();
   record.op = workload.op;
   record.target = target.to_string();
   record.device = device_text(target);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tuner/tune.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/isa.h"
@@ -69,6 +71,17 @@ Results all_from_database(const std::vector<TaskSpec>& tasks, const Target& targ
   return known;
 }
 
+/// Kernels of GPUs are timed hot.
+Status check_states(const std::vector<TaskSpec>& tasks, const Target& target) {
+  for (const TaskSpec& task : tasks)
+    if (target.is_gpu() && task.workload.state != dsl::CacheState::Hot)
+      return fail(ErrorCode::Usage,
+                  fmt::format("[tune] {}: kernels of {} are only timed hot; leave the state of the "
+                              "caches out",
+                              task.workload.text(), target.to_string()));
+  return {};
+}
+
 }  // namespace
 
 Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& target,
@@ -96,6 +109,7 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
   if (options.effort == Effort::None)
     return all_from_database(tasks, target, options, store, environment);
   TW_RETURN_IF_ERROR(check_max_isa());
+  TW_RETURN_IF_ERROR(check_states(tasks, target));
   TW_TRY(Workers workers,
          start_workers(target, options.threads, options.seed, environment, options.timeout_s));
   return tune_all(tasks, target, options, store, environment, on_progress, std::move(workers));

@@ -60,7 +60,7 @@ Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Worklo
   key.device = device_text(target);
   key.threads = threads;
   key.codegen_abi = codegen::codegen_abi;
-  key.layouts = dsl::print_layouts(workload.layouts);
+  key.layouts = workload.asked();
   return store.best(key);
 }
 

@@ -115,8 +115,13 @@ Result<std::shared_ptr<const GuardedBuffer>> PackedInputs::get(const dsl::Array&
 
 Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
                                           const dsl::Workload& workload, const dsl::Arrays& inputs,
-                                          BufferOptions options, PackedInputs* packed) {
+                                          BufferOptions options, PackedInputs* packed,
+                                          SharedInputs shared_inputs) {
   KernelBuffers result;
+  const auto is_shared = [&](const std::string& input) {
+    return packed != nullptr &&
+           (shared_inputs == SharedInputs::All || workload.compute.find_input(input)->constant);
+  };
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     // Nothing lies between the last element and the guard: kernels need no more than its alignment.
@@ -128,7 +133,7 @@ Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
     std::shared_ptr<const GuardedBuffer> shared;
     if (arguments[i].is_output) {
       TW_TRY(own, made(static_cast<size_t>(runtime::storage_bytes(arguments[i])), options));
-    } else if (packed) {
+    } else if (is_shared(name)) {
       TW_TRY(shared, packed->get(inputs.at(name), layout, arguments[i].layout, options));
     } else {
       TW_TRY(own, packed_buffer(inputs.at(name), layout, options));
@@ -163,6 +168,22 @@ Result<dsl::Arrays> KernelBuffers::outputs(const runtime::Kernel& kernel) const 
     outputs[arguments[i].name] = std::move(array);
   }
   return outputs;
+}
+
+Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workload,
+                       KernelBuffers& buffers) {
+  Roles roles;
+  const auto& arguments = kernel.info().arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].is_output) continue;
+    if (workload.compute.find_input(arguments[i].name)->constant) {
+      roles.constants.push_back(buffers.bytes(i));
+      continue;
+    }
+    TW_RETURN_IF_ERROR(buffers.make_writable(i));
+    roles.activations.push_back(buffers.bytes(i));
+  }
+  return roles;
 }
 
 bool keeps_arrays(const dsl::Workload& workload) { return workload.op == "expr"; }

@@ -13,6 +13,7 @@
 #include "dsl/layout.h"
 #include "dsl/workload.h"
 #include "runtime/kernel.h"
+#include "tuner/cache_lines.h"
 #include "tuner/guarded_buffer.h"
 #include "tuner/reference.h"
 #include "tuner/verdict.h"
@@ -41,6 +42,9 @@ class PackedInputs {
   std::list<Entry> entries_;  ///< the latest first
 };
 
+/// Inputs that a kernel's buffers take from PackedInputs: all, or those whose values are constant.
+enum class SharedInputs { All, Constants };
+
 /// Storage-layout buffers of a kernel, guarded, with the packed inputs of one fill. Packed and
 /// unpacked here, by the layout's definition.
 class KernelBuffers {
@@ -48,8 +52,11 @@ class KernelBuffers {
   /// With inputs of its own where `packed` is none: only these can be made writable.
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                     const dsl::Arrays& inputs, BufferOptions options,
-                                    PackedInputs* packed);
+                                    PackedInputs* packed, SharedInputs shared = SharedInputs::All);
   std::vector<void*> pointers() const;
+  Bytes bytes(size_t argument) const {
+    return {buffers_[argument]->data(), buffers_[argument]->size()};
+  }
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
   Status make_writable(size_t argument) { return own_[argument]->make_writable(); }
   /// Unpacks every output; an error names one whose canaries were touched.
@@ -60,6 +67,10 @@ class KernelBuffers {
   std::vector<std::shared_ptr<GuardedBuffer>> own_;  ///< null for an input that is shared
   std::vector<std::shared_ptr<const GuardedBuffer>> buffers_;
 };
+
+/// The inputs of a kernel by their roles in a network; makes the activations writable.
+Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workload,
+                       KernelBuffers& buffers);
 
 /// Whether a kernel of the workload is called on its user's arrays, so that converting them to its
 /// layouts and back is part of its time: so it is for a user's expression. An operator's neighbours

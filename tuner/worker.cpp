@@ -248,7 +248,14 @@ class RunnerWorker {
     options.min_samples = 7;
     options.max_samples = 24;
     options.max_total_ns = 60'000'000;
-    return executor_->fitted(options);
+    return executor_->fitted(in_state(options));
+  }
+
+  /// Options that fit the timers of the workload that is prepared.
+  Sampling in_state(const Sampling& options) const {
+    const bool is_hot =
+        prepared_.empty() || prepared_.front().workload.workload.state == dsl::CacheState::Hot;
+    return is_hot ? options : for_single_calls(options);
   }
 
   Result<std::unique_ptr<LoadedKernel>> loaded(const std::string& artifact) {
@@ -333,7 +340,7 @@ class RunnerWorker {
       TW_TRY(const Timer timer_a, a->timer());
       TW_TRY(const Timer timer_b, b->timer());
       return compare_abba(timer_a, timer_b, static_cast<int>(job.rounds),
-                          executor_->fitted(Sampling{}), executor_->watch());
+                          executor_->fitted(in_state({})), executor_->watch());
     }();
     if (!compared) return {.error = compared.error().message};
     return {"",

@@ -258,6 +258,16 @@ TEST(Analytic, ValuesThatNoRegisterKeepsAreStoredAndLoadedAgain) {
               10 * (1 / core.stores_per_cycle + 1 / core.loads_per_cycle), 1e-9);
 }
 
+TEST(Analytic, ConstantsThatComeFromFartherAwayTakeLonger) {
+  Program program = naive_gemm();
+  program.arguments[1].constant = true;
+  const auto ns = [&](dsl::CacheState state) {
+    return analytic_cost_ns(program, avx512(), 1, state).value();
+  };
+  EXPECT_LT(ns(dsl::CacheState::Hot), ns(dsl::CacheState::NetworkL3));
+  EXPECT_LT(ns(dsl::CacheState::NetworkL3), ns(dsl::CacheState::NetworkMemory));
+}
+
 TEST(Analytic, NoThreadsIsAnError) { EXPECT_FALSE(analytic_cost_ns(conv({}), avx512(), 0)); }
 
 }  // namespace

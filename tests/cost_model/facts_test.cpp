@@ -152,6 +152,26 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
 }
 
+// Between the operators of a network nothing of the output stays in L1 and L2, and of the constants
+// nothing in the levels before the one that they come from. The activation is just written.
+TEST(Facts, InANetworkConstantsAndOutputsAreFetchedAnew) {
+  const double b = 128 * 64 * 4, c = 64 * 64 * 4;
+  Program program = naive_gemm();
+  program.arguments[1].constant = true;
+  const auto traffic = [&](dsl::CacheState state) {
+    const auto facts = extract_facts(program, avx512(), state);
+    if (!facts) throw std::runtime_error(facts.error().message);
+    return facts->phases.at(0).traffic;
+  };
+  const Traffic hot = traffic(dsl::CacheState::Hot), l3 = traffic(dsl::CacheState::NetworkL3),
+                memory = traffic(dsl::CacheState::NetworkMemory);
+  EXPECT_EQ(hot[1], 0);
+  EXPECT_NEAR(l3[1], b + c, 1);
+  EXPECT_EQ(l3[2], 0);
+  EXPECT_NEAR(memory[1], b + c, 1);
+  EXPECT_NEAR(memory[2], b, 1);
+}
+
 TEST(Facts, DataThatPassesTakesAWay) {
   const double a = 64 * 128 * 4, b = 128 * 64 * 4, c = 64 * 64 * 4;
   Target target = avx512();

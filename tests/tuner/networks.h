@@ -47,6 +47,7 @@ inline std::string plain_schedule(const dsl::Workload& workload) {
 struct Times {
   std::map<std::string, double> ns = {};
   double otherwise = 1000;
+  double otherwise_hot = 0;  ///< with hot caches
 
   double of(const dsl::Workload& workload) const {
     const auto found = ns.find(workload.op + " " + dsl::print_layouts(workload.layouts));
@@ -83,7 +84,8 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
   services.predict = [&work](const dsl::Workload& workload) -> Result<Predicted> {
     if (work.unsupported.contains(workload.op + " " + dsl::print_layouts(workload.layouts)))
       return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
-    return Predicted{plain_schedule(workload), work.predicted.of(workload)};
+    return Predicted{plain_schedule(workload), work.predicted.of(workload),
+                     work.predicted.otherwise_hot};
   };
   services.tune_all = [&work, &store](const std::vector<TaskSpec>& tasks,
                                       const TuneOptions& options,

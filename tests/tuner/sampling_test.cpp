@@ -129,6 +129,21 @@ TEST(Estimate, IsTheLowerQuartileAndOrderDoesNotMatter) {
   EXPECT_GE(e.high_ns, e.latency_ns);
 }
 
+// Each reads the clock anew: neither what is done before a call nor reading the clock counts.
+TEST(Timers, SingleCallsAreTimedWithoutWhatIsDoneBeforeThem) {
+  NoisyMachine machine(1, 0, 0);
+  int prepared = 0;
+  const auto prepare = [&] {
+    ++prepared;
+    machine.pause(5e6);
+  };
+  const Timer timer = timed_singly(machine.clock(), prepare, machine.kernel(700));
+  EXPECT_EQ(prepared, 0);
+  EXPECT_EQ(timer(3), 3 * 700);
+  EXPECT_EQ(prepared, 3);
+  EXPECT_EQ(machine.calls(), 3);
+}
+
 TEST(Estimate, OutliersDoNotMoveIt) {
   std::vector<double> quiet, disturbed;
   for (int i = 0; i < 40; ++i) {

@@ -99,6 +99,37 @@ TEST_F(SchemeCost, AKernelThatChoseItsLayoutsIsThatSchemes) {
   EXPECT_EQ(scheme(costs(), 1, "in=NCHW16c out=NHWC").cost_ns, 2e3);
 }
 
+// Weights and activations exceed L2 and fit L3.
+TEST_F(SchemeCost, WhatWasMeasuredHotIsNoMeasurementOfANetworkWhoseCachesAreNot) {
+  work_.target.machine.caches[1].bytes = 16 << 10;
+  work_.predicted.otherwise_hot = 8e3;
+  db::Record hot = measured_record(
+      dsl::with_layouts(conv_, {{"in", "NCHW"}, {"out", "NCHW"}}).value(), work_.target, 1.6e4);
+  hot.schedule += "unroll conv s\n";
+  append(db::seal(std::move(hot)));
+  const SchemeCosts known = costs();
+  EXPECT_EQ(known.state(), dsl::CacheState::NetworkL3);
+  EXPECT_EQ(known.kernels(0)[0].workload.asked(), "in=NCHW out=NCHW network:L3");
+  EXPECT_EQ(known.count_measured(), 0u);
+  EXPECT_NE(known.kernels(0)[0].schedule.find("unroll"), std::string::npos);
+  // Twice as slow as predicted hot, and so too where the caches are those of the network.
+  EXPECT_NEAR(scheme(known, 0, "in=NCHW out=NCHW").cost_ns, 2e4, 1);
+  EXPECT_NEAR(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 2e4, 1);
+}
+
+TEST_F(SchemeCost, WhatWasMeasuredInTheStateOfTheNetworkWins) {
+  work_.target.machine.caches[1].bytes = 16 << 10;
+  work_.predicted.otherwise_hot = 8e3;
+  store(conv_, "in=NCHW out=NCHW", 1e3, work_.target);
+  dsl::Workload conv = conv_;
+  conv.state = dsl::CacheState::NetworkL3;
+  store(conv, "in=NCHW out=NCHW", 3e4, work_.target);
+  const SchemeCosts known = costs();
+  EXPECT_TRUE(scheme(known, 0, "in=NCHW out=NCHW").is_measured);
+  EXPECT_EQ(scheme(known, 0, "in=NCHW out=NCHW").cost_ns, 3e4);
+  EXPECT_NEAR(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 3e4, 1);
+}
+
 TEST_F(SchemeCost, CopiesTakeTheirMeasuredTimeElseAScaledPrediction) {
   const graph::TensorType type = {Float32, {1, 32, 8, 8}};
   const dsl::Layout plain = dsl::Layout::row_major(4),

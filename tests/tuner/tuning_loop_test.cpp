@@ -88,6 +88,35 @@ TEST_F(TuningLoop, LayoutsThatAreAskedForAreThoseOfEveryTrialAndOfItsRecord) {
   EXPECT_EQ(count_known(store, workload_, work_.target, 1).value(), 8);
 }
 
+TEST_F(TuningLoop, AStateOfTheCachesIsThatOfEveryTrialAndOfItsRecord) {
+  ASSERT_TRUE(run({.trials = 8, .batch = 4}));
+  const dsl::Workload hot = workload_;
+  workload_.state = dsl::CacheState::NetworkL3;
+  work_.prepared.clear();
+  const auto tuned = run({.trials = 8, .batch = 4});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->progress.known_trials, 0);
+  EXPECT_EQ(tuned->best.layouts, "network:L3");
+  EXPECT_EQ(tuned->best.workload, hot.key());
+  EXPECT_THAT(work_.prepared, testing::Each(hot.key() + " {network:L3}"));
+  db::Store store = open_store(folder_ / "t.db");
+  EXPECT_EQ(store.query({.layouts = "network:L3"}).value().size(), 8u + 1);
+  EXPECT_EQ(best_known(store, workload_, work_.target, 1).value()->layouts, "network:L3");
+  EXPECT_EQ(best_known(store, hot, work_.target, 1).value()->layouts, "");
+  workload_.state = dsl::CacheState::NetworkMemory;
+  EXPECT_FALSE(best_known(store, workload_, work_.target, 1).value());
+}
+
+TEST_F(TuningLoop, GpusAreOnlyTimedHot) {
+  workload_.state = dsl::CacheState::NetworkL3;
+  db::Store store = open_store(folder_ / "t.db");
+  const auto tuned =
+      tune(workload_, parse_target("opencl").value(), {}, store, test_environment(), {});
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Usage);
+  EXPECT_THAT(tuned.error().message, HasSubstr("timed hot"));
+}
+
 TEST_F(TuningLoop, LayoutsThatAreNoneEndTheTask) {
   workload_.layouts = {{"a", "MX"}};
   const auto tuned = run({.trials = 8, .batch = 4});

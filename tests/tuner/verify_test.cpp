@@ -12,6 +12,7 @@
 #include "codegen/compile.h"
 #include "schedules/schedule.h"
 #include "tests/tuner/tuning.h"
+#include "tuner/executor.h"
 #include "tuner/verdict.h"
 
 namespace tw::tuner {
@@ -119,6 +120,50 @@ TEST(Conversions, ArraysInLayoutsThatAreAskedForAreNotConverted) {
   EXPECT_EQ(first(free), 20);
   EXPECT_EQ(first(dsl::with_layouts(free, {{"a", "BA"}, {"out", "BA"}}).value()), 2);
   EXPECT_EQ(first(dsl::with_layouts(free, {{"out", "BA"}}).value()), 20);
+}
+
+// ---- timing ---------------------------------------------------------------------------------
+
+/// How often the clock is read while `calls` calls are timed, and what the outputs then are.
+struct TimedCalls {
+  int64_t reads = 0;
+  Verdict after;
+};
+TimedCalls timed_calls(const dsl::Workload& workload, int64_t calls) {
+  codegen::KernelSpec spec;
+  spec.program = schedules::Schedule(workload.compute).program().value();
+  auto artifacts = codegen::compile({&spec, 1}, host_target()).value();
+  int64_t reads = 0;
+  const Clock clock = [&] { return ++reads; };
+  const PlainCall interpreter = [&](const dsl::Arrays& inputs) {
+    return dsl::interpret(workload.compute, inputs);
+  };
+  const ReferencedWorkload referenced = {
+      workload, make_reference(workload, interpreter, 1, monotonic_clock()).value()};
+  Threads threads;
+  const auto executor = processor(threads, clock);
+  const auto kernel = executor->load(std::move(*artifacts[0]), referenced).value();
+  EXPECT_EQ(kernel->verify().status, db::TrialStatus::Ok);
+  const Timer timer = kernel->timer().value();
+  const int64_t before = reads;
+  (void)timer(calls);
+  return {reads - before, kernel->check_after_timing()};
+}
+
+TEST(Timing, EachCallIsTimedByItselfWhereTheCachesAreThoseOfANetwork) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  for (const char* key : {"dense m=4 n=16 k=8 f32 fast",
+                          "expr fast input a: f32[4, 8]; weight w: f32[8]; "
+                          "out: f32[i=4, j=8] = a[i, j] * w[j]"}) {
+    dsl::Workload workload = workload_of(key);
+    EXPECT_EQ(timed_calls(workload, 5).reads, 2) << key;
+    for (const auto state : {dsl::CacheState::NetworkL3, dsl::CacheState::NetworkMemory}) {
+      workload.state = state;
+      const TimedCalls timed = timed_calls(workload, 5);
+      EXPECT_EQ(timed.reads, 2 * 5) << key;
+      EXPECT_EQ(timed.after.status, db::TrialStatus::Ok) << timed.after.reason;
+    }
+  }
 }
 
 // ---- long sums ------------------------------------------------------------------------------

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner/cache_lines.h"
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/result.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace tw::tuner {
+namespace {
+
+constexpr size_t line_bytes = 64;
+
+// A cache whose replacement is not strictly by age keeps some lines while as many others as it has
+// are read once; while twice as many are, hardly any.
+constexpr int64_t sweeps_of_l2 = 2;
+
+void evict_line(const std::byte* address) {
+#if defined(__x86_64__)
+  _mm_clflush(address);
+#elif defined(__aarch64__)
+  asm volatile("dc civac, %0" : : "r"(address) : "memory");
+#else
+#error "how does this processor evict a line?"
+#endif
+}
+
+void rewrite_line(std::byte* address) {
+  volatile std::byte* const byte = address;
+  *byte = *byte;  // makes the line modified, and owned by this core's caches
+}
+
+/// Calls `visit` with the first byte in each cache line that the bytes touch.
+template <typename Visit>
+void for_each_line(Bytes bytes, const Visit& visit) {
+  const auto into = reinterpret_cast<uintptr_t>(bytes.data()) % line_bytes;
+  for (size_t at = 0; at < bytes.size(); at = at == 0 ? line_bytes - into : at + line_bytes)
+    visit(bytes.data() + at);
+}
+
+/// One task of a sweep.
+int32_t read_lines(void* context, int32_t) noexcept {
+  const auto& other = *static_cast<std::vector<std::byte>*>(context);
+  for (size_t at = 0; at < other.size(); at += line_bytes)
+    (void)*static_cast<const volatile std::byte*>(&other[at]);
+  return 0;
+}
+
+}  // namespace
+
+void evict(Bytes bytes) {
+  for_each_line(bytes, evict_line);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void rewrite(Bytes bytes) {
+  for_each_line(bytes, rewrite_line);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+CacheSweep::CacheSweep(const Machine& machine)
+    : other_(static_cast<size_t>(sweeps_of_l2 * machine.l2_bytes())) {}
+
+void CacheSweep::enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool,
+                       int threads) {
+  TW_CHECK(state != dsl::CacheState::Hot, "calls that follow each other are hot by themselves");
+  (void)pool.parallel_for(threads, read_lines, &other_, threads, runtime::Distribution::Static);
+  if (state == dsl::CacheState::NetworkMemory)
+    for (const Bytes bytes : roles.constants) evict(bytes);
+  for (const Bytes bytes : roles.activations) rewrite(bytes);
+}
+
+}  // namespace tw::tuner

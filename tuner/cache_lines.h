@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Moving arrays between the levels of the caches, so that a kernel finds its data where a network
+// leaves them. Thread-safe.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/machine.h"
+#include "dsl/cache_state.h"
+#include "runtime/thread_pool.h"
+
+namespace tw::tuner {
+
+using Bytes = std::span<std::byte>;
+
+/// Writes the bytes back and evicts them from the caches of all cores. They may be read-only.
+void evict(Bytes bytes);
+
+/// Writes the bytes again as they are, line by line and from first to last, so that this core's
+/// caches own them. Requires: nobody else uses them.
+void rewrite(Bytes bytes);
+
+/// The arrays of a kernel by their role in a network.
+struct Roles {
+  std::vector<Bytes> activations, constants;
+};
+
+/// Makes the caches of all threads of a kernel forget what it left there.
+class CacheSweep {
+ public:
+  /// For a machine with these caches.
+  explicit CacheSweep(const Machine& machine);
+
+  /// Brings the caches into a state other than Hot: reads other data on each of the threads until
+  /// what L1 and L2 held has moved on to L3, evicts the constants if they are to come from memory,
+  /// and writes the activations again.
+  void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
+
+ private:
+  std::vector<std::byte> other_;  ///< data of nobody
+};
+
+}  // namespace tw::tuner
