@@ -38,6 +38,7 @@ std::optional<DType> type_named(const std::string& name) {
 }
 
 std::optional<DType> type_of(const py::dtype& dtype) {
+  if (dtype.byteorder() == '>') return std::nullopt;
   // The types that arrays mostly have, without a string.
   switch (dtype.num()) {
     case py::detail::npy_api::NPY_FLOAT_:
@@ -51,7 +52,6 @@ std::optional<DType> type_of(const py::dtype& dtype) {
     default:
       break;
   }
-  if (dtype.byteorder() == '>') return std::nullopt;
   return type_named(dtype.attr("name").cast<std::string>());
 }
 

@@ -89,7 +89,7 @@ class Arrays(unittest.TestCase):
     def test_fault11_shapes_and_counts(self):
         with self.assertRaisesRegex(ValueError, "'a': shape .3, 10. given"):
             self.kernel(self.a[:3], self.w)
-        with self.assertRaisesRegex(TypeError, r"expected 2 input arrays \(in, w\), got 1"):
+        with self.assertRaisesRegex(TypeError, r"expected 2 input arrays \(a, b\), got 1"):
             self.kernel(self.a)
         with self.assertRaisesRegex(TypeError, "out: expected 1 arrays, got 2"):
             self.kernel(self.a, self.w, out=(self.a, self.w))
