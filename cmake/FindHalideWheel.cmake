@@ -3,7 +3,8 @@
 # Finds the compiler library inside the PyPI package "halide": include/Halide.h and libHalide.so.
 #
 # Looked for in, first to last: -DHalideWheel_ROOT=<.../site-packages/halide>, the checkout's .venv,
-# an active virtual environment. Defines HalideWheel_FOUND, HalideWheel_VERSION,
+# an active virtual environment, the folders of CMAKE_PREFIX_PATH (where a wheel is built, those of its
+# build requirements). Defines HalideWheel_FOUND, HalideWheel_VERSION,
 # HalideWheel_LIBRARY_DIR and the target HalideWheel::Halide.
 
 set(_venvs ${PROJECT_SOURCE_DIR}/.venv)
@@ -15,6 +16,9 @@ foreach(_venv IN LISTS _venvs)
   file(GLOB _found LIST_DIRECTORIES true "${_venv}/lib*/python3*/site-packages/halide")
   list(APPEND _candidates ${_found})
 endforeach()
+
+list(TRANSFORM CMAKE_PREFIX_PATH APPEND /halide OUTPUT_VARIABLE _prefixes)
+list(APPEND _candidates ${_prefixes})
 
 find_path(HalideWheel_INCLUDE_DIR Halide.h
   PATHS ${_candidates} PATH_SUFFIXES include NO_DEFAULT_PATH)

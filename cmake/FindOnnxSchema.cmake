@@ -3,7 +3,8 @@
 # Finds the schema of ONNX models inside the PyPI package "onnx": onnx-ml.proto.
 #
 # Looked for in, first to last: -DOnnxSchema_ROOT=<.../site-packages/onnx>, the checkout's .venv, an
-# active virtual environment. Defines OnnxSchema_FOUND, OnnxSchema_VERSION, and OnnxSchema_FILE.
+# active virtual environment, the folders of CMAKE_PREFIX_PATH (where a wheel is built, those of its build
+# requirements). Defines OnnxSchema_FOUND, OnnxSchema_VERSION, and OnnxSchema_FILE.
 
 set(_venvs ${PROJECT_SOURCE_DIR}/.venv)
 if(DEFINED ENV{VIRTUAL_ENV})
@@ -14,6 +15,9 @@ foreach(_venv IN LISTS _venvs)
   file(GLOB _found LIST_DIRECTORIES true "${_venv}/lib*/python3*/site-packages/onnx")
   list(APPEND _candidates ${_found})
 endforeach()
+
+list(TRANSFORM CMAKE_PREFIX_PATH APPEND /onnx OUTPUT_VARIABLE _prefixes)
+list(APPEND _candidates ${_prefixes})
 
 find_file(OnnxSchema_FILE onnx-ml.proto PATHS ${_candidates} NO_DEFAULT_PATH)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model` builds and runs: the
+"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model` and `./tw python` build and run: the
 script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
 
 import os
@@ -71,6 +71,19 @@ class Networks(Checkout):
     def test_kernels_are_compared_by_the_program(self):
         _, ran = self.run_tw("bench", "--suite", "gemm")
         self.assertEqual(ran, [f"ninja -C {self.root / 'build' / 'release'} tilewright_bench"])
+
+
+class Python(Checkout):
+    def test_runs_a_script_with_the_package(self):
+        script = self.root / "script.py"
+        script.write_text("import os, sys\n"
+                          "open(os.environ['LOG'], 'a').write(os.environ['PYTHONPATH'] + ' ' + sys.argv[1] + '\\n')\n")
+        code, ran = self.run_tw("python", str(script), "word")
+        self.assertEqual(code, 0, self.stderr)
+        build = self.root / "build" / "release"
+        self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_python")
+        self.assertEqual(ran[1].split(":")[0].split()[0], str(build / "python"))
+        self.assertTrue(ran[1].endswith(" word"))
 
 
 class Nightly(Checkout):

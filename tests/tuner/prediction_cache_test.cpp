@@ -19,7 +19,7 @@ class PredictionCaches : public testing::Test {
     return [this](const dsl::Workload&) -> Result<Predicted> {
       ++asked_;
       if (fails_) return fail(ErrorCode::Unsupported, "[space] no strategy has these layouts");
-      return Predicted{"tw1\n", asked_ + 0.1};
+      return Predicted{"tw1\n", asked_ + 0.1, asked_ + 0.05};
     };
   }
   PredictionCache cache(const std::string& version = "1") const {
@@ -44,6 +44,7 @@ TEST_F(PredictionCaches, AWorkloadIsPredictedOnceInAllRuns) {
   EXPECT_EQ(predicted_ns(cache()), 1.1);
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(cache().remembering(counted(), {})(workload_)->schedule, "tw1\n");
+  EXPECT_EQ(cache().remembering(counted(), {})(workload_)->hot_ns, 1.05);
 }
 
 TEST_F(PredictionCaches, LayoutsAreAnotherWorkload) {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/arrays.h"
+
+#include <dlpack/dlpack.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "python/src/bindings.h"
+#include "runtime/strided.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using runtime::ArgumentInfo;
+
+std::string what_is(const ArgumentInfo& argument) {
+  return fmt::format("{} '{}': expected {}[{}]", argument.is_output ? "output" : "input",
+                     argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
+}
+
+// NumPy's names of the types; bfloat16 is that of the package ml_dtypes.
+constexpr struct {
+  const char* name;
+  DType type;
+} numpy_names[] = {{"float32", Float32}, {"float16", Float16}, {"bfloat16", BFloat16},
+                   {"int8", Int8},       {"uint8", UInt8},     {"int32", Int32},
+                   {"int64", Int64},     {"bool", Bool}};
+
+std::optional<DType> type_named(const std::string& name) {
+  for (const auto& row : numpy_names)
+    if (name == row.name) return row.type;
+  return std::nullopt;
+}
+
+std::optional<DType> type_of(const py::dtype& dtype) {
+  if (dtype.byteorder() == '>') return std::nullopt;
+  // The types that arrays mostly have, without a string.
+  switch (dtype.num()) {
+    case py::detail::npy_api::NPY_FLOAT_:
+      return Float32;
+    case py::detail::npy_api::NPY_BYTE_:
+      return Int8;
+    case py::detail::npy_api::NPY_UBYTE_:
+      return UInt8;
+    case py::detail::npy_api::NPY_BOOL_:
+      return Bool;
+    default:
+      break;
+  }
+  return type_named(dtype.attr("name").cast<std::string>());
+}
+
+py::dtype dtype_named(DType type) {
+  for (const auto& row : numpy_names)
+    if (row.type == type) {
+      if (type == BFloat16)
+        return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
+      return py::dtype(std::string(row.name));
+    }
+  throw py::type_error("unknown element type");
+}
+
+BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument) {
+  const auto type = type_of(array.dtype());
+  if (type != argument.dtype)
+    throw py::type_error(fmt::format("{}, got an array of {}", what_is(argument),
+                                     py::str(array.dtype()).cast<std::string>()));
+  if (argument.is_output && !array.writeable())
+    throw py::type_error(what_is(argument) + ", got an array that is read-only");
+  BorrowedArray borrowed{{const_cast<void*>(array.data()), *type, {}, {}}, array};
+  borrowed.buffer.shape.assign(array.shape(), array.shape() + array.ndim());
+  const int64_t bytes = size_bytes(*type);
+  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
+    if (array.strides(i) % bytes != 0)
+      throw py::type_error(
+          fmt::format("{}, got strides that are no multiple of the {} bytes of an "
+                      "element; copy the array first",
+                      what_is(argument), bytes));
+    borrowed.buffer.strides.push_back(array.strides(i) / bytes);
+  }
+  return borrowed;
+}
+
+std::optional<DType> type_of(const DLDataType& type) {
+  if (type.lanes != 1) return std::nullopt;
+  if (type.code == kDLFloat && type.bits == 32) return Float32;
+  if (type.code == kDLFloat && type.bits == 16) return Float16;
+  if (type.code == kDLBfloat && type.bits == 16) return BFloat16;
+  if (type.code == kDLInt && type.bits == 8) return Int8;
+  if (type.code == kDLUInt && type.bits == 8) return UInt8;
+  if (type.code == kDLInt && type.bits == 32) return Int32;
+  if (type.code == kDLInt && type.bits == 64) return Int64;
+  return std::nullopt;
+}
+
+BorrowedArray borrow_dlpack(const py::handle& array, const ArgumentInfo& argument) {
+  // The capsule frees the tensor, unless a consumer renamed it: so it is what is kept alive.
+  const py::object made = array.attr("__dlpack__")();
+  if (!PyCapsule_IsValid(made.ptr(), "dltensor"))
+    throw py::type_error(what_is(argument) + ", got a DLPack capsule of another kind");
+  const auto* const managed =
+      static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(made.ptr(), "dltensor"));
+  const DLTensor& tensor = managed->dl_tensor;
+  if (tensor.device.device_type != kDLCPU)
+    throw py::type_error(
+        fmt::format("{} in the processor's memory, got an array of DLPack device {}",
+                    what_is(argument), int{tensor.device.device_type}));
+  const auto type = type_of(tensor.dtype);
+  if (type != argument.dtype)
+    throw py::type_error(
+        fmt::format("{}, got an array of another element type", what_is(argument)));
+  BorrowedArray borrowed{{static_cast<char*>(tensor.data) + tensor.byte_offset, *type, {}, {}},
+                         made};
+  borrowed.buffer.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+  if (tensor.strides != nullptr)
+    borrowed.buffer.strides.assign(tensor.strides, tensor.strides + tensor.ndim);
+  return borrowed;
+}
+
+}  // namespace
+
+BorrowedArray borrow_array(const py::handle& array, const ArgumentInfo& argument) {
+  if (py::isinstance<py::array>(array))
+    return borrow_numpy(py::reinterpret_borrow<py::array>(array), argument);
+  if (py::hasattr(array, "__dlpack__")) return borrow_dlpack(array, argument);
+  throw py::type_error(
+      fmt::format("{}, got {}: no NumPy array, and nothing with __dlpack__", what_is(argument),
+                  py::str(py::type::of(array).attr("__name__")).cast<std::string>()));
+}
+
+py::array new_array(DType type, const std::vector<int64_t>& shape) {
+  return {dtype_named(type), std::vector<py::ssize_t>(shape.begin(), shape.end())};
+}
+
+dsl::Array copied_array(const py::handle& given, const std::string& name, DType type,
+                        const std::vector<int64_t>& shape) {
+  ArgumentInfo argument;
+  argument.name = name;
+  argument.dtype = type;
+  argument.shape = shape;
+  const py::array array = py::array::ensure(given, 0);
+  const auto got = array ? type_of(array.dtype()) : std::nullopt;
+  if (got != type) throw py::type_error(what_is(argument) + ", got an array of another type");
+  if (!std::equal(shape.begin(), shape.end(), array.shape(), array.shape() + array.ndim()))
+    throw py::value_error(what_is(argument) + ", got another shape");
+  const py::array rows = py::array::ensure(array, py::array::c_style);
+  dsl::Array copy{type, shape, std::vector<std::byte>(static_cast<size_t>(rows.nbytes()))};
+  std::memcpy(copy.data.data(), rows.data(), copy.data.size());
+  return copy;
+}
+
+py::array numpy_array(const dsl::Array& array) {
+  py::array copy = new_array(array.type, array.shape);
+  std::memcpy(copy.mutable_data(), array.data.data(), array.data.size());
+  return copy;
+}
+
+DType dtype_of(const py::handle& value) {
+  if (py::isinstance<DType>(value)) return value.cast<DType>();
+  if (py::isinstance<py::str>(value)) {
+    const auto name = value.cast<std::string>();
+    if (const auto type = type_named(name)) return *type;
+    if (const auto type = parse_dtype(name)) return *type;
+  } else if (const auto type =
+                 type_of(py::dtype::from_args(py::reinterpret_borrow<py::object>(value)))) {
+    return *type;
+  }
+  throw py::type_error(
+      fmt::format("{} is no element type: expected f32, f16, bf16, i8, u8, i32, i64, "
+                  "bool, or NumPy's name of one of these",
+                  py::repr(value).cast<std::string>()));
+}
+
+}  // namespace tw::python

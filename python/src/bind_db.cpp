@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// db/: records and the store.
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+
+#include "codegen/abi.h"
+#include "db/store.h"
+#include "dsl/workload.h"
+#include "python/src/bindings.h"
+#include "python/src/errors.h"
+#include "python/src/stores.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+using db::Record;
+
+template <typename T>
+py::object object_of(const T& value) {
+  return py::cast(value);
+}
+template <>
+py::object object_of(const db::TrialStatus& status) {
+  return py::cast(std::string(db::to_string(status)));
+}
+
+void bind_records(py::module_& m) {
+  py::class_<Record> record(m, "Record",
+                            "One trial, as docs/database_format.md defines it: an immutable fact.");
+#define X(name, since) \
+  record.def_property_readonly(#name, [](const Record& r) { return object_of(r.name); });
+  TW_RECORD_FIELDS(X)
+#undef X
+  record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {
+    return fmt::format("<Record {}: {}, {:.1f} us on {}>", r.op, db::to_string(r.status),
+                       r.latency_ns / 1e3, r.device);
+  });
+}
+
+db::OpenMode mode_of(const std::string& mode) {
+  if (mode == "r") return db::OpenMode::ReadOnly;
+  if (mode == "r+") return db::OpenMode::Update;
+  if (mode == "a") return db::OpenMode::ReadWrite;
+  throw py::value_error(fmt::format("mode '{}': expected r, r+ or a (created where absent)", mode));
+}
+
+}  // namespace
+
+void bind_db(py::module_& m) {
+  bind_records(m);
+  py::class_<SharedStore>(m, "Store", "The tuning database. Calls from several threads take turns.")
+      .def(py::init([](const std::string& path, const std::string& mode) {
+             return SharedStore(
+                 value_of(db::Store::open(path, mode_of(mode), {.create_directories = true})));
+           }),
+           "path"_a, "mode"_a = "a")
+      .def_property_readonly("path", [](SharedStore& s) { return s.lock()->path(); })
+      .def("__len__", [](SharedStore& s) { return value_of(s.lock()->info()).records; })
+      .def(
+          "query",
+          [](SharedStore& s, std::optional<std::string> workload, std::optional<std::string> op,
+             std::optional<std::string> device, int64_t limit) {
+            db::Filter filter;
+            filter.workload = std::move(workload);
+            filter.op = std::move(op);
+            filter.device = std::move(device);
+            filter.limit = limit;
+            return value_of(s.lock()->query(filter));
+          },
+          py::kw_only(), "workload"_a = std::nullopt, "op"_a = std::nullopt,
+          "device"_a = std::nullopt, "limit"_a = 0,
+          "Matching records, oldest first; all of them where limit is 0.")
+      .def(
+          "merge",
+          [](SharedStore& s, const std::string& path) {
+            return value_of(s.lock()->merge_from(path)).inserted;
+          },
+          "path"_a,
+          "The union with another database; returns the number of records that were new.");
+}
+
+}  // namespace tw::python

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+// dsl/: expressions, computes, operators by name, workloads, and the interpreter.
+
+#include <fmt/format.h>
+#include <pybind11/native_enum.h>
+#include <pybind11/operators.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsl/compute.h"
+#include "dsl/interpret.h"
+#include "dsl/operators.h"
+#include "dsl/parse.h"
+#include "dsl/workload.h"
+#include "python/src/arrays.h"
+#include "python/src/bindings.h"
+#include "python/src/errors.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+using dsl::Axis;
+using dsl::Compute;
+using dsl::Expr;
+using dsl::Reduction;
+using dsl::Tensor;
+using dsl::Workload;
+
+/// One axis or several.
+std::vector<Axis> axes_of(const py::object& given) {
+  if (py::isinstance<Axis>(given)) return {given.cast<Axis>()};
+  return given.cast<std::vector<Axis>>();
+}
+
+bool is_expression(const py::handle& value) {
+  return py::isinstance<Expr>(value) || py::isinstance<Axis>(value);
+}
+
+/// Both operands: a literal takes the type of the other one.
+std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
+  if (is_expression(a)) {
+    const Expr left = expr_of(a, Int64);
+    return {left, expr_of(b, left.type())};
+  }
+  const Expr right = expr_of(b, Int64);
+  return {expr_of(a, right.type()), right};
+}
+
+/// TypeError where the operation has no meaning on the types of its operands.
+Expr checked_binary(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
+  const auto [left, right] = operands_of(a, b);
+  if (left.type() != right.type())
+    throw py::type_error(fmt::format("{} of {} and {}: expected operands of one type; use cast()",
+                                     to_string(op), to_string(left.type()),
+                                     to_string(right.type())));
+  if (const auto wrong = type_error(op, left.type())) throw py::type_error(*wrong);
+  return binary(op, left, right);
+}
+
+Expr checked_unary(dsl::UnaryOp op, const py::handle& a) {
+  const Expr operand = expr_of(a, Float32);
+  if (const auto wrong = type_error(op, operand.type())) throw py::type_error(*wrong);
+  return unary(op, operand);
+}
+
+template <dsl::BinaryOp op>
+Expr forward(const py::object& self, const py::object& other) {
+  return checked_binary(op, self, other);
+}
+template <dsl::BinaryOp op>
+Expr backward(const py::object& self, const py::object& other) {
+  return checked_binary(op, other, self);
+}
+template <dsl::UnaryOp op>
+Expr single(const py::object& self) {
+  return checked_unary(op, self);
+}
+
+/// The operators of Python. Those that Python lets nobody define (and, or, not) are & | ~, as in
+/// Halide and NumPy.
+template <typename Class>
+void bind_operators(Class& type) {
+  using enum dsl::BinaryOp;
+  type.def("__add__", forward<Add>, py::is_operator())
+      .def("__radd__", backward<Add>, py::is_operator())
+      .def("__sub__", forward<Sub>, py::is_operator())
+      .def("__rsub__", backward<Sub>, py::is_operator())
+      .def("__mul__", forward<Mul>, py::is_operator())
+      .def("__rmul__", backward<Mul>, py::is_operator())
+      .def("__mod__", forward<Mod>, py::is_operator())
+      .def("__rmod__", backward<Mod>, py::is_operator())
+      .def("__lt__", forward<Lt>, py::is_operator())
+      .def("__le__", forward<Le>, py::is_operator())
+      .def("__gt__", backward<Lt>, py::is_operator())
+      .def("__ge__", backward<Le>, py::is_operator())
+      .def("__eq__", forward<Eq>, py::is_operator())
+      .def("__ne__", forward<Ne>, py::is_operator())
+      .def("__and__", forward<And>, py::is_operator())
+      .def("__or__", forward<Or>, py::is_operator())
+      .def("__neg__", single<dsl::UnaryOp::Neg>)
+      .def("__invert__", single<dsl::UnaryOp::Not>)
+      .def("__abs__", single<dsl::UnaryOp::Abs>);
+  // Floats are divided by /, integers by //, which rounds towards minus infinity as Python's does.
+  const auto divided = [](const py::object& a, const py::object& b, bool floats) {
+    const auto [left, right] = operands_of(a, b);
+    if (is_float(left.type()) != floats)
+      throw py::type_error(fmt::format("{} of {}: {} are divided by {}", floats ? "/" : "//",
+                                       to_string(left.type()), floats ? "integers" : "floats",
+                                       floats ? "//" : "/"));
+    return checked_binary(Div, a, b);
+  };
+  type.def("__truediv__",
+           [=](const py::object& a, const py::object& b) { return divided(a, b, true); })
+      .def("__rtruediv__",
+           [=](const py::object& a, const py::object& b) { return divided(b, a, true); })
+      .def("__floordiv__",
+           [=](const py::object& a, const py::object& b) { return divided(a, b, false); })
+      .def("__rfloordiv__",
+           [=](const py::object& a, const py::object& b) { return divided(b, a, false); })
+      .def("__bool__", [](const py::object&) -> bool {
+        throw py::type_error(
+            "an expression has no truth value while it is declared: use select(), &, | and ~");
+      });
+  type.attr("__hash__") = py::none();
+}
+
+void bind_expressions(py::module_& m) {
+  py::class_<Expr> expr(m, "Expr",
+                        "An immutable expression. Operands have one type; a number takes the type "
+                        "of the other operand.");
+  expr.def_property_readonly("type", &Expr::type)
+      .def("__str__", [](const Expr& e) { return dsl::to_string(e); })
+      .def("__repr__", [](const Expr& e) {
+        return fmt::format("<Expr {}: {}>", to_string(e.type()), dsl::to_string(e));
+      });
+  bind_operators(expr);
+
+  py::class_<Axis> axis(m, "Axis", "A named index that runs over [0, extent).");
+  axis.def(py::init<std::string, int64_t>(), "name"_a, "extent"_a = -1)
+      .def_readonly("name", &Axis::name)
+      .def_readonly("extent", &Axis::extent, "-1: it is given to workload() later")
+      .def("__repr__",
+           [](const Axis& a) { return fmt::format("Axis('{}', {})", a.name, a.extent); });
+  bind_operators(axis);
+  py::implicitly_convertible<Axis, Expr>();
+
+  using enum dsl::UnaryOp;
+  m.def("abs", single<Abs>, "a"_a);
+  m.def("exp", single<Exp>, "a"_a);
+  m.def("log", single<Log>, "a"_a);
+  m.def("sqrt", single<Sqrt>, "a"_a);
+  m.def("tanh", single<Tanh>, "a"_a);
+  m.def("erf", single<Erf>, "a"_a);
+  m.def("floor", single<Floor>, "a"_a);
+  m.def("min", forward<dsl::BinaryOp::Min>, "a"_a, "b"_a,
+        "The smaller operand; of a NaN and a number, the number.");
+  m.def("max", forward<dsl::BinaryOp::Max>, "a"_a, "b"_a,
+        "The larger operand; of a NaN and a number, the number.");
+  m.def(
+      "clamp",
+      [](const py::object& a, const py::object& low, const py::object& high) {
+        return checked_binary(dsl::BinaryOp::Min,
+                              py::cast(checked_binary(dsl::BinaryOp::Max, a, low)), high);
+      },
+      "a"_a, "low"_a, "high"_a);
+  m.def(
+      "select",
+      [](const py::object& condition, const py::object& a, const py::object& b) {
+        const Expr choice = expr_of(condition, Bool);
+        const auto [left, right] = operands_of(a, b);
+        if (choice.type() != Bool || left.type() != right.type())
+          throw py::type_error(fmt::format(
+              "select({}, {}, {}): expected a condition and two "
+              "values of one type",
+              to_string(choice.type()), to_string(left.type()), to_string(right.type())));
+        return dsl::select(choice, left, right);
+      },
+      "condition"_a, "a"_a, "b"_a,
+      "a where the condition holds, else b; only that one is evaluated.");
+  m.def(
+      "cast",
+      [](const py::object& type, const py::object& a) {
+        return dsl::cast(dtype_of(type), expr_of(a, dtype_of(type)));
+      },
+      "type"_a, "a"_a);
+  m.def("var", &dsl::var, "name"_a);
+  m.def(
+      "constant",
+      [](const py::object& type, const py::object& value) {
+        return expr_of(value, dtype_of(type));
+      },
+      "type"_a, "value"_a);
+}
+
+void bind_declarations(py::module_& m) {
+  py::class_<Tensor>(m, "Tensor", "A declared tensor; t[i, j] reads an element.")
+      .def("__getitem__",
+           [](const Tensor& tensor, const py::object& given) {
+             const py::tuple indices =
+                 py::isinstance<py::tuple>(given) ? given.cast<py::tuple>() : py::make_tuple(given);
+             std::vector<Expr> at;
+             for (const py::handle index : indices) at.push_back(expr_of(index, Int64));
+             return tensor.read_at(std::move(at));
+           })
+      .def("__iter__", [](const Tensor&) -> py::object {
+        throw py::type_error("a declared tensor holds no elements: read one as t[i, j]");
+      });
+  py::class_<Reduction>(m, "Reduction",
+                        "The body of a stage that reduces: sum(k, a[m, k] * b[k, n]).");
+
+  const auto reduction = [&](const char* name, Reduction (*make)(std::vector<Axis>, Expr),
+                             const char* doc) {
+    m.def(
+        name,
+        [make](const py::object& axes, const Expr& body) { return make(axes_of(axes), body); },
+        "axes"_a, "body"_a, doc);
+  };
+  reduction("sum", &dsl::sum, "The sum of body over one axis or several.");
+  reduction("prod", &dsl::prod, "The product of body over one axis or several.");
+  reduction("max_over", &dsl::max_over, "The largest body over one axis or several.");
+  reduction("min_over", &dsl::min_over, "The smallest body over one axis or several.");
+
+  m.def(
+      "input",
+      [](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
+         const std::string& letters) { return dsl::input(name, dtype_of(type), shape, letters); },
+      "name"_a, "type"_a, "shape"_a, "letters"_a = "",
+      "An array that each call brings. `letters` name its dimensions in layouts, as NCHW.");
+  m.def(
+      "weight",
+      [](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
+         const std::string& letters) { return dsl::weight(name, dtype_of(type), shape, letters); },
+      "name"_a, "type"_a, "shape"_a, "letters"_a = "",
+      "An input that is known ahead of the call, so that it may be packed once.");
+  m.def(
+      "compute",
+      [](const std::string& name, const py::object& axes, const Reduction& body,
+         const std::string& letters) { return dsl::compute(name, axes_of(axes), body, letters); },
+      "name"_a, "axes"_a, "body"_a, "letters"_a = "");
+  m.def(
+      "compute",
+      [](const std::string& name, const py::object& axes, const Expr& body,
+         const std::string& letters) { return dsl::compute(name, axes_of(axes), body, letters); },
+      "name"_a, "axes"_a, "body"_a, "letters"_a = "",
+      "Defines a tensor: one element for each index of the axes.");
+}
+
+py::dict interpret_arrays(const Compute& compute, const py::dict& inputs) {
+  dsl::Arrays arrays;
+  for (const dsl::Input& input : compute.inputs) {
+    if (!inputs.contains(input.name))
+      throw py::key_error(fmt::format("interpret: input '{}' is missing", input.name));
+    arrays.emplace(input.name,
+                   copied_array(inputs[input.name.c_str()], input.name, input.type, input.shape));
+  }
+  Result<dsl::Arrays> outputs = [&] {
+    const py::gil_scoped_release released;
+    return dsl::interpret(compute, arrays);
+  }();
+  py::dict result;
+  for (const auto& [name, array] : value_of(std::move(outputs)))
+    result[name.c_str()] = numpy_array(array);
+  return result;
+}
+
+void bind_computes(py::module_& m) {
+  py::class_<Compute>(
+      m, "Compute", "Inputs, and stages that define tensors; the text form of docs/expressions.md.")
+      .def("__str__", [](const Compute& c) { return dsl::to_text(c); })
+      .def("__repr__",
+           [](const Compute& c) { return fmt::format("<Compute {}>", dsl::to_line(c)); })
+      .def(
+          "__eq__",
+          [](const Compute& a, const Compute& b) { return dsl::to_line(a) == dsl::to_line(b); },
+          py::is_operator())
+      .def("__hash__", [](const Compute& c) { return py::hash(py::str(dsl::to_line(c))); })
+      .def_property_readonly("inputs",
+                             [](const Compute& c) {
+                               std::vector<std::string> names;
+                               for (const dsl::Input& input : c.inputs) names.push_back(input.name);
+                               return names;
+                             })
+      .def_readonly("outputs", &Compute::outputs)
+      .def(
+          "shape_of",
+          [](const Compute& c, const std::string& tensor) {
+            if (c.find_input(tensor) == nullptr && c.find_stage(tensor) == nullptr)
+              throw py::key_error(tensor);
+            return c.shape_of(tensor);
+          },
+          "tensor"_a)
+      .def(
+          "type_of",
+          [](const Compute& c, const std::string& tensor) {
+            if (c.find_input(tensor) == nullptr && c.find_stage(tensor) == nullptr)
+              throw py::key_error(tensor);
+            return c.type_of(tensor);
+          },
+          "tensor"_a);
+  m.def(
+      "parse_compute", [](const std::string& text) { return value_of(dsl::parse_compute(text)); },
+      "text"_a);
+  m.def("count_flops", &dsl::count_flops, "compute"_a);
+  m.def("interpret", &interpret_arrays, "compute"_a, "inputs"_a,
+        "What the compute means: outputs by name, evaluated slowly in double. `inputs` maps names "
+        "to arrays.");
+}
+
+using Extents = std::map<std::string, int64_t>;
+
+Workload workload_of(const py::object& given, const Extents& extents, const std::string& accuracy) {
+  const dsl::Accuracy exact = value_of(dsl::parse_accuracy(accuracy));
+  if (py::isinstance<Compute>(given)) return value_of(dsl::workload(given.cast<Compute>(), exact));
+  std::vector<std::pair<Axis, int64_t>> bound;
+  for (const auto& [name, extent] : extents) bound.emplace_back(Axis(name), extent);
+  const auto outputs = py::isinstance<Tensor>(given) ? std::vector<Tensor>{given.cast<Tensor>()}
+                                                     : given.cast<std::vector<Tensor>>();
+  return value_of(dsl::workload(outputs, bound, exact));
+}
+
+void bind_workloads(py::module_& m) {
+  py::class_<Workload>(
+      m, "Workload",
+      "What is tuned: an operator with its attributes, or an expression; a data type; how exact.")
+      .def_readonly("op", &Workload::op)
+      .def_readonly("attributes", &Workload::attributes)
+      .def_readonly("dtype", &Workload::dtype)
+      .def_readonly("compute", &Workload::compute)
+      .def_readonly("layouts", &Workload::layouts)
+      .def_property_readonly("key", &Workload::key, "the canonical text of what is computed")
+      .def_property_readonly("hash", &Workload::hash)
+      .def(
+          "with_layouts",
+          [](const Workload& w, const dsl::Layouts& layouts) {
+            return value_of(dsl::with_layouts(w, layouts));
+          },
+          "layouts"_a,
+          "The workload whose caller keeps these tensors in these layouts: {'in': 'NCHW16c'}.")
+      .def("__str__", &Workload::text)
+      .def("__repr__", [](const Workload& w) { return fmt::format("<Workload {}>", w.text()); })
+      .def(
+          "__eq__", [](const Workload& a, const Workload& b) { return a.text() == b.text(); },
+          py::is_operator())
+      .def("__hash__", [](const Workload& w) { return py::hash(py::str(w.text())); });
+  m.def("workload", &workload_of, "outputs"_a, "extents"_a = Extents(), "accuracy"_a = "fast",
+        "The workload of a declared tensor, of several, or of a Compute. `extents` bind axes "
+        "without one.");
+  m.def(
+      "make_workload",
+      [](const std::string& op, const py::object& dtype, const std::string& accuracy,
+         const py::kwargs& attributes) {
+        return value_of(dsl::make_workload(op, attributes.cast<dsl::Attributes>(), dtype_of(dtype),
+                                           value_of(dsl::parse_accuracy(accuracy))));
+      },
+      "op"_a, py::kw_only(), "dtype"_a = "f32", "accuracy"_a = "fast",
+      "The workload of an operator by name: make_workload('dense', m=128, n=768, k=768).");
+  m.def(
+      "parse_workload", [](const std::string& text) { return value_of(dsl::parse_workload(text)); },
+      "text"_a);
+  m.def(
+      "operators",
+      [] {
+        py::dict names;
+        for (const dsl::Operator& op : dsl::operators())
+          names[py::str(std::string(op.name))] = std::string(op.summary);
+        return names;
+      },
+      "What the operators that are known by name compute.");
+}
+
+void bind_dtypes(py::module_& m) {
+  py::native_enum<DType> types(m, "DType", "enum.Enum", "Element types of tensors.");
+#define X(enumerator, name, bytes, is_float, is_signed) types.value(#enumerator, DType::enumerator);
+  TW_DTYPES(X)
+#undef X
+  types.export_values().finalize();
+}
+
+}  // namespace
+
+Expr expr_of(const py::handle& value, DType type) {
+  if (py::isinstance<Expr>(value)) return value.cast<Expr>();
+  if (py::isinstance<Axis>(value)) return Expr(value.cast<Axis>());
+  if (py::isinstance<py::bool_>(value)) {
+    if (type != Bool)
+      throw py::type_error(fmt::format("a truth value where {} is expected", to_string(type)));
+    return dsl::constant_int(Bool, value.cast<bool>() ? 1 : 0);
+  }
+  const bool is_number = PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0;
+  if (is_number && is_float(type)) return dsl::constant(type, value.cast<double>());
+  if (PyLong_Check(value.ptr()) != 0) return dsl::constant_int(type, value.cast<int64_t>());
+  throw py::type_error(fmt::format("expected an expression of {}, not {}", to_string(type),
+                                   py::repr(value).cast<std::string>()));
+}
+
+void bind_dsl(py::module_& m) {
+  bind_dtypes(m);
+  bind_expressions(m);
+  bind_declarations(m);
+  bind_computes(m);
+  bind_workloads(m);
+}
+
+}  // namespace tw::python

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/: kernels and networks that are called on arrays.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/src/arrays.h"
+#include "python/src/bindings.h"
+#include "python/src/callables.h"
+#include "python/src/errors.h"
+#include "runtime/kernel.h"
+#include "runtime/model.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+using runtime::ArgumentInfo;
+using runtime::Buffer;
+
+runtime::ThreadPool& pool_of_process() {
+  // Workers start with the first call that needs them, and again in a child of fork.
+  static runtime::ThreadPool& pool = *new runtime::ThreadPool();
+  return pool;
+}
+
+/// The arrays of one call, in the order of the arguments.
+struct Bound {
+  std::vector<Buffer> buffers;
+  std::vector<py::object> owners;  ///< of the memory behind the buffers
+  py::object result;               ///< what the call returns: the output, or a tuple of several
+
+  void add(BorrowedArray array) {
+    buffers.push_back(std::move(array.buffer));
+    owners.push_back(std::move(array.owner));
+  }
+};
+
+size_t count_inputs(std::span<const ArgumentInfo> arguments) {
+  return static_cast<size_t>(std::ranges::count(arguments, false, &ArgumentInfo::is_output));
+}
+
+/// Outputs that the caller brings; new ones where there is None.
+py::tuple outputs_of(std::span<const ArgumentInfo> arguments, const py::object& out) {
+  const size_t inputs = count_inputs(arguments), count = arguments.size() - inputs;
+  if (out.is_none()) {
+    py::tuple made(count);
+    for (size_t i = 0; i < count; ++i)
+      made[i] = new_array(arguments[inputs + i].dtype, arguments[inputs + i].shape);
+    return made;
+  }
+  const py::tuple given =
+      py::isinstance<py::tuple>(out) ? out.cast<py::tuple>() : py::make_tuple(out);
+  if (given.size() != count)
+    throw py::type_error(fmt::format("out: expected {} arrays, got {}", count, given.size()));
+  return given;
+}
+
+Bound bind_arrays(std::span<const ArgumentInfo> arguments, const py::args& inputs,
+                  const py::object& out) {
+  const size_t count = count_inputs(arguments);
+  if (inputs.size() != count) {
+    std::vector<std::string> names;
+    for (const ArgumentInfo& argument : arguments.first(count)) names.push_back(argument.name);
+    throw py::type_error(fmt::format("expected {} input arrays ({}), got {}", count,
+                                     fmt::join(names, ", "), inputs.size()));
+  }
+  Bound bound;
+  for (size_t i = 0; i < count; ++i) bound.add(borrow_array(inputs[i], arguments[i]));
+  const py::tuple outputs = outputs_of(arguments, out);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    bound.add(borrow_array(outputs[i], arguments[count + i]));
+  bound.result = outputs.size() == 1 ? py::object(outputs[0]) : py::object(outputs);
+  return bound;
+}
+
+/// A call whose arrays are checked ahead of it: calling it again costs no more than in C.
+template <typename Callable>
+struct BoundCall {
+  Callable callable;
+  Bound arrays;
+  int threads = 0;
+
+  py::object call() const {
+    Status done = [&] {
+      const py::gil_scoped_release released;
+      return callable.call(arrays.buffers, pool_of_process(), threads);
+    }();
+    value_of(std::move(done));
+    return arrays.result;
+  }
+};
+
+template <typename Callable>
+std::span<const ArgumentInfo> arguments_of(const Callable& callable) {
+  if constexpr (std::is_same_v<Callable, runtime::Kernel>)
+    return callable.info().arguments;
+  else
+    return callable.arguments();
+}
+
+template <typename Callable>
+BoundCall<Callable> bound_call(const CallableOf<Callable>& called, const py::args& inputs,
+                               const py::object& out, std::optional<int> threads) {
+  return {called.callable, bind_arrays(arguments_of(called.callable), inputs, out),
+          threads.value_or(called.threads)};
+}
+
+template <typename Callable>
+void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const char* bound_name) {
+  py::class_<BoundCall<Callable>>(m, bound_name, "A call with its arrays: call it again and again.")
+      .def("__call__", &BoundCall<Callable>::call);
+  type.def_property_readonly(
+          "arguments",
+          [](const CallableOf<Callable>& c) {
+            const auto arguments = arguments_of(c.callable);
+            return std::vector<ArgumentInfo>(arguments.begin(), arguments.end());
+          },
+          "inputs, then outputs")
+      .def(
+          "__call__",
+          [](const CallableOf<Callable>& c, const py::args& inputs, const py::object& out,
+             std::optional<int> threads) {
+            return bound_call<Callable>(c, inputs, out, threads).call();
+          },
+          py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
+          "Runs on arrays of NumPy, or of any library with DLPack, and returns the output, or a "
+          "tuple of "
+          "several. `out` is an array, or a tuple of arrays, to write to. Thread-safe; the GIL is "
+          "released.")
+      .def(
+          "bind",
+          [](const CallableOf<Callable>& c, const py::args& inputs, const py::object& out,
+             std::optional<int> threads) { return bound_call<Callable>(c, inputs, out, threads); },
+          py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
+          "The same call, to be made again and again on the same arrays.");
+}
+
+void bind_kernels(py::module_& m) {
+  py::class_<CallableOf<runtime::Kernel>> kernel(m, "Kernel", "A compiled kernel that is loaded.");
+  kernel
+      .def_static(
+          "load",
+          [](const std::string& path) {
+            runtime::Artifact artifact = value_of(runtime::read_artifact(path));
+            return CallableOf<runtime::Kernel>{value_of(runtime::Kernel::load(std::move(artifact))),
+                                               0};
+          },
+          "path"_a, "Loads what `tilewright compile` or Tuned.save() wrote.")
+      .def_property_readonly(
+          "workload",
+          [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().workload; })
+      .def_property_readonly(
+          "schedule",
+          [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().schedule; })
+      .def_property_readonly(
+          "target", [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().target; })
+      .def("__repr__", [](const CallableOf<runtime::Kernel>& k) {
+        return fmt::format("<Kernel {}>", k.callable.info().workload);
+      });
+  bind_callable<runtime::Kernel>(m, kernel, "BoundKernel");
+}
+
+void bind_models(py::module_& m) {
+  py::class_<CallableOf<runtime::Model>> model(m, "Model", "A tuned network that is loaded.");
+  model
+      .def_static(
+          "open",
+          [](const std::string& path) {
+            Result<runtime::Model> opened = [&] {
+              const py::gil_scoped_release released;
+              return runtime::Model::open(path);
+            }();
+            runtime::Model made = value_of(std::move(opened));
+            const int threads = made.info().threads;
+            return CallableOf<runtime::Model>{std::move(made), threads};
+          },
+          "path"_a, "Opens what `tilewright tune --model` wrote.")
+      .def_property_readonly(
+          "name", [](const CallableOf<runtime::Model>& c) { return c.callable.info().name; })
+      .def_property_readonly(
+          "constant_bytes",
+          [](const CallableOf<runtime::Model>& c) { return c.callable.constant_bytes(); })
+      .def_property_readonly(
+          "call_bytes", [](const CallableOf<runtime::Model>& c) { return c.callable.call_bytes(); })
+      .def(
+          "profile",
+          [](const CallableOf<runtime::Model>& c, const py::args& inputs,
+             std::optional<int> threads) {
+            const Bound bound = bind_arrays(c.callable.arguments(), inputs, py::none());
+            Result<std::vector<runtime::StepTime>> times = [&] {
+              const py::gil_scoped_release released;
+              return c.callable.profile(bound.buffers, pool_of_process(),
+                                        threads.value_or(c.threads));
+            }();
+            py::list rows;
+            for (const runtime::StepTime& time : value_of(std::move(times)))
+              rows.append(
+                  py::make_tuple(c.callable.info().steps[static_cast<size_t>(time.step)].name,
+                                 time.begin_ns, time.end_ns));
+            return rows;
+          },
+          py::kw_only(), "threads"_a = py::none(),
+          "A call that says when each step ran: (name, begin, end) in ns.")
+      .def("__repr__", [](const CallableOf<runtime::Model>& c) {
+        return fmt::format("<Model {}>", c.callable.info().name);
+      });
+  bind_callable<runtime::Model>(m, model, "BoundModel");
+}
+
+}  // namespace
+
+void bind_runtime(py::module_& m) {
+  py::class_<ArgumentInfo>(m, "Argument", "An array that a kernel or a network takes.")
+      .def_readonly("name", &ArgumentInfo::name)
+      .def_readonly("dtype", &ArgumentInfo::dtype)
+      .def_readonly("shape", &ArgumentInfo::shape)
+      .def_readonly("is_output", &ArgumentInfo::is_output)
+      .def("__repr__", [](const ArgumentInfo& a) {
+        return fmt::format("<{} {}: {}[{}]>", a.is_output ? "output" : "input", a.name,
+                           to_string(a.dtype), fmt::join(a.shape, ", "));
+      });
+  bind_kernels(m);
+  bind_models(m);
+}
+
+}  // namespace tw::python

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedules/: schedules by hand, and the programs that they mean. The methods of Schedule and their
+// signatures come from the fields of the steps (schedules/step.h).
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "codegen/c_emitter.h"
+#include "dsl/workload.h"
+#include "python/src/bindings.h"
+#include "python/src/errors.h"
+#include "schedules/schedule.h"
+#include "schedules/step.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+using schedules::Schedule;
+
+/// The words of a field's value, as the text of a step has them.
+std::string words_of(const py::handle& value) {
+  if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
+    std::vector<std::string> words;
+    for (const py::handle item : value) words.push_back(py::str(item));
+    return fmt::format("{}", fmt::join(words, " "));
+  }
+  return py::str(value);
+}
+
+/// A step from the arguments of its method, by position or by name: its text is put together and
+/// parsed, so that Python, C++ and the database accept the same steps.
+template <typename S>
+schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
+  std::vector<std::string> words = {std::string(S::name)};
+  size_t position = 0, named = 0;
+  const auto add = [&](const auto& field) {
+    const std::string name(field.name);
+    if (position < args.size()) {
+      words.push_back(words_of(args[position++]));
+    } else if (kwargs.contains(name)) {
+      ++named;
+      words.push_back(words_of(kwargs[name.c_str()]));
+    } else if (!field.is_optional) {
+      throw py::type_error(fmt::format("{}(): argument '{}' is missing", S::name, name));
+    }
+  };
+  std::apply([&](const auto&... field) { (add(field), ...); }, S::fields());
+  if (position < args.size() || named < kwargs.size())
+    throw py::type_error(fmt::format("{}(): too many arguments, or one of another name", S::name));
+  return value_of(schedules::parse_step(fmt::format("{}", fmt::join(words, " "))));
+}
+
+template <typename S>
+std::string signature_of() {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& field) {
+    names.push_back(std::string(field.name) + (field.is_optional ? "=..." : ""));
+  };
+  std::apply([&](const auto&... field) { (add(field), ...); }, S::fields());
+  return fmt::format("{}({})", S::name, fmt::join(names, ", "));
+}
+
+/// The schedule with one more step; InvalidError where it does not apply.
+Schedule applied(const Schedule& schedule, schedules::Step step) {
+  Schedule next = schedule.then(std::move(step));
+  if (next.error()) raise(*next.error());
+  return next;
+}
+
+dsl::Compute compute_of(const py::object& given) {
+  if (py::isinstance<dsl::Workload>(given)) return given.cast<dsl::Workload>().compute;
+  return given.cast<dsl::Compute>();
+}
+
+}  // namespace
+
+void bind_schedules(py::module_& m) {
+  py::class_<schedules::Program>(m, "Program", "The loops that a schedule means.")
+      .def("__str__", [](const schedules::Program& p) { return schedules::to_string(p); });
+
+  py::class_<Schedule> schedule(m, "Schedule",
+                                "A compute, and the steps that say how to compute it. Each method "
+                                "returns a new schedule with one "
+                                "more step, or raises InvalidError where the step does not apply. "
+                                "docs/schedules.md shows them all.");
+  schedule
+      .def(py::init([](const py::object& compute) { return Schedule(compute_of(compute)); }),
+           "compute"_a)
+      .def(
+          "program", [](const Schedule& s) { return value_of(s.program()); },
+          "Lowers and checks it; InvalidError where it is illegal.")
+      .def_property_readonly("compute", &Schedule::compute)
+      .def_property_readonly("steps",
+                             [](const Schedule& s) {
+                               std::vector<std::string> lines;
+                               for (const auto& step : s.steps())
+                                 lines.push_back(schedules::to_string(step));
+                               return lines;
+                             })
+      .def("__str__", &Schedule::to_string)
+      .def(
+          "__repr__",
+          [](const Schedule& s) { return fmt::format("<Schedule of {} steps>", s.steps().size()); })
+      .def(
+          "__eq__",
+          [](const Schedule& a, const Schedule& b) { return a.to_string() == b.to_string(); },
+          py::is_operator())
+      .def("__hash__", [](const Schedule& s) { return py::hash(py::str(s.to_string())); })
+      .def(
+          "then",
+          [](const Schedule& s, const std::string& line) {
+            return applied(s, value_of(schedules::parse_step(line)));
+          },
+          "line"_a, "The schedule with the step of a line of text, such as 'split out x 14'.");
+#define X(Type, method)                                                       \
+  schedule.def(                                                               \
+      #method,                                                                \
+      [](const Schedule& s, const py::args& args, const py::kwargs& kwargs) { \
+        return applied(s, step_of<schedules::Type>(args, kwargs));            \
+      },                                                                      \
+      signature_of<schedules::Type>().c_str());
+  TW_STEPS(X)
+#undef X
+  m.def(
+      "parse_schedule",
+      [](const py::object& compute, const std::string& text) {
+        return value_of(schedules::parse_schedule(compute_of(compute), text));
+      },
+      "compute"_a, "text"_a, "A schedule from its text, which begins with 'tw1'.");
+}
+
+}  // namespace tw::python

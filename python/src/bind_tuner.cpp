@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// tuner/: tuning one workload.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "dsl/workload.h"
+#include "python/src/bindings.h"
+#include "python/src/callables.h"
+#include "python/src/errors.h"
+#include "python/src/stores.h"
+#include "runtime/artifact.h"
+#include "runtime/kernel.h"
+#include "tuner/tune.h"
+
+namespace tw::python {
+namespace {
+
+namespace py = pybind11;
+using namespace py::literals;
+using tuner::Progress;
+using tuner::Tuned;
+
+/// Hears of a run's progress on the thread that called tune(), and asks Python for signals there.
+class Listener {
+ public:
+  explicit Listener(py::object on_progress) : on_progress_(std::move(on_progress)) {}
+
+  const std::atomic<int>& interrupts() const { return interrupts_; }
+
+  void hear(const Progress& progress) {
+    const py::gil_scoped_acquire acquired;
+    if (PyErr_CheckSignals() != 0) return interrupted_by(py::error_already_set());
+    if (on_progress_.is_none() || error_) return;
+    try {
+      on_progress_(progress);
+    } catch (py::error_already_set& error) {
+      interrupted_by(std::move(error));
+    }
+  }
+
+  /// The exception that the callback, or another signal's handler, raised. An interrupt from the
+  /// keyboard is none: it ends the run with the best so far.
+  void rethrow() {
+    if (error_) throw py::error_already_set(std::move(*error_));
+  }
+
+ private:
+  void interrupted_by(py::error_already_set error) {
+    interrupts_.fetch_add(1);
+    if (!error.matches(PyExc_KeyboardInterrupt)) error_.emplace(std::move(error));
+  }
+
+  py::object on_progress_;
+  std::atomic<int> interrupts_ = 0;
+  std::optional<py::error_already_set> error_;
+};
+
+tuner::Effort effort_of(const std::string& name) {
+  if (name == "none") return tuner::Effort::None;
+  if (name == "quick") return tuner::Effort::Quick;
+  if (name == "normal") return tuner::Effort::Normal;
+  if (name == "full") return tuner::Effort::Full;
+  throw py::value_error(fmt::format("effort '{}': expected none, quick, normal or full", name));
+}
+
+/// The programs and folders of this package (tilewright/paths.py), which are not beside the
+/// interpreter.
+tuner::Environment environment_of_package() {
+  const py::module_ paths = py::module_::import("tilewright.paths");
+  tuner::Environment environment = tuner::default_environment();
+  environment.worker = {paths.attr("program")().cast<std::string>(), "worker"};
+  environment.code_generator = paths.attr("code_generator")().cast<std::string>();
+  return environment;
+}
+
+Tuned tuned(const dsl::Workload& workload, const py::object& database, const std::string& target,
+            const tuner::TuneOptions& options, const py::object& on_progress) {
+  static std::mutex one_at_a_time;
+  const std::unique_lock alone(one_at_a_time, std::try_to_lock);
+  if (!alone) throw std::runtime_error("tune() is running already: one at a time in a process");
+  const Target chosen = value_of(parse_target(target));
+  SharedStore& store = database.cast<SharedStore&>();
+  Listener listener(on_progress);
+  tuner::Environment environment = environment_of_package();
+  environment.interrupts = &listener.interrupts();
+  auto lock = store.lock();
+  Result<Tuned> result = [&] {
+    const py::gil_scoped_release released;
+    return tuner::tune(workload, chosen, options, *lock, environment,
+                       [&](const Progress& progress) { listener.hear(progress); });
+  }();
+  listener.rethrow();
+  if (!result && result.error().code == ErrorCode::Interrupted) {
+    PyErr_SetString(PyExc_KeyboardInterrupt, result.error().message.c_str());
+    throw py::error_already_set();
+  }
+  return value_of(std::move(result));
+}
+
+CallableOf<runtime::Kernel> kernel_of(const Tuned& tuned) {
+  return {value_of(runtime::Kernel::load(tuned.artifact)), static_cast<int>(tuned.best.threads)};
+}
+
+}  // namespace
+
+void bind_tuner(py::module_& m) {
+  py::class_<Progress>(m, "Progress", "The state of a run, as tune() tells on_progress.")
+      .def_readonly("name", &Progress::name)
+      .def_readonly("elapsed_s", &Progress::elapsed_s)
+      .def_readonly("budget_s", &Progress::budget_s)
+      .def_readonly("trials", &Progress::trials, "numbers of trials by status")
+      .def_readonly("known_trials", &Progress::known_trials)
+      .def_readonly("best_ns", &Progress::best_ns, "0: none yet")
+      .def_readonly("untuned_ns", &Progress::untuned_ns, "of the default schedule; 0: not measured")
+      .def_readonly("flops", &Progress::flops)
+      .def_readonly("peak_gflops", &Progress::peak_gflops)
+      .def_readonly("model", &Progress::model)
+      .def_readonly("next_gain", &Progress::next_gain,
+                    "share that the next minute is expected to gain");
+
+  py::class_<Tuned>(m, "Tuned", "What tune() found.")
+      .def_readonly("best", &Tuned::best)
+      .def_readonly("progress", &Tuned::progress)
+      .def_readonly("failures", &Tuned::failures, "numbers of rejected candidates by reason")
+      .def_property_readonly("ended",
+                             [](const Tuned& t) { return std::string(tuner::to_string(t.ended)); })
+      .def_property_readonly("schedule", [](const Tuned& t) { return t.best.schedule; })
+      .def_property_readonly("latency_ns", [](const Tuned& t) { return t.best.latency_ns; })
+      .def("kernel", &kernel_of, "The kernel, loaded.")
+      .def(
+          "save",
+          [](const Tuned& t, const std::string& path) {
+            value_of(runtime::write_artifact(path, t.artifact));
+          },
+          "path"_a, "Writes the kernel to a file that Kernel.load() and the C interface load.")
+      .def("__repr__", [](const Tuned& t) {
+        return fmt::format("<Tuned {}: {:.1f} us, {}>", t.best.op, t.best.latency_ns / 1e3,
+                           tuner::to_string(t.ended));
+      });
+
+  m.def(
+      "tune",
+      [](const dsl::Workload& workload, const py::object& db, const std::string& target,
+         double budget, int64_t trials, const std::string& effort, const std::string& search,
+         uint64_t seed, int threads, const py::object& on_progress) {
+        tuner::TuneOptions options;
+        options.budget_s = budget;
+        options.trials = trials;
+        options.effort = effort_of(effort);
+        options.search = search;
+        options.seed = seed;
+        options.threads = threads;
+        return tuned(workload, db, target, options, on_progress);
+      },
+      "workload"_a, "db"_a, py::kw_only(), "target"_a = "host", "budget"_a = 60.0, "trials"_a = 0,
+      "effort"_a = "normal", "search"_a = "evolution", "seed"_a = 1, "threads"_a = 1,
+      "on_progress"_a = py::none());
+  m.def("default_database", [] { return tuner::default_places().database; });
+}
+
+}  // namespace tw::python

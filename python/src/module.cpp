@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module of the package `tilewright`: the types and functions of the C++ interfaces,
+// by the same names.
+
+#include "python/src/bindings.h"
+
+PYBIND11_MODULE(_tilewright, module) {
+  module.doc() = "Tilewright's C++ interfaces; import tilewright instead.";
+  module.attr("__version__") = TW_VERSION;
+  tw::python::bind_dsl(module);
+  tw::python::bind_schedules(module);
+  tw::python::bind_db(module);
+  tw::python::bind_runtime(module);
+  tw::python::bind_tuner(module);
+}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tilewright: declare tensor expressions, tune them on this machine, and call the kernels.
+
+    import tilewright as tw
+
+    m, n, k = tw.Axis("m", 64), tw.Axis("n", 32), tw.Axis("k", 128)
+    a, b = tw.input("a", "f32", [m, k]), tw.weight("b", "f32", [k, n])
+    c = tw.compute("c", [m, n], tw.sum(k, a[m, k] * b[k, n]))
+    kernel = tw.tune(tw.workload(c), budget=10).kernel()
+    product = kernel(x, y)          # arrays of NumPy, or of any library with DLPack
+
+Names are those of the C++ interfaces (docs/api.md). Errors are exceptions of tilewright.errors.
+"""
+from tilewright import _tilewright, errors
+from tilewright._tilewright import *  # noqa: F401,F403
+from tilewright._tilewright import __version__  # noqa: F401
+from tilewright.errors import *  # noqa: F401,F403
+
+
+def tune(workload, *, db=None, **options):
+    """Finds a fast schedule for the workload and returns a Tuned.
+
+    Args:
+      workload: a Workload; or a Tensor or Compute, of which it is made.
+      db: a Store, or the path of one, created where absent; by default that of the program.
+      target: "host", or another target's text.
+      budget: seconds of searching.
+      trials: most new trials; 0: as many as the budget allows.
+      effort: "none" answers from the database alone; "quick", "normal" and "full" search until the next
+        minute is expected to gain less than 1 %, 0.1 %, or until the budget is used.
+      threads: threads that the kernel will run on.
+      search, seed: as `tune --search` and `--seed`.
+      on_progress: called with a Progress now and then.
+
+    An interrupt from the keyboard ends the search with the best so far. Raises NoCandidateError where
+    no candidate is valid, MachineError where workers or the code generator cannot be started. One run
+    at a time in a process; other threads go on meanwhile.
+    """
+    if not isinstance(workload, _tilewright.Workload):
+        workload = _tilewright.workload(workload)
+    if not isinstance(db, _tilewright.Store):
+        db = _tilewright.Store(_tilewright.default_database() if db is None else str(db))
+    return _tilewright.tune(workload, db, **options)
+
+
+__all__ = [name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__ + ["tune"]

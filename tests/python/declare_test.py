@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Declaring operators with Python's operators, and what they mean."""
+import unittest
+
+import numpy as np
+
+import tilewright as tw
+
+
+def product():
+    m, n, k = tw.Axis("m", 6), tw.Axis("n", 4), tw.Axis("k", 5)
+    a, b = tw.input("a", "f32", [m, k]), tw.weight("b", "f32", [k, n])
+    return tw.compute("c", [m, n], tw.sum(k, a[m, k] * b[k, n]))
+
+
+class Expressions(unittest.TestCase):
+    def test_print_as_the_language_has_them(self):
+        x, y = tw.var("x"), tw.Axis("y", 8)
+        for expression, text in ((x + 1, "x + 1"), (1 - x, "1 - x"), (2 * x % 4, "2 * x % 4"),
+                                 (x // 2, "x / 2"), ((x >= 1) & ~(x > y), "1 <= x && not(y < x)"),
+                                 (-x, "neg(x)"), (x == y, "x == y"), (tw.min(3, y), "min(3, y)")):
+            self.assertEqual(str(expression), text)
+
+    def test_numbers_take_the_type_of_the_other_operand(self):
+        a = tw.input("a", "f32", [tw.Axis("i", 3)])
+        self.assertEqual((a[0] + 1).type, tw.Float32)
+        self.assertEqual((0.5 * a[0]).type, tw.Float32)
+        self.assertEqual((tw.var("x") + 1).type, tw.Int64)
+
+    def test_operands_of_different_types_are_an_error(self):
+        i = tw.Axis("i", 3)
+        a, b = tw.input("a", "f32", [i]), tw.input("b", np.int8, [i])
+        with self.assertRaisesRegex(TypeError, "f32 and i8: expected operands of one type"):
+            a[i] + b[i]
+        with self.assertRaisesRegex(TypeError, "integers are divided by //"):
+            b[i] / 2
+        with self.assertRaisesRegex(TypeError, "exp"):
+            tw.exp(b[i])
+        with self.assertRaisesRegex(TypeError, "expected an expression"):
+            a[i] + "1"
+
+    def test_an_expression_has_no_truth_value(self):
+        x = tw.var("x")
+        with self.assertRaisesRegex(TypeError, "use select"):
+            if x > 1:
+                self.fail()
+        with self.assertRaisesRegex(TypeError, "no truth value"):
+            0 < x < 4  # noqa: B015
+
+    def test_a_tensor_holds_no_elements(self):
+        with self.assertRaisesRegex(TypeError, "holds no elements"):
+            list(product())
+
+
+class Computes(unittest.TestCase):
+    def test_mean_what_numpy_says(self):
+        compute = tw.workload(product()).compute
+        a = np.arange(30, dtype=np.float32).reshape(6, 5)
+        b = np.arange(20, dtype=np.float32).reshape(5, 4)
+        np.testing.assert_array_equal(tw.interpret(compute, {"a": a, "b": b})["c"], a @ b)
+
+    def test_of_several_stages_and_reductions(self):
+        i, j = tw.Axis("i", 3), tw.Axis("j", 4)
+        a = tw.input("a", "f32", [i, j])
+        largest = tw.compute("largest", i, tw.max_over(j, a[i, j]))
+        shifted = tw.compute("shifted", [i, j], tw.exp(a[i, j] - largest[i]))
+        compute = tw.workload(shifted).compute
+        x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+        expected = np.exp(x - x.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(tw.interpret(compute, {"a": x})["shifted"], expected, rtol=1e-6)
+
+    def test_print_and_parse(self):
+        compute = tw.workload(product()).compute
+        self.assertEqual(tw.parse_compute(str(compute)), compute)
+        self.assertEqual(hash(tw.parse_compute(str(compute))), hash(compute))
+        self.assertEqual((compute.inputs, compute.outputs), (["a", "b"], ["c"]))
+        self.assertEqual((compute.shape_of("c"), compute.type_of("c")), ([6, 4], tw.Float32))
+
+    def test_errors_name_what_is_wrong(self):
+        i = tw.Axis("i", 3)
+        with self.assertRaisesRegex(tw.InvalidError, "a"):
+            tw.workload(tw.compute("c", i, tw.input("a", "f32", [i, i])[i]))  # of rank 2
+        with self.assertRaises(ValueError):  # what an InvalidError is, too
+            tw.parse_compute("out: f32[i=3] = b[i]")
+        with self.assertRaisesRegex(TypeError, "'double' is no element type"):
+            tw.input("a", "double", [i])
+
+    def test_interpret_checks_its_inputs(self):
+        compute = tw.workload(product()).compute
+        a, b = np.zeros((6, 5), np.float32), np.zeros((5, 4), np.float32)
+        with self.assertRaisesRegex(KeyError, "'b' is missing"):
+            tw.interpret(compute, {"a": a})
+        with self.assertRaisesRegex(TypeError, "'b': expected f32"):
+            tw.interpret(compute, {"a": a, "b": b.astype(np.float64)})
+        with self.assertRaisesRegex(ValueError, "'b': expected f32.5, 4., got another shape"):
+            tw.interpret(compute, {"a": a, "b": b[:, :3]})
+
+
+class Workloads(unittest.TestCase):
+    def test_of_operators_by_name(self):
+        dense = tw.make_workload("dense", m=8, n=16, k=4)
+        self.assertEqual(dense.attributes["k"], 4)
+        self.assertEqual(tw.parse_workload(dense.key), dense)
+        self.assertIn("conv2d", tw.operators())
+        with self.assertRaisesRegex(tw.UsageError, "densen"):
+            tw.make_workload("densen", m=1)
+
+    def test_with_layouts(self):
+        conv = tw.make_workload("conv2d", c=32, h=8, w=8, k=32, r=3, s=3, pad=1)
+        packed = conv.with_layouts({"in": "NCHW16c"})
+        self.assertEqual(packed.key, conv.key)
+        self.assertTrue(str(packed).endswith("{in=NCHW16c}"))
+        self.assertNotEqual(packed, conv)
+
+    def test_extents_that_are_given_later(self):
+        i = tw.Axis("i")
+        a = tw.input("a", "f32", [i])
+        double = tw.compute("double", i, a[i] * 2)
+        self.assertEqual(tw.workload(double, {"i": 7}).compute.shape_of("double"), [7])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules by hand."""
+import unittest
+
+import tilewright as tw
+
+
+class Schedules(unittest.TestCase):
+    def setUp(self):
+        self.workload = tw.make_workload("dense", m=48, n=64, k=40)
+        self.schedule = tw.Schedule(self.workload)
+
+    def test_steps_print_and_parse(self):
+        schedule = (self.schedule.split("out", "m", 6).split("out", "n", factor=16, tail="exact")
+                    .reorder("out", ["m.0", "n.0", "k", "m.1", "n.1"])
+                    .cache_write("out", "n.0").vectorize("out", loop="n.1"))
+        self.assertEqual(schedule.steps[1], "split out n 16 exact")
+        self.assertEqual(len(schedule.steps), 5)
+        self.assertEqual(tw.parse_schedule(self.workload, str(schedule)), schedule)
+        self.assertEqual(self.schedule.then("split out m 6").split("out", "n", 16, "exact").steps,
+                         schedule.steps[:2])
+
+    def test_each_step_leaves_the_schedule_before_it_alone(self):
+        self.schedule.split("out", "m", 6)
+        self.assertEqual(self.schedule.steps, [])
+
+    def test_the_program_shows_the_loops(self):
+        program = str(self.schedule.split("out", "m", 6).program())
+        self.assertIn("for m.1 in 0..6", program)
+
+    def test_a_step_that_does_not_apply_says_why(self):
+        with self.assertRaisesRegex(tw.InvalidError, "has no loop 'z'"):
+            self.schedule.split("out", "z", 2)
+        with self.assertRaisesRegex(tw.InvalidError, "split"):
+            self.schedule.split("out", "m", "six")
+
+    def test_arguments_are_checked(self):
+        with self.assertRaisesRegex(TypeError, "argument 'factor' is missing"):
+            self.schedule.split("out", "m")
+        with self.assertRaisesRegex(TypeError, "another name"):
+            self.schedule.split("out", "m", 4, factr=2)
+        with self.assertRaisesRegex(TypeError, "too many"):
+            self.schedule.unroll("out", "m", 4)
+
+    def test_methods_say_their_arguments(self):
+        self.assertIn("split(stage, loop, factor, tail=...)", tw.Schedule.split.__doc__)
+
+
+if __name__ == "__main__":
+    unittest.main()
