@@ -56,8 +56,8 @@ Result<std::vector<Dimensions>> dimension_sets(const std::vector<std::string>& t
   return sets;
 }
 
-Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place, const Surroundings& here,
-                                   const std::atomic<int>& interrupts) {
+Result<ImportedModel> import_model(const ImportFlags& flags, const PlaceFlags& place,
+                                   const Surroundings& here, const std::atomic<int>& interrupts) {
   TW_TRY(const OnnxFile file, onnx_file_of(flags.model, flags.dimensions, place, here));
   TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
   graph::PassOptions options;

@@ -50,8 +50,8 @@ struct ModelRun {
 Result<ModelRun> imported_run(const TuneFlags& flags, const Dimensions& dimensions,
                               const Surroundings& here, const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
-  TW_TRY(ImportedModel imported, import_model({flags.model, dimensions, flags.left_out},
-                                              flags.place, here, interrupts));
+  TW_TRY(ImportedModel imported,
+         import_model({flags.model, dimensions, flags.left_out}, flags.place, here, interrupts));
   ModelRun run;
   run.dimensions = dimensions;
   run.name = std::move(imported.name);
@@ -421,7 +421,8 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   share.budget_s /= static_cast<double>(sets.size());
   // An interrupt is answered at once: what was measured is stored, and the line that goes on
   // builds.
-  const Status done = tune_variants(tuned.runs, share, here, target.target, known.store, environment);
+  const Status done =
+      tune_variants(tuned.runs, share, here, target.target, known.store, environment);
   if (!done && done.error().code == ErrorCode::Interrupted) {
     note(done.error().message);
     return interrupted(here);

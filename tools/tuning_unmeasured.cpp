@@ -73,15 +73,12 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                           found.best ? format_double(found.best->latency_ns) : "",
                           found.best ? found.best->device : "", job.workload.key(),
                           job.workload.asked()});
-    nlohmann::json result = {{"workload", job.workload.key()},
-                             {"layouts", job.workload.asked()},
-                             {"workload_hash", job.workload.hash()},
-                             {"name", job.name},
-                             {"target", target.to_string()},
-                             {"threads", flags.target.threads},
-                             {"space_size", found.space_size},
-                             {"default_schedule", found.schedule},
-                             {"known_trials", found.known}};
+    nlohmann::json result = {
+        {"workload", job.workload.key()},       {"layouts", job.workload.asked()},
+        {"workload_hash", job.workload.hash()}, {"name", job.name},
+        {"target", target.to_string()},         {"threads", flags.target.threads},
+        {"space_size", found.space_size},       {"default_schedule", found.schedule},
+        {"known_trials", found.known}};
     if (found.best) {
       result["best"] = as_json(*found.best);
       result["best"]["measured_here"] = elsewhere.empty();
