@@ -267,42 +267,44 @@ OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> pac
   if (!group.moves_nothing)
     group.transposed = graph::as_transpose(op).value_or(std::vector<size_t>());
   return group;
-  // What an inference left in a cache and the next one finds there: half of the cache at most, as
-  // others use it meanwhile. MobileNetV2 touches 19 MiB, and on a Zen 5 whose virtual machine
-  // shares 32 MiB of L3 its last layer reads its weights at 38 GB/s; memory gives 43, L3 100.
-  constexpr int64_t share_left = 2;
+}
 
-  int64_t bytes_of(const graph::TensorType& type) {
-    int64_t bytes = size_bytes(type.dtype);
-    for (const int64_t extent : type.shape) bytes *= extent;
-    return bytes;
-  }
+// What an inference left in a cache and the next one finds there: half of the cache at most, as
+// others use it meanwhile. MobileNetV2 touches 19 MiB, and on a Zen 5 whose virtual machine
+// shares 32 MiB of L3 its last layer reads its weights at 38 GB/s; memory gives 43, L3 100.
+constexpr int64_t share_left = 2;
 
-  int64_t constant_bytes(const graph::Graph& graph) {
-    int64_t bytes = 0;
-    for (const auto& [name, constant] : graph.constants) bytes += bytes_of(constant.type());
-    return bytes;
-  }
+int64_t bytes_of(const graph::TensorType& type) {
+  int64_t bytes = size_bytes(type.dtype);
+  for (const int64_t extent : type.shape) bytes *= extent;
+  return bytes;
+}
 
-  /// The most bytes of activations that are needed at the same time, in the order of the operators.
-  int64_t most_live_bytes(const graph::Graph& graph) {
-    const auto types = graph::tensor_types(graph);
-    std::map<std::string, size_t> last_read;
-    for (size_t i = 0; i < graph.operators.size(); ++i)
-      for (const std::string& tensor : graph.operators[i].inputs) last_read[tensor] = i;
-    for (const std::string& output : graph.outputs) last_read[output] = graph.operators.size();
-    int64_t live = 0, most = 0;
-    for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
-    for (size_t i = 0; i < graph.operators.size(); ++i) {
-      const graph::Operator& op = graph.operators[i];
-      for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
-      most = std::max(most, live);
-      for (const std::string& tensor : std::set<std::string>(op.inputs.begin(), op.inputs.end()))
-        if (last_read.at(tensor) == i && !graph.constants.contains(tensor))
-          live -= bytes_of(types.at(tensor));
-    }
-    return most;
+int64_t constant_bytes(const graph::Graph& graph) {
+  int64_t bytes = 0;
+  for (const auto& [name, constant] : graph.constants) bytes += bytes_of(constant.type());
+  return bytes;
+}
+
+/// The most bytes of activations that are needed at the same time, in the order of the operators.
+int64_t most_live_bytes(const graph::Graph& graph) {
+  const auto types = graph::tensor_types(graph);
+  std::map<std::string, size_t> last_read;
+  for (size_t i = 0; i < graph.operators.size(); ++i)
+    for (const std::string& tensor : graph.operators[i].inputs) last_read[tensor] = i;
+  for (const std::string& output : graph.outputs) last_read[output] = graph.operators.size();
+  int64_t live = 0, most = 0;
+  for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    const graph::Operator& op = graph.operators[i];
+    for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
+    most = std::max(most, live);
+    for (const std::string& tensor : std::set<std::string>(op.inputs.begin(), op.inputs.end()))
+      if (last_read.at(tensor) == i && !graph.constants.contains(tensor))
+        live -= bytes_of(types.at(tensor));
   }
+  return most;
+}
 
 }  // namespace
 

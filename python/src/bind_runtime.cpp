@@ -66,17 +66,38 @@ py::tuple outputs_of(std::span<const ArgumentInfo> arguments, const py::object& 
   return given;
 }
 
-Bound bind_arrays(std::span<const ArgumentInfo> arguments, const py::args& inputs,
-                  const py::object& out) {
-  const size_t count = count_inputs(arguments);
+std::span<const ArgumentInfo> arguments_of(const runtime::Kernel& kernel) {
+  return kernel.info().arguments;
+}
+std::span<const ArgumentInfo> arguments_of(const runtime::Model& model) {
+  return model.arguments();
+}
+
+/// The arguments of a call with these inputs: of a network with several variants, those of the one
+/// that has their shapes.
+std::span<const ArgumentInfo> arguments_for(const runtime::Kernel& kernel,
+                                            const std::vector<Buffer>& /*inputs*/) {
+  return arguments_of(kernel);
+}
+std::span<const ArgumentInfo> arguments_for(const runtime::Model& model,
+                                            std::vector<Buffer> inputs) {
+  inputs.resize(model.arguments().size());
+  return model.arguments(value_of(model.variant_of(inputs)));
+}
+
+template <typename Callable>
+Bound bind_arrays(const Callable& callable, const py::args& inputs, const py::object& out) {
+  const std::span<const ArgumentInfo> types = arguments_of(callable);
+  const size_t count = count_inputs(types);
   if (inputs.size() != count) {
     std::vector<std::string> names;
-    for (const ArgumentInfo& argument : arguments.first(count)) names.push_back(argument.name);
+    for (const ArgumentInfo& argument : types.first(count)) names.push_back(argument.name);
     throw py::type_error(fmt::format("expected {} input arrays ({}), got {}", count,
                                      fmt::join(names, ", "), inputs.size()));
   }
   Bound bound;
-  for (size_t i = 0; i < count; ++i) bound.add(borrow_array(inputs[i], arguments[i]));
+  for (size_t i = 0; i < count; ++i) bound.add(borrow_array(inputs[i], types[i]));
+  const std::span<const ArgumentInfo> arguments = arguments_for(callable, bound.buffers);
   const py::tuple outputs = outputs_of(arguments, out);
   for (size_t i = 0; i < outputs.size(); ++i)
     bound.add(borrow_array(outputs[i], arguments[count + i]));
@@ -102,17 +123,9 @@ struct BoundCall {
 };
 
 template <typename Callable>
-std::span<const ArgumentInfo> arguments_of(const Callable& callable) {
-  if constexpr (std::is_same_v<Callable, runtime::Kernel>)
-    return callable.info().arguments;
-  else
-    return callable.arguments();
-}
-
-template <typename Callable>
 BoundCall<Callable> bound_call(const CallableOf<Callable>& called, const py::args& inputs,
                                const py::object& out, std::optional<int> threads) {
-  return {called.callable, bind_arrays(arguments_of(called.callable), inputs, out),
+  return {called.callable, bind_arrays(called.callable, inputs, out),
           threads.value_or(called.threads)};
 }
 
@@ -197,17 +210,18 @@ void bind_models(py::module_& m) {
           "profile",
           [](const CallableOf<runtime::Model>& c, const py::args& inputs,
              std::optional<int> threads) {
-            const Bound bound = bind_arrays(c.callable.arguments(), inputs, py::none());
-            Result<std::vector<runtime::StepTime>> times = [&] {
+            const Bound bound = bind_arrays(c.callable, inputs, py::none());
+            Result<runtime::ModelProfile> profiled = [&] {
               const py::gil_scoped_release released;
               return c.callable.profile(bound.buffers, pool_of_process(),
                                         threads.value_or(c.threads));
             }();
+            const runtime::ModelProfile profile = value_of(std::move(profiled));
+            const auto& steps = c.callable.info().variants[profile.variant].steps;
             py::list rows;
-            for (const runtime::StepTime& time : value_of(std::move(times)))
-              rows.append(
-                  py::make_tuple(c.callable.info().steps[static_cast<size_t>(time.step)].name,
-                                 time.begin_ns, time.end_ns));
+            for (const runtime::StepTime& time : profile.steps)
+              rows.append(py::make_tuple(steps[static_cast<size_t>(time.step)].name, time.begin_ns,
+                                         time.end_ns));
             return rows;
           },
           py::kw_only(), "threads"_a = py::none(),
