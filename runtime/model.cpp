@@ -75,11 +75,29 @@ ByteRange range_of(const ArgumentInfo& argument, const Buffer& buffer) {
   return {begin, begin + static_cast<uint64_t>(storage_bytes(argument))};
 }
 
+/// A network for a GPU needs a device, and only that does.
+Status check_device(const ModelFile& model, const std::shared_ptr<Device>& device) {
+  TW_TRY(const Target target, parse_target(model.target));
+  if (target.is_gpu() == (device != nullptr)) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[model] the network '{}' is for {}: {}", model.name, model.target,
+                          device ? "load it without a device, or tune it for that"
+                                 : "give a device to load it on"));
+}
+
+Status needs_device(const ModelFile& model) {
+  return fail(ErrorCode::Usage,
+              fmt::format("[model] the network '{}' is for {}, which is no GPU: call it with a "
+                          "thread pool",
+                          model.name, model.target));
+}
+
 }  // namespace
 
 struct Model::State {
   ModelFile info;
   std::vector<ArgumentInfo> arguments;
+  std::unique_ptr<const DeviceModel> on_device;  // in place of what follows; null: the processor
   std::vector<LoadedStep> steps;
   MappedFile file;
   Arena copied;  // constants of a model that came without a file
@@ -89,6 +107,7 @@ struct Model::State {
   int64_t scratch_at = 0, pointers_at = 0, arrays_at = 0, call_bytes = 0;
   std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
 
+  Status load_on_device(std::vector<Artifact> kernels, const std::shared_ptr<Device>& device);
   Status load_steps(std::vector<Artifact> kernels, const ModelOptions& options);
   Status lay_out();
 
@@ -104,6 +123,18 @@ struct Model::State {
   /// The caller's arrays, or copies of them, in the memory of a call.
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + arrays_at); }
 };
+
+Status Model::State::load_on_device(std::vector<Artifact> kernels,
+                                    const std::shared_ptr<Device>& device) {
+  for (const Artifact& kernel : kernels) info.kernels.push_back({kernel.info, {}, {}});
+  const std::string_view bytes(constants, static_cast<size_t>(constant_bytes));
+  TW_TRY(on_device, DeviceModel::load(info, arguments, std::move(kernels), bytes, device));
+  file = {};
+  copied = {};
+  constants = nullptr;
+  call_bytes = on_device->call_bytes();
+  return {};
+}
 
 Status Model::State::load_steps(std::vector<Artifact> kernels, const ModelOptions& options) {
   std::vector<Kernel> loaded;
@@ -238,8 +269,13 @@ Status Model::State::run_copied(std::span<const Buffer> buffers, ThreadPool& poo
 }
 
 Result<Model> Model::make(std::shared_ptr<State> state, const ModelOptions& options) {
+  TW_RETURN_IF_ERROR(check_device(state->info, options.device));
   std::vector<Artifact> kernels = std::exchange(state->info.kernels, {});
   state->arguments = arguments_of(state->info);
+  if (options.device) {
+    TW_RETURN_IF_ERROR(state->load_on_device(std::move(kernels), options.device));
+    return Model(std::move(state));
+  }
   TW_RETURN_IF_ERROR(state->load_steps(std::move(kernels), options));
   TW_RETURN_IF_ERROR(state->lay_out());
   return Model(std::move(state));
@@ -257,7 +293,7 @@ Result<Model> Model::open(const std::string& path, const ModelOptions& options) 
 
 Result<Model> Model::load(ModelFile model, const ModelOptions& options) {
   TW_RETURN_IF_ERROR(check_model(model));
-  TW_RETURN_IF_ERROR(check_target(model.target, options.machine));
+  TW_RETURN_IF_ERROR(check_targets(model, options.machine));
   const std::string constants = std::exchange(model.constants, {});
   auto state = std::make_shared<State>();
   TW_TRY(state->copied, Arena::allocate(std::ssize(constants)));
@@ -273,12 +309,26 @@ std::span<const ArgumentInfo> Model::arguments() const { return state_->argument
 int64_t Model::constant_bytes() const { return state_->constant_bytes; }
 int64_t Model::call_bytes() const { return state_->call_bytes; }
 
+std::shared_ptr<Device> Model::device() const {
+  return state_->on_device ? state_->on_device->device() : nullptr;
+}
+
+Status Model::call(std::span<const Buffer> buffers) const {
+  return state_->on_device ? state_->on_device->call(buffers) : needs_device(info());
+}
+
+Status Model::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
+  return state_->on_device ? state_->on_device->call_on(arrays, stream) : needs_device(info());
+}
+
 Status Model::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
+  if (state_->on_device) return state_->on_device->call(buffers);
   return state_->run(buffers, pool, threads, nullptr);
 }
 
 Result<std::vector<StepTime>> Model::profile(std::span<const Buffer> buffers, ThreadPool& pool,
                                              int threads) const {
+  if (state_->on_device) return state_->on_device->profile(buffers);
   std::vector<StepTime> times;
   times.reserve(state_->steps.size());
   TW_RETURN_IF_ERROR(state_->run(buffers, pool, threads, &times));

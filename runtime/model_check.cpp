@@ -211,12 +211,13 @@ Status check_step(const ModelFile& model, const ModelStep& step) {
 }
 
 Status check_kernels(const ModelFile& model) {
+  TW_TRY(const Target of_model, parse_target(model.target));
   for (const Artifact& kernel : model.kernels) {
     TW_RETURN_IF_ERROR(check_info(kernel.info));
     TW_TRY(const Target target, parse_target(kernel.info.target));
-    if (target.is_gpu())
-      return defect(fmt::format("kernel '{}' is for {}: networks run on the processor",
-                                kernel.info.workload, kernel.info.target));
+    if (target.architecture != of_model.architecture)
+      return defect(fmt::format("kernel '{}' is for {}, the network for {}", kernel.info.workload,
+                                kernel.info.target, model.target));
   }
   return {};
 }

@@ -226,14 +226,16 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   return ParsedModel{std::move(header.model), rest};
 }
 
+}  // namespace
+
 Status check_targets(const ModelFile& model, const Target& machine) {
+  TW_TRY(const Target target, parse_target(model.target));
+  if (target.is_gpu()) return {};
   TW_RETURN_IF_ERROR(check_target(model.target, machine));
   for (const Artifact& kernel : model.kernels)
     TW_RETURN_IF_ERROR(check_target(kernel.info.target, machine));
   return {};
 }
-
-}  // namespace
 
 Status check_model(const ModelFile& model) {
   const Status safe = find_defect(model, std::ssize(model.constants));

@@ -9,6 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tools/gpu_targets.h"
+
 namespace tw::tools {
 namespace {
 
@@ -64,14 +66,15 @@ bool is_file_operand(const std::string& operand) {
 }
 
 Facts facts_of(const ModelFile& model) {
-  return {{"inputs", ports(model, model.inputs)},
-          {"outputs", ports(model, model.outputs)},
-          {"steps", fmt::format("{} of {}", show_count(std::ssize(model.steps), "step"),
-                                show_count(std::ssize(model.kernels), "distinct kernel"))},
-          {"constants", show_bytes(std::ssize(model.constants))},
-          {"arena", show_bytes(model.arena_bytes)},
-          {"threads", std::to_string(model.threads)},
-          {"target", model.target}};
+  Facts facts = {{"inputs", ports(model, model.inputs)},
+                 {"outputs", ports(model, model.outputs)},
+                 {"steps", fmt::format("{} of {}", show_count(std::ssize(model.steps), "step"),
+                                       show_count(std::ssize(model.kernels), "distinct kernel"))},
+                 {"constants", show_bytes(std::ssize(model.constants))},
+                 {"arena", show_bytes(model.arena_bytes)}};
+  if (!names_gpu(model.target)) facts.emplace_back("threads", std::to_string(model.threads));
+  facts.emplace_back("target", model.target);
+  return facts;
 }
 
 Table table_of_steps(const ModelFile& model) {

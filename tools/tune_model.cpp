@@ -9,9 +9,11 @@
 #include <set>
 
 #include "base/text.h"
+#include "codegen/backend.h"
 #include "graph/onnx/import.h"
 #include "graph/passes.h"
 #include "graph/plan_text.h"
+#include "tools/gpu_targets.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
 #include "tools/progress.h"
@@ -88,9 +90,10 @@ tuner::NetworkOptions network_options(const TuneFlags& flags) {
 }
 
 std::string title_of(const ModelRun& run, const TuneFlags& flags) {
-  return fmt::format("{} {}, {} for {} on {}", flags.effort == "none" ? "planning" : "tuning",
-                     run.name, show_count(std::ssize(run.graph.operators), "operator"),
-                     flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
+  const std::string target = flags.target.target_or_host();
+  return fmt::format("{} {}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning", run.name,
+                     show_count(std::ssize(run.graph.operators), "operator"), target,
+                     names_gpu(target) ? "" : " on " + show_count(flags.target.threads, "thread"));
 }
 
 Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
@@ -124,19 +127,25 @@ Result<runtime::ModelFile> build(ModelRun& run, size_t plan, const TuneFlags& fl
 /// Measures the best plans as wholes, by turns, and keeps the fastest in the file. Plans with
 /// kernels that were never run behind a worker's limits do not take part.
 Status race_plans(ModelRun& run, const std::string& path, const TuneFlags& flags,
-                  const Target& target, const tuner::Environment& environment) {
+                  const ChosenTarget& target, const tuner::Environment& environment) {
   if (run.unverified.front() > 0) return {};
   std::vector<runtime::ModelFile> files = {run.model};
   std::vector<size_t> plans = {0};
   for (size_t plan = 1; plan < run.tuned.plans.size(); ++plan) {
-    TW_TRY(runtime::ModelFile file, build(run, plan, flags, target, environment));
+    TW_TRY(runtime::ModelFile file, build(run, plan, flags, target.target, environment));
     if (run.unverified.back() > 0) continue;
     files.push_back(std::move(file));
     plans.push_back(plan);
   }
+  runtime::ModelOptions loading;
+  tuner::DeviceTurn turn;
+  if (target.target.is_gpu()) {
+    TW_TRY(loading.device, codegen::backend_of(target.target).open({.index = target.device}));
+    TW_TRY(turn, turn_on(*loading.device, environment.clock));
+  }
   std::vector<runtime::Model> models;
   for (const runtime::ModelFile& file : files) {
-    TW_TRY(runtime::Model model, runtime::Model::load(file));
+    TW_TRY(runtime::Model model, runtime::Model::load(file, loading));
     models.push_back(std::move(model));
   }
   tuner::RaceOptions options;
@@ -255,10 +264,6 @@ Status print_model(const ModelRun& run, const std::string& path, const TuneFlags
 
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const ChosenTarget& target) {
-  if (target.target.is_gpu())
-    return fail(ErrorCode::Unsupported, fmt::format("[tune] networks run on the processor, not on "
-                                                    "{}: leave --target out",
-                                                    target.target.to_string()));
   const std::string path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(path));
   const std::atomic<int>& interrupts = watch_interrupts();
@@ -280,7 +285,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   TW_TRY(run.model, build(run, 0, flags, target.target, environment));
   TW_RETURN_IF_ERROR(runtime::write_model(path, run.model));
   if (options_of(flags).effort != tuner::Effort::None) {
-    const Status raced = race_plans(run, path, flags, target.target, environment);
+    const Status raced = race_plans(run, path, flags, target, environment);
     if (!raced && raced.error().code != ErrorCode::Interrupted)
       return tl::unexpected(raced.error());
   }

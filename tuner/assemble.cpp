@@ -10,13 +10,12 @@
 
 #include "base/integer.h"
 #include "codegen/abi.h"
+#include "runtime/arena.h"
 #include "runtime/arena_plan.h"
 #include "tuner/packing.h"
 
 namespace tw::tuner {
 namespace {
-
-constexpr size_t alignment = 64;
 
 class Assembler {
  public:
@@ -29,6 +28,8 @@ class Assembler {
         lifetimes_(script.storages.size(), {0, -1, -1}) {}
 
   Result<runtime::ModelFile> assemble(const ModelTitle& title) {
+    TW_TRY(const Target target, parse_target(title.target));
+    if (target.is_gpu()) alignment_ = runtime::device_tensor_alignment;
     model_.name = title.name;
     model_.plan = title.plan;
     model_.threads = title.threads;
@@ -125,9 +126,8 @@ class Assembler {
     if (is_new) {
       const size_t at = model_.constants.size();
       const size_t bytes = packed_bytes(layout, *value.array);
-      model_.constants.resize(at + static_cast<size_t>(ceil_div(static_cast<int64_t>(bytes),
-                                                                static_cast<int64_t>(alignment))) *
-                                       alignment);
+      model_.constants.resize(
+          at + static_cast<size_t>(round_up(static_cast<int64_t>(bytes), alignment_)));
       pack(layout, *value.array, reinterpret_cast<std::byte*>(model_.constants.data() + at));
       model_.tensors.push_back({name, info.dtype, info.shape, info.layout,
                                 static_cast<int64_t>(bytes), runtime::Place::Constant,
@@ -143,6 +143,7 @@ class Assembler {
     for (size_t i = 0; i < script_.storages.size(); ++i)
       if (script_.storages[i].place == runtime::Place::Arena && lifetimes_[i].first >= 0) {
         alive.push_back(lifetimes_[i]);
+        alive.back().bytes = round_up(alive.back().bytes, alignment_);
         in_arena.push_back(i);
       }
     const runtime::ArenaPlan plan = runtime::plan_arena(alive);
@@ -164,6 +165,7 @@ class Assembler {
   const Script& script_;
   const std::vector<runtime::Artifact>& kernels_;
   const std::map<std::string, graph::TensorType> types_;
+  int64_t alignment_ = runtime::arena_alignment;  ///< of tensors in constants and arena
   runtime::ModelFile model_;
   std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage; -1: no call has used it
   std::vector<size_t> storage_of_;            ///< of each tensor of the model

@@ -39,14 +39,21 @@ dsl::Layout layout_in(Order order, const Shape& shape) {
   return dsl::Layout::parse(text, "ABCD").value();
 }
 
+/// Orders beside row-major that kernels of the machine may gain from. Those of a GPU read channels
+/// that lie side by side, and have no use for blocks.
+std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
+  if (machine.gpu) return {channels_last};
+  const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
+  const auto most = static_cast<uint64_t>(std::max<int64_t>(channels, 1));
+  const Order fewer = std::min(static_cast<Order>(std::bit_floor(most)), lanes);
+  return {channels_last, fewer, 2 * lanes};
+}
+
 /// Orders that place the elements of a tensor of this shape differently.
 std::vector<Order> orders_of(const Shape& shape, const Machine& machine) {
   std::vector<Order> orders = {row_major};
   if (shape.size() != 4) return orders;
-  const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
-  const auto channels = static_cast<uint64_t>(std::max<int64_t>(shape[1], 1));
-  const Order fewer = std::min(static_cast<Order>(std::bit_floor(channels)), lanes);
-  for (const Order order : {channels_last, fewer, 2 * lanes}) {
+  for (const Order order : candidate_orders(shape[1], machine)) {
     if (order != channels_last && (order < least_block || order > shape[1])) continue;
     const dsl::Layout layout = layout_in(order, shape);
     const auto is_known = [&](Order other) {

@@ -43,11 +43,11 @@ struct LayoutChoice {
 };
 
 /// What to offer for an operator, row-major throughout first. A tensor of four dimensions (batch,
-/// channels, two of space) may be row-major, have its channels last, or have blocks of as many
-/// channels as a vector of the machine has f32 lanes, or of twice as many. What a reduction reads
-/// (the image of a convolution) is chosen apart from the output; the other inputs follow the
-/// output. Choices in `known` are added where they place some tensor otherwise. Reshapes are
-/// row-major.
+/// channels, two of space) may be row-major, have its channels last, or, on a processor, have
+/// blocks of as many channels as a vector of the machine has f32 lanes, or of twice as many. What a
+/// reduction reads (the image of a convolution) is chosen apart from the output; the other inputs
+/// follow the output. Choices in `known` are added where they place some tensor otherwise. Reshapes
+/// are row-major.
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known = {});
 
