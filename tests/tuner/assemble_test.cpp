@@ -34,18 +34,6 @@ graph::Graph with_reshape() {
   return graph;
 }
 
-/// Predicts kernels as the tuner does, and their times from a table.
-NetworkServices predicting(const Target& target, const Times& times) {
-  NetworkServices services;
-  services.predict = [predict = predict_for(target, 1, [] { return false; }),
-                      times](const dsl::Workload& workload) -> Result<Predicted> {
-    TW_TRY(Predicted predicted, predict(workload));
-    predicted.analytic_ns = times.of(workload);
-    return predicted;
-  };
-  return services;
-}
-
 class Assembling : public testing::Test {
  protected:
   Result<TunedNetwork> planned(const graph::Graph& graph, const Times& times) {
@@ -69,30 +57,7 @@ class Assembling : public testing::Test {
     EXPECT_EQ(file->unverified, model_.kernels.size());
     const auto model = runtime::Model::load(file->file);
     ASSERT_TRUE(model) << model.error().message;
-    expect_equal(graph, *model);
-  }
-
-  void expect_equal(const graph::Graph& graph, const runtime::Model& model) {
-    auto arrays = random_arrays(model, 7);
-    ASSERT_TRUE(arrays) << arrays.error().message;
-    runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
-    const Status called = model.call(arrays->buffers(), pool);
-    ASSERT_TRUE(called) << called.error().message;
-    dsl::Arrays inputs;
-    for (size_t i = 0; i < graph.inputs.size(); ++i)
-      inputs[graph.inputs[i].name] = arrays->arrays[i];
-    const auto expected = graph::interpret(graph, inputs);
-    ASSERT_TRUE(expected) << expected.error().message;
-    for (size_t i = 0; i < graph.outputs.size(); ++i) {
-      const auto constant = graph.constants.find(graph.outputs[i]);
-      const dsl::Array& truth = constant == graph.constants.end() ? expected->at(graph.outputs[i])
-                                                                  : *constant->second.array;
-      const dsl::Array& got = arrays->arrays[graph.inputs.size() + i];
-      ASSERT_EQ(got.shape, truth.shape);
-      for (int64_t k = 0; k < truth.size(); ++k)
-        ASSERT_NEAR(got.get_float(k), truth.get_float(k), 2e-4 * (1 + std::abs(truth.get_float(k))))
-            << graph.outputs[i] << " " << k;
-    }
+    expect_as_interpreted_by(graph, *model);
   }
 
   std::vector<std::string> steps() const {

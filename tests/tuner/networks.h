@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "codegen/abi.h"
+#include "runtime/model.h"
 #include "schedules/schedule.h"
 #include "tests/graph/graphs.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
 #include "tuner/network.h"
+#include "tuner/race.h"
 #include "tuner/trial_record.h"
 
 namespace tw::tuner {
@@ -104,6 +106,41 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
     return results;
   };
   return services;
+}
+
+/// Predicts kernels as the tuner does, and their times from a table.
+inline NetworkServices predicting(const Target& target, const Times& times) {
+  NetworkServices services;
+  services.predict = [predict = predict_for(target, 1, [] { return false; }),
+                      times](const dsl::Workload& workload) -> Result<Predicted> {
+    TW_TRY(Predicted predicted, predict(workload));
+    predicted.analytic_ns = times.of(workload);
+    return predicted;
+  };
+  return services;
+}
+
+/// The model computes on random inputs what the interpreter says the graph does.
+inline void expect_as_interpreted_by(const graph::Graph& graph, const runtime::Model& model) {
+  auto arrays = random_arrays(model, 7);
+  ASSERT_TRUE(arrays) << arrays.error().message;
+  runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
+  const Status called = model.call(arrays->buffers(), pool);
+  ASSERT_TRUE(called) << called.error().message;
+  dsl::Arrays inputs;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) inputs[graph.inputs[i].name] = arrays->arrays[i];
+  const auto expected = graph::interpret(graph, inputs);
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto constant = graph.constants.find(graph.outputs[i]);
+    const dsl::Array& truth = constant == graph.constants.end() ? expected->at(graph.outputs[i])
+                                                                : *constant->second.array;
+    const dsl::Array& got = arrays->arrays[graph.inputs.size() + i];
+    ASSERT_EQ(got.shape, truth.shape);
+    for (int64_t k = 0; k < truth.size(); ++k)
+      ASSERT_NEAR(got.get_float(k), truth.get_float(k), 2e-4 * (1 + std::abs(truth.get_float(k))))
+          << graph.outputs[i] << " " << k;
+  }
 }
 
 }  // namespace tw::tuner
