@@ -141,9 +141,10 @@ TEST_F(GpuNetwork, TensorsLieWherePartsOfADevicesMemoryMayBegin) {
   const auto file = built();
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->target, "opencl");
-  for (const runtime::ModelTensor& tensor : file->tensors)
-    if (tensor.place == runtime::Place::Arena || tensor.place == runtime::Place::Constant)
-      EXPECT_EQ(tensor.at % runtime::device_tensor_alignment, 0) << tensor.name;
+  for (const runtime::ModelTensor& tensor : file->tensors) {
+    if (tensor.place != runtime::Place::Arena && tensor.place != runtime::Place::Constant) continue;
+    EXPECT_EQ(tensor.at % runtime::device_tensor_alignment, 0) << tensor.name;
+  }
 }
 
 }  // namespace
