@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,16 +15,22 @@
 #include "base/text.h"
 #include "bench/compare.h"
 #include "bench/mode.h"
+#include "bench/planning.h"
 #include "bench/scoring.h"
 #include "bench/search_mode.h"
 #include "bench/throughput.h"
 #include "bench/twins.h"
+#include "graph/onnx/import.h"
+#include "graph/passes.h"
 #include "tools/command_line.h"
 #include "tools/interrupts.h"
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/standard_streams.h"
+#include "tools/standing_models.h"
 #include "tools/suites.h"
+#include "tuner/scheme_costs.h"
+#include "tuner/scratch.h"
 
 namespace tw::bench {
 namespace {
@@ -89,7 +96,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
   return {.name = "bench",
           .summary = "compare kernels with other libraries",
           .flags = concatenated({switches_of(chosen), std::move(own), flags_of(f.place)}),
-          .operands = {{"FILES", Paths{&f.files}, "expressions, or recorded trials"}},
+          .operands = {{"FILES", Paths{&f.files}, "expressions, recorded trials, or networks"}},
           .run = std::move(run)};
 }
 
@@ -131,6 +138,7 @@ Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item
 }
 
 Result<std::vector<Item>> chosen_items(const Flags& flags, const Mode& mode) {
+  if (mode.name == "planning") return std::vector<Item>();
   if (!flags.expressions && !flags.replay && !flags.files.empty())
     return fail(ErrorCode::Usage,
                 fmt::format("[bench] '{}': files need --expressions", flags.files[0]));
@@ -256,6 +264,40 @@ Result<int> run_scoring(const Call& call) {
   return 0;
 }
 
+/// The standing model of this name, or the one in this file, as `tune --model` plans it.
+Result<Planning> planned_model(const std::string& model, const Call& call, db::Store& store) {
+  TW_TRY(const std::string path, tools::onnx_file_of(model, call.flags.place, call.here));
+  TW_TRY(graph::Graph graph, graph::read_onnx(path, {}));
+  TW_TRY(const graph::Passed passed, graph::apply_passes(std::move(graph), {}));
+  const int threads = call.threads[0];
+  const auto stops = [&call] { return call.interrupted(); };
+  const int64_t before_ns = call.environment.clock();
+  TW_TRY(tuner::SchemeCosts costs,
+         tuner::SchemeCosts::predict(passed.graph, {call.target, threads, stops}, store,
+                                     tuner::predict_for(call.target, threads, stops)));
+  const int64_t predicted_ns = call.environment.clock();
+  TW_TRY(Planning planning, measure_planning(passed.graph, costs.schemes(), costs.transform_cost(),
+                                             call.flags.rounds, call.environment.clock));
+  planning.name = std::filesystem::path(path).stem().string();
+  planning.predicting_s = static_cast<double>(predicted_ns - before_ns) * 1e-9;
+  return planning;
+}
+
+Result<int> run_planning(const Call& call) {
+  constexpr size_t nodes = 1000, states = 20;
+  TW_TRY(const tuner::Scratch folder, tuner::Scratch::make(tuner::temporary_places()));
+  TW_TRY(db::Store store, db::Store::open(folder.path() + "/empty.db", db::OpenMode::ReadWrite));
+  std::vector<Planning> plans;
+  for (const std::string& model : call.flags.files) {
+    TW_TRY(Planning planning, planned_model(model, call, store));
+    plans.push_back(std::move(planning));
+  }
+  const Solving solving = measure_solving(nodes, states, static_cast<uint64_t>(call.flags.seed),
+                                          call.flags.rounds, call.environment.clock);
+  TW_RETURN_IF_ERROR(publish(call, planning_json(plans, solving), planning_table(plans, solving)));
+  return 0;
+}
+
 /// Adds the flags of GPUs, which only comparisons accept, to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
   for (const char* flag : {"target", "batch", "dtype", "graphs"}) excludes.emplace_back(flag);
@@ -269,6 +311,9 @@ const std::vector<Mode>& modes() {
        on_processors({"peer"}), "resnet50_conv", "r04", run_throughput},
       {"scoring", "points a second from schedule to prediction; nothing is built",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_scoring},
+      {"planning", "how long plans of the networks named take; nothing is built",
+       on_processors({"peer", "tune", "state", "expressions", "suite", "only"}), "", "",
+       run_planning},
       {"twins", "whether a kernel is told from its copy, and from one slowed by 3 %",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",

@@ -436,9 +436,34 @@ class PhaseTranslator {
     return WholeVector{dsl::constant_int(Int64, first), dsl::constant_int(Int64, first + lanes)};
   }
 
-  /// True for elements of 32 bits: not every target can mask narrower lanes.
+  /// The buffer with rows of whole vectors where whole_vector() widens the loops over its rows.
+  /// Else the added lanes would be the next row's: stores would need masks, which keep accumulators
+  /// in memory, and each load would wait for two stores.
+  ///
+  ///   acc[13][14], vector x in 0..14 of 16 lanes   ->   acc[13][16]
+  Buffer with_whole_rows(const Buffer& buffer, const Block& body) const {
+    int64_t lanes = buffer.extents.back();
+    schedules::for_each(body, [&](const Stmt& stmt) {
+      const Loop* loop = stmt.as<Loop>();
+      const auto whole = loop ? whole_vector(*loop) : std::nullopt;
+      if (!whole || dsl::as_int(loop->end) > buffer.extents.back()) return;
+      for (const Stmt& inner : *loop->body) {
+        const Assign* assign = inner.as<Assign>();
+        const dsl::Var* lane =
+            assign->buffer == buffer.name ? assign->indices.back().as<dsl::Var>() : nullptr;
+        if (lane && lane->name == loop->variable) lanes = std::max(lanes, *dsl::as_int(whole->end));
+      }
+    });
+    Buffer whole_rows = buffer;
+    whole_rows.extents.back() = lanes;
+    return whole_rows;
+  }
+
+  /// True for elements of 32 bits: not every target can mask narrower lanes. False for buffers of
+  /// inner blocks, which are not translated yet.
   bool is_word(const std::string& buffer) const {
-    return size_bytes(accesses_.at(buffer).buffer.type) == 4;
+    const auto access = accesses_.find(buffer);
+    return access != accesses_.end() && size_bytes(access->second.buffer.type) == 4;
   }
 
   /// The condition that a lane exists. LLVM would turn a constant mask into shuffles, so the limits
@@ -615,14 +640,16 @@ class PhaseTranslator {
   }
 
   HStmt translate_allocate(const Allocate& allocate) {
-    const Buffer& buffer = allocate.buffer;
-    const auto outer = accesses_.find(buffer.name);
+    const std::string& name = allocate.buffer.name;
+    const auto outer = accesses_.find(name);
     const std::optional<Access> shadowed =
         outer == accesses_.end() ? std::nullopt : std::optional(outer->second);
-    const Access access{buffer, fresh(buffer.name), {}, true};
-    accesses_[buffer.name] = access;
+    Access& entry = accesses_[name] = {allocate.buffer, fresh(name), {}, true};
+    entry.buffer = with_whole_rows(allocate.buffer, *allocate.body);
+    const Access access = entry;
+    const Buffer& buffer = access.buffer;
     const HStmt body = statements(*allocate.body);
-    if (shadowed) accesses_[buffer.name] = *shadowed;
+    if (shadowed) accesses_[name] = *shadowed;
     const auto elements = static_cast<int>(std::max<int64_t>(1, buffer.elements()));
     // Register: always a plain stack array. Stack turns to calls of a runtime above 16 KiB.
     return hi::Allocate::make(access.name, storage_type(buffer.type), Halide::MemoryType::Register,

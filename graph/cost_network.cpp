@@ -40,7 +40,9 @@ class NeighbourGraph {
   explicit NeighbourGraph(const CostNetwork& network)
       : extents_(network.extents()), neighbours_(network.size()) {
     for (const CostTable& table : network.tables())
-      if (table.variables.size() == 2) connect(table.variables[0], table.variables[1]);
+      for (const size_t a : table.variables)
+        for (const size_t b : table.variables)
+          if (a < b) connect(a, b);
   }
 
   /// An order that keeps tables small: next comes the variable whose elimination leaves the
@@ -93,35 +95,38 @@ class NeighbourGraph {
   std::vector<std::set<size_t>> neighbours_;
 };
 
-/// What is minimized over one variable.
-struct Bucket {
-  std::vector<const CostTable*> tables;    ///< with the variable, and none eliminated before it
-  std::vector<const CostTable*> messages;  ///< what is left of them without the variable
-  std::vector<size_t> senders;             ///< positions of the buckets whose messages came here
+double count_elements(const std::vector<size_t>& variables, const std::vector<size_t>& extents) {
+  double product = 1;
+  for (const size_t v : variables) product *= static_cast<double>(extents[v]);
+  return product;
+}
+
+/// Tables that are added and minimized over one variable.
+struct MiniBucket {
+  std::vector<size_t> tables;  ///< those of the network are numbered first, then the messages
+  std::vector<size_t> kept;    ///< variables of the message that remains
 };
 
-/// Eliminates all variables of a network, by mini-buckets where tables would grow too large.
-class Elimination {
+/// The mini-buckets of all variables in the order of elimination, and what their messages hold;
+/// no cost is looked at.
+class Outline {
  public:
-  Elimination(const CostNetwork& network, size_t table_elements)
+  Outline(const CostNetwork& network, const std::vector<size_t>& order, double table_elements)
       : extents_(network.extents()),
+        order_(order),
         table_elements_(table_elements),
-        tables_(rounded(network.tables())),
-        order_(NeighbourGraph(network).elimination_order()),
-        position_(network.size()),
-        buckets_(network.size()) {
-    for (size_t p = 0; p < order_.size(); ++p) position_[order_[p]] = p;
-    for (const CostTable& table : tables_)
-      buckets_[first_position(table.variables)].tables.push_back(&table);
-    for (size_t p = 0; p < order_.size(); ++p) eliminate(p);
+        position_(order.size()),
+        received_(order.size()),
+        mini_buckets_(order.size()) {
+    for (size_t p = 0; p < order.size(); ++p) position_[order[p]] = p;
+    for (const CostTable& table : network.tables()) add_table(table.variables);
+    for (size_t p = 0; p < order.size(); ++p) eliminate(p);
   }
 
-  size_t size() const { return order_.size(); }
-  const std::vector<size_t>& extents() const { return extents_; }
-  size_t variable(size_t position) const { return order_[position]; }
-  const Bucket& bucket(size_t position) const { return buckets_[position]; }
-  /// The least cost of the network, or a lower bound of it where is_exact() is false.
-  double lower_bound() const { return lower_bound_; }
+  const std::vector<MiniBucket>& mini_buckets(size_t position) const {
+    return mini_buckets_[position];
+  }
+  double message_elements() const { return message_elements_; }  ///< of all messages together
   bool is_exact() const { return is_exact_; }
   /// Where the first of the variables is eliminated.
   size_t first_position(const std::vector<size_t>& variables) const {
@@ -131,34 +136,31 @@ class Elimination {
   }
 
  private:
+  void add_table(const std::vector<size_t>& variables) {
+    if (!variables.empty()) received_[first_position(variables)].push_back(scopes_.size());
+    scopes_.push_back(variables);
+  }
+
   void eliminate(size_t position) {
-    Bucket& bucket = buckets_[position];
-    for (const std::vector<const CostTable*>& mini_bucket : partition(position)) {
-      const std::vector<size_t> kept = variables_after(position, mini_bucket);
-      const CostTable& message =
-          messages_.emplace_back(minimized_sum(mini_bucket, kept, {order_[position]}, extents_));
-      bucket.messages.push_back(&message);
-      if (kept.empty()) {
-        lower_bound_ += message.costs[0];
-        continue;
-      }
-      Bucket& receiver = buckets_[first_position(message.variables)];
-      receiver.tables.push_back(&message);
-      receiver.senders.push_back(position);
+    for (std::vector<size_t>& tables : partition(position)) {
+      std::vector<size_t> kept = variables_after(position, tables);
+      message_elements_ += elements(kept);
+      add_table(kept);
+      mini_buckets_[position].push_back({std::move(tables), std::move(kept)});
     }
   }
 
-  /// The bucket's tables in parts whose messages are small enough, large tables first.
-  std::vector<std::vector<const CostTable*>> partition(size_t position) {
-    std::vector<const CostTable*> tables = buckets_[position].tables;
-    std::vector<std::vector<const CostTable*>> parts = {tables};
+  /// The tables received in parts whose messages are small enough, large tables first.
+  std::vector<std::vector<size_t>> partition(size_t position) {
+    std::vector<size_t> tables = received_[position];
+    std::vector<std::vector<size_t>> parts = {tables};
     if (elements(variables_after(position, tables)) <= table_elements_) return parts;
-    std::stable_sort(tables.begin(), tables.end(), [](const CostTable* a, const CostTable* b) {
-      return a->costs.size() > b->costs.size();
+    std::stable_sort(tables.begin(), tables.end(), [&](size_t a, size_t b) {
+      return elements(scopes_[a]) > elements(scopes_[b]);
     });
     parts.clear();
-    for (const CostTable* table : tables) {
-      const auto has_room = [&](std::vector<const CostTable*> part) {
+    for (const size_t table : tables) {
+      const auto has_room = [&](std::vector<size_t> part) {
         part.push_back(table);
         return elements(variables_after(position, part)) <= table_elements_;
       };
@@ -174,11 +176,10 @@ class Elimination {
 
   /// The variables of the tables that are eliminated after the position, the next one last, so that
   /// its states are contiguous when its turn comes.
-  std::vector<size_t> variables_after(size_t position,
-                                      const std::vector<const CostTable*>& tables) const {
+  std::vector<size_t> variables_after(size_t position, const std::vector<size_t>& tables) const {
     std::vector<size_t> positions;
-    for (const CostTable* table : tables)
-      for (const size_t v : table->variables)
+    for (const size_t table : tables)
+      for (const size_t v : scopes_[table])
         if (position_[v] != position) positions.push_back(position_[v]);
     std::sort(positions.begin(), positions.end(), std::greater<>());
     positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
@@ -187,20 +188,97 @@ class Elimination {
   }
 
   double elements(const std::vector<size_t>& variables) const {
-    double product = 1;
-    for (const size_t v : variables) product *= static_cast<double>(extents_[v]);
-    return product;
+    return count_elements(variables, extents_);
   }
 
   const std::vector<size_t>& extents_;
+  const std::vector<size_t>& order_;
   const double table_elements_;
+  std::vector<size_t> position_;               // of each variable in the order
+  std::vector<std::vector<size_t>> scopes_;    // variables of each table
+  std::vector<std::vector<size_t>> received_;  // tables by the position of their first variable
+  std::vector<std::vector<MiniBucket>> mini_buckets_;  // by position
+  double message_elements_ = 0;
+  bool is_exact_ = true;
+};
+
+/// The outline with the largest tables that together stay within the limits. Tables of one
+/// mini-bucket each leave less than the network has itself.
+Outline outline_within(const CostNetwork& network, const std::vector<size_t>& order,
+                       const SolverLimits& limits) {
+  auto table_elements = static_cast<double>(limits.table_elements);
+  while (true) {
+    Outline outline(network, order, table_elements);
+    if (outline.message_elements() <= static_cast<double>(limits.total_elements) ||
+        table_elements < 1)
+      return outline;
+    table_elements /= 2;
+  }
+}
+
+/// What is minimized over one variable.
+struct Bucket {
+  std::vector<const CostTable*> tables;    ///< with the variable, and none eliminated before it
+  std::vector<const CostTable*> messages;  ///< what is left of them without the variable
+  std::vector<size_t> senders;             ///< positions of the buckets whose messages came here
+};
+
+/// Eliminates all variables of a network, by mini-buckets where tables would grow too large.
+class Elimination {
+ public:
+  Elimination(const CostNetwork& network, const SolverLimits& limits)
+      : extents_(network.extents()),
+        tables_(rounded(network.tables())),
+        order_(NeighbourGraph(network).elimination_order()),
+        outline_(outline_within(network, order_, limits)),
+        buckets_(network.size()) {
+    for (const CostTable& table : tables_) {
+      buckets_[first_position(table.variables)].tables.push_back(&table);
+      numbered_.push_back(&table);
+    }
+    for (size_t p = 0; p < order_.size(); ++p) eliminate(p);
+  }
+
+  size_t size() const { return order_.size(); }
+  const std::vector<size_t>& extents() const { return extents_; }
+  size_t variable(size_t position) const { return order_[position]; }
+  const Bucket& bucket(size_t position) const { return buckets_[position]; }
+  /// The least cost of the network, or a lower bound of it where is_exact() is false.
+  double lower_bound() const { return lower_bound_; }
+  bool is_exact() const { return outline_.is_exact(); }
+
+ private:
+  size_t first_position(const std::vector<size_t>& variables) const {
+    return outline_.first_position(variables);
+  }
+
+  void eliminate(size_t position) {
+    Bucket& bucket = buckets_[position];
+    for (const MiniBucket& mini_bucket : outline_.mini_buckets(position)) {
+      std::vector<const CostTable*> tables;
+      for (const size_t table : mini_bucket.tables) tables.push_back(numbered_[table]);
+      const CostTable& message = messages_.emplace_back(
+          minimized_sum(tables, mini_bucket.kept, {order_[position]}, extents_));
+      numbered_.push_back(&message);
+      bucket.messages.push_back(&message);
+      if (message.variables.empty()) {
+        lower_bound_ += message.costs[0];
+        continue;
+      }
+      Bucket& receiver = buckets_[first_position(message.variables)];
+      receiver.tables.push_back(&message);
+      receiver.senders.push_back(position);
+    }
+  }
+
+  const std::vector<size_t>& extents_;
   const std::vector<CostTable> tables_;
   const std::vector<size_t> order_;
-  std::vector<size_t> position_;  // of each variable in the order
+  const Outline outline_;
   std::vector<Bucket> buckets_;
-  std::deque<CostTable> messages_;  // buckets point into it
+  std::deque<CostTable> messages_;          // buckets point into it
+  std::vector<const CostTable*> numbered_;  // tables_, then messages_
   double lower_bound_ = 0;
-  bool is_exact_ = true;
 };
 
 /// Best-first search over assignments to the variables, from the last one eliminated to the first.
@@ -213,11 +291,7 @@ class BestFirstSearch {
         elimination_(elimination),
         count_(count),
         limits_(limits),
-        nogoods_(network.size()),
-        states_(network.size()) {
-    for (const Nogood& nogood : network.nogoods())
-      nogoods_[elimination.first_position(nogood.variables)].push_back(&nogood);
-  }
+        states_(network.size()) {}
 
   Solution run() {
     nodes_.push_back({elimination_.lower_bound(), 0, no_node, 0});
@@ -237,6 +311,7 @@ class BestFirstSearch {
 
  private:
   static constexpr uint32_t no_node = std::numeric_limits<uint32_t>::max();
+  static constexpr size_t most_tries_per_variable = 16;
   struct Node {
     double bound;
     uint32_t depth;  ///< number of variables that have a state
@@ -271,24 +346,10 @@ class BestFirstSearch {
     }
     const std::vector<double> bounds = child_bounds(node);
     for (size_t s = 0; s < bounds.size(); ++s) {
-      if (!std::isfinite(bounds[s]) || is_left_out(position(node.depth + 1), s)) continue;
+      if (!std::isfinite(bounds[s])) continue;
       nodes_.push_back({bounds[s], node.depth + 1, index, static_cast<uint32_t>(s)});
       open_.push(static_cast<uint32_t>(nodes_.size() - 1));
     }
-  }
-
-  /// Whether a nogood, whose other variables have their states, leaves out that state of the
-  /// variable at the position.
-  bool is_left_out(size_t position, size_t state) {
-    states_[elimination_.variable(position)] = state;
-    return std::any_of(nogoods_[position].begin(), nogoods_[position].end(),
-                       [&](const Nogood* nogood) { return holds(*nogood); });
-  }
-
-  bool holds(const Nogood& nogood) const {
-    for (size_t i = 0; i < nogood.variables.size(); ++i)
-      if (!nogood.states[i][states_[nogood.variables[i]]]) return false;
-    return true;
   }
 
   /// Makes states_ the node's. Mostly the node is a child of the one that was visited before.
@@ -313,7 +374,7 @@ class BestFirstSearch {
     return bounds;
   }
 
-  /// Completes the most promising open nodes greedily, so that there is an answer with a gap.
+  /// Completes the most promising open nodes, so that there is an answer with a gap.
   void give_up() {
     solution_.lower_bound =
         solution_.assignments.empty() ? nodes_[open_.top()].bound : solution_.assignments[0].cost;
@@ -328,29 +389,50 @@ class BestFirstSearch {
         solution_.assignments.push_back(std::move(assignment));
   }
 
-  /// The assignment in which each further variable gets the state of the lowest bound; nullopt
-  /// where that leads to a state from which none is allowed.
+  /// States of the variable after a node that are left to try, the one with the lowest bound last.
+  struct Level {
+    Node node;
+    std::vector<std::pair<double, uint32_t>> states;
+  };
+
+  Level level_after(const Node& node) {
+    Level level{node, {}};
+    if (node.depth == elimination_.size()) return level;
+    const std::vector<double> bounds = child_bounds(node);
+    for (uint32_t s = 0; s < bounds.size(); ++s)
+      if (std::isfinite(bounds[s])) level.states.emplace_back(bounds[s], s);
+    std::sort(level.states.begin(), level.states.end(), std::greater<>());
+    return level;
+  }
+
+  /// The first assignment that is found where each further variable gets the state of the lowest
+  /// bound, or the next one where that leads to none that is allowed. nullopt after too many tries.
   std::optional<Assignment> complete(uint32_t index) {
     restore(index);
     visited_ = no_node;  // states_ is changed below
-    Node node = nodes_[index];
-    while (node.depth < elimination_.size()) {
-      const std::vector<double> bounds = child_bounds(node);
-      const auto least = std::min_element(bounds.begin(), bounds.end());
-      if (!std::isfinite(*least)) return std::nullopt;
-      ++node.depth;
-      node.bound = *least;
-      states_[elimination_.variable(position(node.depth))] =
-          static_cast<size_t>(least - bounds.begin());
+    std::vector<Level> levels = {level_after(nodes_[index])};
+    for (size_t tries = most_tries_per_variable * (elimination_.size() + 1);
+         tries > 0 && !levels.empty(); --tries) {
+      Level& last = levels.back();
+      if (last.node.depth == elimination_.size())
+        return Assignment{states_, network_.cost(states_)};
+      if (last.states.empty()) {
+        levels.pop_back();
+        continue;
+      }
+      const auto [bound, state] = last.states.back();
+      last.states.pop_back();
+      const Node next{bound, last.node.depth + 1, no_node, state};
+      states_[elimination_.variable(position(next.depth))] = state;
+      levels.push_back(level_after(next));
     }
-    return Assignment{states_, network_.cost(states_)};
+    return std::nullopt;
   }
 
   const CostNetwork& network_;
   const Elimination& elimination_;
   const size_t count_;
   const SolverLimits& limits_;
-  std::vector<std::vector<const Nogood*>> nogoods_;  // by the position of the last to get its state
   Solution solution_;
   std::vector<size_t> states_;  // of the node that was visited last
   uint32_t visited_ = no_node;
@@ -413,16 +495,20 @@ size_t CostNetwork::add_variable(std::vector<double> costs) {
 }
 
 void CostNetwork::add_factor(size_t a, size_t b, std::vector<double> costs) {
-  TW_CHECK(a != b && a < size() && b < size() && costs.size() == extents_[a] * extents_[b]);
-  TW_CHECK(std::all_of(costs.begin(), costs.end(), is_cost));
-  tables_.push_back({{a, b}, {extents_[a], extents_[b]}, std::move(costs)});
+  add_factor({a, b}, std::move(costs));
 }
 
-void CostNetwork::add_nogood(Nogood nogood) {
-  TW_CHECK(!nogood.variables.empty() && nogood.variables.size() == nogood.states.size());
-  for (size_t i = 0; i < nogood.variables.size(); ++i)
-    TW_CHECK(nogood.states[i].size() == extents_.at(nogood.variables[i]));
-  nogoods_.push_back(std::move(nogood));
+void CostNetwork::add_factor(std::vector<size_t> variables, std::vector<double> costs) {
+  CostTable table{std::move(variables), {}, std::move(costs)};
+  size_t elements = 1;
+  for (const size_t v : table.variables) {
+    TW_CHECK(v < size() && std::count(table.variables.begin(), table.variables.end(), v) == 1);
+    table.extents.push_back(extents_[v]);
+    elements *= extents_[v];
+  }
+  TW_CHECK(!table.variables.empty() && table.costs.size() == elements);
+  TW_CHECK(std::all_of(table.costs.begin(), table.costs.end(), is_cost));
+  tables_.push_back(std::move(table));
 }
 
 double CostNetwork::cost(std::span<const size_t> states) const {
@@ -434,13 +520,13 @@ double CostNetwork::cost(std::span<const size_t> states) const {
 
 Solution solve(const CostNetwork& network, size_t count, const SolverLimits& limits) {
   TW_CHECK(count >= 1);
-  const Elimination elimination(network, limits.table_elements);
+  const Elimination elimination(network, limits);
   return BestFirstSearch(network, elimination, count, limits).run();
 }
 
 std::optional<std::vector<std::vector<double>>> min_marginals(const CostNetwork& network,
                                                               const SolverLimits& limits) {
-  const Elimination elimination(network, limits.table_elements);
+  const Elimination elimination(network, limits);
   if (!elimination.is_exact()) return std::nullopt;
   if (std::isfinite(elimination.lower_bound())) return BackwardPass(elimination).run();
   std::vector<std::vector<double>> none;

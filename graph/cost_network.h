@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A CostNetwork is a choice among finitely many states for each of many variables, at a cost that
-// is a sum of costs of single variables and of pairs: a partitioned Boolean quadratic problem, also
-// called a weighted constraint network. Choosing layouts and kernels for a whole network is one: a
-// variable for each group of operators (its states are the schemes to run it) and for each tensor
-// (its states are the layouts in which it exists), a factor for each tensor that a group touches.
+// is a sum of costs of few variables each: a weighted constraint network, where factors are of two
+// variables also called a partitioned Boolean quadratic problem. Choosing layouts and kernels for a
+// whole network is one: a variable for each operator (its states are the schemes to run it) and for
+// the layouts that readers of a tensor ask for together, and factors for the copies.
 //
 //   CostNetwork network;
 //   const auto conv = network.add_variable({3.0, 2.5}), relu = network.add_variable({1.0, 1.0});
@@ -35,13 +35,6 @@
 
 namespace tw::graph {
 
-/// Assignments that are left out: those that give each of these variables one of the states marked
-/// for it.
-struct Nogood {
-  std::vector<size_t> variables;
-  std::vector<std::vector<bool>> states;  ///< of each variable: whether each state is marked
-};
-
 class CostNetwork {
  public:
   /// A variable with one cost for each of its states; infinity: the state is not allowed. Returns
@@ -52,16 +45,14 @@ class CostNetwork {
   /// cost is NaN or -infinity.
   void add_factor(size_t a, size_t b, std::vector<double> costs);
 
-  /// Leaves assignments out that are not worth listing because each is another one with something
-  /// added that is of no use. Bounds do not know nogoods: the cheapest assignment should be none,
-  /// and min_marginals() ignores them. Requires: variables of the network, a mark for each state.
-  void add_nogood(Nogood nogood);
+  /// The same for any number of variables, row-major with the states of the last one contiguous.
+  /// Requires: distinct variables, at least one.
+  void add_factor(std::vector<size_t> variables, std::vector<double> costs);
 
   size_t size() const { return extents_.size(); }  ///< number of variables
   /// Number of states of each variable.
   const std::vector<size_t>& extents() const { return extents_; }
   const std::vector<CostTable>& tables() const { return tables_; }  ///< as they were added
-  const std::vector<Nogood>& nogoods() const { return nogoods_; }   ///< likewise
 
   /// The sum of all costs of an assignment. Requires: a state for each variable.
   double cost(std::span<const size_t> states) const;
@@ -69,12 +60,14 @@ class CostNetwork {
  private:
   std::vector<size_t> extents_;
   std::vector<CostTable> tables_;
-  std::vector<Nogood> nogoods_;
 };
 
 struct SolverLimits {
   size_t table_elements = size_t{1} << 22;  ///< of one table of costs, 8 bytes each
-  size_t nodes = 1'000'000;                 ///< partial assignments that the search looks at
+  /// Of all tables together that are made beside those of the network; smaller tables are made
+  /// where it would be exceeded.
+  size_t total_elements = size_t{1} << 24;
+  size_t nodes = 1'000'000;  ///< partial assignments that the search looks at
   /// Asked now and then; true ends the search as if its nodes were used up.
   std::function<bool()> is_cancelled = [] { return false; };
 };
@@ -85,8 +78,8 @@ struct Assignment {
 };
 
 struct Solution {
-  /// Distinct, of finite cost and no nogoods, cheapest first. Where a limit ended the search they
-  /// may be fewer than there are, and those found last may be nogoods.
+  /// Distinct, of finite cost, cheapest first. Where a limit ended the search they may be fewer
+  /// than there are.
   std::vector<Assignment> assignments;
   /// No assignment costs less; infinite where none is allowed.
   double lower_bound = 0;
@@ -98,7 +91,7 @@ struct Solution {
 Solution solve(const CostNetwork& network, size_t count, const SolverLimits& limits = {});
 
 /// For each variable and state, the cost of the cheapest assignment with it (Dechter 1999, section
-/// 7). nullopt where an exact elimination would exceed limits.table_elements.
+/// 7). nullopt where an exact elimination would exceed the limits of tables.
 std::optional<std::vector<std::vector<double>>> min_marginals(const CostNetwork& network,
                                                               const SolverLimits& limits = {});
 

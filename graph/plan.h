@@ -10,10 +10,11 @@
 //   plans[0].transforms;      // copies of tensors into other layouts, each paid once
 //
 // It is a network of costs (cost_network.h). An operator is a variable whose states are its
-// schemes. A tensor that one or two operators touch is a term of their costs, as one scheme of each
-// decides which copies there must be. A tensor that more operators touch is a variable, whose
-// states are the layout that it is produced in together with the set of layouts in which there are
-// copies; operators agree with it at no cost or not at all. So all terms are of two variables.
+// schemes. A copy of a tensor in a layout costs what it costs where some reader asks for it and the
+// producer writes another one. Where only one operator may ask for it, that is a factor of the two
+// operators. Otherwise a variable of two states says whether one of them does, the first or one of
+// the others, for whom again a variable says so; tensors with the same last readers share these, so
+// that dense blocks, in which later operators read all earlier tensors, have small separators.
 //
 // Layouts that place the elements of a tensor alike (NCHW and NHWC of 1 x 1 images) are one
 // layout here. It goes by the row-major one if that is among them, else by the one that the first
@@ -58,13 +59,9 @@ struct Plan {
   double lower_bound_ns = 0;                    ///< no choice among these schemes costs less
   /// Proved to be the cheapest; of several plans, to be the cheapest but for those before it.
   bool is_optimal = false;
-  /// Whether bound and proof are about fewer copies of some tensor at once than PlanOptions allows,
-  /// because it has so many layouts that their sets are too many.
-  bool is_restricted = false;
 };
 
 struct PlanOptions {
-  size_t most_copies = 4;  ///< of one tensor at once, beside the layout it is produced in
   SolverLimits limits = {};
 };
 
@@ -78,7 +75,7 @@ using TransformCost =
 /// copy is made from the layout that the tensor is produced in. Fails with
 /// - Invalid, naming the operator or tensor, for an operator without schemes, for layouts that are
 ///   too few or of another rank, for costs that are no time, and where no scheme of an operator
-///   goes with any of those before it because copies are impossible or would be too many;
+///   goes with any of those before it because copies are impossible;
 /// - Unsupported for a tensor of which schemes ask for more than 64 layouts;
 /// - NoCandidate where the limits ended the search before it found a plan.
 /// Requires: a valid graph; a list of schemes for each operator; count >= 1.

@@ -178,19 +178,17 @@ class ProblemBuilder {
 /// operator reads or writes.
 class ChangeCosts {
  public:
-  ChangeCosts(const PlanTensor& tensor, LayoutSet produced, LayoutSet asked, bool is_read,
-              size_t most_copies)
+  ChangeCosts(const PlanTensor& tensor, LayoutSet produced, LayoutSet asked, bool is_read)
       : tensor_(tensor),
         produced_(produced),
         asked_(asked),
         is_read_(is_read),
-        may_add_copies_(size_of(asked) <= most_copies),
         costs_(tensor.copies.size(), unknown) {}
 
   double most_ns(size_t from, size_t to) {
     if (from == to) return 0;
     double& cost = costs_[from * tensor_.layouts.size() + to];
-    if (cost == unknown) cost = may_add_copies_ ? compute(from, to) : impossible;
+    if (cost == unknown) cost = compute(from, to);
     return cost;
   }
 
@@ -212,7 +210,7 @@ class ChangeCosts {
 
   const PlanTensor& tensor_;
   const LayoutSet produced_, asked_;
-  const bool is_read_, may_add_copies_;
+  const bool is_read_;
   std::vector<double> costs_;
 };
 
@@ -300,7 +298,7 @@ Result<PlanProblem> make_problem(const Graph& graph,
   return ProblemBuilder(graph, schemes, transform_cost).run();
 }
 
-PlanProblem without_dominated(PlanProblem problem, const std::vector<size_t>& most_copies) {
+PlanProblem without_dominated(PlanProblem problem) {
   std::vector<LayoutSet> produced, asked;
   for (size_t t = 0; t < problem.tensors.size(); ++t) {
     produced.push_back(problem.produced(t));
@@ -310,7 +308,7 @@ PlanProblem without_dominated(PlanProblem problem, const std::vector<size_t>& mo
     std::vector<ChangeCosts> changes;
     for (size_t i = 0; i < op.tensors.size(); ++i) {
       const size_t t = op.tensors[i];
-      changes.emplace_back(problem.tensors[t], produced[t], asked[t], i < op.reads, most_copies[t]);
+      changes.emplace_back(problem.tensors[t], produced[t], asked[t], i < op.reads);
     }
     op.schemes = undominated(op, std::move(changes));
     op.equivalent.clear();

@@ -86,8 +86,8 @@ Result<PlanProblem> make_problem(const Graph& graph,
 
 /// The problem without schemes that are dearer than another one of their operator by more than the
 /// copies that going over to the other could make necessary. The cheapest plan stays, others may
-/// go. `most_copies`: of each tensor at once.
-PlanProblem without_dominated(PlanProblem problem, const std::vector<size_t>& most_copies);
+/// go.
+PlanProblem without_dominated(PlanProblem problem);
 
 /// The problem of the first `count` operators alone.
 PlanProblem first_operators(PlanProblem problem, size_t count);

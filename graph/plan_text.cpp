@@ -165,12 +165,9 @@ class PlanTable {
   }
 
   std::string proof() const {
-    const std::string_view few =
-        plan_.is_restricted ? ", with fewer copies of some tensors at once than were allowed" : "";
-    if (plan_.is_optimal)
-      return fmt::format("optimal  no other choice among these schemes is faster{}\n", few);
-    return fmt::format("bound    no choice among these schemes takes less than {}{}\n",
-                       time_text(plan_.lower_bound_ns), few);
+    if (plan_.is_optimal) return "optimal  no other choice among these schemes is faster\n";
+    return fmt::format("bound    no choice among these schemes takes less than {}\n",
+                       time_text(plan_.lower_bound_ns));
   }
 
   const Graph& graph_;

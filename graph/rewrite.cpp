@@ -345,6 +345,39 @@ Compute without_dead_stages(const Compute& compute) {
   return result;
 }
 
+/// The compute with an input of its own for what the output's stage reads of tensors that other
+/// stages read too, as operators by name have it. nullopt where there is no such tensor.
+///
+///   out = sum(...) in0[...] * in1[...] + in0[...]   ->   out = sum(...) in0[...] * in1[...] + in0_
+std::optional<Bound> with_own_operands(Bound bound) {
+  if (bound.compute.outputs.size() != 1 || bound.compute.stages.size() < 2) return std::nullopt;
+  Stage& last = bound.compute.stages.back();
+  if (last.combine != dsl::Combine::None) return std::nullopt;
+  std::set<std::string> read_before;
+  for (size_t i = 0; i + 1 < bound.compute.stages.size(); ++i)
+    dsl::for_each(bound.compute.stages[i].body, [&](const Expr& node) {
+      if (const Read* r = node.as<Read>()) read_before.insert(r->tensor);
+    });
+  Names own;
+  dsl::for_each(last.body, [&](const Expr& node) {
+    const Read* r = node.as<Read>();
+    if (r && bound.compute.find_input(r->tensor) && read_before.contains(r->tensor))
+      own.emplace(r->tensor, r->tensor + "_");
+  });
+  if (own.empty()) return std::nullopt;
+  last.body = rename_tensors(last.body, own);
+  for (size_t i = 0, count = bound.inputs.size(); i < count; ++i) {
+    const auto found = own.find(bound.compute.inputs[i].name);
+    if (found == own.end()) continue;
+    Input input = bound.compute.inputs[i];
+    input.name = found->second;
+    if (input.shape == last.shape()) input.letters = last.letters;
+    bound.compute.inputs.push_back(std::move(input));
+    bound.inputs.push_back(bound.inputs[i]);
+  }
+  return bound;
+}
+
 const dsl::Workload* first_by_name(std::span<const Operator> operators) {
   for (const Operator& op : operators)
     if (op.workload.op != "expr") return &op.workload;
@@ -415,11 +448,12 @@ Result<Operator> make_operator(const Compute& compute, const std::vector<std::st
                             compute.inputs.size(), compute.outputs.size()));
   TW_RETURN_IF_ERROR(dsl::validate(compute));
   if (hint) {
-    Compute bound = compute;
+    Bound bound{compute, inputs, outputs};
     for (size_t i = 0; i < inputs.size(); ++i)
-      bound.inputs[i].constant = constants.contains(inputs[i]);
-    if (auto named = named_operator(in_canonical_form({bound, inputs, outputs}), *hint))
-      return *named;
+      bound.compute.inputs[i].constant = constants.contains(inputs[i]);
+    if (auto named = named_operator(in_canonical_form(bound), *hint)) return *named;
+    if (const auto own = with_own_operands(std::move(bound)))
+      if (auto named = named_operator(in_canonical_form(*own), *hint)) return *named;
   }
   const Bound form =
       in_canonical_form({bind_constants(compute, inputs, constants), inputs, outputs});
@@ -481,6 +515,27 @@ bool is_reshape(const Operator& op) {
   Compute expected = plain ? canonical(*plain).compute : Compute{};
   given.compute.inputs[0].constant = false;
   return plain && dsl::to_line(given.compute) == dsl::to_line(expected);
+}
+
+std::optional<std::vector<size_t>> as_transpose(const Operator& op) {
+  const Compute& compute = op.workload.compute;
+  if (compute.stages.size() != 1) return std::nullopt;
+  const Stage& stage = compute.stages.front();
+  const Read* read = stage.combine == dsl::Combine::None ? stage.body.as<Read>() : nullptr;
+  if (!read || read->indices.size() != stage.axes.size()) return std::nullopt;
+  const std::vector<int64_t> shape = compute.shape_of(read->tensor);
+  std::vector<size_t> position;
+  std::vector<bool> seen(stage.axes.size(), false);
+  for (size_t i = 0; i < read->indices.size(); ++i) {
+    const auto* variable = read->indices[i].as<dsl::Var>();
+    const auto found = std::ranges::find_if(
+        stage.axes, [&](const Axis& axis) { return variable && axis.name == variable->name; });
+    const auto axis = static_cast<size_t>(found - stage.axes.begin());
+    if (found == stage.axes.end() || seen[axis] || shape[i] != found->extent) return std::nullopt;
+    seen[axis] = true;
+    position.push_back(axis);
+  }
+  return position;
 }
 
 }  // namespace tw::graph

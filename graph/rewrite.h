@@ -7,6 +7,7 @@
 //   TW_TRY(Operator fused, fuse(std::vector{conv, relu}, {"y"}));
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,5 +56,9 @@ Result<dsl::Compute> reshape(DType dtype, const std::vector<int64_t>& from,
                              const std::vector<int64_t>& to);
 /// Whether the operator is such a reshape: on row-major tensors it moves nothing.
 bool is_reshape(const Operator& op);
+
+/// Where the elements of the one input go: position[i] is the place, among the dimensions of the
+/// output, of the input's dimension i. nullopt for what is no transpose; a copy is one.
+std::optional<std::vector<size_t>> as_transpose(const Operator& op);
 
 }  // namespace tw::graph

@@ -105,6 +105,10 @@ ArenaPlan improved(ArenaPlan best, Order order, std::span<const Lifetime> lifeti
 
 }  // namespace
 
+int64_t least_arena_bytes(std::span<const Lifetime> lifetimes) {
+  return most_alive(padded(lifetimes));
+}
+
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
   const std::vector<Lifetime> arrays = padded(lifetimes);
   const int64_t bound = most_alive(arrays);

@@ -26,4 +26,8 @@ struct ArenaPlan {
 /// Requires: 0 <= bytes, first <= last, and a sum of all bytes that fits 63 bits.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
+/// The largest sum of arrays alive at one step, each padded to a multiple of 64 bytes: no plan is
+/// smaller. Requires: as plan_arena().
+int64_t least_arena_bytes(std::span<const Lifetime> lifetimes);
+
 }  // namespace tw::runtime

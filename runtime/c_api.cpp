@@ -183,6 +183,21 @@ Status describe_argument(std::span<const tw::runtime::ArgumentInfo> arguments, i
   return {};
 }
 
+tw::Result<size_t> variant_from(const tw_model* model, int32_t variant, const char* function) {
+  const int64_t count = std::ssize(model->model.info().variants);
+  if (variant >= 0 && variant < count) return static_cast<size_t>(variant);
+  return fail(ErrorCode::Usage,
+              fmt::format("[{}] variant {} given, expected 0 to {}", function, variant, count - 1));
+}
+
+Status require_capacity(const tw_step_time* steps, int32_t capacity, const char* function) {
+  if (capacity < 0)
+    return fail(ErrorCode::Usage, fmt::format("[{}] a capacity of {} steps given, expected 0 or "
+                                              "more",
+                                              function, capacity));
+  return capacity == 0 ? Status() : require(steps, function, "steps");
+}
+
 tw_session* new_session(tw::runtime::Session opened) {
   return new tw_session{std::make_shared<tw::runtime::Session>(std::move(opened))};
 }
@@ -351,6 +366,56 @@ tw_status tw_model_argument(const tw_model* model, int32_t index, tw_argument* a
   return guarded([&]() -> Status {
     TW_RETURN_IF_ERROR(require(model, "tw_model_argument", "model"));
     return describe_argument(model->model.arguments(), index, argument, "tw_model_argument");
+  });
+}
+
+tw_status tw_model_variant_count(const tw_model* model, int32_t* count) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_variant_count", "model"));
+    TW_RETURN_IF_ERROR(require(count, "tw_model_variant_count", "count"));
+    *count = static_cast<int32_t>(model->model.info().variants.size());
+    return {};
+  });
+}
+
+tw_status tw_model_variant_argument(const tw_model* model, int32_t variant, int32_t index,
+                                    tw_argument* argument) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_variant_argument", "model"));
+    TW_TRY(const size_t number, variant_from(model, variant, "tw_model_variant_argument"));
+    return describe_argument(model->model.arguments(number), index, argument,
+                             "tw_model_variant_argument");
+  });
+}
+
+tw_status tw_model_call_dlpack(const tw_model* model, const void* const* tensors, int32_t count,
+                               int32_t threads) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_call_dlpack", "model"));
+    TW_RETURN_IF_ERROR(require(tensors, "tw_model_call_dlpack", "tensors"));
+    const std::span given(tensors, static_cast<size_t>(std::max(count, 0)));
+    return tw::runtime::call_dlpack(model->model, given, model->session->pool(), threads);
+  });
+}
+
+tw_status tw_model_profile(const tw_model* model, const tw_buffer* buffers, int32_t count,
+                           int32_t threads, tw_step_time* steps, int32_t capacity,
+                           int32_t* step_count) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_profile", "model"));
+    TW_RETURN_IF_ERROR(require(buffers, "tw_model_profile", "buffers"));
+    TW_RETURN_IF_ERROR(require(step_count, "tw_model_profile", "step_count"));
+    TW_RETURN_IF_ERROR(require_capacity(steps, capacity, "tw_model_profile"));
+    TW_TRY(const auto converted, buffers_from(buffers, count, "tw_model_profile"));
+    TW_TRY(const auto profile, model->model.profile(converted, model->session->pool(), threads));
+    const auto& info = model->model.info().variants[profile.variant].steps;
+    const size_t reported = std::min(profile.steps.size(), static_cast<size_t>(capacity));
+    for (size_t i = 0; i < reported; ++i) {
+      const tw::runtime::StepTime& time = profile.steps[i];
+      steps[i] = {info[static_cast<size_t>(time.step)].name.c_str(), time.begin_ns, time.end_ns};
+    }
+    *step_count = static_cast<int32_t>(profile.steps.size());
+    return {};
   });
 }
 

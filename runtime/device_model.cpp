@@ -41,67 +41,77 @@ class Staging {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceModel>> DeviceModel::load(const ModelFile& model,
-                                                       std::span<const ArgumentInfo> arguments,
-                                                       std::vector<Artifact> kernels,
-                                                       std::string_view constants,
-                                                       std::shared_ptr<Device> device) {
-  std::unique_ptr<DeviceModel> loaded(new DeviceModel(model, arguments, std::move(device)));
-  TW_RETURN_IF_ERROR(loaded->load_kernels(std::move(kernels)));
-  TW_RETURN_IF_ERROR(loaded->copy_constants(constants));
+Result<std::shared_ptr<const DeviceNetwork>> DeviceNetwork::load(std::string name,
+                                                                 std::vector<Artifact> kernels,
+                                                                 std::string_view constants,
+                                                                 std::shared_ptr<Device> device) {
+  auto network = std::make_shared<DeviceNetwork>();
+  network->name = std::move(name);
+  network->device = std::move(device);
+  for (Artifact& kernel : kernels) {
+    TW_TRY(DeviceKernel loaded, DeviceKernel::load(std::move(kernel), network->device));
+    network->kernels.push_back(std::move(loaded));
+  }
+  TW_TRY(network->constants, network->allocate("constants", std::ssize(constants)));
+  TW_RETURN_IF_ERROR(network->constants.write(constants.data(), network->constants.bytes()));
+  return network;
+}
+
+Result<DeviceBuffer> DeviceNetwork::allocate(std::string_view what, int64_t bytes) const {
+  auto memory = device->allocate(bytes);
+  if (memory || device->lost()) return memory;
+  return fail(memory.error().code, fmt::format("[model] no memory for the {} of '{}', {} bytes: {}",
+                                               what, name, bytes, memory.error().message));
+}
+
+DeviceModel::DeviceModel(std::shared_ptr<const DeviceNetwork> network, const ModelVariant& variant,
+                         std::span<const ArgumentInfo> arguments)
+    : network_(std::move(network)), variant_(variant), arguments_(arguments) {
+  for (const ModelStep& step : variant_.steps)
+    scratch_bytes_ = std::max(
+        scratch_bytes_, network_->kernels[static_cast<size_t>(step.kernel)].info().scratch_bytes);
+}
+
+Result<std::unique_ptr<DeviceModel>> DeviceModel::load(std::shared_ptr<const DeviceNetwork> network,
+                                                       const ModelVariant& variant,
+                                                       std::span<const ArgumentInfo> arguments) {
+  std::unique_ptr<DeviceModel> loaded(new DeviceModel(std::move(network), variant, arguments));
+  TW_RETURN_IF_ERROR(loaded->place_constants());
   return loaded;
 }
 
-Status DeviceModel::load_kernels(std::vector<Artifact> kernels) {
-  for (Artifact& kernel : kernels) {
-    TW_TRY(DeviceKernel loaded, DeviceKernel::load(std::move(kernel), device_));
-    scratch_bytes_ = std::max(scratch_bytes_, loaded.info().scratch_bytes);
-    kernels_.push_back(std::move(loaded));
-  }
-  return {};
-}
-
-Status DeviceModel::copy_constants(std::string_view constants) {
-  TW_TRY(constants_, allocate("constants", std::ssize(constants)));
-  TW_RETURN_IF_ERROR(constants_.write(constants.data(), constants_.bytes()));
-  constant_places_.resize(model_.tensors.size());
-  for (size_t i = 0; i < model_.tensors.size(); ++i)
-    if (model_.tensors[i].place == Place::Constant) {
-      TW_TRY(constant_places_[i], part_of(constants_, model_.tensors[i]));
+Status DeviceModel::place_constants() {
+  constant_places_.resize(variant_.tensors.size());
+  for (size_t i = 0; i < variant_.tensors.size(); ++i)
+    if (variant_.tensors[i].place == Place::Constant) {
+      TW_TRY(constant_places_[i], part_of(network_->constants, variant_.tensors[i]));
     }
   return {};
-}
-
-Result<DeviceBuffer> DeviceModel::allocate(std::string_view what, int64_t bytes) const {
-  auto memory = device_->allocate(bytes);
-  if (memory || device_->lost()) return memory;
-  return fail(memory.error().code, fmt::format("[model] no memory for the {} of '{}', {} bytes: {}",
-                                               what, model_.name, bytes, memory.error().message));
 }
 
 Result<DeviceBuffer> DeviceModel::part_of(const DeviceBuffer& memory,
                                           const ModelTensor& tensor) const {
   if (tensor.bytes == 0) return DeviceBuffer();
-  auto part = DeviceBuffer::borrow(device_, memory.address(), tensor.bytes, tensor.at);
-  if (part || device_->lost()) return part;
+  auto part = DeviceBuffer::borrow(network_->device, memory.address(), tensor.bytes, tensor.at);
+  if (part || network_->device->lost()) return part;
   return fail(part.error().code, fmt::format("[model] tensor '{}' of '{}': {}", tensor.name,
-                                             model_.name, part.error().message));
+                                             network_->name, part.error().message));
 }
 
 int64_t DeviceModel::call_bytes() const {
-  int64_t bytes = model_.arena_bytes + scratch_bytes_;
+  int64_t bytes = variant_.arena_bytes + scratch_bytes_;
   for (const ArgumentInfo& argument : arguments_) bytes += storage_bytes(argument);
   return bytes;
 }
 
 Result<DeviceModel::Memory> DeviceModel::make_memory() const {
   Memory memory;
-  TW_TRY(memory.arena, allocate("arena", model_.arena_bytes));
-  TW_TRY(memory.scratch, allocate("scratch memory", scratch_bytes_));
-  memory.places.resize(model_.tensors.size());
-  for (size_t i = 0; i < model_.tensors.size(); ++i)
-    if (model_.tensors[i].place == Place::Arena) {
-      TW_TRY(memory.places[i], part_of(memory.arena, model_.tensors[i]));
+  TW_TRY(memory.arena, network_->allocate("arena", variant_.arena_bytes));
+  TW_TRY(memory.scratch, network_->allocate("scratch memory", scratch_bytes_));
+  memory.places.resize(variant_.tensors.size());
+  for (size_t i = 0; i < variant_.tensors.size(); ++i)
+    if (variant_.tensors[i].place == Place::Arena) {
+      TW_TRY(memory.places[i], part_of(memory.arena, variant_.tensors[i]));
     }
   return memory;
 }
@@ -112,18 +122,18 @@ Result<DeviceModel::OwnCall> DeviceModel::make_call() const {
   std::vector<DeviceBuffer> arrays;
   for (const ArgumentInfo& argument : arguments_) {
     TW_TRY(DeviceBuffer array,
-           allocate(fmt::format("array '{}'", argument.name), storage_bytes(argument)));
+           network_->allocate(fmt::format("array '{}'", argument.name), storage_bytes(argument)));
     arrays.push_back(std::move(array));
   }
   call.steps = steps_on(call.memory, std::move(arrays));
-  TW_TRY(call.graph, device_->record(call.steps.launches));
+  TW_TRY(call.graph, network_->device->record(call.steps.launches));
   return call;
 }
 
 DeviceAddress DeviceModel::address_of(int tensor, const Memory& memory,
                                       std::span<const DeviceBuffer> arrays) const {
   const auto index = static_cast<size_t>(tensor);
-  const ModelTensor& of = model_.tensors[index];
+  const ModelTensor& of = variant_.tensors[index];
   switch (of.place) {
     case Place::Constant:
       return constant_places_[index].address();
@@ -132,7 +142,7 @@ DeviceAddress DeviceModel::address_of(int tensor, const Memory& memory,
     case Place::Input:
       return arrays[static_cast<size_t>(of.at)].address();
     case Place::Output:
-      return arrays[model_.inputs.size() + static_cast<size_t>(of.at)].address();
+      return arrays[variant_.inputs.size() + static_cast<size_t>(of.at)].address();
   }
   return nullptr;
 }
@@ -140,10 +150,10 @@ DeviceAddress DeviceModel::address_of(int tensor, const Memory& memory,
 DeviceModel::Steps DeviceModel::steps_on(const Memory& memory,
                                          std::vector<DeviceBuffer> arrays) const {
   Steps steps;
-  for (const ModelStep& step : model_.steps) {
+  for (const ModelStep& step : variant_.steps) {
     std::vector<DeviceAddress> addresses;
     for (const int tensor : step.arguments) addresses.push_back(address_of(tensor, memory, arrays));
-    const DeviceKernel& kernel = kernels_[static_cast<size_t>(step.kernel)];
+    const DeviceKernel& kernel = network_->kernels[static_cast<size_t>(step.kernel)];
     std::ranges::move(kernel.launches(addresses, memory.scratch.address()),
                       std::back_inserter(steps.launches));
     steps.ends.push_back(steps.launches.size());
@@ -176,7 +186,8 @@ Result<std::vector<StepTime>> DeviceModel::time_steps(const Steps& steps) const 
   size_t begin = 0;
   for (size_t step = 0; step < steps.ends.size(); ++step) {
     const size_t end = steps.ends[step];
-    TW_TRY(const std::vector<double> ns, device_->time_ns(launches.subspan(begin, end - begin)));
+    TW_TRY(const std::vector<double> ns,
+           network_->device->time_ns(launches.subspan(begin, end - begin)));
     const int64_t end_ns = begin_ns + std::llround(ns.front());
     times.push_back({static_cast<int>(step), begin_ns, end_ns});
     begin_ns = end_ns;
@@ -209,7 +220,7 @@ Status DeviceModel::run_copied(std::span<const Buffer> arrays, const Run& run) c
     return {};
   };
   const Status queued = queue_all();
-  const Status finished = device_->synchronize();
+  const Status finished = network_->device->synchronize();
   TW_RETURN_IF_ERROR(queued);
   TW_RETURN_IF_ERROR(finished);
   for (size_t i = 0; i < views.size(); ++i)
@@ -219,7 +230,8 @@ Status DeviceModel::run_copied(std::span<const Buffer> arrays, const Run& run) c
 }
 
 Status DeviceModel::call(std::span<const Buffer> arrays) const {
-  return run_copied(arrays, [this](const OwnCall& call) { return device_->launch(call.graph); });
+  return run_copied(arrays,
+                    [this](const OwnCall& call) { return network_->device->launch(call.graph); });
 }
 
 Result<std::vector<StepTime>> DeviceModel::profile(std::span<const Buffer> arrays) const {
@@ -233,9 +245,9 @@ Result<std::vector<StepTime>> DeviceModel::profile(std::span<const Buffer> array
 
 // The steps of two calls on one queue must not mix: their memory is the same.
 Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
-  TW_TRY(std::vector<DeviceBuffer> given, borrow_arrays(device_, arguments_, arrays));
+  TW_TRY(std::vector<DeviceBuffer> given, borrow_arrays(network_->device, arguments_, arrays));
   const std::lock_guard lock(mutex_);
-  const Queue queue = queue_of(stream, *device_);
+  const Queue queue = queue_of(stream, *network_->device);
   auto known = on_queues_.find(queue);
   if (known == on_queues_.end()) {
     TW_TRY(Memory memory, make_memory());
@@ -247,12 +259,12 @@ Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream st
   };
   for (const Recorded& recording : recorded)
     if (std::ranges::equal(recording.arrays, given, is_same))
-      return device_->launch(recording.graph, stream);
+      return network_->device->launch(recording.graph, stream);
   Steps steps = steps_on(memory, std::move(given));
-  if (recorded.size() == most_recorded) return device_->launch(steps.launches, stream);
-  TW_TRY(LaunchGraph graph, device_->record(std::move(steps.launches)));
+  if (recorded.size() == most_recorded) return network_->device->launch(steps.launches, stream);
+  TW_TRY(LaunchGraph graph, network_->device->record(std::move(steps.launches)));
   recorded.push_back({std::move(steps.arrays), std::move(graph)});
-  return device_->launch(recorded.back().graph, stream);
+  return network_->device->launch(recorded.back().graph, stream);
 }
 
 }  // namespace tw::runtime

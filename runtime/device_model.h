@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The steps of a network in the memory of a device: what a Model (runtime/model.h) for a GPU runs.
-// Constants are copied there once. A call has memory of its own, in which the launches of all steps
-// are prepared; on CUDA they are one graph. Thread-safe; keeps the memory of calls for later ones.
+// Kernels and constants are copied there once, for all variants of the network. A call has memory
+// of its own, in which the launches of all steps are prepared; on CUDA they are one graph.
+// Thread-safe; keeps the memory of calls for later ones of the same variant.
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,17 +29,32 @@ struct StepTime {
   int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
 };
 
+/// What the variants of a network share on a device.
+struct DeviceNetwork {
+  std::string name;
+  std::shared_ptr<Device> device;
+  std::vector<DeviceKernel> kernels;
+  DeviceBuffer constants;
+
+  /// Loads the kernels, and copies the constants to the device. Errors as DeviceKernel::load();
+  /// Environment, naming what and how much, where the device has no memory for them.
+  static Result<std::shared_ptr<const DeviceNetwork>> load(std::string name,
+                                                           std::vector<Artifact> kernels,
+                                                           std::string_view constants,
+                                                           std::shared_ptr<Device> device);
+  /// Memory for `what` of the network, which the error names.
+  Result<DeviceBuffer> allocate(std::string_view what, int64_t bytes) const;
+};
+
+/// One variant of a network on a device.
 class DeviceModel {
  public:
-  /// Loads the kernels, and copies the constants to the device. Errors as DeviceKernel::load();
-  /// Environment, naming what and how much, where the device has no memory for them. Requires: a
-  /// model that check_model() has accepted, whose kernels are `kernels`; both it and `arguments`,
-  /// its inputs and then its outputs, must outlive the result.
-  static Result<std::unique_ptr<DeviceModel>> load(const ModelFile& model,
-                                                   std::span<const ArgumentInfo> arguments,
-                                                   std::vector<Artifact> kernels,
-                                                   std::string_view constants,
-                                                   std::shared_ptr<Device> device);
+  /// Unsupported where the device cannot use a constant from where it lies on. Requires: a variant
+  /// of a model that check_model() has accepted, whose kernels and constants are the network's;
+  /// both it and `arguments`, its inputs and then its outputs, must outlive the result.
+  static Result<std::unique_ptr<DeviceModel>> load(std::shared_ptr<const DeviceNetwork> network,
+                                                   const ModelVariant& variant,
+                                                   std::span<const ArgumentInfo> arguments);
 
   /// One call on arrays in the processor's memory, as Model::call().
   Status call(std::span<const Buffer> arrays) const;
@@ -46,7 +63,6 @@ class DeviceModel {
   /// Enqueues one call on arrays in the device's memory, as Model::call_on().
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const;
 
-  const std::shared_ptr<Device>& device() const { return device_; }
   /// Device memory of one call: arena, scratch, and the arrays that call() copies.
   int64_t call_bytes() const;
 
@@ -78,13 +94,10 @@ class DeviceModel {
     std::vector<Recorded> recorded;
   };
 
-  DeviceModel(const ModelFile& model, std::span<const ArgumentInfo> arguments,
-              std::shared_ptr<Device> device)
-      : model_(model), arguments_(arguments), device_(std::move(device)) {}
+  DeviceModel(std::shared_ptr<const DeviceNetwork> network, const ModelVariant& variant,
+              std::span<const ArgumentInfo> arguments);
 
-  Status load_kernels(std::vector<Artifact> kernels);
-  Status copy_constants(std::string_view constants);
-  Result<DeviceBuffer> allocate(std::string_view what, int64_t bytes) const;
+  Status place_constants();
   Result<DeviceBuffer> part_of(const DeviceBuffer& memory, const ModelTensor& tensor) const;
   Result<Memory> make_memory() const;
   Result<OwnCall> make_call() const;
@@ -97,11 +110,9 @@ class DeviceModel {
   template <typename Run>
   Status run_copied(std::span<const Buffer> arrays, const Run& run) const;
 
-  const ModelFile& model_;
+  const std::shared_ptr<const DeviceNetwork> network_;
+  const ModelVariant& variant_;
   const std::span<const ArgumentInfo> arguments_;
-  const std::shared_ptr<Device> device_;
-  std::vector<DeviceKernel> kernels_;
-  DeviceBuffer constants_;
   std::vector<DeviceBuffer> constant_places_;  ///< of each tensor; null where it is no constant
   int64_t scratch_bytes_ = 0;                  ///< most that a step takes
   mutable std::mutex mutex_;  ///< guards the members below and the order of call_on()'s launches

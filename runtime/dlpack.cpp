@@ -113,17 +113,30 @@ Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tenso
   return array;
 }
 
-Result<std::vector<DeviceArray>> arrays_of(const KernelInfo& info,
+Result<std::vector<DeviceArray>> arrays_of(std::span<const ArgumentInfo> arguments,
                                            std::span<const void* const> tensors,
                                            const DevicePlace& place) {
-  TW_RETURN_IF_ERROR(check_count(info.arguments, tensors.size()));
+  TW_RETURN_IF_ERROR(check_count(arguments, tensors.size()));
   std::vector<DeviceArray> arrays;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TW_TRY(DeviceArray array,
-           array_of(info.arguments[i], static_cast<const DLTensor*>(tensors[i]), place));
+           array_of(arguments[i], static_cast<const DLTensor*>(tensors[i]), place));
     arrays.push_back(std::move(array));
   }
   return arrays;
+}
+
+/// The tensors as arrays that kernels and models of the processor take.
+Result<std::vector<Buffer>> buffers_of(std::span<const ArgumentInfo> arguments,
+                                       std::span<const void* const> tensors) {
+  TW_TRY(auto arrays, arrays_of(arguments, tensors, processor()));
+  std::vector<Buffer> buffers;
+  for (DeviceArray& array : arrays) {
+    char* const data = static_cast<char*>(array.memory);
+    buffers.push_back({data == nullptr ? nullptr : data + array.offset, array.dtype,
+                       std::move(array.shape), std::move(array.strides)});
+  }
+  return buffers;
 }
 
 /// The stream of a number as in Python's array API, which does not define 0, since libraries mean
@@ -146,21 +159,21 @@ Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
 
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads) {
-  TW_TRY(auto arrays, arrays_of(kernel.info(), tensors, processor()));
-  std::vector<Buffer> buffers;
-  for (DeviceArray& array : arrays) {
-    char* const data = static_cast<char*>(array.memory);
-    buffers.push_back({data == nullptr ? nullptr : data + array.offset, array.dtype,
-                       std::move(array.shape), std::move(array.strides)});
-  }
+  TW_TRY(const auto buffers, buffers_of(kernel.info().arguments, tensors));
   return kernel.call(buffers, pool, threads);
+}
+
+Status call_dlpack(const Model& model, std::span<const void* const> tensors, ThreadPool& pool,
+                   int threads) {
+  TW_TRY(const auto buffers, buffers_of(model.arguments(), tensors));
+  return model.call(buffers, pool, threads);
 }
 
 Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
                    int64_t stream) {
   const Device& device = *kernel.device();
   TW_TRY(const DeviceStream queue, stream_of(device, stream));
-  TW_TRY(const auto arrays, arrays_of(kernel.info(), tensors, place_of(device)));
+  TW_TRY(const auto arrays, arrays_of(kernel.info().arguments, tensors, place_of(device)));
   return kernel.call_on(arrays, queue);
 }
 

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
+#include "runtime/model.h"
 #include "runtime/thread_pool.h"
 
 namespace tw::runtime {
@@ -24,6 +25,10 @@ namespace tw::runtime {
 /// Like Kernel::call(), for tensors in memory that the processor can access: its own, and pinned or
 /// managed memory of CUDA.
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
+                   int threads = 0);
+
+/// The same for a network, like Model::call().
+Status call_dlpack(const Model& model, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads = 0);
 
 /// Like DeviceKernel::call_on(). With CUDA the tensors lie in memory of the kernel's device, pinned

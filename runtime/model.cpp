@@ -2,6 +2,7 @@
 #include "runtime/model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -41,18 +42,18 @@ ArgumentInfo argument_of(const ModelTensor& tensor) {
   return argument;
 }
 
-std::vector<ArgumentInfo> arguments_of(const ModelFile& model) {
+std::vector<ArgumentInfo> arguments_of(const ModelVariant& variant) {
   std::vector<ArgumentInfo> arguments;
-  for (const std::vector<int>* const ports : {&model.inputs, &model.outputs})
+  for (const std::vector<int>* const ports : {&variant.inputs, &variant.outputs})
     for (const int port : *ports)
-      arguments.push_back(argument_of(model.tensors[static_cast<size_t>(port)]));
+      arguments.push_back(argument_of(variant.tensors[static_cast<size_t>(port)]));
   return arguments;
 }
 
 /// Outputs are numbered behind the inputs, as call() takes the arrays.
-Pointer pointer_to(const ModelTensor& tensor, const ModelFile& model) {
+Pointer pointer_to(const ModelTensor& tensor, const ModelVariant& variant) {
   const bool is_output = tensor.place == Place::Output;
-  return {tensor.place, tensor.at + (is_output ? std::ssize(model.inputs) : 0)};
+  return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0)};
 }
 
 /// Steps can use the array as it is.
@@ -75,6 +76,13 @@ ByteRange range_of(const ArgumentInfo& argument, const Buffer& buffer) {
   return {begin, begin + static_cast<uint64_t>(storage_bytes(argument))};
 }
 
+/// Requires: at least as many arrays as inputs.
+template <typename Array>
+bool has_shapes(std::span<const ArgumentInfo> inputs, std::span<const Array> arrays) {
+  return std::ranges::equal(inputs, arrays.first(inputs.size()), {}, &ArgumentInfo::shape,
+                            &Array::shape);
+}
+
 /// A network for a GPU needs a device, and only that does.
 Status check_device(const ModelFile& model, const std::shared_ptr<Device>& device) {
   TW_TRY(const Target target, parse_target(model.target));
@@ -85,78 +93,65 @@ Status check_device(const ModelFile& model, const std::shared_ptr<Device>& devic
                                  : "give a device to load it on"));
 }
 
-Status needs_device(const ModelFile& model) {
-  return fail(ErrorCode::Usage,
-              fmt::format("[model] the network '{}' is for {}, which is no GPU: call it with a "
-                          "thread pool",
-                          model.name, model.target));
-}
-
-}  // namespace
-
-struct Model::State {
-  ModelFile info;
-  std::vector<ArgumentInfo> arguments;
-  std::unique_ptr<const DeviceModel> on_device;  // in place of what follows; null: the processor
-  std::vector<LoadedStep> steps;
-  MappedFile file;
-  Arena copied;  // constants of a model that came without a file
-  const char* constants = nullptr;
-  int64_t constant_bytes = 0;
-  // One call's memory: arena, scratch of the steps, the pointers of one step, the caller's arrays.
-  int64_t scratch_at = 0, pointers_at = 0, arrays_at = 0, call_bytes = 0;
-  std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
-
-  Status load_on_device(std::vector<Artifact> kernels, const std::shared_ptr<Device>& device);
-  Status load_steps(std::vector<Artifact> kernels, const ModelOptions& options);
-  Status lay_out();
-
-  Status run(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
-             std::vector<StepTime>* times) const;
-  Status run_direct(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
-                    std::vector<StepTime>* times) const;
-  Status run_copied(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
-                    std::vector<StepTime>* times) const;
-  Status run_steps(char* memory, ThreadPool& pool, int threads, std::vector<StepTime>* times) const;
-  Status run_step(size_t number, char* memory, ThreadPool& pool, int threads) const;
-
-  /// The caller's arrays, or copies of them, in the memory of a call.
-  char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + arrays_at); }
+/// The parts of the memory of a call: the arena at its begin, then scratch of the steps, the
+/// pointers of one step, and the caller's arrays.
+struct CallMemory {
+  int64_t scratch_at = 0, pointers_at = 0, arrays_at = 0, bytes = 0;
 };
 
-Status Model::State::load_on_device(std::vector<Artifact> kernels,
-                                    const std::shared_ptr<Device>& device) {
-  for (const Artifact& kernel : kernels) info.kernels.push_back({kernel.info, {}, {}});
-  const std::string_view bytes(constants, static_cast<size_t>(constant_bytes));
-  TW_TRY(on_device, DeviceModel::load(info, arguments, std::move(kernels), bytes, device));
-  file = {};
-  copied = {};
-  constants = nullptr;
-  call_bytes = on_device->call_bytes();
-  return {};
-}
+/// The memory that all variants of a model share: constants, and the blocks that calls take.
+struct ModelMemory {
+  const char* constants = nullptr;
+  std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
+};
 
-Status Model::State::load_steps(std::vector<Artifact> kernels, const ModelOptions& options) {
-  std::vector<Kernel> loaded;
-  for (Artifact& kernel : kernels) {
-    info.kernels.push_back({kernel.info, {}, {}});
-    TW_TRY(Kernel callable, Kernel::load(std::move(kernel), {.machine = options.machine,
-                                                             .arenas = arenas,
-                                                             .library = options.library}));
-    loaded.push_back(std::move(callable));
-  }
+/// A variant whose kernels are loaded on the processor. Requires: what it is made of outlives it.
+class LoadedVariant {
+ public:
+  LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
+                const std::vector<Kernel>& kernels);
+
+  /// Invalid where a call would need more memory than 64 bits can say.
+  Status lay_out(const std::string& network);
+
+  int64_t call_bytes() const { return memory_.bytes; }
+  /// Requires: one array for each argument.
+  Status run(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
+             int threads, std::vector<StepTime>* times) const;
+
+ private:
+  Status run_direct(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
+                    int threads, std::vector<StepTime>* times) const;
+  Status run_copied(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
+                    int threads, std::vector<StepTime>* times) const;
+  Status run_steps(const char* constants, char* memory, ThreadPool& pool, int threads,
+                   std::vector<StepTime>* times) const;
+  Status run_step(size_t number, const char* constants, char* memory, ThreadPool& pool,
+                  int threads) const;
+
+  /// The caller's arrays, or copies of them, in the memory of a call.
+  char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
+
+  const ModelVariant* info_;
+  std::span<const ArgumentInfo> arguments_;
+  std::vector<LoadedStep> steps_;
+  CallMemory memory_;
+};
+
+LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
+                             const std::vector<Kernel>& kernels)
+    : info_(&info), arguments_(arguments) {
   for (const ModelStep& step : info.steps) {
-    LoadedStep& to =
-        steps.emplace_back(LoadedStep{loaded[static_cast<size_t>(step.kernel)], {}, step.threads});
+    LoadedStep& to = steps_.emplace_back(
+        LoadedStep{kernels[static_cast<size_t>(step.kernel)], {}, step.threads});
     for (const int tensor : step.arguments)
       to.arguments.push_back(pointer_to(info.tensors[static_cast<size_t>(tensor)], info));
   }
-  return {};
 }
 
-Status Model::State::lay_out() {
+Status LoadedVariant::lay_out(const std::string& network) {
   int64_t scratch = 0, pointers = 0;
-  for (const LoadedStep& step : steps) {
+  for (const LoadedStep& step : steps_) {
     scratch = std::max(scratch, step.kernel.info().scratch_bytes);
     pointers = std::max(pointers, std::ssize(step.arguments));
   }
@@ -169,22 +164,23 @@ Status Model::State::lay_out() {
     return at;
   };
   constexpr int64_t pointer_bytes = sizeof(void*);
-  add(info.arena_bytes);
-  if (end) scratch_at = add(scratch);
-  if (end) pointers_at = add(pointers * pointer_bytes);
-  if (end) arrays_at = add(std::ssize(arguments) * pointer_bytes);
+  add(info_->arena_bytes);
+  if (end) memory_.scratch_at = add(scratch);
+  if (end) memory_.pointers_at = add(pointers * pointer_bytes);
+  if (end) memory_.arrays_at = add(std::ssize(arguments_) * pointer_bytes);
   if (!end)
     return fail(ErrorCode::Invalid,
                 fmt::format("[model] the network '{}' needs an arena of {} and a scratch of {} "
                             "bytes, which do not fit 64 bits",
-                            info.name, info.arena_bytes, scratch));
-  call_bytes = *end;
+                            network, info_->arena_bytes, scratch));
+  memory_.bytes = *end;
   return {};
 }
 
-Status Model::State::run_step(size_t number, char* memory, ThreadPool& pool, int threads) const {
-  const LoadedStep& step = steps[number];
-  const auto pointers = reinterpret_cast<void**>(memory + pointers_at);
+Status LoadedVariant::run_step(size_t number, const char* constants, char* memory, ThreadPool& pool,
+                               int threads) const {
+  const LoadedStep& step = steps_[number];
+  const auto pointers = reinterpret_cast<void**>(memory + memory_.pointers_at);
   for (size_t i = 0; i < step.arguments.size(); ++i) {
     const auto [place, at] = step.arguments[i];
     pointers[i] = place == Place::Constant ? const_cast<char*>(constants) + at
@@ -193,91 +189,177 @@ Status Model::State::run_step(size_t number, char* memory, ThreadPool& pool, int
   }
   const int limit = threads > 0 && step.threads > 0 ? std::min(threads, step.threads)
                                                     : std::max(threads, step.threads);
-  void* const scratch = step.kernel.info().scratch_bytes > 0 ? memory + scratch_at : nullptr;
+  void* const scratch =
+      step.kernel.info().scratch_bytes > 0 ? memory + memory_.scratch_at : nullptr;
   const Status done =
       step.kernel.run_unchecked({pointers, step.arguments.size()}, scratch, pool, limit);
   if (done) return {};
   return fail(done.error().code, fmt::format("[model] step {} '{}': {}", number,
-                                             info.steps[number].name, done.error().message));
+                                             info_->steps[number].name, done.error().message));
 }
 
-Status Model::State::run_steps(char* memory, ThreadPool& pool, int threads,
-                               std::vector<StepTime>* times) const {
+Status LoadedVariant::run_steps(const char* constants, char* memory, ThreadPool& pool, int threads,
+                                std::vector<StepTime>* times) const {
   if (times == nullptr) {
-    for (size_t number = 0; number < steps.size(); ++number)
-      TW_RETURN_IF_ERROR(run_step(number, memory, pool, threads));
+    for (size_t number = 0; number < steps_.size(); ++number)
+      TW_RETURN_IF_ERROR(run_step(number, constants, memory, pool, threads));
     return {};
   }
+  times->reserve(steps_.size());
   const auto start = SteadyClock::now();
   const auto now_ns = [&] {
     return int64_t{std::chrono::nanoseconds(SteadyClock::now() - start).count()};
   };
-  for (size_t number = 0; number < steps.size(); ++number) {
+  for (size_t number = 0; number < steps_.size(); ++number) {
     const int64_t begin_ns = now_ns();
-    TW_RETURN_IF_ERROR(run_step(number, memory, pool, threads));
+    TW_RETURN_IF_ERROR(run_step(number, constants, memory, pool, threads));
     times->push_back({static_cast<int>(number), begin_ns, now_ns()});
   }
   return {};
 }
 
-Status Model::State::run(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
-                         std::vector<StepTime>* times) const {
-  TW_RETURN_IF_ERROR(check_count(arguments, buffers.size()));
-  if (are_direct(arguments, buffers)) return run_direct(buffers, pool, threads, times);
-  return run_copied(buffers, pool, threads, times);
+Status LoadedVariant::run(const ModelMemory& shared, std::span<const Buffer> buffers,
+                          ThreadPool& pool, int threads, std::vector<StepTime>* times) const {
+  if (are_direct(arguments_, buffers)) return run_direct(shared, buffers, pool, threads, times);
+  return run_copied(shared, buffers, pool, threads, times);
 }
 
-Status Model::State::run_direct(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
-                                std::vector<StepTime>* times) const {
-  for (size_t output = info.inputs.size(); output < buffers.size(); ++output)
+Status LoadedVariant::run_direct(const ModelMemory& shared, std::span<const Buffer> buffers,
+                                 ThreadPool& pool, int threads,
+                                 std::vector<StepTime>* times) const {
+  for (size_t output = info_->inputs.size(); output < buffers.size(); ++output)
     for (size_t other = 0; other < output; ++other)
-      TW_RETURN_IF_ERROR(check_apart(arguments[output],
-                                     range_of(arguments[output], buffers[output]), arguments[other],
-                                     range_of(arguments[other], buffers[other])));
-  TW_TRY(auto arena, arenas->take(call_bytes));
-  const BorrowedArena memory(*arenas, std::move(arena));
+      TW_RETURN_IF_ERROR(
+          check_apart(arguments_[output], range_of(arguments_[output], buffers[output]),
+                      arguments_[other], range_of(arguments_[other], buffers[other])));
+  TW_TRY(auto arena, shared.arenas->take(memory_.bytes));
+  const BorrowedArena memory(*shared.arenas, std::move(arena));
   for (size_t i = 0; i < buffers.size(); ++i)
     arrays(memory.data())[i] = static_cast<char*>(buffers[i].data);
-  return run_steps(memory.data(), pool, threads, times);
+  return run_steps(shared.constants, memory.data(), pool, threads, times);
 }
 
 // Arrays that steps cannot use as they are lie contiguously behind the rest of the call's memory.
-Status Model::State::run_copied(std::span<const Buffer> buffers, ThreadPool& pool, int threads,
-                                std::vector<StepTime>* times) const {
-  TW_TRY(const std::vector<StridedView> views, views_of(arguments, buffers));
+Status LoadedVariant::run_copied(const ModelMemory& shared, std::span<const Buffer> buffers,
+                                 ThreadPool& pool, int threads,
+                                 std::vector<StepTime>* times) const {
+  TW_TRY(const std::vector<StridedView> views, views_of(arguments_, buffers));
   std::vector<std::optional<int64_t>> copies(views.size());
-  std::optional<int64_t> end = call_bytes;
+  std::optional<int64_t> end = memory_.bytes;
   for (size_t i = 0; i < views.size() && end; ++i) {
-    if (is_direct(arguments[i], buffers[i])) continue;
+    if (is_direct(arguments_[i], buffers[i])) continue;
     copies[i] = *end;
-    end = checked_add(*end, round_up(storage_bytes(arguments[i]), arena_alignment));
+    end = checked_add(*end, round_up(storage_bytes(arguments_[i]), arena_alignment));
   }
   if (!end)
     return fail(ErrorCode::Environment,
                 "[model] out of memory: the copies of the arrays do not fit 64 bits");
-  TW_TRY(auto arena, arenas->take(*end));
-  const BorrowedArena memory(*arenas, std::move(arena));
+  TW_TRY(auto arena, shared.arenas->take(*end));
+  const BorrowedArena memory(*shared.arenas, std::move(arena));
   for (size_t i = 0; i < views.size(); ++i) {
     char*& array = arrays(memory.data())[i];
     array = copies[i] ? memory.data() + *copies[i] : views[i].data;
-    if (copies[i] && !arguments[i].is_output) gather(views[i], array);
+    if (copies[i] && !arguments_[i].is_output) gather(views[i], array);
   }
-  TW_RETURN_IF_ERROR(run_steps(memory.data(), pool, threads, times));
+  TW_RETURN_IF_ERROR(run_steps(shared.constants, memory.data(), pool, threads, times));
   for (size_t i = 0; i < views.size(); ++i)
-    if (copies[i] && arguments[i].is_output) scatter(arrays(memory.data())[i], views[i]);
+    if (copies[i] && arguments_[i].is_output) scatter(arrays(memory.data())[i], views[i]);
   return {};
+}
+
+}  // namespace
+
+struct Model::State {
+  ModelFile info;  // not changed once there are variants, which point into it and into `arguments`
+  std::vector<std::vector<ArgumentInfo>> arguments;  // of each variant
+  // One for each variant: in the first for the processor, in the second on a device.
+  std::vector<LoadedVariant> variants;
+  std::vector<std::unique_ptr<const DeviceModel>> on_device;
+  std::shared_ptr<Device> device;
+  MappedFile file;
+  Arena copied;  // constants of a model that came without a file
+  ModelMemory shared;
+  int64_t constant_bytes = 0;
+
+  Status load(std::vector<Artifact> kernels, const ModelOptions& options);
+  Status load_on_device(std::vector<Artifact> kernels);
+  std::span<const ArgumentInfo> inputs(size_t variant) const {
+    return std::span(arguments[variant]).first(info.variants[variant].inputs.size());
+  }
+  template <typename Array>
+  Result<size_t> variant_of(std::span<const Array> arrays) const;
+  template <typename Array>
+  tl::unexpected<Error> no_variant_for(std::span<const Array> arrays) const;
+  /// Usage for a network of the processor.
+  Result<const DeviceModel*> device_model_for(const auto& arrays) const;
+};
+
+Status Model::State::load(std::vector<Artifact> kernels, const ModelOptions& options) {
+  std::vector<Kernel> loaded;
+  for (Artifact& kernel : kernels) {
+    TW_TRY(Kernel callable, Kernel::load(std::move(kernel), {.machine = options.machine,
+                                                             .arenas = shared.arenas,
+                                                             .library = options.library}));
+    loaded.push_back(std::move(callable));
+  }
+  for (size_t variant = 0; variant < arguments.size(); ++variant)
+    TW_RETURN_IF_ERROR(variants.emplace_back(info.variants[variant], arguments[variant], loaded)
+                           .lay_out(info.name));
+  return {};
+}
+
+Status Model::State::load_on_device(std::vector<Artifact> kernels) {
+  const std::string_view constants(shared.constants, static_cast<size_t>(constant_bytes));
+  TW_TRY(const auto network, DeviceNetwork::load(info.name, std::move(kernels), constants, device));
+  for (size_t variant = 0; variant < arguments.size(); ++variant) {
+    TW_TRY(on_device.emplace_back(),
+           DeviceModel::load(network, info.variants[variant], arguments[variant]));
+  }
+  file = {};
+  copied = {};
+  shared.constants = nullptr;
+  return {};
+}
+
+template <typename Array>
+Result<size_t> Model::State::variant_of(std::span<const Array> arrays) const {
+  TW_RETURN_IF_ERROR(check_count(arguments.front(), arrays.size()));
+  // The arrays of the only variant are checked one by one, with an error for each thing wrong.
+  if (arguments.size() == 1) return 0;
+  for (size_t variant = 0; variant < arguments.size(); ++variant)
+    if (has_shapes(inputs(variant), arrays)) return variant;
+  return no_variant_for(arrays);
+}
+
+template <typename Array>
+tl::unexpected<Error> Model::State::no_variant_for(std::span<const Array> arrays) const {
+  std::vector<std::string> given, expected;
+  for (size_t i = 0; i < inputs(0).size(); ++i)
+    given.push_back(fmt::format("{} {}", inputs(0)[i].name, arrays[i].shape));
+  for (const ModelVariant& variant : info.variants) expected.push_back(show_inputs(variant));
+  return fail(ErrorCode::Usage, fmt::format("[model] inputs of the shapes {} given, expected {}",
+                                            fmt::join(given, ", "), fmt::join(expected, "; or ")));
+}
+
+Result<const DeviceModel*> Model::State::device_model_for(const auto& arrays) const {
+  if (!device)
+    return fail(ErrorCode::Usage,
+                fmt::format("[model] the network '{}' is for {}, which is no GPU: call it with a "
+                            "thread pool",
+                            info.name, info.target));
+  TW_TRY(const size_t variant, variant_of(arrays));
+  return on_device[variant].get();
 }
 
 Result<Model> Model::make(std::shared_ptr<State> state, const ModelOptions& options) {
   TW_RETURN_IF_ERROR(check_device(state->info, options.device));
   std::vector<Artifact> kernels = std::exchange(state->info.kernels, {});
-  state->arguments = arguments_of(state->info);
-  if (options.device) {
-    TW_RETURN_IF_ERROR(state->load_on_device(std::move(kernels), options.device));
-    return Model(std::move(state));
-  }
-  TW_RETURN_IF_ERROR(state->load_steps(std::move(kernels), options));
-  TW_RETURN_IF_ERROR(state->lay_out());
+  for (const Artifact& kernel : kernels) state->info.kernels.push_back({kernel.info, {}, {}});
+  for (const ModelVariant& variant : state->info.variants)
+    state->arguments.push_back(arguments_of(variant));
+  state->device = options.device;
+  TW_RETURN_IF_ERROR(state->device ? state->load_on_device(std::move(kernels))
+                                   : state->load(std::move(kernels), options));
   return Model(std::move(state));
 }
 
@@ -286,7 +368,7 @@ Result<Model> Model::open(const std::string& path, const ModelOptions& options) 
   auto state = std::make_shared<State>();
   state->info = std::move(mapped.model);
   state->file = std::move(mapped.file);
-  state->constants = mapped.constants.data();
+  state->shared.constants = mapped.constants.data();
   state->constant_bytes = std::ssize(mapped.constants);
   return make(std::move(state), options);
 }
@@ -299,48 +381,61 @@ Result<Model> Model::load(ModelFile model, const ModelOptions& options) {
   TW_TRY(state->copied, Arena::allocate(std::ssize(constants)));
   if (!constants.empty()) std::memcpy(state->copied.data(), constants.data(), constants.size());
   state->info = std::move(model);
-  state->constants = state->copied.data();
+  state->shared.constants = state->copied.data();
   state->constant_bytes = std::ssize(constants);
   return make(std::move(state), options);
 }
 
 const ModelFile& Model::info() const { return state_->info; }
-std::span<const ArgumentInfo> Model::arguments() const { return state_->arguments; }
+std::span<const ArgumentInfo> Model::arguments(size_t variant) const {
+  return state_->arguments[variant];
+}
+std::shared_ptr<Device> Model::device() const { return state_->device; }
 int64_t Model::constant_bytes() const { return state_->constant_bytes; }
-int64_t Model::call_bytes() const { return state_->call_bytes; }
+int64_t Model::call_bytes(size_t variant) const {
+  return device() ? state_->on_device[variant]->call_bytes()
+                  : state_->variants[variant].call_bytes();
+}
 
-std::shared_ptr<Device> Model::device() const {
-  return state_->on_device ? state_->on_device->device() : nullptr;
+Result<size_t> Model::variant_of(std::span<const Buffer> buffers) const {
+  return state_->variant_of(buffers);
 }
 
 Status Model::call(std::span<const Buffer> buffers) const {
-  return state_->on_device ? state_->on_device->call(buffers) : needs_device(info());
+  TW_TRY(const DeviceModel* const model, state_->device_model_for(buffers));
+  return model->call(buffers);
 }
 
 Status Model::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
-  return state_->on_device ? state_->on_device->call_on(arrays, stream) : needs_device(info());
+  TW_TRY(const DeviceModel* const model, state_->device_model_for(arrays));
+  return model->call_on(arrays, stream);
 }
 
 Status Model::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
-  if (state_->on_device) return state_->on_device->call(buffers);
-  return state_->run(buffers, pool, threads, nullptr);
+  if (state_->device) return call(buffers);
+  TW_TRY(const size_t variant, state_->variant_of(buffers));
+  return state_->variants[variant].run(state_->shared, buffers, pool, threads, nullptr);
 }
 
-Result<std::vector<StepTime>> Model::profile(std::span<const Buffer> buffers, ThreadPool& pool,
-                                             int threads) const {
-  if (state_->on_device) return state_->on_device->profile(buffers);
-  std::vector<StepTime> times;
-  times.reserve(state_->steps.size());
-  TW_RETURN_IF_ERROR(state_->run(buffers, pool, threads, &times));
-  return times;
+Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool& pool,
+                                    int threads) const {
+  ModelProfile profile;
+  TW_TRY(profile.variant, state_->variant_of(buffers));
+  if (state_->device) {
+    TW_TRY(profile.steps, state_->on_device[profile.variant]->profile(buffers));
+    return profile;
+  }
+  TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(state_->shared, buffers, pool, threads,
+                                                           &profile.steps));
+  return profile;
 }
 
-std::string to_trace(const ModelFile& model, std::span<const StepTime> times) {
+std::string to_trace(const ModelFile& model, const ModelProfile& profile) {
   using Json = nlohmann::json;
   constexpr double ns_per_us = 1000;  // the format's times are in microseconds
   Json events = Json::array();
-  for (const auto& [number, begin_ns, end_ns] : times) {
-    const ModelStep& step = model.steps[static_cast<size_t>(number)];
+  for (const auto& [number, begin_ns, end_ns] : profile.steps) {
+    const ModelStep& step = model.variants[profile.variant].steps[static_cast<size_t>(number)];
     const KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
     events.push_back({{"name", step.name},
                       {"cat", "step"},

@@ -3,8 +3,8 @@
 // A Model is a network that can be called: its kernels are loaded, its constants are mapped, and
 // one call runs all of its steps in memory that it takes from a small cache. No compiler is
 // involved. Copies share everything; const calls are thread-safe, so one model serves many threads
-// and sessions. A network for a GPU runs on the device that the options name, with its constants
-// and its working memory there.
+// and sessions. A call runs the variant that is for the shapes of its inputs. A network for a GPU
+// runs on the device that the options name, with its constants and its working memory there.
 //
 //     TW_TRY(Model model, Model::open("resnet50.twart"));
 //     ThreadPool pool;
@@ -42,11 +42,17 @@ struct ModelOptions {
   std::shared_ptr<Device> device = {};
 };
 
+/// What one call ran, and when.
+struct ModelProfile {
+  size_t variant = 0;           ///< number in ModelFile::variants
+  std::vector<StepTime> steps;  ///< in the order in which they ran
+};
+
 class Model {
  public:
-  /// Errors as map_model() and Kernel::load(), for a device as DeviceModel::load(); Usage where the
-  /// network is for a GPU and no device is given, or for the processor and one is. The constants
-  /// are mapped from the file, which must not be changed in place while the model lives
+  /// Errors as map_model() and Kernel::load(), for a device as DeviceNetwork::load(); Usage where
+  /// the network is for a GPU and no device is given, or for the processor and one is. The
+  /// constants are mapped from the file, which must not be changed in place while the model lives
   /// (write_model() replaces it).
   static Result<Model> open(const std::string& path, const ModelOptions& options = {});
   /// The same for a model in memory, whose constants are copied.
@@ -54,39 +60,44 @@ class Model {
 
   /// What it was loaded from, without the bytes of kernels and constants.
   const ModelFile& info() const;
-  /// Inputs, then outputs: names, types and shapes of the arrays that call() takes.
-  std::span<const ArgumentInfo> arguments() const;
+  /// Inputs, then outputs: names, types and shapes of the arrays that call() takes. All variants
+  /// have the same names and types. Requires: variant < info().variants.size().
+  std::span<const ArgumentInfo> arguments(size_t variant = 0) const;
+  /// The variant that call() runs on these arrays. Usage, listing the shapes that there are, where
+  /// several variants have other ones; a model with a single variant always answers 0.
+  Result<size_t> variant_of(std::span<const Buffer> buffers) const;
 
   /// Runs the network on logical arrays: one for each input, then one for each output, on at most
   /// `threads` threads of the pool (0: all) and in each step on at most as many as the step says.
-  /// Checks the arrays as Kernel::call() does: Usage, naming the argument, also where an output
-  /// shares memory with another array. Arrays that are strided or not aligned to their element are
-  /// copied; other calls after the first allocate nothing. Environment where there is no memory for
-  /// the call; Internal, naming the step, where a kernel reports a failure. Outputs are unspecified
-  /// after an error.
+  /// Errors as variant_of(). Checks the arrays as Kernel::call() does: Usage, naming the argument,
+  /// also where an output shares memory with another array. Arrays that are strided or not aligned
+  /// to their element are copied; other calls after the first allocate nothing. Environment where
+  /// there is no memory for the call; Internal, naming the step, where a kernel reports a failure.
+  /// Outputs are unspecified after an error.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
   /// The same, and says when each step ran; on a device by its clock, one step after the other.
-  Result<std::vector<StepTime>> profile(std::span<const Buffer> buffers, ThreadPool& pool,
-                                        int threads = 0) const;
+  Result<ModelProfile> profile(std::span<const Buffer> buffers, ThreadPool& pool,
+                               int threads = 0) const;
 
   // Of a network on a device, for which the calls above use no thread of the pool: they copy the
   // inputs there, submit all steps at once (on CUDA as one graph), copy the outputs back and wait
-  // once. Errors as DeviceKernel::call(); Environment, naming what and how much, where the device
-  // has no memory for the call.
+  // once. Errors as variant_of() and DeviceKernel::call(); Environment, naming what and how much,
+  // where the device has no memory for the call.
 
   /// The same call without a pool. Usage: the network is for the processor.
   Status call(std::span<const Buffer> buffers) const;
   /// Enqueues one call on arrays in the device's memory, on a queue of the caller's or the device's
-  /// own, as DeviceKernel::call_on(). Calls on one queue share working memory, which the first one
-  /// allocates; the model has to outlive them. Usage: the network is for the processor.
+  /// own, as DeviceKernel::call_on(). Calls of one variant on one queue share working memory, which
+  /// the first one allocates; the model has to outlive them. Usage: the network is for the
+  /// processor.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
   /// Null for a network of the processor.
   std::shared_ptr<Device> device() const;
 
-  /// Bytes of memory that the model holds for its constants, and that each call takes beside the
-  /// caller's arrays; of a network on a device, there.
+  /// Bytes of memory that the model holds for its constants, and that each call of a variant takes
+  /// beside the caller's arrays; of a network on a device, there.
   int64_t constant_bytes() const;
-  int64_t call_bytes() const;
+  int64_t call_bytes(size_t variant = 0) const;
 
  private:
   struct State;
@@ -97,7 +108,7 @@ class Model {
 };
 
 /// The profile in the Trace Event Format of chrome://tracing, which Perfetto reads too: an event
-/// for each step. Requires: times of this model's steps.
-std::string to_trace(const ModelFile& model, std::span<const StepTime> times);
+/// for each step. Requires: a profile of this model.
+std::string to_trace(const ModelFile& model, const ModelProfile& profile);
 
 }  // namespace tw::runtime

@@ -20,6 +20,15 @@ namespace {
 
 tl::unexpected<Error> defect(std::string what) { return fail(ErrorCode::Invalid, std::move(what)); }
 
+/// A variant and the kernels that its steps call.
+struct Network {
+  const std::vector<ModelTensor>& tensors;
+  const std::vector<int>&inputs, &outputs;
+  const std::vector<ModelStep>& steps;
+  int64_t arena_bytes;
+  const std::vector<Artifact>& kernels;
+};
+
 /// The bytes that a tensor takes within one memory: constants, arena, or one array of the caller's.
 struct Extent {
   Place place = Place::Arena;
@@ -42,11 +51,11 @@ Extent extent_of(const ModelTensor& tensor) {
 
 bool is_index(int index, size_t count) { return index >= 0 && std::cmp_less(index, count); }
 
-const ModelTensor& tensor_at(const ModelFile& model, int index) {
+const ModelTensor& tensor_at(const Network& model, int index) {
   return model.tensors[static_cast<size_t>(index)];
 }
 
-std::string name_of(const ModelFile& model, const ModelStep& step) {
+std::string name_of(const Network& model, const ModelStep& step) {
   return fmt::format("step {} '{}'", &step - model.steps.data(), step.name);
 }
 
@@ -68,7 +77,7 @@ Status check_size(const ModelTensor& tensor) {
 }
 
 /// The caller's arrays are row-major, and number k is at k.
-Status check_ports(const ModelFile& model, const std::vector<int>& ports, Place place) {
+Status check_ports(const Network& model, const std::vector<int>& ports, Place place) {
   const char* const what = place == Place::Input ? "input" : "output";
   for (size_t number = 0; number < ports.size(); ++number) {
     if (!is_index(ports[number], model.tensors.size()))
@@ -86,7 +95,7 @@ Status check_ports(const ModelFile& model, const std::vector<int>& ports, Place 
 }
 
 /// A tensor in an array of the caller's is all of it.
-Status check_in_port(const ModelTensor& tensor, const ModelFile& model,
+Status check_in_port(const ModelTensor& tensor, const Network& model,
                      const std::vector<int>& ports) {
   if (tensor.at < 0 || std::cmp_greater_equal(tensor.at, ports.size()))
     return defect(fmt::format("tensor '{}' is in array {} of the caller's: expected 0 to {}",
@@ -106,7 +115,7 @@ Status check_inside(const ModelTensor& tensor, int64_t bytes) {
                   tensor.name, tensor.bytes, tensor.at, arena_alignment, bytes));
 }
 
-Status check_place(const ModelTensor& tensor, const ModelFile& model, int64_t constant_bytes) {
+Status check_place(const ModelTensor& tensor, const Network& model, int64_t constant_bytes) {
   switch (tensor.place) {
     case Place::Input:
       return check_in_port(tensor, model, model.inputs);
@@ -120,7 +129,7 @@ Status check_place(const ModelTensor& tensor, const ModelFile& model, int64_t co
   return defect(fmt::format("tensor '{}' has no place", tensor.name));
 }
 
-Status check_tensors(const ModelFile& model, int64_t constant_bytes) {
+Status check_tensors(const Network& model, int64_t constant_bytes) {
   for (const ModelTensor& tensor : model.tensors) TW_RETURN_IF_ERROR(check_size(tensor));
   TW_RETURN_IF_ERROR(check_ports(model, model.inputs, Place::Input));
   TW_RETURN_IF_ERROR(check_ports(model, model.outputs, Place::Output));
@@ -165,12 +174,12 @@ Status check_argument(const ModelTensor& tensor, const ArgumentInfo& argument,
       show(argument.dtype, argument.shape, argument.layout, storage_bytes(argument))));
 }
 
-const std::vector<ArgumentInfo>& arguments_of(const ModelFile& model, const ModelStep& step) {
+const std::vector<ArgumentInfo>& arguments_of(const Network& model, const ModelStep& step) {
   return model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
 }
 
 /// Each output has memory that may be written and that no other argument has.
-Status check_outputs(const ModelFile& model, const ModelStep& step) {
+Status check_outputs(const Network& model, const ModelStep& step) {
   const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].is_output) continue;
@@ -189,7 +198,7 @@ Status check_outputs(const ModelFile& model, const ModelStep& step) {
   return {};
 }
 
-Status check_step(const ModelFile& model, const ModelStep& step) {
+Status check_step(const Network& model, const ModelStep& step) {
   const std::string name = name_of(model, step);
   if (!is_index(step.kernel, model.kernels.size()))
     return defect(fmt::format("{} calls kernel {}: expected 0 to {}", name, step.kernel,
@@ -229,7 +238,7 @@ Status check_kernels(const ModelFile& model) {
 /// Which tensor each piece of memory holds, while the steps run one after the other.
 class Contents {
  public:
-  explicit Contents(const ModelFile& model)
+  explicit Contents(const Network& model)
       : model_(model), written_(model.tensors.size()), read_as_(model.tensors.size(), -1) {
     for (const ModelStep& step : model.steps)
       for (size_t i = 0; i < step.arguments.size(); ++i)
@@ -284,13 +293,13 @@ class Contents {
   using Key = std::tuple<Place, int64_t, int64_t>;
   static Key key_of(const Extent& extent) { return {extent.place, extent.array, extent.begin}; }
 
-  const ModelFile& model_;
+  const Network& model_;
   std::vector<int> written_;     // how often each tensor is written
   std::vector<int> read_as_;     // the tensor whose content was found where each was read first
   std::map<Key, int> contents_;  // tensors that do not overlap, by where they begin
 };
 
-Status check_order(const ModelFile& model) {
+Status check_order(const Network& model) {
   Contents memory(model);
   TW_RETURN_IF_ERROR(memory.check_written_once());
   for (const ModelStep& step : model.steps) {
@@ -305,19 +314,66 @@ Status check_order(const ModelFile& model) {
   return {};
 }
 
+Status check_variant(const Network& model, int64_t constant_bytes) {
+  if (model.arena_bytes < 0)
+    return defect(
+        fmt::format("it has an arena of {} bytes: expected 0 or more", model.arena_bytes));
+  TW_RETURN_IF_ERROR(check_tensors(model, constant_bytes));
+  for (const ModelStep& step : model.steps) TW_RETURN_IF_ERROR(check_step(model, step));
+  return check_order(model);
+}
+
+// Variants beside each other.
+
+/// Whether callers see the same networks, up to shapes.
+bool have_like_ports(const ModelVariant& a, const ModelVariant& b) {
+  const auto are_alike = [&](int in_a, int in_b) {
+    const ModelTensor& tensor = a.tensors[static_cast<size_t>(in_a)];
+    const ModelTensor& other = b.tensors[static_cast<size_t>(in_b)];
+    return tensor.name == other.name && tensor.dtype == other.dtype;
+  };
+  return std::ranges::equal(a.inputs, b.inputs, are_alike) &&
+         std::ranges::equal(a.outputs, b.outputs, are_alike);
+}
+
+/// Requires: variants that are safe, each by itself.
+Status check_distinct(const std::vector<ModelVariant>& variants) {
+  std::map<std::vector<std::vector<int64_t>>, size_t> numbers;
+  for (size_t number = 0; number < variants.size(); ++number) {
+    const ModelVariant& variant = variants[number];
+    if (!have_like_ports(variants.front(), variant))
+      return defect(fmt::format("variant {} has other inputs or outputs than variant 0", number));
+    std::vector<std::vector<int64_t>> shapes;
+    for (const int input : variant.inputs)
+      shapes.push_back(variant.tensors[static_cast<size_t>(input)].shape);
+    const auto [known, is_new] = numbers.emplace(std::move(shapes), number);
+    if (!is_new)
+      return defect(fmt::format("variants {} and {} are for inputs of the same shapes, {}",
+                                known->second, number, show_inputs(variant)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status find_defect(const ModelFile& model, int64_t constant_bytes) {
   TW_RETURN_IF_ERROR(parse_target(model.target).map([](const Target&) {}));
-  if (model.threads < 1 || model.arena_bytes < 0)
-    return defect(
-        fmt::format("it has {} threads and an arena of {} bytes: expected 1 or more, and "
-                    "0 or more",
-                    model.threads, model.arena_bytes));
+  if (model.threads < 1)
+    return defect(fmt::format("it has {} threads: expected 1 or more", model.threads));
+  if (model.variants.empty()) return defect("it has no variant");
   TW_RETURN_IF_ERROR(check_kernels(model));
-  TW_RETURN_IF_ERROR(check_tensors(model, constant_bytes));
-  for (const ModelStep& step : model.steps) TW_RETURN_IF_ERROR(check_step(model, step));
-  return check_order(model);
+  for (size_t number = 0; number < model.variants.size(); ++number) {
+    const ModelVariant& variant = model.variants[number];
+    const Status safe = check_variant({variant.tensors, variant.inputs, variant.outputs,
+                                       variant.steps, variant.arena_bytes, model.kernels},
+                                      constant_bytes);
+    if (safe || model.variants.size() == 1) {
+      TW_RETURN_IF_ERROR(safe);
+      continue;
+    }
+    return defect(fmt::format("variant {}: {}", number, safe.error().message));
+  }
+  return check_distinct(model.variants);
 }
 
 }  // namespace tw::runtime

@@ -3,14 +3,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/integer.h"
+#include "runtime/arena.h"
+#include "runtime/arena_plan.h"
 #include "runtime/model_check.h"
 #include "runtime/private_file.h"
 #include "runtime/sealed_header.h"
@@ -20,7 +24,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view model_magic = "TWNETF01";
+constexpr std::string_view model_magic = "TWNETF02", magic_of_version_1 = "TWNETF01";
 constexpr int64_t most_model_header_bytes = int64_t{64} << 20;
 constexpr int64_t constants_alignment = 4096;
 
@@ -60,6 +64,19 @@ Json step_json(const ModelStep& step) {
           {"predicted_ns", step.predicted_ns}};
 }
 
+Json variant_json(const ModelVariant& variant) {
+  Json json = {{"inputs", variant.inputs},
+               {"outputs", variant.outputs},
+               {"arena_bytes", variant.arena_bytes},
+               {"plan", variant.plan},
+               {"graph", variant.graph},
+               {"tensors", Json::array()},
+               {"steps", Json::array()}};
+  for (const ModelTensor& tensor : variant.tensors) json["tensors"].push_back(tensor_json(tensor));
+  for (const ModelStep& step : variant.steps) json["steps"].push_back(step_json(step));
+  return json;
+}
+
 Json section_json(std::string_view bytes) {
   return {{"bytes", bytes.size()}, {"hash", sha256_hex(bytes)}};
 }
@@ -69,17 +86,11 @@ Json model_json(const ModelFile& model, const std::vector<std::string>& kernels)
                  {"target", model.target},
                  {"codegen_abi", model.codegen_abi},
                  {"threads", model.threads},
-                 {"inputs", model.inputs},
-                 {"outputs", model.outputs},
-                 {"arena_bytes", model.arena_bytes},
-                 {"plan", model.plan},
-                 {"graph", model.graph},
-                 {"tensors", Json::array()},
-                 {"steps", Json::array()},
+                 {"variants", Json::array()},
                  {"kernels", Json::array()},
                  {"constants", section_json(model.constants)}};
-  for (const ModelTensor& tensor : model.tensors) header["tensors"].push_back(tensor_json(tensor));
-  for (const ModelStep& step : model.steps) header["steps"].push_back(step_json(step));
+  for (const ModelVariant& variant : model.variants)
+    header["variants"].push_back(variant_json(variant));
   for (const std::string& kernel : kernels) header["kernels"].push_back(section_json(kernel));
   return header;
 }
@@ -138,6 +149,20 @@ ModelStep step_from(const Json& json) {
           json.at("predicted_ns").get<double>()};
 }
 
+Result<ModelVariant> variant_from(const Json& json) {
+  ModelVariant variant;
+  variant.inputs = ints_from(json.at("inputs"));
+  variant.outputs = ints_from(json.at("outputs"));
+  json.at("arena_bytes").get_to(variant.arena_bytes);
+  json.at("plan").get_to(variant.plan);
+  json.at("graph").get_to(variant.graph);
+  for (const Json& entry : json.at("tensors")) {
+    TW_TRY(variant.tensors.emplace_back(), tensor_from(entry));
+  }
+  for (const Json& entry : json.at("steps")) variant.steps.push_back(step_from(entry));
+  return variant;
+}
+
 /// Bytes that follow the header.
 struct ModelSection {
   uint64_t bytes = 0;
@@ -154,31 +179,36 @@ struct ModelHeader {
   ModelSection constants;
 };
 
-Result<ModelHeader> model_header_from(const Json& json) {
+/// The variants of a header; one of version 1 is itself its only variant.
+Result<std::vector<ModelVariant>> variants_from(const Json& json, bool is_version_1) {
+  std::vector<ModelVariant> variants;
+  if (is_version_1) {
+    TW_TRY(variants.emplace_back(), variant_from(json));
+    return variants;
+  }
+  for (const Json& entry : json.at("variants")) {
+    TW_TRY(variants.emplace_back(), variant_from(entry));
+  }
+  return variants;
+}
+
+Result<ModelHeader> model_header_from(const Json& json, bool is_version_1) {
   ModelHeader header;
   ModelFile& model = header.model;
   json.at("name").get_to(model.name);
   json.at("target").get_to(model.target);
   json.at("codegen_abi").get_to(model.codegen_abi);
   model.threads = int_from(json.at("threads"));
-  model.inputs = ints_from(json.at("inputs"));
-  model.outputs = ints_from(json.at("outputs"));
-  json.at("arena_bytes").get_to(model.arena_bytes);
-  json.at("plan").get_to(model.plan);
-  json.at("graph").get_to(model.graph);
-  for (const Json& entry : json.at("tensors")) {
-    TW_TRY(model.tensors.emplace_back(), tensor_from(entry));
-  }
-  for (const Json& entry : json.at("steps")) model.steps.push_back(step_from(entry));
+  TW_TRY(model.variants, variants_from(json, is_version_1));
   for (const Json& entry : json.at("kernels")) header.kernels.push_back(section_from(entry));
   header.constants = section_from(json.at("constants"));
   return header;
 }
 
-Result<ModelHeader> read_model_header(std::string_view text) {
+Result<ModelHeader> read_model_header(std::string_view text, bool is_version_1) {
   TW_TRY(const Json json, unseal_header(text));
   try {
-    return model_header_from(json);
+    return model_header_from(json, is_version_1);
   } catch (const Json::exception& error) {
     return invalid_model(fmt::format("the header has a wrong field ({})", error.what()));
   }
@@ -209,8 +239,11 @@ struct ParsedModel {
 };
 
 Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
-  TW_TRY(const std::string_view text, header_text(bytes, model_magic, most_model_header_bytes));
-  TW_TRY(ModelHeader header, read_model_header(text));
+  const bool is_version_1 = bytes.starts_with(magic_of_version_1);
+  TW_TRY(
+      const std::string_view text,
+      header_text(bytes, is_version_1 ? magic_of_version_1 : model_magic, most_model_header_bytes));
+  TW_TRY(ModelHeader header, read_model_header(text, is_version_1));
   std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
   for (const ModelSection& section : header.kernels) {
     TW_TRY(Artifact kernel, take_kernel(header.model.kernels.size(), section, rest));
@@ -235,6 +268,42 @@ Status check_targets(const ModelFile& model, const Target& machine) {
   for (const Artifact& kernel : model.kernels)
     TW_RETURN_IF_ERROR(check_target(kernel.info.target, machine));
   return {};
+}
+
+int64_t tensor_alignment(const Target& target) {
+  return target.is_gpu() ? device_tensor_alignment : arena_alignment;
+}
+
+std::string show_inputs(const ModelVariant& variant) {
+  std::vector<std::string> texts;
+  for (const int input : variant.inputs) {
+    const ModelTensor& tensor = variant.tensors[static_cast<size_t>(input)];
+    texts.push_back(fmt::format("{} {}", tensor.name, tensor.shape));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// Where an array begins in the arena says which one a step means: what check_model() has accepted
+// reads the latest array that was written there.
+int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
+  std::vector<Lifetime> lifetimes;
+  std::map<int64_t, size_t> latest;  // by offset in the arena
+  for (size_t number = 0; number < variant.steps.size(); ++number) {
+    const ModelStep& step = variant.steps[number];
+    const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
+    const int now = static_cast<int>(number);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
+      if (tensor.place != Place::Arena || tensor.bytes == 0) continue;
+      if (!arguments[i].is_output) {
+        lifetimes[latest.at(tensor.at)].last = now;
+        continue;
+      }
+      latest[tensor.at] = lifetimes.size();
+      lifetimes.push_back({tensor.bytes, now, now});
+    }
+  }
+  return least_arena_bytes(lifetimes);
 }
 
 Status check_model(const ModelFile& model) {
@@ -286,8 +355,9 @@ bool is_model_file(const std::string& path) {
   // O_NONBLOCK: opening a fifo must not wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, model_magic.size()> begin = {};
+  const std::string_view magic(begin.data(), begin.size());
   return file && ::read(file.get(), begin.data(), begin.size()) == std::ssize(begin) &&
-         std::string_view(begin.data(), begin.size()) == model_magic;
+         (magic == model_magic || magic == magic_of_version_1);
 }
 
 }  // namespace tw::runtime

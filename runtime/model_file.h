@@ -3,11 +3,15 @@
 // The artifact of a whole network, net.twart: kernels, packed constants, and the steps that call
 // them. In a file it is
 //
-//     "TWNETF01" | u32 header length, little endian | JSON header | kernels | zeros | constants
+//     "TWNETF02" | u32 header length, little endian | JSON header | kernels | zeros | constants
 //
 // where each kernel is the bytes of an artifact (runtime/artifact.h). The header names the size and
 // the SHA-256 of each kernel and of the constants, and its own. The constants begin at the next
 // multiple of 4096 bytes, so that a loader maps them instead of reading them.
+//
+// A network has a variant for each set of input shapes that it was compiled for, such as batches of
+// 1 and of 8. Variants share kernels and constants. Files of version 1, "TWNETF01", are read too:
+// their header holds the fields of the one variant directly.
 //
 // Plain values and free functions; thread-safe.
 
@@ -47,24 +51,30 @@ struct ModelTensor {
 /// One call of a kernel.
 struct ModelStep {
   std::string name;            ///< of the operator, or "tensor: NCHW -> NCHW16c"
-  int kernel = 0;              ///< index into Model::kernels
+  int kernel = 0;              ///< index into ModelFile::kernels
   std::vector<int> arguments;  ///< tensors, one for each argument of the kernel
   int threads = 0;             ///< 0: all of the pool
   double predicted_ns = 0;
   friend bool operator==(const ModelStep&, const ModelStep&) = default;
 };
 
-struct ModelFile {
-  std::string name;    ///< of the network
-  std::string target;  ///< canonical text of a Target
-  int64_t codegen_abi = 0;
-  int threads = 1;  ///< that its kernels were chosen for
+/// The network for one set of input shapes.
+struct ModelVariant {
   std::vector<ModelTensor> tensors;
   std::vector<int> inputs, outputs;  ///< tensors that the caller gives arrays for, row-major
   std::vector<ModelStep> steps;      ///< in an order in which they can run
   int64_t arena_bytes = 0;           ///< memory of one call
   std::string plan;                  ///< for people: what was chosen and what it costs
   std::string graph;                 ///< text of the graph (graph/graph.h), for people and tools
+  friend bool operator==(const ModelVariant&, const ModelVariant&) = default;
+};
+
+struct ModelFile {
+  std::string name;    ///< of the network
+  std::string target;  ///< canonical text of a Target
+  int64_t codegen_abi = 0;
+  int threads = 1;                     ///< that its kernels were chosen for
+  std::vector<ModelVariant> variants;  ///< at least one; alike but for shapes, steps and memory
   std::vector<Artifact> kernels;
   std::string constants;  ///< bytes; tensors say where in them
   friend bool operator==(const ModelFile&, const ModelFile&) = default;
@@ -74,11 +84,22 @@ struct ModelFile {
 /// OpenCL devices take parts of their memory from such offsets on (CL_DEVICE_MEM_BASE_ADDR_ALIGN,
 /// 4096 bits on NVIDIA's).
 inline constexpr int64_t device_tensor_alignment = 512;
+/// That of tensors in a network for this target.
+int64_t tensor_alignment(const Target& target);
 
 /// The largest file of a model.
 inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 
+/// "x [1, 4], m [4]": the shapes of the inputs that the variant is for.
+std::string show_inputs(const ModelVariant& variant);
+
+/// Lower bound on the arena of a variant: the largest sum of the arrays in it that are needed at
+/// one step. Requires: a model that passes check_model().
+int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
+
 /// Invalid, naming step or tensor, unless running the model is safe:
+/// - there is a variant; all have inputs and outputs of the same names and types, and no two have
+///   inputs of the same shapes;
 /// - indices are in range, constants and arena contain their tensors, at multiples of 64;
 /// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout up to
 ///   letters: each kernel has letters of its own, so NCHW16c may be ABCD16b;

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Headers are four levels deep. The limit keeps damage from exhausting the stack, because printing
+// Headers are six levels deep. The limit keeps damage from exhausting the stack, because printing
 // recurses.
 constexpr int most_levels = 16;
 

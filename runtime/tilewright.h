@@ -90,6 +90,15 @@ typedef struct tw_argument {
   int32_t is_output;
 } tw_argument;
 
+/* When a step of a network ran, in nanoseconds since the first one began. The name is that of an
+ * operator, or "tensor: NCHW -> NCHW16c" for a copy into another layout; it lives as long as the
+ * model. */
+typedef struct tw_step_time {
+  const char* name;
+  int64_t begin_ns;
+  int64_t end_ns;
+} tw_step_time;
+
 /* "major.minor.patch" of the library, and the version of the kernel ABI that it runs. */
 TW_API const char* tw_version(void);
 TW_API int32_t tw_runtime_abi(void);
@@ -153,19 +162,37 @@ TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* cons
 TW_API tw_status tw_model_open(tw_session* session, const char* path, tw_model** model);
 TW_API void tw_model_release(tw_model* model); /* NULL is ignored */
 
-/* Inputs, then outputs. */
+/* A model has a variant for each set of input shapes that it was compiled for; their arguments
+ * differ in their shapes alone. */
+TW_API tw_status tw_model_variant_count(const tw_model* model, int32_t* count);
+
+/* Inputs, then outputs. tw_model_argument describes those of variant 0. */
 TW_API tw_status tw_model_argument_count(const tw_model* model, int32_t* count);
 TW_API tw_status tw_model_argument(const tw_model* model, int32_t index, tw_argument* argument);
+TW_API tw_status tw_model_variant_argument(const tw_model* model, int32_t variant, int32_t index,
+                                           tw_argument* argument);
 
 /* Runs the network on one buffer for each argument, on at most `threads` threads (0: all of the
- * session's). An output must not share memory with another buffer. On a device the buffers are
- * copied there and the outputs back; `threads` means nothing to it. */
+ * session's). The shapes of the inputs choose the variant; TW_USAGE lists those that there are.
+ * An output must not share memory with another buffer. On a device the buffers are copied there
+ * and the outputs back; `threads` means nothing to it. */
 TW_API tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                int32_t threads);
 /* Queues a call of a network on memory of its device, as tw_kernel_call_on does for a kernel. Calls
- * on one queue share the network's working memory, which the first of them allocates. */
+ * of one variant on one queue share its working memory, which the first of them allocates. */
 TW_API tw_status tw_model_call_on(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                   void* stream);
+
+/* The same on a DLTensor* of DLPack for each argument, as tw_kernel_call_dlpack takes them for a
+ * kernel of the processor. */
+TW_API tw_status tw_model_call_dlpack(const tw_model* model, const void* const* tensors,
+                                      int32_t count, int32_t threads);
+
+/* The same as tw_model_call, and says when each step of the network ran: the first `capacity` steps
+ * in `steps`, which may be NULL if capacity is 0, and in `step_count` how many ran. */
+TW_API tw_status tw_model_profile(const tw_model* model, const tw_buffer* buffers, int32_t count,
+                                  int32_t threads, tw_step_time* steps, int32_t capacity,
+                                  int32_t* step_count);
 
 #ifdef __cplusplus
 }

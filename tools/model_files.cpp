@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tools/gpu_targets.h"
 
@@ -17,6 +18,7 @@ namespace {
 using runtime::ModelFile;
 using runtime::ModelStep;
 using runtime::ModelTensor;
+using runtime::ModelVariant;
 
 /// What a step computes: the operator of its kernel, or "transform" for copies between layouts.
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
@@ -25,10 +27,25 @@ std::string kind_of(const ModelFile& model, const ModelStep& step) {
   return workload.substr(0, workload.find(' '));
 }
 
-double total_ns(const ModelFile& model) {
+double total_ns(const ModelVariant& variant) {
   double total = 0;
-  for (const ModelStep& step : model.steps) total += step.predicted_ns;
+  for (const ModelStep& step : variant.steps) total += step.predicted_ns;
   return total;
+}
+
+int64_t distinct_kernels(const ModelVariant& variant) {
+  std::set<int> kernels;
+  for (const ModelStep& step : variant.steps) kernels.insert(step.kernel);
+  return std::ssize(kernels);
+}
+
+/// "2", or "2; 5 steps on fewer" where some steps are faster so.
+std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
+  const auto limited = std::ranges::count_if(variant.steps, [&](const ModelStep& step) {
+    return step.threads > 0 && step.threads < model.threads;
+  });
+  if (limited == 0) return std::to_string(model.threads);
+  return fmt::format("{}; {} on fewer", model.threads, show_count(limited, "step"));
 }
 
 std::string type_text(const ModelTensor& tensor) {
@@ -36,7 +53,7 @@ std::string type_text(const ModelTensor& tensor) {
                      tensor.layout.empty() ? "" : " " + tensor.layout);
 }
 
-std::string ports(const ModelFile& model, const std::vector<int>& tensors) {
+std::string ports(const ModelVariant& model, const std::vector<int>& tensors) {
   std::vector<std::string> texts;
   for (const int tensor : tensors) {
     const ModelTensor& port = model.tensors[static_cast<size_t>(tensor)];
@@ -65,25 +82,28 @@ bool is_file_operand(const std::string& operand) {
          runtime::is_model_file(operand);
 }
 
-Facts facts_of(const ModelFile& model) {
-  Facts facts = {{"inputs", ports(model, model.inputs)},
-                 {"outputs", ports(model, model.outputs)},
-                 {"steps", fmt::format("{} of {}", show_count(std::ssize(model.steps), "step"),
-                                       show_count(std::ssize(model.kernels), "distinct kernel"))},
+Facts facts_of(const ModelFile& model, size_t number) {
+  const ModelVariant& variant = model.variants[number];
+  Facts facts = {{"inputs", ports(variant, variant.inputs)},
+                 {"outputs", ports(variant, variant.outputs)},
+                 {"steps", fmt::format("{} of {}", show_count(std::ssize(variant.steps), "step"),
+                                       show_count(distinct_kernels(variant), "distinct kernel"))},
                  {"constants", show_bytes(std::ssize(model.constants))},
-                 {"arena", show_bytes(model.arena_bytes)}};
-  if (!names_gpu(model.target)) facts.emplace_back("threads", std::to_string(model.threads));
+                 {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
+                                       show_bytes(runtime::least_arena_bytes(model, variant)))}};
+  if (!names_gpu(model.target)) facts.emplace_back("threads", threads_text(model, variant));
   facts.emplace_back("target", model.target);
   return facts;
 }
 
-Table table_of_steps(const ModelFile& model) {
+Table table_of_steps(const ModelFile& model, size_t number) {
+  const ModelVariant& variant = model.variants[number];
   Table table{{"step", "computes", "time", "% of all", "arguments"}, {}};
-  const double all = total_ns(model);
-  for (const ModelStep& step : model.steps) {
+  const double all = total_ns(variant);
+  for (const ModelStep& step : variant.steps) {
     std::vector<std::string> arguments;
     for (const int argument : step.arguments)
-      arguments.push_back(type_text(model.tensors[static_cast<size_t>(argument)]));
+      arguments.push_back(type_text(variant.tensors[static_cast<size_t>(argument)]));
     table.rows.push_back({step.name, kind_of(model, step), show_time(step.predicted_ns),
                           share_text(step.predicted_ns, all),
                           fmt::format("{}", fmt::join(arguments, ", "))});
@@ -91,14 +111,14 @@ Table table_of_steps(const ModelFile& model) {
   return table;
 }
 
-Table table_of_costs(const ModelFile& model) {
+Table table_of_costs(const ModelFile& model, size_t number) {
   struct Sum {
     std::string kind;
     int64_t steps = 0;
     double ns = 0;
   };
   std::map<std::string, Sum> sums;
-  for (const ModelStep& step : model.steps) {
+  for (const ModelStep& step : model.variants[number].steps) {
     Sum& sum = sums[kind_of(model, step)];
     ++sum.steps;
     sum.ns += step.predicted_ns;
@@ -109,63 +129,121 @@ Table table_of_costs(const ModelFile& model) {
   Table table{{"computes", "steps", "time", "% of all"}, {}};
   for (const Sum& sum : sorted)
     table.rows.push_back({sum.kind, std::to_string(sum.steps), show_time(sum.ns),
-                          share_text(sum.ns, total_ns(model))});
+                          share_text(sum.ns, total_ns(model.variants[number]))});
   return table;
 }
 
-nlohmann::json as_json(const ModelFile& model) {
-  nlohmann::json steps = nlohmann::json::array();
-  for (const ModelStep& step : model.steps) {
-    const auto& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
-    nlohmann::json arguments = nlohmann::json::array();
-    for (const int argument : step.arguments) {
-      const ModelTensor& tensor = model.tensors[static_cast<size_t>(argument)];
-      arguments.push_back({{"tensor", tensor.name},
-                           {"dtype", to_string(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"layout", tensor.layout}});
-    }
-    steps.push_back({{"name", step.name},
-                     {"workload", kernel.workload},
-                     {"schedule", kernel.schedule},
-                     {"predicted_ns", step.predicted_ns},
-                     {"arguments", arguments}});
+namespace {
+
+nlohmann::json json_of_port(const ModelTensor& port) {
+  return {{"name", port.name}, {"dtype", to_string(port.dtype)}, {"shape", port.shape}};
+}
+
+nlohmann::json json_of_ports(const ModelVariant& variant, const std::vector<int>& ports) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const int port : ports)
+    list.push_back(json_of_port(variant.tensors[static_cast<size_t>(port)]));
+  return list;
+}
+
+nlohmann::json json_of_step(const ModelFile& model, const ModelVariant& variant,
+                            const ModelStep& step) {
+  const auto& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
+  nlohmann::json arguments = nlohmann::json::array();
+  for (const int argument : step.arguments) {
+    const ModelTensor& tensor = variant.tensors[static_cast<size_t>(argument)];
+    arguments.push_back({{"tensor", tensor.name},
+                         {"dtype", to_string(tensor.dtype)},
+                         {"shape", tensor.shape},
+                         {"layout", tensor.layout}});
   }
-  const auto names = [&](const std::vector<int>& tensors) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const int tensor : tensors) {
-      const ModelTensor& port = model.tensors[static_cast<size_t>(tensor)];
-      list.push_back(
-          {{"name", port.name}, {"dtype", to_string(port.dtype)}, {"shape", port.shape}});
-    }
-    return list;
-  };
-  return {{"name", model.name},
-          {"target", model.target},
-          {"threads", model.threads},
-          {"inputs", names(model.inputs)},
-          {"outputs", names(model.outputs)},
-          {"kernels", model.kernels.size()},
-          {"constant_bytes", model.constants.size()},
-          {"arena_bytes", model.arena_bytes},
+  return {{"name", step.name},
+          {"workload", kernel.workload},
+          {"schedule", kernel.schedule},
+          {"threads", step.threads > 0 ? step.threads : model.threads},
+          {"predicted_ns", step.predicted_ns},
+          {"arguments", arguments}};
+}
+
+nlohmann::json json_of_variant(const ModelFile& model, const ModelVariant& variant) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const ModelStep& step : variant.steps) steps.push_back(json_of_step(model, variant, step));
+  return {{"inputs", json_of_ports(variant, variant.inputs)},
+          {"outputs", json_of_ports(variant, variant.outputs)},
+          {"arena_bytes", variant.arena_bytes},
+          {"least_arena_bytes", runtime::least_arena_bytes(model, variant)},
           {"steps", steps}};
 }
 
-std::string dot_of(const ModelFile& model) {
+/// The document with one more field of each variant, `member` of it.
+nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const char* name,
+                          std::string ModelVariant::*member) {
+  document[name] = model.variants.front().*member;
+  if (model.variants.size() > 1)
+    for (size_t number = 0; number < model.variants.size(); ++number)
+      document["variants"][number][name] = model.variants[number].*member;
+  return document;
+}
+
+/// What `text` says of each variant, below a heading where there are several.
+template <typename Text>
+std::string of_each_variant(const ModelFile& model, const Text& text) {
+  if (model.variants.size() == 1) return text(size_t{0});
+  std::string all;
+  for (size_t number = 0; number < model.variants.size(); ++number)
+    all += fmt::format("{}{}\n\n{}", number == 0 ? "" : "\n", variant_heading(model, number),
+                       text(number));
+  return all;
+}
+
+}  // namespace
+
+Table table_of_all_steps(const ModelFile& model) {
+  Table all = table_of_steps(model, 0);
+  if (model.variants.size() == 1) return all;
+  all.header.insert(all.header.begin(), "variant");
+  all.rows.clear();
+  for (size_t number = 0; number < model.variants.size(); ++number)
+    for (std::vector<std::string>& row : table_of_steps(model, number).rows) {
+      row.insert(row.begin(), std::to_string(number));
+      all.rows.push_back(std::move(row));
+    }
+  return all;
+}
+
+std::string variant_heading(const ModelFile& model, size_t number) {
+  return fmt::format("variant {}: {}", number, runtime::show_inputs(model.variants[number]));
+}
+
+nlohmann::json as_json(const ModelFile& model) {
+  nlohmann::json document = json_of_variant(model, model.variants.front());
+  document["name"] = model.name;
+  document["target"] = model.target;
+  document["threads"] = model.threads;
+  document["kernels"] = model.kernels.size();
+  document["constant_bytes"] = model.constants.size();
+  if (model.variants.size() > 1)
+    for (const ModelVariant& variant : model.variants)
+      document["variants"].push_back(json_of_variant(model, variant));
+  return document;
+}
+
+std::string dot_of(const ModelFile& model, size_t number) {
+  const ModelVariant& variant = model.variants[number];
   std::string dot = "digraph network {\n  node [shape=box];\n";
   std::map<std::string, std::string> writers;  // of arrays by name and layout: the node
   const auto key = [](const ModelTensor& tensor) { return tensor.name + " " + tensor.layout; };
-  for (const int input : model.inputs) {
-    const ModelTensor& tensor = model.tensors[static_cast<size_t>(input)];
+  for (const int input : variant.inputs) {
+    const ModelTensor& tensor = variant.tensors[static_cast<size_t>(input)];
     writers[key(tensor)] = tensor.name;
     dot += fmt::format("  {} [shape=ellipse];\n", in_quotes(tensor.name));
   }
-  for (const ModelStep& step : model.steps) {
+  for (const ModelStep& step : variant.steps) {
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
     dot += fmt::format("  {} [label={}];\n", in_quotes(step.name),
                        in_quotes(kind_of(model, step) + "\\n" + step.name));
     for (size_t i = 0; i < step.arguments.size(); ++i) {
-      const ModelTensor& tensor = model.tensors[static_cast<size_t>(step.arguments[i])];
+      const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (i < arguments.size() && arguments[i].is_output)
         writers[key(tensor)] = step.name;
       else if (const auto writer = writers.find(key(tensor)); writer != writers.end())
@@ -180,15 +258,18 @@ Result<int> explain_model(const std::string& path, bool as_dot, const std::strin
                           const Surroundings& here) {
   TW_TRY(const ModelFile model, runtime::read_model(path));
   if (as_dot) {
-    TW_RETURN_IF_ERROR(print(dot_of(model)));
+    std::string dot;
+    for (size_t number = 0; number < model.variants.size(); ++number) dot += dot_of(model, number);
+    TW_RETURN_IF_ERROR(print(dot));
   } else if (format == "json") {
-    nlohmann::json document = as_json(model);
-    document["plan"] = model.plan;
-    TW_RETURN_IF_ERROR(print_json("explain", document));
+    TW_RETURN_IF_ERROR(
+        print_json("explain", with_texts(as_json(model), model, "plan", &ModelVariant::plan)));
   } else if (format == "csv") {
-    TW_RETURN_IF_ERROR(print(as_csv(table_of_steps(model))));
+    TW_RETURN_IF_ERROR(print(as_csv(table_of_all_steps(model))));
   } else {
-    TW_RETURN_IF_ERROR(print(model.plan + "\n" + as_text(table_of_costs(model), here)));
+    TW_RETURN_IF_ERROR(print(of_each_variant(model, [&](size_t number) {
+      return model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
+    })));
   }
   return 0;
 }
@@ -197,14 +278,15 @@ Result<int> show_model(const std::string& path, const std::string& format,
                        const Surroundings& here) {
   TW_TRY(const ModelFile model, runtime::read_model(path));
   if (format == "json") {
-    nlohmann::json document = as_json(model);
-    document["graph"] = model.graph;
-    TW_RETURN_IF_ERROR(print_json("show", document));
+    TW_RETURN_IF_ERROR(
+        print_json("show", with_texts(as_json(model), model, "graph", &ModelVariant::graph)));
     return 0;
   }
-  Facts facts = {{"network", model.name}};
-  for (const auto& fact : facts_of(model)) facts.push_back(fact);
-  TW_RETURN_IF_ERROR(print(as_text(facts) + "\n" + as_text(table_of_steps(model), here)));
+  TW_RETURN_IF_ERROR(print(of_each_variant(model, [&](size_t number) {
+    Facts facts = {{"network", model.name}};
+    for (const auto& fact : facts_of(model, number)) facts.push_back(fact);
+    return as_text(facts) + "\n" + as_text(table_of_steps(model, number), here);
+  })));
   return 0;
 }
 

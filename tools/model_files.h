@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,7 @@ struct ModelRunFlags {
   std::string target;                ///< "opencl:1": which device of a network for GPUs
   std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; what is not given is random
   std::vector<std::string> outputs;  ///< likewise, to be written
+  int64_t variant = -1;              ///< -1: the first one that takes the inputs
   bool profile = false;              ///< a table of the steps' times
   std::string trace;                 ///< file for the trace of one call; empty: none
   int64_t seed = 1;                  ///< of random inputs
@@ -40,14 +40,22 @@ Result<int> explain_model(const std::string& path, bool as_dot, const std::strin
 Result<int> show_model(const std::string& path, const std::string& format,
                        const Surroundings& here);
 
+// What follows is about one variant of a model, by its number.
+
 /// Sizes, kernels and arrays.
-Facts facts_of(const runtime::ModelFile& model);
+Facts facts_of(const runtime::ModelFile& model, size_t variant);
 /// A step a row: what it computes, its time as predicted or measured ahead, its share.
-Table table_of_steps(const runtime::ModelFile& model);
-/// The same summed up by what steps compute, most first.
-Table table_of_costs(const runtime::ModelFile& model);
-nlohmann::json as_json(const runtime::ModelFile& model);
+Table table_of_steps(const runtime::ModelFile& model, size_t variant);
+/// The same for all variants, which a column tells apart where there are several.
+Table table_of_all_steps(const runtime::ModelFile& model);
+/// The steps of a variant summed up by what steps compute, most first.
+Table table_of_costs(const runtime::ModelFile& model, size_t variant);
 /// Steps as nodes; arrays, with their layouts, as edges.
-std::string dot_of(const runtime::ModelFile& model);
+std::string dot_of(const runtime::ModelFile& model, size_t variant);
+
+/// The model with its first variant; where there are several, "variants" lists all.
+nlohmann::json as_json(const runtime::ModelFile& model);
+/// "variant 1: x [8, 3, 224, 224]", over what is said of each of several variants.
+std::string variant_heading(const runtime::ModelFile& model, size_t variant);
 
 }  // namespace tw::tools

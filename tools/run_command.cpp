@@ -267,11 +267,12 @@ Result<int> run_model_file(const RunFlags& flags, const Surroundings& here) {
 
 /// The flags of networks say nothing of a kernel.
 Status check_no_model_flags(const ModelRunFlags& flags) {
-  if (flags.inputs.empty() && flags.outputs.empty() && !flags.profile && flags.trace.empty())
+  if (flags.inputs.empty() && flags.outputs.empty() && flags.variant < 0 && !flags.profile &&
+      flags.trace.empty())
     return {};
   return fail(ErrorCode::Usage,
-              "[run] --input, --output, --profile and --trace are about a network: name its file, "
-              "as in `run net.twart --input x.npy`");
+              "[run] --input, --output, --variant, --profile and --trace are about a network: name "
+              "its file, as in `run net.twart --input x.npy`");
 }
 
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
@@ -328,6 +329,8 @@ Verb run_verb() {
        "of a network: FILE.npy, or NAME=FILE.npy; others are random"},
       {"output", Texts{&f->model.outputs},
        "of a network: where a result goes, FILE.npy or NAME=FILE.npy"},
+      {"variant", Whole{&f->model.variant, 0, INT64_MAX},
+       "of a network: the number of the input shapes to run on, as `show` lists them"},
       {"profile", Switch{&f->model.profile}, "of a network: time each step"},
       {"trace", Path{&f->model.trace}, "of a network: write one call for chrome://tracing"},
       {"format", Choice{&f->format, {"table", "json"}}, "of what is printed"}};

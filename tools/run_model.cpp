@@ -81,14 +81,47 @@ Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Mode
   return files;
 }
 
-/// Arrays for all arguments, with those inputs read that have a file.
-Result<tuner::ModelArrays> arrays_for(const Model& model, const ArrayFiles& files, int64_t seed) {
-  TW_TRY(tuner::ModelArrays arrays, tuner::random_arrays(model, static_cast<uint64_t>(seed)));
+/// Arrays by the name of the input that they are for.
+using GivenArrays = std::map<std::string, dsl::Array>;
+
+Result<GivenArrays> read_arrays(const ArrayFiles& files) {
+  GivenArrays arrays;
+  for (const auto& [name, path] : files) {
+    TW_TRY(arrays[name], read_npy(path));
+  }
+  return arrays;
+}
+
+bool takes(std::span<const ArgumentInfo> arguments, const GivenArrays& given) {
+  return std::ranges::all_of(arguments, [&](const ArgumentInfo& argument) {
+    const auto array = argument.is_output ? given.end() : given.find(argument.name);
+    return array == given.end() || array->second.shape == argument.shape;
+  });
+}
+
+/// The variant that was asked for, else the first one that takes the arrays. Where none does, the
+/// call says what it expected.
+Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t asked) {
+  const size_t count = model.info().variants.size();
+  if (asked >= std::ssize(model.info().variants))
+    return fail(
+        ErrorCode::Usage,
+        fmt::format("[run] --variant {}: the network has variants 0 to {}", asked, count - 1));
+  if (asked >= 0) return static_cast<size_t>(asked);
+  for (size_t variant = 0; variant < count; ++variant)
+    if (takes(model.arguments(variant), given)) return variant;
+  return 0;
+}
+
+/// Arrays for all arguments of a variant: those that are given, and random ones.
+Result<tuner::ModelArrays> arrays_for(const Model& model, size_t variant, GivenArrays given,
+                                      int64_t seed) {
+  TW_TRY(tuner::ModelArrays arrays,
+         tuner::random_arrays(model, static_cast<uint64_t>(seed), variant));
   for (size_t i = 0; i < arrays.arrays.size(); ++i) {
-    const ArgumentInfo& argument = model.arguments()[i];
-    const auto file = argument.is_output ? files.end() : files.find(argument.name);
-    if (file == files.end()) continue;
-    TW_TRY(arrays.arrays[i], read_npy(file->second));
+    const ArgumentInfo& argument = model.arguments(variant)[i];
+    const auto array = argument.is_output ? given.end() : given.find(argument.name);
+    if (array != given.end()) arrays.arrays[i] = std::move(array->second);
   }
   return arrays;
 }
@@ -104,10 +137,11 @@ Status write_outputs(const Model& model, const tuner::ModelArrays& arrays,
 }
 
 struct ModelTimes {
+  size_t variant = 0;
   double latency_ns = 0;  ///< median of the calls
   int calls = 0;
   std::vector<double> steps_ns;  ///< median of each step; empty: not profiled
-  std::vector<StepTime> latest_profile;
+  runtime::ModelProfile latest_profile;
 };
 
 double median_of(std::vector<double> values) {
@@ -136,10 +170,10 @@ Result<ModelTimes> time_calls(const Model& model, const std::vector<runtime::Buf
 
 Status profile_calls(const Model& model, const std::vector<runtime::Buffer>& buffers,
                      runtime::ThreadPool& pool, ModelTimes& times) {
-  std::vector<std::vector<double>> steps(model.info().steps.size());
+  std::vector<std::vector<double>> steps(model.info().variants[times.variant].steps.size());
   for (int call = 0; call < profiled_calls; ++call) {
     TW_TRY(times.latest_profile, model.profile(buffers, pool));
-    for (const StepTime& step : times.latest_profile)
+    for (const StepTime& step : times.latest_profile.steps)
       steps[static_cast<size_t>(step.step)].push_back(
           static_cast<double>(step.end_ns - step.begin_ns));
   }
@@ -162,7 +196,7 @@ Table profile_table(const Model& model, const ModelTimes& times) {
   double all = 0;
   for (const double ns : times.steps_ns) all += ns;
   for (size_t i = 0; i < times.steps_ns.size(); ++i) {
-    const runtime::ModelStep& step = model.info().steps[i];
+    const runtime::ModelStep& step = model.info().variants[times.variant].steps[i];
     table.rows.push_back({step.name, show_time(times.steps_ns[i]),
                           fmt::format("{:.1f}", all > 0 ? 100 * times.steps_ns[i] / all : 0),
                           show_time(step.predicted_ns)});
@@ -170,29 +204,31 @@ Table profile_table(const Model& model, const ModelTimes& times) {
   return table;
 }
 
-double predicted_ns(const Model& model) {
+double predicted_ns(const runtime::ModelVariant& variant) {
   double sum = 0;
-  for (const runtime::ModelStep& step : model.info().steps) sum += step.predicted_ns;
+  for (const runtime::ModelStep& step : variant.steps) sum += step.predicted_ns;
   return sum;
 }
 
 Status print_run_as_json(const ModelRunFlags& flags, const PlacedModel& placed,
                          const ModelTimes& times, const ArrayFiles& outputs) {
   const Model& model = placed.model;
+  const runtime::ModelVariant& variant = model.info().variants[times.variant];
   nlohmann::json steps = nlohmann::json::array();
   for (size_t i = 0; i < times.steps_ns.size(); ++i)
-    steps.push_back({{"name", model.info().steps[i].name},
+    steps.push_back({{"name", variant.steps[i].name},
                      {"ns", times.steps_ns[i]},
-                     {"predicted_ns", model.info().steps[i].predicted_ns}});
+                     {"predicted_ns", variant.steps[i].predicted_ns}});
   return print_json("run", {{"artifact", flags.path},
                             {"network", model.info().name},
+                            {"variant", times.variant},
                             {"threads", model.info().threads},
                             {"device", placed.device},
                             {"latency_ns", times.latency_ns},
                             {"calls", times.calls},
-                            {"predicted_ns", predicted_ns(model)},
+                            {"predicted_ns", predicted_ns(variant)},
                             {"constant_bytes", model.constant_bytes()},
-                            {"call_bytes", model.call_bytes()},
+                            {"call_bytes", model.call_bytes(times.variant)},
                             {"outputs", outputs},
                             {"steps", steps}});
 }
@@ -201,15 +237,17 @@ Status print_run(const ModelRunFlags& flags, const PlacedModel& placed, const Mo
                  const ArrayFiles& outputs, const Surroundings& here) {
   if (flags.format == "json") return print_run_as_json(flags, placed, times, outputs);
   const Model& model = placed.model;
+  const runtime::ModelVariant& variant = model.info().variants[times.variant];
   Facts facts = {
       {"network", model.info().name},
+      {"inputs", runtime::show_inputs(variant)},
       {"latency", fmt::format("{}, median of {}", show_time(times.latency_ns),
                               show_count(times.calls, "call"))},
-      {"predicted", show_time(predicted_ns(model))},
+      {"predicted", show_time(predicted_ns(variant))},
       placed.device.empty() ? Facts::value_type{"threads", std::to_string(model.info().threads)}
                             : Facts::value_type{"device", placed.device},
       {"memory", fmt::format("{} of constants, {} a call", show_bytes(model.constant_bytes()),
-                             show_bytes(model.call_bytes()))}};
+                             show_bytes(model.call_bytes(times.variant)))}};
   for (const auto& [name, path] : outputs) facts.emplace_back(name, shell_quoted(path));
   const std::string table =
       flags.profile ? "\n" + as_text(profile_table(model, times), here) : std::string();
@@ -225,7 +263,9 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
   TW_TRY(const ArrayFiles outputs, array_files(flags.outputs, model, true));
   for (const auto& [name, path] : outputs) TW_RETURN_IF_ERROR(check_output(path));
   if (!flags.trace.empty()) TW_RETURN_IF_ERROR(check_output(flags.trace));
-  TW_TRY(tuner::ModelArrays arrays, arrays_for(model, inputs, flags.seed));
+  TW_TRY(GivenArrays given, read_arrays(inputs));
+  TW_TRY(const size_t variant, variant_for(model, given, flags.variant));
+  TW_TRY(tuner::ModelArrays arrays, arrays_for(model, variant, std::move(given), flags.seed));
   const std::vector<runtime::Buffer> buffers = arrays.buffers();
   runtime::PoolOptions options;
   options.threads = model.info().threads;
@@ -237,6 +277,7 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
     TW_TRY(turn, turn_on(*model.device(), here.environment.clock));
   }
   TW_TRY(ModelTimes times, time_calls(model, buffers, pool, here.environment.clock));
+  times.variant = variant;
   if (flags.profile || !flags.trace.empty())
     TW_RETURN_IF_ERROR(profile_calls(model, buffers, pool, times));
   if (!flags.trace.empty()) TW_RETURN_IF_ERROR(write_trace(flags.trace, model, times));

@@ -36,11 +36,11 @@ std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
   return flags.database.empty() ? here.places.database : flags.database;
 }
 
-namespace {
-
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
   return flags.cache.empty() ? here.places.cache : flags.cache;
 }
+
+namespace {
 
 /// The clock by which a locked database is waited for. An interrupt ends a wait, and leaves those
 /// after it a fraction of a second: by this clock it takes all the time that a wait may last, and

@@ -94,6 +94,8 @@ Result<std::string> default_schedule(const dsl::Workload& workload, const Target
 /// Makes the cache where it is missing. Environment when kernels cannot be kept there: to be told
 /// before the work, not after it.
 Status check_cache(const PlaceFlags& flags, const Surroundings& here);
+/// Where that is.
+std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 
 /// Checks before the work that a file can be made at the path of --output. Fails with Usage for a
 /// directory, else with Environment.

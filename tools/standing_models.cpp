@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "codegen/command.h"
 #include "tools/quote.h"
@@ -35,45 +39,82 @@ std::string last_line(const std::string& message) {
   return std::string(trim(lines.back()));
 }
 
-/// Makes the file under another name first, so that an interrupted script leaves none behind.
-Status make_model(const std::string& name, const fs::path& path, const Surroundings& here) {
-  std::error_code ignored;
-  const fs::path script = checkout_of(here) / "bench" / "models" / "make_models.py";
-  const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
-  if (!fs::exists(script, ignored))
+fs::path scripts_of(const Surroundings& here) { return checkout_of(here) / "bench" / "models"; }
+
+/// Names the scripts' content: other scripts may make another network of the same name.
+Result<std::string> hash_of_scripts(const std::string& model, const fs::path& scripts) {
+  std::error_code error;
+  std::map<std::string, std::string> contents;
+  for (const fs::directory_entry& entry : fs::directory_iterator(scripts, error)) {
+    if (entry.path().extension() != ".py") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    contents[entry.path().filename()] = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  if (contents.empty())
     return fail(ErrorCode::Environment,
                 fmt::format("[model] {} is no file, and the script that makes standing models is "
                             "not beside this program: name an ONNX file",
-                            shell_quoted(name)));
+                            shell_quoted(model)));
+  std::string all;
+  for (const auto& [name, content] : contents) all += sha256_hex(name) + sha256_hex(content);
+  return short_hash(all);
+}
+
+/// Removes the model as other scripts have made it.
+void remove_others(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path own = path.parent_path();
+  for (const fs::directory_entry& entry : fs::directory_iterator(own.parent_path(), ignored))
+    if (entry.path() != own) {
+      fs::remove(entry.path() / path.filename(), ignored);
+      fs::remove(entry.path(), ignored);  // where it is empty now
+    }
+}
+
+/// Makes the file under another name first, so that an interrupted script leaves none behind.
+Status make_model(const std::string& name, int64_t batch, const fs::path& path,
+                  const Surroundings& here) {
+  std::error_code ignored;
+  const fs::path script = scripts_of(here) / "make_models.py";
+  const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
+  TW_RETURN_IF_ERROR(make_private_directory(path.parent_path()));
   const std::string python = fs::exists(own_python, ignored) ? own_python.string() : "python3";
   const fs::path unfinished = path.string() + ".unfinished";
-  const auto made = codegen::run_command({python, script.string(), name, "-o", unfinished.string()},
-                                         making_timeout_ns);
+  const auto made = codegen::run_command(
+      {python, script.string(), name, "--batch", std::to_string(batch), "-o", unfinished.string()},
+      making_timeout_ns);
   if (!made)
     return fail(ErrorCode::Environment,
                 fmt::format("[model] the standing model {} cannot be made: {}", shell_quoted(name),
                             last_line(made.error().message)));
   std::error_code error;
   fs::rename(unfinished, path, error);
-  if (!error) return {};
+  if (!error) {
+    remove_others(path);
+    return {};
+  }
   return fail(ErrorCode::Environment, fmt::format("[model] {} cannot be written: {}",
                                                   shell_quoted(path.string()), error.message()));
 }
 
 }  // namespace
 
-Result<std::string> onnx_file_of(const std::string& model, const PlaceFlags& place,
-                                 const Surroundings& here) {
+Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
+                              const PlaceFlags& place, const Surroundings& here) {
   std::error_code ignored;
-  if (fs::is_regular_file(model, ignored)) return model;
+  if (fs::is_regular_file(model, ignored)) return OnnxFile{model, std::move(dimensions)};
   if (!is_model_name(model))
     return fail(ErrorCode::Environment,
                 fmt::format("[model] there is no file {}", shell_quoted(model)));
   TW_RETURN_IF_ERROR(check_cache(place, here));
-  const fs::path folder = place.cache.empty() ? here.places.cache : place.cache;
-  const fs::path path = folder / (model + ".onnx");
-  if (!fs::is_regular_file(path, ignored)) TW_RETURN_IF_ERROR(make_model(model, path, here));
-  return path.string();
+  const fs::path folder = cache_directory(place, here);
+  TW_TRY(const std::string scripts, hash_of_scripts(model, scripts_of(here)));
+  const auto given = dimensions.extract("batch");
+  const int64_t batch = given.empty() ? 1 : given.mapped();
+  const std::string suffix = batch == 1 ? ".onnx" : fmt::format("-batch{}.onnx", batch);
+  const fs::path path = folder / "standing_models" / scripts / (model + suffix);
+  if (!fs::is_regular_file(path, ignored)) TW_RETURN_IF_ERROR(make_model(model, batch, path, here));
+  return OnnxFile{path.string(), std::move(dimensions)};
 }
 
 }  // namespace tw::tools

@@ -363,7 +363,9 @@ Verb tune_verb() {
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",
        {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume", "dry-run",
         "compile-only"}},
-      {"dim", Texts{&f->dimensions}, "of --model: NAME=VALUE of a symbolic dimension, batch=1"},
+      {"dim", Texts{&f->dimensions},
+       "of --model: NAME=VALUE of a symbolic dimension, batch=1; a variant of the network for each "
+       "value of batch=1,8"},
       {"no-pass", Texts{&f->left_out}, "of --model: leave out a pass over its graph, by its name"},
       {"budget", Seconds{&f->budget_s}, "time for all workloads together: 500ms, 60s, 5m"},
       {"trials", Whole{&f->trials, 0, 1'000'000'000},

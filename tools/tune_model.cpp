@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "graph/onnx/import.h"
@@ -21,53 +23,84 @@
 #include "tools/report.h"
 #include "tools/standing_models.h"
 #include "tools/tuning.h"
+#include "tuner/join_models.h"
 #include "tuner/network.h"
 #include "tuner/race.h"
+#include "tuner/scratch.h"
+#include "tuner/step_threads.h"
 
 namespace tw::tools {
 namespace {
 
 constexpr std::string_view default_output = "net.twart";
-// The share of the budget in which the best plans are measured as wholes.
+// The share of the budget that each measurement of whole networks takes.
 constexpr double race_share = 0.1, longest_race_s = 10;
 
-/// A network on its way to its file.
+/// Values of symbolic dimensions, by name.
+using Dimensions = std::map<std::string, int64_t>;
+
+/// A variant of a network on its way to the file.
 struct ModelRun {
   std::string name;
+  Dimensions dimensions;
   graph::Graph graph;
   std::vector<graph::PassRun> passes;
   tuner::TunedNetwork tuned;
-  size_t written = 0;               ///< number of the plan in the file
+  size_t written = 0;               ///< number of the plan in `model`
   std::vector<double> measured_ns;  ///< of plans as wholes; empty: none was measured
-  size_t measured = 0;              ///< which of these is that of the file
+  size_t measured = 0;              ///< which of these is that of `model`
   double importing_s = 0, building_s = 0;
-  runtime::ModelFile model;        ///< as written
+  runtime::ModelFile model;
   std::vector<size_t> unverified;  ///< of each plan that was built: kernels that were never run
 };
 
-Result<std::map<std::string, int64_t>> dimensions_of(const TuneFlags& flags) {
-  std::map<std::string, int64_t> dimensions;
-  for (const std::string& text : flags.dimensions) {
-    const size_t equals = text.find('=');
-    const auto value =
-        equals == std::string::npos ? std::nullopt : parse_int(text.substr(equals + 1));
-    if (equals == 0 || !value || *value < 1)
-      return fail(
-          ErrorCode::Usage,
-          fmt::format("[tune] --dim {}: expected NAME=VALUE, such as batch=1", shell_quoted(text)));
-    dimensions[text.substr(0, equals)] = *value;
+/// The values of "batch=1,8".
+Result<std::vector<int64_t>> values_of(const std::string& text) {
+  std::vector<int64_t> values;
+  const size_t equals = text.find('=');
+  const auto wrong = fail(
+      ErrorCode::Usage,
+      fmt::format("[tune] --dim {}: expected NAME=VALUE or NAME=VALUE,VALUE with different values, "
+                  "such as batch=1",
+                  shell_quoted(text)));
+  if (equals == 0 || equals == std::string::npos) return wrong;
+  for (const std::string& part : split(text.substr(equals + 1), ',')) {
+    const auto value = parse_int(part);
+    if (!value || *value < 1 || std::ranges::find(values, *value) != values.end()) return wrong;
+    values.push_back(*value);
   }
-  return dimensions;
+  return values;
 }
 
-Result<ModelRun> import_model(const TuneFlags& flags, const Surroundings& here,
-                              const std::atomic<int>& interrupts) {
+/// All combinations of the values of the dimensions: each is a variant of the network.
+Result<std::vector<Dimensions>> dimension_sets(const TuneFlags& flags) {
+  std::vector<Dimensions> sets(1);
+  for (const std::string& text : flags.dimensions) {
+    TW_TRY(const std::vector<int64_t> values, values_of(text));
+    const std::string name = text.substr(0, text.find('='));
+    if (sets.front().contains(name))
+      return fail(ErrorCode::Usage, fmt::format("[tune] --dim {}: the dimension is given twice; "
+                                                "give all of its values at once, as in {}=1,8",
+                                                shell_quoted(text), name));
+    std::vector<Dimensions> longer;
+    for (const Dimensions& set : sets)
+      for (const int64_t value : values) {
+        longer.push_back(set);
+        longer.back()[name] = value;
+      }
+    sets = std::move(longer);
+  }
+  return sets;
+}
+
+Result<ModelRun> import_model(const TuneFlags& flags, const Dimensions& dimensions,
+                              const Surroundings& here, const std::atomic<int>& interrupts) {
   const int64_t before = here.environment.clock();
   ModelRun run;
-  TW_TRY(const auto dimensions, dimensions_of(flags));
-  TW_TRY(const std::string path, onnx_file_of(flags.model, flags.place, here));
-  run.name = std::filesystem::path(path).stem().string();
-  TW_TRY(graph::Graph graph, graph::read_onnx(path, {.dimensions = dimensions}));
+  run.dimensions = dimensions;
+  run.name = std::filesystem::path(flags.model).stem().string();
+  TW_TRY(const OnnxFile file, onnx_file_of(flags.model, dimensions, flags.place, here));
+  TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
   graph::PassOptions options;
   options.disabled = {flags.left_out.begin(), flags.left_out.end()};
   options.stops = [&] { return interrupts.load() > 0; };
@@ -79,26 +112,75 @@ Result<ModelRun> import_model(const TuneFlags& flags, const Surroundings& here,
   return run;
 }
 
-tuner::NetworkOptions network_options(const TuneFlags& flags) {
+/// Where predictions stay between runs, which go on without where there is no cache.
+std::string predictions_file(const TuneFlags& flags, const Surroundings& here,
+                             const Target& target) {
+  if (!check_cache(flags.place, here)) return "";
+  const std::string name =
+      short_hash(fmt::format("{} {} threads", target.to_string(), flags.target.threads));
+  return (std::filesystem::path(cache_directory(flags.place, here)) /
+          fmt::format("predictions-{}.json", name))
+      .string();
+}
+
+/// Without effort nothing is stored, so that a database that is not there stays so: `empty` is one
+/// that goes with its value.
+struct NetworkStore {
+  std::optional<tuner::Scratch> empty;
+  db::Store store;
+};
+
+Result<NetworkStore> open_store(const TuneFlags& flags, const Surroundings& here) {
+  if (flags.effort != "none") {
+    TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadWrite));
+    return NetworkStore{std::nullopt, std::move(store)};
+  }
+  TW_TRY(std::optional<db::Store> known, open_if_there(flags.place, here));
+  if (known) return NetworkStore{std::nullopt, std::move(*known)};
+  TW_TRY(tuner::Scratch empty, tuner::Scratch::make(tuner::temporary_places()));
+  TW_TRY(db::Store store, db::Store::open(empty.path() + "/empty.db", db::OpenMode::ReadWrite));
+  return NetworkStore{std::move(empty), std::move(store)};
+}
+
+std::string text_of(const Dimensions& dimensions) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : dimensions) texts.push_back(fmt::format("{}={}", name, value));
+  return join(texts, " ");
+}
+
+double race_s(const TuneFlags& flags) {
+  return std::min(race_share * flags.budget_s, longest_race_s);
+}
+
+/// Measurements of whole networks: the best plans by turns; on several threads also the steps on
+/// one and on all of them, and the network before and after that.
+int race_count(const TuneFlags& flags) { return flags.target.threads > 1 ? 3 : 1; }
+
+tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings& here,
+                                      const Target& target) {
   tuner::NetworkOptions options;
+  options.predictions = predictions_file(flags, here, target);
   options.tuning = options_of(flags);
   if (options.tuning.effort == tuner::Effort::None)
     options.plans = 1;
   else
-    options.tuning.budget_s -= std::min(race_share * flags.budget_s, longest_race_s);
+    options.tuning.budget_s -= race_count(flags) * race_s(flags);
   return options;
 }
 
 std::string title_of(const ModelRun& run, const TuneFlags& flags) {
   const std::string target = flags.target.target_or_host();
-  return fmt::format("{} {}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning", run.name,
-                     show_count(std::ssize(run.graph.operators), "operator"), target,
+  const std::string dimensions =
+      run.dimensions.empty() ? "" : fmt::format(" {}", text_of(run.dimensions));
+  return fmt::format("{} {}{}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning",
+                     run.name, dimensions, show_count(std::ssize(run.graph.operators), "operator"),
+                     target,
                      names_gpu(target) ? "" : " on " + show_count(flags.target.threads, "thread"));
 }
 
 Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
                     const Target& target, db::Store& store, const tuner::Environment& environment) {
-  const tuner::NetworkOptions options = network_options(flags);
+  const tuner::NetworkOptions options = network_options(flags, here, target);
   if (options.tuning.effort == tuner::Effort::None) {
     note(title_of(run, flags));
     TW_TRY(run.tuned, tuner::tune_network(run.graph, target, options, store, environment, nullptr));
@@ -124,11 +206,18 @@ Result<runtime::ModelFile> build(ModelRun& run, size_t plan, const TuneFlags& fl
   return std::move(built.file);
 }
 
-/// Measures the best plans as wholes, by turns, and keeps the fastest in the file. Plans with
-/// kernels that were never run behind a worker's limits do not take part.
-Status race_plans(ModelRun& run, const std::string& path, const TuneFlags& flags,
-                  const ChosenTarget& target, const tuner::Environment& environment) {
-  if (run.unverified.front() > 0) return {};
+tuner::RaceOptions race_options(const TuneFlags& flags, const tuner::Environment& environment) {
+  tuner::RaceOptions options;
+  options.threads = static_cast<int>(flags.target.threads);
+  options.budget_s = race_s(flags);
+  options.stops = [&] { return environment.interrupts->load() > 0; };
+  return options;
+}
+
+/// Measures the best plans as wholes, by turns, and keeps the fastest. Plans with kernels that were
+/// never run behind a worker's limits do not take part.
+Status race_plans(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
+                  const tuner::Environment& environment) {
   std::vector<runtime::ModelFile> files = {run.model};
   std::vector<size_t> plans = {0};
   for (size_t plan = 1; plan < run.tuned.plans.size(); ++plan) {
@@ -148,18 +237,41 @@ Status race_plans(ModelRun& run, const std::string& path, const TuneFlags& flags
     TW_TRY(runtime::Model model, runtime::Model::load(file, loading));
     models.push_back(std::move(model));
   }
-  tuner::RaceOptions options;
-  options.threads = static_cast<int>(flags.target.threads);
-  options.budget_s = std::min(race_share * flags.budget_s, longest_race_s);
-  options.stops = [&] { return environment.interrupts->load() > 0; };
-  TW_TRY(run.measured_ns, tuner::race(models, environment.clock, options));
+  TW_TRY(run.measured_ns, tuner::race(models, environment.clock, race_options(flags, environment)));
   const auto fastest =
       static_cast<size_t>(std::ranges::min_element(run.measured_ns) - run.measured_ns.begin());
   run.written = plans[fastest];
   run.measured = fastest;
-  if (fastest == 0) return {};
-  run.model = std::move(files[fastest]);
-  return runtime::write_model(path, run.model);
+  if (fastest > 0) run.model = std::move(files[fastest]);
+  return {};
+}
+
+/// Lets those steps run on one thread that are faster so, unless that makes the whole slower.
+Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environment& environment) {
+  if (flags.target.threads == 1) return {};
+  const tuner::RaceOptions options = race_options(flags, environment);
+  TW_TRY(const runtime::Model model, runtime::Model::load(run.model));
+  TW_TRY(const std::vector<int> limits, tuner::step_threads(model, environment.clock, options));
+  runtime::ModelFile limited = run.model;
+  std::vector<runtime::ModelStep>& steps = limited.variants.front().steps;
+  for (size_t step = 0; step < steps.size(); ++step)
+    if (limits[step] > 0) steps[step].threads = limits[step];
+  if (limited == run.model) return {};
+  TW_TRY(const runtime::Model other, runtime::Model::load(limited));
+  TW_TRY(const std::vector<double> times,
+         tuner::race(std::vector{model, other}, environment.clock, options));
+  if (times[1] > times[0]) return {};
+  run.model = std::move(limited);
+  run.measured_ns[run.measured] = times[1];
+  return {};
+}
+
+/// What is decided by running a variant as a whole.
+Status measure_whole(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
+                     const tuner::Environment& environment) {
+  if (run.unverified.front() > 0) return {};
+  TW_RETURN_IF_ERROR(race_plans(run, flags, target, environment));
+  return limit_threads(run, flags, environment);
 }
 
 double seconds_of(const std::vector<graph::PassRun>& passes) {
@@ -180,7 +292,7 @@ std::string result_of(const tuner::TunedNetwork& tuned) {
   return std::string(tuner::to_string(tuned.ended));
 }
 
-Facts facts_of_run(const ModelRun& run, const std::string& path) {
+Facts facts_of_run(const ModelRun& run) {
   const tuner::TunedNetwork& tuned = run.tuned;
   const graph::Plan& plan = tuned.plans[run.written].plan;
   Facts facts = {{"network", run.name},
@@ -206,12 +318,11 @@ Facts facts_of_run(const ModelRun& run, const std::string& path) {
                   "building {:.1f} s",
                   run.importing_s, seconds_of(run.passes), tuned.predicting_s, tuned.planning_s,
                   run.building_s));
-  for (const auto& [name, text] : facts_of(run.model)) facts.emplace_back(name, text);
+  for (const auto& [name, text] : facts_of(run.model, 0)) facts.emplace_back(name, text);
   if (const size_t unverified = run.unverified[run.written]; unverified > 0)
     facts.emplace_back("not verified",
                        fmt::format("{}, which were predicted and never run",
                                    show_count(static_cast<int64_t>(unverified), "kernel")));
-  facts.emplace_back("file", shell_quoted(path));
   return facts;
 }
 
@@ -250,46 +361,128 @@ nlohmann::json json_of_run(const ModelRun& run, const std::string& path) {
           {"predicting_s", tuned.predicting_s},
           {"planning_s", tuned.planning_s},
           {"building_s", run.building_s},
-          {"model", as_json(run.model)}};
+          {"dimensions", run.dimensions}};
 }
 
-Status print_model(const ModelRun& run, const std::string& path, const TuneFlags& flags,
-                   const Surroundings& here) {
-  if (flags.format == "json") return print_json("tune", json_of_run(run, path));
-  if (flags.format == "csv") return print(as_csv(table_of_steps(run.model)));
-  return print(as_text(facts_of_run(run, path)) + "\n" + as_text(table_of_costs(run.model), here));
+/// What came of tuning a network: its variants, and the file that they are joined in.
+struct TunedModel {
+  std::vector<ModelRun> runs;  ///< one for each variant
+  runtime::ModelFile file;
+  std::string path;
+};
+
+/// The first variant; where there are several, "variants" lists all.
+nlohmann::json json_of(const TunedModel& tuned) {
+  nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
+  document["model"] = as_json(tuned.file);
+  if (tuned.runs.size() > 1)
+    for (const ModelRun& run : tuned.runs)
+      document["variants"].push_back(json_of_run(run, tuned.path));
+  return document;
+}
+
+/// Bytes that variants would have if they shared no constants.
+int64_t unshared_constant_bytes(const TunedModel& tuned) {
+  int64_t bytes = 0;
+  for (const ModelRun& run : tuned.runs) bytes += std::ssize(run.model.constants);
+  return bytes;
+}
+
+std::string text_of(const TunedModel& tuned, const Surroundings& here) {
+  Facts last = {{"file", shell_quoted(tuned.path)}};
+  if (tuned.runs.size() == 1) {
+    Facts facts = facts_of_run(tuned.runs.front());
+    facts.push_back(last.front());
+    return as_text(facts) + "\n" + as_text(table_of_costs(tuned.file, 0), here);
+  }
+  std::string text;
+  for (size_t variant = 0; variant < tuned.runs.size(); ++variant)
+    text +=
+        fmt::format("variant {}: {}\n\n{}\n{}\n", variant, text_of(tuned.runs[variant].dimensions),
+                    as_text(facts_of_run(tuned.runs[variant])),
+                    as_text(table_of_costs(tuned.file, variant), here));
+  last.insert(last.begin(),
+              {{"variants", std::to_string(tuned.runs.size())},
+               {"constants", fmt::format("{}, {} if the variants shared none",
+                                         show_bytes(std::ssize(tuned.file.constants)),
+                                         show_bytes(unshared_constant_bytes(tuned)))}});
+  return text + as_text(last);
+}
+
+/// The steps of all variants, which a column tells apart where there are several.
+Status print_model(const TunedModel& tuned, const TuneFlags& flags, const Surroundings& here) {
+  if (flags.format == "json") return print_json("tune", json_of(tuned));
+  if (flags.format == "csv") return print(as_csv(table_of_all_steps(tuned.file)));
+  return print(text_of(tuned, here));
+}
+
+/// Replaces the file by one with all variants as they are now.
+Status write_joined(TunedModel& tuned) {
+  std::vector<const runtime::ModelFile*> models;
+  for (const ModelRun& run : tuned.runs) models.push_back(&run.model);
+  tuned.file = tuner::join_models(models);
+  return runtime::write_model(tuned.path, tuned.file);
+}
+
+/// Tunes the variants one after the other, each with an even share of the budget.
+Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const Surroundings& here,
+                     const Target& target, db::Store& store,
+                     const tuner::Environment& environment) {
+  for (ModelRun& run : runs) {
+    TW_RETURN_IF_ERROR(tune_watched(run, flags, here, target, store, environment));
+    for (const auto& [reason, workloads] : run.tuned.failures)
+      note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
+    if (environment.interrupts->load() > 0)
+      return fail(ErrorCode::Interrupted, "[tune] interrupted before the network was built");
+  }
+  return {};
+}
+
+/// Builds the cheapest plan of each variant and writes them; then measures the best plans as
+/// wholes. A kernel that crashes in this process takes no result with it.
+Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTarget& target,
+                      const tuner::Environment& environment) {
+  for (ModelRun& run : tuned.runs) {
+    TW_TRY(run.model, build(run, 0, flags, target.target, environment));
+  }
+  TW_RETURN_IF_ERROR(write_joined(tuned));
+  if (options_of(flags).effort == tuner::Effort::None) return {};
+  for (ModelRun& run : tuned.runs) {
+    const Status measured = measure_whole(run, flags, target, environment);
+    if (!measured && measured.error().code != ErrorCode::Interrupted) return measured;
+  }
+  return write_joined(tuned);
 }
 
 }  // namespace
 
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const ChosenTarget& target) {
-  const std::string path = flags.output.empty() ? std::string(default_output) : flags.output;
-  TW_RETURN_IF_ERROR(check_output(path));
+  TunedModel tuned;
+  tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
+  TW_RETURN_IF_ERROR(check_output(tuned.path));
   const std::atomic<int>& interrupts = watch_interrupts();
-  TW_TRY(ModelRun run, import_model(flags, here, interrupts));
-  TW_TRY(db::Store store, open_database(flags.place, here, db::OpenMode::ReadWrite));
+  TW_TRY(const std::vector<Dimensions> sets, dimension_sets(flags));
+  for (const Dimensions& dimensions : sets) {
+    TW_TRY(ModelRun run, import_model(flags, dimensions, here, interrupts));
+    tuned.runs.push_back(std::move(run));
+  }
+  TW_TRY(NetworkStore known, open_store(flags, here));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &interrupts;
-  if (const Status tuned = tune_watched(run, flags, here, target.target, store, environment);
-      !tuned) {
-    if (tuned.error().code != ErrorCode::Interrupted) return tl::unexpected(tuned.error());
-    note(tuned.error().message);
-    return interrupted(here);
-  }
-  for (const auto& [reason, workloads] : run.tuned.failures)
-    note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
+  TuneFlags share = flags;
+  share.budget_s /= static_cast<double>(sets.size());
   // An interrupt is answered at once: what was measured is stored, and the line that goes on
   // builds.
-  if (interrupts.load() > 0) return interrupted(here);
-  TW_TRY(run.model, build(run, 0, flags, target.target, environment));
-  TW_RETURN_IF_ERROR(runtime::write_model(path, run.model));
-  if (options_of(flags).effort != tuner::Effort::None) {
-    const Status raced = race_plans(run, path, flags, target, environment);
-    if (!raced && raced.error().code != ErrorCode::Interrupted)
-      return tl::unexpected(raced.error());
+  const Status done =
+      tune_variants(tuned.runs, share, here, target.target, known.store, environment);
+  if (!done && done.error().code == ErrorCode::Interrupted) {
+    note(done.error().message);
+    return interrupted(here);
   }
-  TW_RETURN_IF_ERROR(print_model(run, path, flags, here));
+  TW_RETURN_IF_ERROR(done);
+  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, environment));
+  TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
   return interrupts.load() > 0 ? interrupted(here) : 0;
 }
 

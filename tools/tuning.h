@@ -23,7 +23,7 @@ struct TuneFlags {
   PlaceFlags place;
   std::string suite, output;
   std::string model;                    ///< an ONNX file, or the name of a standing model
-  std::vector<std::string> dimensions;  ///< NAME=VALUE of the model's symbolic dimensions
+  std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
   std::vector<std::string> left_out;    ///< passes over the model's graph
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;

@@ -10,7 +10,6 @@
 
 #include "base/integer.h"
 #include "codegen/abi.h"
-#include "runtime/arena.h"
 #include "runtime/arena_plan.h"
 #include "tuner/packing.h"
 
@@ -29,18 +28,19 @@ class Assembler {
 
   Result<runtime::ModelFile> assemble(const ModelTitle& title) {
     TW_TRY(const Target target, parse_target(title.target));
-    if (target.is_gpu()) alignment_ = runtime::device_tensor_alignment;
+    alignment_ = runtime::tensor_alignment(target);
     model_.name = title.name;
-    model_.plan = title.plan;
+    variant_.plan = title.plan;
     model_.threads = title.threads;
-    model_.graph = graph::to_text(graph_);
+    variant_.graph = graph::to_text(graph_);
     model_.codegen_abi = codegen::codegen_abi;
     model_.target = title.target;
-    for (const ScriptArgument& input : script_.inputs) model_.inputs.push_back(port(input));
-    for (const ScriptArgument& output : script_.outputs) model_.outputs.push_back(port(output));
+    for (const ScriptArgument& input : script_.inputs) variant_.inputs.push_back(port(input));
+    for (const ScriptArgument& output : script_.outputs) variant_.outputs.push_back(port(output));
     for (const ScriptCall& call : script_.calls) TW_RETURN_IF_ERROR(add(call));
     place_storages();
     model_.kernels = kernels_;
+    model_.variants.push_back(std::move(variant_));
     TW_RETURN_IF_ERROR(runtime::check_model(model_));
     return std::move(model_);
   }
@@ -75,7 +75,7 @@ class Assembler {
                                 call.name, info.name));
       step.arguments.push_back(array(*argument, info));
     }
-    model_.steps.push_back(std::move(step));
+    variant_.steps.push_back(std::move(step));
     return {};
   }
 
@@ -96,7 +96,7 @@ class Assembler {
 
   int array(const ScriptArgument& argument, const runtime::ArgumentInfo& info) {
     runtime::Lifetime& lifetime = lifetimes_[argument.storage];
-    const int step = static_cast<int>(model_.steps.size());
+    const int step = static_cast<int>(variant_.steps.size());
     if (lifetime.first < 0) lifetime.first = step;
     lifetime.last = step;
     return tensor_in(
@@ -109,9 +109,9 @@ class Assembler {
   int tensor_in(runtime::ModelTensor tensor, size_t storage) {
     lifetimes_[storage].bytes = std::max(lifetimes_[storage].bytes, tensor.bytes);
     const auto [place, is_new] = tensors_.emplace(
-        std::tuple(storage, tensor.dtype, tensor.shape, tensor.layout), model_.tensors.size());
+        std::tuple(storage, tensor.dtype, tensor.shape, tensor.layout), variant_.tensors.size());
     if (is_new) {
-      model_.tensors.push_back(std::move(tensor));
+      variant_.tensors.push_back(std::move(tensor));
       storage_of_.push_back(storage);
     }
     return static_cast<int>(place->second);
@@ -121,17 +121,17 @@ class Assembler {
   int constant(const std::string& name, const runtime::ArgumentInfo& info,
                const dsl::Layout& layout) {
     const graph::Constant& value = graph_.constants.at(name);
-    const auto [place, is_new] =
-        constants_.emplace(std::tuple(value.hash, info.shape, info.layout), model_.tensors.size());
+    const auto [place, is_new] = constants_.emplace(std::tuple(value.hash, info.shape, info.layout),
+                                                    variant_.tensors.size());
     if (is_new) {
       const size_t at = model_.constants.size();
       const size_t bytes = packed_bytes(layout, *value.array);
       model_.constants.resize(
           at + static_cast<size_t>(round_up(static_cast<int64_t>(bytes), alignment_)));
       pack(layout, *value.array, reinterpret_cast<std::byte*>(model_.constants.data() + at));
-      model_.tensors.push_back({name, info.dtype, info.shape, info.layout,
-                                static_cast<int64_t>(bytes), runtime::Place::Constant,
-                                static_cast<int64_t>(at)});
+      variant_.tensors.push_back({name, info.dtype, info.shape, info.layout,
+                                  static_cast<int64_t>(bytes), runtime::Place::Constant,
+                                  static_cast<int64_t>(at)});
       storage_of_.push_back(no_storage);
     }
     return static_cast<int>(place->second);
@@ -147,14 +147,14 @@ class Assembler {
         in_arena.push_back(i);
       }
     const runtime::ArenaPlan plan = runtime::plan_arena(alive);
-    model_.arena_bytes = plan.bytes;
+    variant_.arena_bytes = plan.bytes;
     std::vector<int64_t> at(script_.storages.size(), 0);
     for (size_t i = 0; i < in_arena.size(); ++i) at[in_arena[i]] = plan.offsets[i];
-    for (size_t i = 0; i < model_.tensors.size(); ++i) {
+    for (size_t i = 0; i < variant_.tensors.size(); ++i) {
       if (storage_of_[i] == no_storage) continue;
       const ScriptStorage& storage = script_.storages[storage_of_[i]];
-      model_.tensors[i].place = storage.place;
-      model_.tensors[i].at =
+      variant_.tensors[i].place = storage.place;
+      variant_.tensors[i].at =
           storage.place == runtime::Place::Arena ? at[storage_of_[i]] : storage.number;
     }
   }
@@ -165,8 +165,9 @@ class Assembler {
   const Script& script_;
   const std::vector<runtime::Artifact>& kernels_;
   const std::map<std::string, graph::TensorType> types_;
-  int64_t alignment_ = runtime::arena_alignment;  ///< of tensors in constants and arena
+  int64_t alignment_ = 1;  ///< of tensors in constants and arena
   runtime::ModelFile model_;
+  runtime::ModelVariant variant_;
   std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage; -1: no call has used it
   std::vector<size_t> storage_of_;            ///< of each tensor of the model
   std::map<std::tuple<size_t, DType, std::vector<int64_t>, std::string>, size_t> tensors_;

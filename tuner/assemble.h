@@ -7,8 +7,8 @@
 //   TW_TRY(const auto kernels, build_kernels(script.kernels, target, environment));
 //   TW_TRY(runtime::ModelFile model, assemble(graph, script, kernels));
 //
-// A reshape gives its array a second name, so its result lies where its input lies. Pure functions;
-// thread-safe.
+// An operator that moves nothing, such as a reshape, gives its array a second name, so its result
+// lies where its input lies. Pure functions; thread-safe.
 
 #include <cstddef>
 #include <functional>

@@ -11,9 +11,12 @@
 #include <set>
 #include <utility>
 
+#include "base/isa.h"
 #include "graph/plan_text.h"
 #include "tuner/contenders.h"
 #include "tuner/host_machine.h"
+#include "tuner/prediction_cache.h"
+#include "tuner/worker_pool.h"
 
 namespace tw::tuner {
 namespace {
@@ -26,6 +29,9 @@ constexpr double least_round_s = 1;
 constexpr double least_contender_gain = 0.002;
 // Schemes of one operator mostly gain alike, so the best two of each stand for the others.
 constexpr size_t most_contenders_of_group = 2;
+
+// A plan whose unmeasured kernels are measured may be replaced by another one with such kernels.
+constexpr int most_closing_rounds = 3;
 
 /// The tasks of a round: kernels and transforms of the plan, then contenders.
 struct RoundTasks {
@@ -68,65 +74,114 @@ class NetworkRun {
     return costs_->refresh(store_);
   }
 
-  Status plan() {
+  Status plan(Stance stance = Stance::Likely) {
     const double before = elapsed_s();
-    schemes_ = costs_->schemes();
+    schemes_ = costs_->schemes(stance);
     TW_TRY(std::vector<graph::Plan> plans,
-           graph::make_plans(graph_, schemes_, costs_->transform_cost(), 1, options_.plan));
+           graph::make_plans(graph_, schemes_, costs_->transform_cost(stance), 1, options_.plan));
     plan_ = std::move(plans.front());
     tuned_.planning_s += elapsed_s() - before;
     return {};
   }
 
-  /// Rounds until the budget or the user ends them, or nothing is left to gain.
+  double left_s() const { return options_.tuning.budget_s - elapsed_s(); }
+
   Status tune() {
-    tuned_.ended = Ended::Budget;
-    for (int round = 0; round < options_.rounds; ++round) {
-      const double left = options_.tuning.budget_s - elapsed_s();
-      if (interrupted()) break;
-      if (left < least_round_s) return {};
-      TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
-      if (tasks.specs.empty()) return end(Ended::Trials);
-      TW_TRY(const bool is_worth_more, tune_round(tasks, left / (options_.rounds - round)));
-      if (!is_worth_more && round > 0) return end(Ended::Plateau);
-    }
-    if (interrupted()) return end(Ended::Interrupted);
+    TW_TRY(tuned_.ended, tune_in_rounds());
+    TW_RETURN_IF_ERROR(measure_last_plan());
+    if (interrupted()) tuned_.ended = Ended::Interrupted;
     return {};
   }
 
-  Status end(Ended ended) {
-    tuned_.ended = ended;
+  /// Rounds until the budget or the user ends them, or nothing is left to gain.
+  Result<Ended> tune_in_rounds() {
+    for (int round = 0; round < options_.rounds; ++round) {
+      const double left = left_s() - closing_share * options_.tuning.budget_s;
+      if (interrupted() || left < least_round_s) break;
+      TW_TRY(const RoundTasks tasks, tasks_of_round(round > 0));
+      if (tasks.specs.empty()) return Ended::Trials;
+      TW_TRY(const bool is_worth_more,
+             tune_round(tasks, options_.tuning.trials, left / (options_.rounds - round)));
+      if (!is_worth_more && round > 0) return Ended::Plateau;
+    }
+    return Ended::Budget;
+  }
+
+  /// Measures kernels that the plan to be built needs and no round has measured, a batch of each.
+  Status measure_last_plan() {
+    for (int round = 0; round < most_closing_rounds; ++round) {
+      if (interrupted() || left_s() < least_round_s) return {};
+      TW_RETURN_IF_ERROR(plan(Stance::Cautious));
+      TW_TRY(const RoundTasks tasks, unmeasured_tasks());
+      if (tasks.specs.empty()) return {};
+      const int64_t batch = options_.tuning.batch, trials = options_.tuning.trials;
+      TW_TRY([[maybe_unused]] const bool is_worth_more,
+             tune_round(tasks, trials > 0 ? std::min(trials, batch) : batch, left_s()));
+    }
     return {};
+  }
+
+  /// Gathers workloads, each once with the number of times that the network has it.
+  class TaskList {
+   public:
+    /// Leaves out the workloads whose texts are in `finished`.
+    explicit TaskList(std::set<std::string> finished = {}) : finished_(std::move(finished)) {}
+
+    void add(const dsl::Workload& workload, const std::string& name, double weight) {
+      const std::string text = workload.text();
+      if (finished_.contains(text)) return;
+      const auto [place, is_new] = places_.emplace(text, specs.size());
+      if (is_new) specs.push_back({workload, 0, name});
+      specs[place->second].weight += weight;
+    }
+
+    std::vector<TaskSpec> specs;
+
+   private:
+    const std::set<std::string> finished_;
+    std::map<std::string, size_t> places_;
+  };
+
+  TaskList unfinished() const {
+    return TaskList(options_.tuning.trials > 0 ? finished_ : std::set<std::string>());
   }
 
   Result<RoundTasks> tasks_of_round(bool with_contenders) {
-    RoundTasks tasks;
-    std::map<std::string, size_t> places;
-    const auto add = [&](const dsl::Workload& workload, const std::string& name, double weight) {
-      const std::string text = workload.text();
-      if (options_.tuning.trials > 0 && finished_.contains(text)) return;
-      const auto [place, is_new] = places.emplace(text, tasks.specs.size());
-      if (is_new) tasks.specs.push_back({workload, 0, name});
-      tasks.specs[place->second].weight += weight;
-    };
+    TaskList tasks = unfinished();
     for (const size_t op : operators_by_cost()) {
       const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
-      if (!kernel.schedule.empty()) add(kernel.workload, graph_.operators[op].name(), 1);
+      if (!kernel.schedule.empty()) tasks.add(kernel.workload, graph_.operators[op].name(), 1);
     }
-    TW_RETURN_IF_ERROR(add_transforms(add));
-    tasks.of_plan = tasks.specs.size();
-    if (!with_contenders || !is_plan_measured()) return tasks;
+    TW_TRY(const std::vector<KernelChoice> transforms, transforms_of_plan());
+    for (size_t i = 0; i < transforms.size(); ++i)
+      tasks.add(transforms[i].workload, plan_.transforms[i].tensor, 1);
+    const size_t of_plan = tasks.specs.size();
+    if (!with_contenders || !is_plan_measured()) return RoundTasks{tasks.specs, of_plan};
     TW_TRY(const std::vector<Contender> contenders, contenders_of_plan());
     std::map<size_t, size_t> taken;
     for (const Contender& contender : contenders) {
-      if (tasks.specs.size() >= tasks.of_plan + tasks.of_plan / 2 + 1) break;
+      if (tasks.specs.size() >= of_plan + of_plan / 2 + 1) break;
       if (++taken[contender.group] > most_contenders_of_group) continue;
       const OperatorGroup& group = costs_->groups()[contender.group];
-      add(costs_->kernels(contender.group)[contender.scheme].workload,
-          graph_.operators[group.operators.front()].name(),
-          static_cast<double>(group.operators.size()));
+      tasks.add(costs_->kernels(contender.group)[contender.scheme].workload,
+                graph_.operators[group.operators.front()].name(),
+                static_cast<double>(group.operators.size()));
     }
-    return tasks;
+    return RoundTasks{tasks.specs, of_plan};
+  }
+
+  Result<RoundTasks> unmeasured_tasks() {
+    TaskList tasks = unfinished();
+    for (const size_t op : operators_by_cost()) {
+      const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
+      if (!kernel.schedule.empty() && kernel.measured_ns <= 0)
+        tasks.add(kernel.workload, graph_.operators[op].name(), 1);
+    }
+    TW_TRY(const std::vector<KernelChoice> transforms, transforms_of_plan());
+    for (size_t i = 0; i < transforms.size(); ++i)
+      if (transforms[i].measured_ns <= 0)
+        tasks.add(transforms[i].workload, plan_.transforms[i].tensor, 1);
+    return RoundTasks{tasks.specs, tasks.specs.size()};
   }
 
   /// Where the budget is short, the tasks that come first have their turn: those of the operators
@@ -151,15 +206,15 @@ class NetworkRun {
     return true;
   }
 
-  template <typename Add>
-  Status add_transforms(const Add& add) {
+  Result<std::vector<KernelChoice>> transforms_of_plan() const {
     const auto types = graph::tensor_types(graph_);
+    std::vector<KernelChoice> kernels;
     for (const graph::Transform& transform : plan_.transforms) {
-      TW_TRY(const dsl::Workload copy,
-             transform_workload(types.at(transform.tensor), transform.from, transform.to));
-      add(copy, transform.tensor, 1);
+      TW_TRY(KernelChoice kernel,
+             costs_->transform(types.at(transform.tensor), transform.from, transform.to));
+      kernels.push_back(std::move(kernel));
     }
-    return {};
+    return kernels;
   }
 
   Result<std::vector<Contender>> contenders_of_plan() {
@@ -174,10 +229,11 @@ class NetworkRun {
 
   /// Tunes the tasks and plans again. Returns whether more time could be of use: some task is not
   /// done, or the plan has changed.
-  Result<bool> tune_round(const RoundTasks& tasks, double budget_s) {
+  Result<bool> tune_round(const RoundTasks& tasks, int64_t trials, double budget_s) {
     const double before_s = elapsed_s();
     TuneOptions options = options_.tuning;
     options.budget_s = budget_s;
+    options.trials = trials;
     auto results = services_.tune_all(tasks.specs, options,
                                       [&](Progress progress) { report(progress, before_s); });
     if (!results && results.error().code != ErrorCode::Interrupted)
@@ -271,15 +327,29 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress) {
   const Target machine = with_known_machine(store, target);
-  NetworkServices services;
-  services.predict = predict_for(machine, options.tuning.threads, [&environment] {
+  const auto interrupted = [&environment] {
     return environment.interrupts != nullptr && environment.interrupts->load() > 0;
-  });
-  services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,
-                          const OnProgress& progress) {
-    return tune_all(tasks, target, tuning, store, environment, progress);
   };
-  return tune_network(graph, machine, options, store, environment, on_progress, services);
+  const PredictionCache cache = PredictionCache::open(
+      options.predictions, predictor_version(machine, options.tuning.threads));
+  NetworkServices services;
+  services.predict =
+      cache.remembering(predict_for(machine, options.tuning.threads, interrupted), interrupted);
+  // Workers start with the first round, and keep the references of operators for the others.
+  std::optional<Workers> workers;
+  services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,
+                          const OnProgress& progress) -> Result<std::vector<Result<Tuned>>> {
+    if (!workers) {
+      TW_RETURN_IF_ERROR(check_max_isa());
+      TW_TRY(workers,
+             start_workers(target, tuning.threads, tuning.seed, environment, tuning.timeout_s));
+    }
+    return tune_all(tasks, target, tuning, store, environment, progress, *workers);
+  };
+  auto tuned = tune_network(graph, machine, options, store, environment, on_progress, services);
+  // Without the file the next run is the same, and slower.
+  (void)cache.write();
+  return tuned;
 }
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,

@@ -10,8 +10,9 @@
 // All schemes of all operators are predicted, the cheapest plan is found, its kernels are tuned,
 // and so in rounds: what was measured replaces what was predicted, and the plan is solved again.
 // Later rounds also tune schemes that the plan does not use, where they could be so much faster
-// than predicted that the plan would change. Every trial is stored, so an interrupted run goes on
-// where it was. Not thread-safe; one run at a time in a process.
+// than predicted that the plan would change. In the end the kernels of the plan that were never
+// measured are, so that the plan can be run as a whole. Every trial is stored, so an interrupted
+// run goes on where it was. Not thread-safe; one run at a time in a process.
 
 #include <cstdint>
 #include <functional>
@@ -32,10 +33,17 @@ namespace tw::tuner {
 struct NetworkOptions {
   /// Of all rounds together. Effort None measures nothing: records and predictions decide.
   TuneOptions tuning = {};
-  int rounds = 3;    ///< most rounds of tuning, which share the budget evenly
+  /// Most rounds of tuning, which share evenly what closing_share leaves of the budget.
+  int rounds = 3;
   size_t plans = 3;  ///< number of plans to return, cheapest first
+  /// A private file in which predictions stay for the next run (prediction_cache.h); empty: none.
+  std::string predictions = {};
   graph::PlanOptions plan = {};
 };
+
+/// Share of the budget that rounds of tuning leave for kernels that the last plan turns out to
+/// need.
+inline constexpr double closing_share = 0.1;
 
 /// What a round of tuning was for, and what came of it.
 struct NetworkRound {

@@ -47,7 +47,8 @@ Result<ModelCall> repeated_call(const runtime::Model& model,
                                 runtime::ThreadPool& pool) {
   const std::shared_ptr<runtime::Device> device = model.device();
   if (!device) return [model, buffers, &pool] { return model.call(buffers, pool); };
-  TW_TRY(const OnDevice copied, copied_to(*device, model.arguments(), buffers));
+  TW_TRY(const size_t variant, model.variant_of(buffers));
+  TW_TRY(const OnDevice copied, copied_to(*device, model.arguments(variant), buffers));
   return [model, device, copied]() -> Status {
     TW_RETURN_IF_ERROR(model.call_on(copied.arrays));
     return device->synchronize();
@@ -61,10 +62,10 @@ std::vector<runtime::Buffer> ModelArrays::buffers() {
   return buffers;
 }
 
-Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed) {
+Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed, size_t variant) {
   Random random(seed);
   ModelArrays result;
-  for (const runtime::ArgumentInfo& argument : model.arguments()) {
+  for (const runtime::ArgumentInfo& argument : model.arguments(variant)) {
     TW_TRY(dsl::Array array, dsl::Array::make(argument.dtype, argument.shape));
     if (!argument.is_output) fill_input(array, random);
     result.arrays.push_back(std::move(array));

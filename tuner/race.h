@@ -42,12 +42,12 @@ Result<ModelCall> repeated_call(const runtime::Model& model,
 Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
                                  const RaceOptions& options);
 
-/// Arrays for the inputs and outputs of a model. Inputs are N(0, 1), or integers from 0 to 4, which
-/// index any table that has so many rows.
+/// Arrays for the inputs and outputs of a variant of a model. Inputs are N(0, 1), or integers from
+/// 0 to 4, which index any table that has so many rows.
 struct ModelArrays {
   std::vector<dsl::Array> arrays;
   std::vector<runtime::Buffer> buffers();
 };
-Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed);
+Result<ModelArrays> random_arrays(const runtime::Model& model, uint64_t seed, size_t variant = 0);
 
 }  // namespace tw::tuner

@@ -54,10 +54,6 @@ constexpr double agrees = 1.03;
 /// Differences below 1 % are never claimed: ratios of minima repeat to 0.3-0.9 % (one sigma).
 constexpr double least_noise_floor = 0.01;
 
-struct Interval {
-  double low, high;
-};
-
 /// Distribution-free interval for a quantile: how many samples lie below it is binomial. With too
 /// few samples for the tails, an end is the minimum or maximum.
 Interval quantile_interval(const std::vector<double>& sorted, double quantile, double tail) {
@@ -431,6 +427,11 @@ Samples sample_spread(const Timer& timer, int stretches, const std::function<voi
   return all;
 }
 
+Interval median_interval(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return quantile_interval(values, 0.5, 0.005);
+}
+
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
                         const Sampling& options, Watch& watch) {
   TW_CHECK(rounds > 0);
@@ -462,13 +463,13 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
     c.state = SampleState::Disturbed;
     return c;
   }
-  std::sort(ratios.begin(), ratios.end());
-  const Interval interval = quantile_interval(ratios, 0.5, 0.005);
+  const size_t counted = ratios.size();
+  const Interval interval = median_interval(std::move(ratios));
   c.ratio = self_b.best() / self_a.best();
   c.low = interval.low;
   c.high = interval.high;
   c.noise_floor = std::max({least_noise_floor, self_a.noise(), self_b.noise()});
-  c.winner = ratios.size() < least_rounds ? Winner::Tie : verdict(c);
+  c.winner = counted < least_rounds ? Winner::Tie : verdict(c);
   return c;
 }
 

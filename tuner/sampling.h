@@ -120,6 +120,14 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
 Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
                       const Sampling& options, const Clock& clock, Watch& watch);
 
+struct Interval {
+  double low = 0, high = 0;
+};
+
+/// 99 % interval of the median, which assumes no distribution; with few values an end is the
+/// smallest or the largest. Requires: at least one value.
+Interval median_interval(std::vector<double> values);
+
 enum class Winner { A, B, Tie };
 
 struct Comparison {

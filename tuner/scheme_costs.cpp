@@ -103,8 +103,8 @@ Status SchemeCosts::predict_all() {
   std::vector<std::vector<Result<Predicted>>> predicted(groups_.size());
   for (size_t group = 0; group < groups_.size(); ++group) {
     predicted[group].assign(kernels_[group].size(), Predicted());
-    if (groups_[group].moves_nothing) continue;
-    for (size_t i = 0; i < kernels_[group].size(); ++i) jobs.emplace_back(group, i);
+    for (size_t i = 0; i < kernels_[group].size(); ++i)
+      if (!choices_[group][i].moves_nothing) jobs.emplace_back(group, i);
   }
   for_each_index(jobs.size(), host_target().machine.cores, [&](size_t job) {
     const auto [group, i] = jobs[job];
@@ -146,7 +146,9 @@ Status SchemeCosts::refresh(db::Store& store) {
 
 Status SchemeCosts::refresh_group(db::Store& store, size_t group) {
   const std::string device = device_text(context_.target);
-  for (KernelChoice& kernel : kernels_[group]) {
+  for (size_t i = 0; i < kernels_[group].size(); ++i) {
+    if (choices_[group][i].moves_nothing) continue;
+    KernelChoice& kernel = kernels_[group][i];
     TW_TRY(const auto record,
            best_known(store, kernel.workload, context_.target, context_.threads));
     if (record) take_record(kernel, *record, device);

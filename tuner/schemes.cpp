@@ -7,10 +7,12 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "codegen/abi.h"
 #include "graph/plan.h"
+#include "graph/renaming.h"
 #include "graph/rewrite.h"
 #include "schedules/schedule.h"
 
@@ -29,12 +31,16 @@ constexpr int64_t least_block = 4;
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// The layout of a tensor of this shape in that order; row-major where it has no channels, or fewer
-/// than the block.
-dsl::Layout layout_in(Order order, const Shape& shape) {
-  const int rank = static_cast<int>(shape.size());
-  if (rank != 4 || order == row_major || (order > channels_last && shape[1] < order))
-    return dsl::Layout::row_major(rank);
+/// A tensor that orders place. `image`: what a reshape makes of it, if that has four dimensions;
+/// the shape itself where that has four.
+struct Imaged {
+  Shape shape, image;
+};
+
+/// The layout of an image in that order; row-major where it has fewer channels than the block.
+dsl::Layout image_layout(Order order, const Shape& image) {
+  if (order == row_major || (order > channels_last && image[1] < order))
+    return dsl::Layout::row_major(4);
   const std::string text = order == channels_last ? "ACDB" : fmt::format("ABCD{}b", order);
   return dsl::Layout::parse(text, "ABCD").value();
 }
@@ -49,15 +55,23 @@ std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
   return {channels_last, fewer, 2 * lanes};
 }
 
-/// Orders that place the elements of a tensor of this shape differently.
-std::vector<Order> orders_of(const Shape& shape, const Machine& machine) {
+/// The layout of a tensor in that order; row-major where it is no image.
+dsl::Layout layout_in(Order order, const Imaged& tensor) {
+  const dsl::Layout row_major_one = dsl::Layout::row_major(static_cast<int>(tensor.shape.size()));
+  if (tensor.image.empty()) return row_major_one;
+  return graph::through_reshape(tensor.image, image_layout(order, tensor.image), tensor.shape)
+      .value_or(row_major_one);
+}
+
+/// Orders that place the elements of a tensor differently.
+std::vector<Order> orders_of(const Imaged& tensor, const Machine& machine) {
   std::vector<Order> orders = {row_major};
-  if (shape.size() != 4) return orders;
-  for (const Order order : candidate_orders(shape[1], machine)) {
-    if (order != channels_last && (order < least_block || order > shape[1])) continue;
-    const dsl::Layout layout = layout_in(order, shape);
+  if (tensor.image.empty()) return orders;
+  for (const Order order : candidate_orders(tensor.image[1], machine)) {
+    if (order != channels_last && (order < least_block || order > tensor.image[1])) continue;
+    const dsl::Layout layout = layout_in(order, tensor);
     const auto is_known = [&](Order other) {
-      return graph::is_same_storage(shape, layout, layout_in(other, shape));
+      return graph::is_same_storage(tensor.shape, layout, layout_in(other, tensor));
     };
     if (std::ranges::none_of(orders, is_known)) orders.push_back(order);
   }
@@ -86,6 +100,21 @@ bool is_broadcast_of(const Shape& a, const Shape& b) {
   return std::ranges::equal(a, b, [](int64_t x, int64_t y) { return x == y || x == 1; });
 }
 
+Imaged imaged(const Shape& shape, const Shape& image) {
+  return {shape, shape.size() == 4 ? shape : image};
+}
+
+/// The inputs of the group's operators, and their outputs.
+Imaged input_imaged(const OperatorGroup& group, size_t index) {
+  return imaged(group.workload.compute.inputs[index].shape,
+                group.images.empty() ? Shape() : group.images[index]);
+}
+Imaged output_imaged(const OperatorGroup& group, size_t index) {
+  const dsl::Compute& compute = group.workload.compute;
+  return imaged(compute.shape_of(compute.outputs[index]),
+                group.images.empty() ? Shape() : group.images[compute.inputs.size() + index]);
+}
+
 /// What is chosen for an operator: an order for each input that has one of its own, and one that
 /// the outputs and all other inputs follow.
 class Offers {
@@ -106,9 +135,9 @@ class Offers {
  private:
   /// The shape whose orders are those of the outputs.
   void find_leader() {
-    leader_ = compute_.shape_of(compute_.outputs.front());
-    for (const std::string& name : compute_.outputs)
-      if (leader_.size() != 4) leader_ = compute_.shape_of(name);
+    leader_ = output_imaged(group_, 0);
+    for (size_t i = 1; i < compute_.outputs.size(); ++i)
+      if (leader_.image.empty()) leader_ = output_imaged(group_, i);
   }
 
   void find_independent() {
@@ -117,9 +146,9 @@ class Offers {
     for (size_t i = 0; i < compute_.inputs.size(); ++i) {
       const dsl::Input& input = compute_.inputs[i];
       if (group_.packed_ahead[i]) continue;
-      if (!feeding.contains(input.name) && is_broadcast_of(input.shape, leader_)) continue;
+      if (!feeding.contains(input.name) && is_broadcast_of(input.shape, leader_.shape)) continue;
       independent_.push_back(i);
-      choices *= orders_of(input.shape, machine_).size();
+      choices *= orders_of(input_imaged(group_, i), machine_).size();
     }
     if (choices > most_choices) independent_.clear();
   }
@@ -130,7 +159,7 @@ class Offers {
       choices.push_back(choice(order, chosen));
       return;
     }
-    for (const Order own : orders_of(compute_.inputs[independent_[next]].shape, machine_)) {
+    for (const Order own : orders_of(input_imaged(group_, independent_[next]), machine_)) {
       chosen[next] = own;
       add(order, chosen, next + 1, choices);
     }
@@ -138,20 +167,24 @@ class Offers {
 
   LayoutChoice choice(Order order, const std::vector<Order>& chosen) const {
     LayoutChoice layouts;
-    for (const dsl::Input& input : compute_.inputs)
-      layouts.inputs.push_back(layout_in(order, input.shape));
+    for (size_t i = 0; i < compute_.inputs.size(); ++i)
+      layouts.inputs.push_back(layout_in(order, following(input_imaged(group_, i))));
     for (size_t i = 0; i < independent_.size(); ++i)
-      layouts.inputs[independent_[i]] =
-          layout_in(chosen[i], compute_.inputs[independent_[i]].shape);
-    for (const std::string& name : compute_.outputs)
-      layouts.outputs.push_back(layout_in(order, compute_.shape_of(name)));
+      layouts.inputs[independent_[i]] = layout_in(chosen[i], input_imaged(group_, independent_[i]));
+    for (size_t i = 0; i < compute_.outputs.size(); ++i)
+      layouts.outputs.push_back(layout_in(order, following(output_imaged(group_, i))));
     return layouts;
+  }
+
+  /// A tensor of the leader's shape is the same image.
+  const Imaged& following(const Imaged& tensor) const {
+    return tensor.shape == leader_.shape ? leader_ : tensor;
   }
 
   const OperatorGroup& group_;
   const dsl::Compute& compute_;
   const Machine& machine_;
-  Shape leader_;
+  Imaged leader_;
   std::vector<size_t> independent_;  ///< inputs with an order of their own
 };
 
@@ -165,21 +198,99 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
   return choice;
 }
 
+/// The layout of the output that names the elements of the input's array; nullopt where there is
+/// none. Requires: a reshape or a transpose.
+std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout& layout) {
+  const dsl::Compute& compute = group.workload.compute;
+  if (group.moves_nothing)
+    return graph::through_reshape(compute.inputs[0].shape, layout,
+                                  compute.shape_of(compute.outputs[0]));
+  return graph::through_transpose(layout, group.transposed);
+}
+
+/// The pairs of layouts offered for input and output under which a reshape or a transpose moves
+/// nothing.
+std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Machine& machine) {
+  const Imaged in = input_imaged(group, 0), out = output_imaged(group, 0);
+  std::vector<LayoutChoice> choices;
+  for (const Order order : orders_of(in, machine)) {
+    const dsl::Layout layout = layout_in(order, in);
+    const std::optional<dsl::Layout> result = renamed(group, layout);
+    if (!result) continue;
+    for (const Order other : orders_of(out, machine))
+      if (graph::is_same_storage(out.shape, *result, layout_in(other, out)))
+        choices.push_back({{layout}, {layout_in(other, out)}, true});
+  }
+  return choices;
+}
+
+/// Marks the choices that move nothing, and adds those of them that are missing.
+void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
+                          std::vector<LayoutChoice>& choices) {
+  for (LayoutChoice& renaming : renaming_choices(group, machine)) {
+    const auto same = std::ranges::find_if(choices, [&](const LayoutChoice& choice) {
+      return is_same_choice(group, choice, renaming);
+    });
+    if (same == choices.end())
+      choices.push_back(std::move(renaming));
+    else
+      same->moves_nothing = true;
+  }
+}
+
+/// For each tensor of five or more dimensions that a reshape connects with one of four, the shape
+/// of the latter.
+std::map<std::string, Shape> images_of(const graph::Graph& graph) {
+  std::map<std::string, Shape> images;
+  const auto see = [&](const std::string& tensor, const Shape& shape, const Shape& image) {
+    if (shape.size() > 4 && image.size() == 4) images.emplace(tensor, image);
+  };
+  for (const graph::Operator& op : graph.operators) {
+    if (!graph::is_reshape(op)) continue;
+    const dsl::Compute& compute = op.workload.compute;
+    const Shape &from = compute.inputs[0].shape, to = compute.shape_of(compute.outputs[0]);
+    see(op.inputs[0], from, to);
+    see(op.outputs[0], to, from);
+  }
+  return images;
+}
+
+/// The images of the operator's inputs, then of its outputs.
+std::vector<Shape> images_of(const graph::Operator& op, const std::map<std::string, Shape>& known) {
+  std::vector<Shape> images;
+  for (const auto* tensors : {&op.inputs, &op.outputs})
+    for (const std::string& tensor : *tensors) {
+      const auto found = known.find(tensor);
+      images.push_back(found == known.end() ? Shape() : found->second);
+    }
+  return images;
+}
+
+OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> packed_ahead,
+                                std::vector<Shape> images) {
+  OperatorGroup group = {op.workload, std::move(packed_ahead), false, {}, std::move(images), {}};
+  if (group.packed_ahead.size() != 1 || group.packed_ahead.front()) return group;
+  group.moves_nothing = graph::is_reshape(op);
+  if (!group.moves_nothing)
+    group.transposed = graph::as_transpose(op).value_or(std::vector<size_t>());
+  return group;
+}
+
 }  // namespace
 
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph) {
   std::vector<OperatorGroup> groups;
-  std::map<std::pair<std::string, std::vector<bool>>, size_t> places;
+  const std::map<std::string, Shape> known_images = images_of(graph);
+  std::map<std::tuple<std::string, std::vector<bool>, std::vector<Shape>>, size_t> places;
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const graph::Operator& op = graph.operators[i];
     std::vector<bool> packed_ahead;
     for (const std::string& tensor : op.inputs)
       packed_ahead.push_back(graph.constants.contains(tensor));
+    std::vector<Shape> images = images_of(op, known_images);
     const auto [place, is_new] =
-        places.emplace(std::pair(op.workload.text(), packed_ahead), groups.size());
-    if (is_new)
-      groups.push_back(
-          {op.workload, packed_ahead, graph::is_reshape(op) && !packed_ahead.front(), {}});
+        places.emplace(std::tuple(op.workload.text(), packed_ahead, images), groups.size());
+    if (is_new) groups.push_back(group_of_operator(op, std::move(packed_ahead), std::move(images)));
     groups[place->second].operators.push_back(i);
   }
   return groups;
@@ -187,8 +298,9 @@ std::vector<OperatorGroup> group_operators(const graph::Graph& graph) {
 
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known) {
-  if (group.moves_nothing) return {row_major_choice(group.workload.compute)};
+  if (group.moves_nothing) return renaming_choices(group, machine);
   std::vector<LayoutChoice> choices = Offers(group, machine).all();
+  if (!group.transposed.empty()) add_renaming_choices(group, machine, choices);
   const size_t most = choices.size() + most_known_choices;
   for (const LayoutChoice& choice : known) {
     const auto is_same = [&](const LayoutChoice& other) {

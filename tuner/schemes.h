@@ -29,8 +29,12 @@ namespace tw::tuner {
 struct OperatorGroup {
   dsl::Workload workload;          ///< without layouts
   std::vector<bool> packed_ahead;  ///< of each input: a constant, which is packed for its kernel
-  bool moves_nothing = false;      ///< a reshape, which is another name of a row-major array
+  bool moves_nothing = false;      ///< a reshape, which is another name of an array
   std::vector<size_t> operators;   ///< indices into Graph::operators
+  /// Of each input, then of each output: the four dimensions (batch, channels, two of space) that a
+  /// reshape makes of its five or more; empty where there is no such reshape.
+  std::vector<std::vector<int64_t>> images = {};
+  std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
 };
 
 /// In the order of the first operator of each.
@@ -40,14 +44,19 @@ std::vector<OperatorGroup> group_operators(const graph::Graph& graph);
 /// that are packed ahead mean nothing.
 struct LayoutChoice {
   std::vector<dsl::Layout> inputs, outputs;
+  bool moves_nothing = false;  ///< the output is another name of the input's array
 };
 
 /// What to offer for an operator, row-major throughout first. A tensor of four dimensions (batch,
 /// channels, two of space) may be row-major, have its channels last, or, on a processor, have
-/// blocks of as many channels as a vector of the machine has f32 lanes, or of twice as many. What a
-/// reduction reads (the image of a convolution) is chosen apart from the output; the other inputs
-/// follow the output. Choices in `known` are added where they place some tensor otherwise. Reshapes
-/// are row-major.
+/// blocks of as many channels as a vector of the machine has f32 lanes, or of twice as many. So may
+/// a tensor of more dimensions that a reshape connects with one of four, where the reshape then
+/// moves nothing. What a reduction reads (the image of a convolution) is chosen apart from the
+/// output; the other inputs follow the output. Choices in `known` are added where they place some
+/// tensor otherwise.
+///
+/// A reshape has the choices of its input under which it moves nothing, and no others. A transpose
+/// has all, those among them that move nothing marked.
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known = {});
 

@@ -55,7 +55,7 @@ class ScriptWriter {
       return fail(
           ErrorCode::Unsupported,
           fmt::format("[assemble] '{}' has no elements: leave it out of the network", op.name()));
-    if (planned_.kernels[index].schedule.empty()) return rename(op);
+    if (planned_.kernels[index].schedule.empty()) return rename(op, scheme);
     ScriptCall call{.name = op.name()};
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       TW_TRY(ScriptArgument argument, array_of(op.inputs[i], scheme.inputs[i]));
@@ -67,10 +67,10 @@ class ScriptWriter {
     return {};
   }
 
-  /// The result of a reshape is the row-major array of its input.
-  Status rename(const graph::Operator& op) {
-    TW_TRY(ScriptArgument source, array_of(op.inputs[0], row_major_of(types_.at(op.inputs[0]))));
-    arrays_[op.name()].push_back({op.name(), row_major_of(types_.at(op.name())), source.storage});
+  /// The result of an operator that moves nothing is the array of its input.
+  Status rename(const graph::Operator& op, const graph::Scheme& scheme) {
+    TW_TRY(const ScriptArgument source, array_of(op.inputs[0], scheme.inputs[0]));
+    arrays_[op.name()].push_back({op.name(), scheme.outputs[0], source.storage});
     return {};
   }
 

@@ -185,6 +185,9 @@ std::vector<Point> Task::propose(const Score& predict) {
   if (counts_.total() == 0 && reference_s_ > 0)
     count = static_cast<int64_t>(
         std::clamp(run_.budget.left_s() / reference_s_, 1.0, static_cast<double>(count)));
+  if (batches_ == 0)
+    count = static_cast<int64_t>(
+        std::clamp(usual_trials_per_s * first_batch_s_, 1.0, static_cast<double>(count)));
   return proposer_.propose(predict, static_cast<size_t>(count));
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -86,6 +87,8 @@ class Task {
 
   // ---- For the scheduler of tasks.
   int64_t batches() const { return batches_; }  ///< number of batches proposed
+  /// Bounds the first batch by the time that it may take.
+  void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
   /// Notes that this much of the run's time was spent on this task.
   void charge(double seconds) { spent_s_ += seconds; }
   int64_t under_way() const { return under_way_; }  ///< candidates that are being built
@@ -149,6 +152,7 @@ class Task {
   TrialCounts counts_;
   Progress progress_;
   double spent_s_ = 0;
+  double first_batch_s_ = std::numeric_limits<double>::infinity();
   int64_t broken_builds_ = 0;  ///< builds in a row that failed for no fault of the candidates
 };
 

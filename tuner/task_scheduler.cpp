@@ -85,6 +85,15 @@ std::optional<size_t> TaskScheduler::choose() {
   return best ? open[*best] : *fewest;
 }
 
+/// Seconds for each task that has had no batch yet, so that all of them get one.
+double TaskScheduler::share_of_first_batch() {
+  const auto waits = [&](Entry& entry) {
+    return is_open(entry) && (!entry.task || entry.task->batches() == 0);
+  };
+  const auto waiting = static_cast<double>(std::ranges::count_if(entries_, waits));
+  return run_->budget.left_s() / std::max(waiting, 1.0);
+}
+
 Task* TaskScheduler::next() {
   while (const auto chosen = choose()) {
     Entry& entry = entries_[*chosen];
@@ -97,6 +106,7 @@ Task* TaskScheduler::next() {
       entry.task = std::move(*task);
       run_->begun.push_back(entry.task.get());
     }
+    if (entry.task->batches() == 0) entry.task->limit_first_batch(share_of_first_batch());
     return entry.task.get();
   }
   return nullptr;

@@ -50,6 +50,7 @@ class TaskScheduler {
   bool is_open(Entry& entry);
   bool is_wanted(const Entry& entry) const;
   std::optional<size_t> choose();
+  double share_of_first_batch();
   Result<Tuned> finish(Entry& entry, double seconds);
 
   TuningRun* run_;

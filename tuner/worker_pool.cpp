@@ -145,6 +145,9 @@ BuilderPool::BuilderPool(PoolContext context, ProcessOptions program)
 Status BuilderPool::begin(const BuildRequest& request) {
   needed_ = request.needed;
   started_ns_ = context_.clock();
+  reference_.reset();
+  if (request.is_reference) reference_ = {request.workload, request.schedules};
+  if (reference_ && references_.contains(*reference_)) return {};
   const std::string target = context_.target.to_string();
   size_t next = 0;
   for (size_t i = 0; i < members_.size() && next < request.schedules.size(); ++i) {
@@ -187,6 +190,16 @@ Deadline BuilderPool::build_deadline() const {
 }
 
 std::vector<BuildOutcome> BuilderPool::finish() {
+  if (!reference_) return finish_members();
+  const auto known = references_.find(*reference_);
+  if (known != references_.end()) return known->second;
+  std::vector<BuildOutcome> outcomes = finish_members();
+  const auto is_built = [](const BuildOutcome& outcome) { return !outcome.artifact.empty(); };
+  if (std::ranges::all_of(outcomes, is_built)) references_.emplace(*reference_, outcomes);
+  return outcomes;
+}
+
+std::vector<BuildOutcome> BuilderPool::finish_members() {
   const Deadline deadline = build_deadline();
   std::vector<BuildOutcome> outcomes;
   for (Member& member : members_) {

@@ -6,9 +6,11 @@
 // files in a private directory that only builders may write.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tuner/deadline.h"
@@ -53,7 +55,8 @@ struct PoolContext {
   std::shared_ptr<const ArtifactStore> artifacts;  ///< its directory goes with the last owner
 };
 
-/// Compiles in up to four processes, each of which gets a share of a request.
+/// Compiles in up to four processes, each of which gets a share of a request. References that were
+/// built are not built again.
 class BuilderPool : public Builder {
  public:
   /// `program` is the command line of a builder; it is started when there is work.
@@ -64,12 +67,15 @@ class BuilderPool : public Builder {
   std::string toolchain() const override { return toolchain_; }
 
  private:
+  /// A workload and schedules of a reference.
+  using ReferenceKey = std::pair<std::string, std::vector<std::string>>;
   struct Member {
     std::optional<Process> process = {};
     size_t building = 0;  ///< number of schedules that it has at present
     BuildJob job = {};    ///< the latest
   };
   Status hand_over(Member& member, const BuildJob& job);
+  std::vector<BuildOutcome> finish_members();
   std::vector<BuildOutcome> finish(Member& member, const Deadline& deadline);
   std::vector<BuildOutcome> build_alone(Member& member);
   Deadline build_deadline() const;
@@ -78,8 +84,10 @@ class BuilderPool : public Builder {
   PoolContext context_;
   ProcessOptions program_;
   std::vector<Member> members_;
-  Needed needed_ = Needed::No;  ///< of the latest request
-  int64_t started_ns_ = 0;      ///< when it began
+  Needed needed_ = Needed::No;             ///< of the latest request
+  int64_t started_ns_ = 0;                 ///< when it began
+  std::optional<ReferenceKey> reference_;  ///< the latest request, where it is of a reference
+  std::map<ReferenceKey, std::vector<BuildOutcome>> references_;  ///< those that were built
   std::string toolchain_;
 };
 

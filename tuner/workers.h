@@ -96,15 +96,16 @@ class BusyTime {
   double seconds_ = 0;
 };
 
-/// Everything that a run hands work to.
+/// Everything that a run hands work to. Copies are the same workers, which end with the last one;
+/// what they have prepared for a workload serves the next run with it.
 struct Workers {
   std::shared_ptr<const ArtifactStore> artifacts;
-  std::unique_ptr<Builder> builder;
-  std::unique_ptr<Runner> runner;
+  std::shared_ptr<Builder> builder;
+  std::shared_ptr<Runner> runner;
   std::shared_ptr<const BusyTime> busy;
 };
 
-/// tune_all() with workers of the caller's; they end with the call.
+/// tune_all() with workers of the caller's. One run at a time may use them.
 Result<std::vector<Result<Tuned>>> tune_all(const std::vector<TaskSpec>& tasks,
                                             const Target& target, const TuneOptions& options,
                                             db::Store& store, const Environment& environment,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -51,6 +52,16 @@ int64_t work_of(const dsl::Compute& compute) {
 
 TensorType output_type(const dsl::Compute& compute, const std::string& output) {
   return {compute.type_of(output), compute.shape_of(output)};
+}
+
+/// An array of this type whose elements are all the one of `value`.
+dsl::Array filled(const TensorType& type, const dsl::Array& value) {
+  dsl::Array array{type.dtype, type.shape, {}};
+  array.data.resize(static_cast<size_t>(bytes_of(type)));
+  const size_t bytes = value.data.size();
+  for (size_t at = 0; at < array.data.size(); at += bytes)
+    std::memcpy(&array.data[at], value.data.data(), bytes);
+  return array;
 }
 
 tl::unexpected<Error> wrong_model(const std::string& why) {
@@ -105,6 +116,29 @@ Status GraphBuilder::add_constant(const std::string& output, dsl::Array array) {
                             (made_bytes_ + left_bytes()) >> 20));
   made_bytes_ += bytes;
   insert_constant(output, std::move(array));
+  return {};
+}
+
+Status GraphBuilder::add_filled(const std::string& output, const std::vector<int64_t>& shape,
+                                const dsl::Array& value) {
+  if (output.empty()) return {};
+  const TensorType type = {value.type, shape};
+  std::string key = type.to_string();
+  key.append(reinterpret_cast<const char*>(value.data.data()), value.data.size());
+  auto known = filled_.find(key);
+  if (known == filled_.end()) {
+    const int64_t bytes = bytes_of(type);
+    if (bytes > std::min(most_filled_bytes, left_filled_bytes_))
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[onnx] its result {} would be made at import, where tensors of equal "
+                      "elements take at most {} MiB, and {} MiB in all",
+                      type.to_string(), most_filled_bytes >> 20, most_filled_bytes_of_all >> 20));
+    left_filled_bytes_ -= bytes;
+    known = filled_.emplace(std::move(key), make_constant(filled(type, value))).first;
+  }
+  types_[output] = type;
+  graph_.constants[output] = known->second;
   return {};
 }
 

@@ -9,6 +9,7 @@
 //   ... conversions call add() ...
 //   TW_TRY(Graph graph, builder.finish({{"y", "y"}}));
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -26,9 +27,17 @@ inline constexpr int64_t largest_folded = int64_t{1} << 20;
 /// Bytes of one tensor that is made at import, and not read from the model: a model of a hundred
 /// bytes may ask for 2^60 elements.
 inline constexpr int64_t most_made_bytes = int64_t{64} << 20;
+/// The same of tensors whose elements are all equal, and of all of these together: models without
+/// their weights have them (ConstantOfShape).
+inline constexpr int64_t most_filled_bytes = int64_t{512} << 20,
+                         most_filled_bytes_of_all = int64_t{2} << 30;
 
 class GraphBuilder final : public Builder {
  public:
+  /// Tensors of equal elements take at most `most_bytes`, and most_filled_bytes_of_all.
+  explicit GraphBuilder(int64_t most_bytes = most_filled_bytes_of_all)
+      : left_filled_bytes_(std::min(most_bytes, most_filled_bytes_of_all)) {}
+
   /// A tensor of the graph, and the name that it has as an output of the graph.
   struct Output {
     std::string tensor, name;
@@ -40,6 +49,8 @@ class GraphBuilder final : public Builder {
              const std::vector<std::string>& outputs) override;
   Status alias(const std::string& output, const std::string& value) override;
   Status add_constant(const std::string& output, dsl::Array array) override;
+  Status add_filled(const std::string& output, const std::vector<int64_t>& shape,
+                    const dsl::Array& value) override;
   std::string fresh_name(const std::string& stem) override { return claim(stem); }
   /// Requires: knows(name).
   Value value(const std::string& name) const override;
@@ -80,7 +91,9 @@ class GraphBuilder final : public Builder {
   std::set<std::string> names_;
   std::map<std::string, int64_t> repeats_;  ///< of a name: how often it was claimed again
   int64_t model_bytes_ = 0, made_bytes_ = 0;
-  int64_t folding_work_ = 0;  ///< evaluations of expression nodes so far
+  int64_t left_filled_bytes_;               ///< of tensors of equal elements that may still be made
+  std::map<std::string, Constant> filled_;  ///< those tensors, by type and element
+  int64_t folding_work_ = 0;                ///< evaluations of expression nodes so far
 };
 
 }  // namespace tw::graph::onnx

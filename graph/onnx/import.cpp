@@ -120,7 +120,10 @@ FunctionKey key_of(std::string_view domain, const std::string& name, const std::
 class Importer {
  public:
   Importer(ModelProto& model, const std::string& folder, const OnnxOptions& options)
-      : model_(model), options_(options), tensors_(folder, options.most_bytes) {}
+      : model_(model),
+        options_(options),
+        tensors_(folder, options.most_bytes),
+        builder_(options.most_bytes) {}
 
   Result<Graph> run() {
     Scope scope;

@@ -90,6 +90,10 @@ class Builder {
   /// `output` is another name of `value` (Identity, Dropout at inference).
   virtual Status alias(const std::string& output, const std::string& value) = 0;
   virtual Status add_constant(const std::string& output, dsl::Array array) = 0;
+  /// A constant whose elements are all the one of `value`. Equal ones are stored once. Requires: a
+  /// shape without negative extents.
+  virtual Status add_filled(const std::string& output, const std::vector<int64_t>& shape,
+                            const dsl::Array& value) = 0;
   /// A name that no tensor has yet, for what one node needs several operators for.
   virtual std::string fresh_name(const std::string& stem) = 0;
   /// A tensor that was added, with its constant where it is one.

@@ -40,13 +40,6 @@ dsl::Array integer_array(const std::vector<int64_t>& values, std::vector<int64_t
   return array;
 }
 
-/// Sets all elements to that of `value`, which has one.
-void fill(dsl::Array& array, const dsl::Array& value) {
-  const size_t bytes = value.data.size();
-  for (size_t at = 0; at < array.data.size(); at += bytes)
-    std::memcpy(&array.data[at], value.data.data(), bytes);
-}
-
 Status add_numbers(const std::string& output, std::span<const double> values,
                    std::vector<int64_t> shape, Builder& builder) {
   TW_TRY(dsl::Array array, dsl::Array::make(Float32, std::move(shape)));
@@ -125,9 +118,11 @@ Status convert_constant_of_shape(const Node& node, Builder& builder) {
   TW_TRY(const Constant* value, node.tensor("value"));
   if (value && value->array->size() != 1)
     return node.invalid(fmt::format("its value has {} elements", value->array->size()));
-  TW_TRY(dsl::Array array, made_array(node, value ? value->array->type : Float32, shape));
-  if (value) fill(array, *value->array);
-  return builder.add_constant(node.outputs[0], std::move(array));
+  if (std::ranges::any_of(shape, [](int64_t extent) { return extent < 0; }))
+    return node.invalid(
+        fmt::format("its result would be {}", TensorType{Float32, shape}.to_string()));
+  TW_TRY(const dsl::Array zero, dsl::Array::make(Float32, {1}));
+  return builder.add_filled(node.outputs[0], shape, value ? *value->array : zero);
 }
 
 Status convert_dropout(const Node& node, Builder& builder) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions. Two-dimensional ones are conv2d, grouped ones on reshaped arrays, which moves
-// nothing; those of other ranks and transposed ones are expressions.
+// nothing; those of other ranks are expressions, and so are transposed ones, phase by phase.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/integer.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/quantization.h"
@@ -225,8 +226,44 @@ namespace {
 
 /// One dimension of a transposed convolution: input position i adds to the output positions
 /// i * stride + tap * dilation - before.
+///
+/// Positions z counted from before the padding are stride * q + phase. Tap m of a phase reads the
+/// input at q - step * m with the weight whose tap * dilation is phase + stride * step * m, zero
+/// where there is no such weight. Taps are numbered in reverse, so that the input is read upwards.
 struct Spread {
   int64_t input, kernel, stride, dilation, before, output;
+
+  int64_t phases() const { return std::min(stride, before + output); }
+  bool has_phases() const { return phases() != 1; }
+  int64_t positions() const { return ceil_div(before + output, stride) - first_position(); }
+  int64_t first_position() const { return before / stride; }
+  /// Positions z that are computed before the first one of the output.
+  int64_t cropped_before() const { return before % stride; }
+  bool is_cropped() const { return positions() * phases() != output; }
+  int64_t step() const { return dilation % stride == 0 ? dilation / stride : 1; }
+  int64_t phase_taps() const {
+    return dilation % stride == 0 ? kernel : (kernel - 1) * dilation / stride + 1;
+  }
+  /// Whether phases have one tap each, which are those of the kernel in their order.
+  bool has_one_tap_a_phase() const {
+    return phase_taps() == 1 && phases() == kernel && (dilation == 1 || kernel == 1);
+  }
+  /// What a phase reads of the input.
+  Window window() const {
+    const int64_t reach = step() * (phase_taps() - 1);
+    return {input, phase_taps(), 1, step(), reach - first_position(), 0, positions()};
+  }
+  /// The tap of the kernel that is this one of the phase; appends the conditions under which there
+  /// is one.
+  Expr tap(const Expr& phase, const Expr& reversed, std::vector<Expr>& conditions) const {
+    const int64_t pace = stride * step(), last = phase_taps() - 1;
+    const Expr place = phase + (Expr(last) - reversed) * Expr(pace);
+    const Expr found = place / Expr(dilation);
+    if (dilation > 1) conditions.push_back(eq(place % Expr(dilation), Expr(0)));
+    if ((phases() - 1 + pace * last) / dilation >= kernel)
+      conditions.push_back(found < Expr(kernel));
+    return found;
+  }
 };
 
 Result<std::vector<Spread>> spreads_of(const Node& node, const Shape& input, const Shape& kernel) {
@@ -257,67 +294,178 @@ Result<std::vector<Spread>> spreads_of(const Node& node, const Shape& input, con
   return spreads;
 }
 
-/// What a transposed convolution multiplies at the axes of its result and its reduction.
-struct SpreadReads {
-  std::vector<Expr> input, weight;
-  Expr is_hit;  ///< whether an input position adds to the output position by this tap
+/// A transposed convolution of in [n, groups * c, ...] with weights [groups * c, k, taps...].
+struct Transposed {
+  Value in, weight;
+  std::optional<Value> bias;
+  int64_t groups = 1, c = 0, k = 0;  ///< channels a group, read and written
+  std::vector<Spread> spreads;
+
+  Shape taps() const { return {weight.type.shape.begin() + 2, weight.type.shape.end()}; }
+  /// The shape of the result as phases make it, which may reach beyond the output.
+  Shape whole_shape() const {
+    Shape shape = {in.type.shape[0], groups * k};
+    for (const Spread& s : spreads) shape.push_back(s.positions() * s.phases());
+    return shape;
+  }
 };
 
-SpreadReads reads_of(const std::vector<Spread>& spreads, const std::vector<Axis>& out,
-                     const std::vector<Axis>& taps, const Expr& channel, const Expr& filter) {
-  SpreadReads reads = {{out[0], channel}, {channel, filter}, {}};
-  std::vector<Expr> conditions;
-  for (size_t i = 0; i < spreads.size(); ++i) {
-    const Spread& s = spreads[i];
-    // The input position times the stride: a tap counts where that is a multiple of it.
-    const Expr scaled = Expr(out[2 + i]) + Expr(s.before) - Expr(taps[i]) * Expr(s.dilation);
-    const Expr position = scaled / Expr(s.stride);
-    if (s.stride > 1) conditions.push_back(eq(scaled % Expr(s.stride), Expr(0)));
-    conditions.push_back(Expr(0) <= position);
-    conditions.push_back(position < Expr(s.input));
-    reads.input.push_back(position);
-    reads.weight.emplace_back(taps[i]);
+Result<Transposed> transposed_of(const Node& node) {
+  const Value &in = node.input(0), &weight = node.input(1);
+  if (in.rank() < 3 || weight.rank() != in.rank() || weight.type.shape[0] != in.type.shape[1])
+    return node.invalid("the weights do not fit the input");
+  Transposed p = {in, weight, {}, 1, 0, weight.type.shape[1], {}};
+  TW_TRY(p.groups, groups_of(node, in.type.shape[1]));
+  p.c = in.type.shape[1] / p.groups;
+  TW_RETURN_IF_ERROR(check_kernel_shape(node, p.taps()));
+  TW_TRY(p.spreads, spreads_of(node, {in.type.shape.begin() + 2, in.type.shape.end()}, p.taps()));
+  if (!node.has_input(2)) return p;
+  p.bias = node.input(2);
+  if (p.bias->type.shape == Shape{p.groups * p.k}) return p;
+  return node.invalid("expected a bias a channel");
+}
+
+/// The axes of a transposed convolution by phases. A dimension with one phase has no axis for it.
+struct PhaseLoops {
+  Axis n, g, c, k;
+  std::vector<Axis> positions, phases, taps;  ///< one of each for every dimension
+
+  explicit PhaseLoops(const Transposed& p)
+      : n("n", p.in.type.shape[0]), g("g", p.groups), c("c", p.c), k("k", p.k) {
+    for (size_t i = 0; i < p.spreads.size(); ++i) {
+      const Spread& s = p.spreads[i];
+      positions.emplace_back(fmt::format("q{}", i), s.positions());
+      phases.emplace_back(fmt::format("p{}", i), s.phases());
+      taps.emplace_back(fmt::format("t{}", i), s.phase_taps());
+    }
   }
-  reads.is_hit = all_of(conditions);
-  return reads;
+  std::vector<Axis> out() const {
+    std::vector<Axis> axes = with_group({n}, k);
+    for (size_t i = 0; i < positions.size(); ++i) {
+      axes.push_back(positions[i]);
+      append(phases[i], axes);
+    }
+    return axes;
+  }
+  /// Without the channels that come first in the weights.
+  std::vector<Axis> weight() const {
+    std::vector<Axis> axes = {k};
+    for (size_t i = 0; i < taps.size(); ++i) {
+      axes.push_back(taps[i]);
+      append(phases[i], axes);
+    }
+    return axes;
+  }
+  std::vector<Axis> reduction() const {
+    std::vector<Axis> axes = {c};
+    axes.insert(axes.end(), taps.begin(), taps.end());
+    return axes;
+  }
+  /// The first axes, then that of the groups, if there are several, and the channel.
+  std::vector<Axis> with_group(std::vector<Axis> axes, const Axis& channel) const {
+    append(g, axes);
+    axes.push_back(channel);
+    return axes;
+  }
+
+ private:
+  static void append(const Axis& axis, std::vector<Axis>& axes) {
+    if (axis.extent != 1) axes.push_back(axis);
+  }
+};
+
+Shape extents_of(const std::vector<Axis>& axes) {
+  Shape shape;
+  for (const Axis& axis : axes) shape.push_back(axis.extent);
+  return shape;
+}
+
+/// The weights of all phases, [groups * c, k, taps and phases], zero where a phase has no such tap.
+Result<Value> phase_weights(Builder& builder, const Transposed& p, const PhaseLoops& loops) {
+  const Axis channel("gc", p.groups * p.c);
+  std::vector<Axis> axes = loops.weight();
+  axes.insert(axes.begin(), channel);
+  if (std::ranges::all_of(p.spreads, &Spread::has_one_tap_a_phase))
+    return reshaped(builder, p.weight, extents_of(axes));
+  Declaration declaration(builder);
+  std::vector<Expr> indices = {channel, loops.k}, conditions;
+  for (size_t i = 0; i < p.spreads.size(); ++i) {
+    const Expr phase = p.spreads[i].has_phases() ? Expr(loops.phases[i]) : Expr(0);
+    indices.push_back(p.spreads[i].tap(phase, loops.taps[i], conditions));
+  }
+  const Expr weight = declaration.read(p.weight).read_at(indices);
+  const std::string name = builder.fresh_name(p.weight.name + ".phases");
+  TW_RETURN_IF_ERROR(declaration.add(
+      compute("out", axes, select(all_of(conditions), weight, number(weight, 0))), name));
+  return builder.value(name);
+}
+
+/// Adds the sum of products of all phases, [n, (g,) k, positions and phases].
+Status add_phases(Builder& builder, const Transposed& p, const std::string& output) {
+  const PhaseLoops loops(p);
+  std::vector<Axis> weight_axes = loops.weight();
+  weight_axes.insert(weight_axes.begin(), loops.c);
+  Shape in_shape = p.in.type.shape;
+  if (p.groups > 1) {
+    weight_axes.insert(weight_axes.begin(), loops.g);
+    in_shape.insert(in_shape.begin() + 1, p.groups);
+    in_shape[2] = p.c;
+  }
+  TW_TRY(const Value in, reshaped(builder, p.in, in_shape));
+  TW_TRY(const Value phased, phase_weights(builder, p, loops));
+  TW_TRY(const Value weight, reshaped(builder, phased, extents_of(weight_axes)));
+  std::vector<Window> windows;
+  for (const Spread& s : p.spreads) windows.push_back(s.window());
+  Declaration declaration(builder);
+  const DType type = p.in.type.dtype;
+  const Expr x = windowed_read(declaration.read(in), at(loops.with_group({loops.n}, loops.c)),
+                               windows, loops.positions, loops.taps, dsl::constant(type, 0));
+  const dsl::Reduction total =
+      sum(loops.reduction(), wide(x) * wide(declaration.read(weight).read_at(at(weight_axes))));
+  if (!p.bias) return declaration.add(reduced(loops.out(), total, type), output);
+  const std::vector<Axis> channels = loops.with_group({}, loops.k);
+  TW_TRY(const Value bias, reshaped(builder, *p.bias, extents_of(channels)));
+  const Tensor conv = compute("conv", loops.out(), total);
+  const Expr shift = wide(declaration.read(bias).read_at(at(channels)));
+  const Expr shifted = conv.read_at(at(loops.out())) + shift;
+  return declaration.add(compute("out", loops.out(), cast(type, shifted)), output);
+}
+
+/// Adds the part of the whole result that is the output.
+Status add_crop(Builder& builder, const Transposed& p, const std::string& whole,
+                const std::string& output) {
+  Shape shape = {p.in.type.shape[0], p.groups * p.k};
+  for (const Spread& s : p.spreads) shape.push_back(s.output);
+  const std::vector<Axis> axes = axes_of(shape);
+  std::vector<Expr> indices = at(axes);
+  for (size_t i = 0; i < p.spreads.size(); ++i)
+    indices[2 + i] = indices[2 + i] + Expr(p.spreads[i].cropped_before());
+  Declaration declaration(builder);
+  return declaration.add(
+      compute("out", axes, declaration.read(builder.value(whole)).read_at(indices)), output);
 }
 
 }  // namespace
 
+// out[stride * q + p] sums in[q - m] * weight[p + stride * m] over m, so each phase p is an
+// ordinary convolution of stride 1. Positions and phases are dimensions of their own, whose
+// row-major order is that of the output.
 Status convert_conv_transpose(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_same_type(node, {0, 1, 2}));
-  const Value &in = node.input(0), &weight = node.input(1);
-  const DType type = in.type.dtype;
-  TW_RETURN_IF_ERROR(check_float(node, type));
-  if (in.rank() < 3 || weight.rank() != in.rank() || weight.type.shape[0] != in.type.shape[1])
-    return node.invalid("the weights do not fit the input");
-  TW_TRY(const int64_t groups, groups_of(node, in.type.shape[1]));
-  const int64_t c = in.type.shape[1] / groups, k = weight.type.shape[1];
-  const Shape kernel(weight.type.shape.begin() + 2, weight.type.shape.end());
-  TW_RETURN_IF_ERROR(check_kernel_shape(node, kernel));
-  TW_TRY(const std::vector<Spread> spreads,
-         spreads_of(node, {in.type.shape.begin() + 2, in.type.shape.end()}, kernel));
-  if (node.has_input(2) && node.input(2).type.shape != Shape{groups * k})
-    return node.invalid("expected a bias a channel");
-  Shape shape = {in.type.shape[0], groups * k};
-  for (const Spread& spread : spreads) shape.push_back(spread.output);
-
-  const std::vector<Axis> o = axes_of(shape), taps = axes_of(kernel, "t");
-  const Axis channel("c", c);
-  const Expr per_group(std::max<int64_t>(k, 1));
-  const SpreadReads reads = reads_of(
-      spreads, o, taps, Expr(o[1]) / per_group * Expr(c) + Expr(channel), Expr(o[1]) % per_group);
-  Declaration declaration(builder);
-  const Expr x = wide(declaration.read(in).read_at(reads.input));
-  const Expr w = wide(declaration.read(weight).read_at(reads.weight));
-  std::vector<Axis> over = {channel};
-  over.insert(over.end(), taps.begin(), taps.end());
-  const dsl::Reduction total = sum(over, select(reads.is_hit, x, number(x, 0)) * w);
-  if (!node.has_input(2)) return declaration.add(reduced(o, total, type), node.outputs[0]);
-  const Tensor conv = compute("conv", o, total);
-  const Expr shift = wide(declaration.read(node.input(2))(o[1]));
-  return declaration.add(compute("out", o, cast(type, conv.read_at(at(o)) + shift)),
-                         node.outputs[0]);
+  TW_RETURN_IF_ERROR(check_float(node, node.input(0).type.dtype));
+  TW_TRY(const Transposed p, transposed_of(node));
+  const std::string& output = node.outputs[0];
+  const auto name_before = [&](bool has_next, const std::string& next) {
+    return has_next ? builder.fresh_name(output) : next;
+  };
+  const bool is_cropped = std::ranges::any_of(p.spreads, &Spread::is_cropped);
+  const bool is_split = p.groups > 1 || std::ranges::any_of(p.spreads, &Spread::has_phases);
+  const std::string whole = name_before(is_cropped, output);
+  const std::string phases = name_before(is_split, whole);
+  TW_RETURN_IF_ERROR(add_phases(builder, p, phases));
+  if (is_split)
+    TW_RETURN_IF_ERROR(add_reshape(builder, builder.value(phases), p.whole_shape(), whole));
+  return is_cropped ? add_crop(builder, p, whole, output) : Status();
 }
 
 // ---- along time -----------------------------------------------------------------------------

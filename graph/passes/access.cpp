@@ -254,22 +254,6 @@ std::optional<Ranges> box_of(const Expr& condition, const std::vector<Axis>& axe
   return box;
 }
 
-std::optional<std::vector<size_t>> as_transpose(const Operator& op) {
-  const Stage* stage = only_stage(op);
-  const Read* read = stage ? stage->body.as<Read>() : nullptr;
-  if (!read || read->indices.size() != stage->axes.size()) return std::nullopt;
-  const std::vector<int64_t> shape = op.workload.compute.shape_of(read->tensor);
-  std::vector<size_t> position;
-  std::vector<bool> seen(stage->axes.size(), false);
-  for (size_t i = 0; i < read->indices.size(); ++i) {
-    const auto axis = axis_number(stage->axes, read->indices[i]);
-    if (!axis || seen[*axis] || shape[i] != stage->axes[*axis].extent) return std::nullopt;
-    seen[*axis] = true;
-    position.push_back(*axis);
-  }
-  return position;
-}
-
 std::optional<Padding> as_padding(const Operator& op) {
   const Stage* stage = only_stage(op);
   const dsl::Select* select = stage ? stage->body.as<dsl::Select>() : nullptr;

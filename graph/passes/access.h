@@ -69,10 +69,6 @@ using Ranges = std::map<std::string, Range>;
 /// nullopt for other conditions.
 std::optional<Ranges> box_of(const dsl::Expr& condition, const std::vector<dsl::Axis>& axes);
 
-/// Where the elements of the one input go: position[i] is the place, among the dimensions of the
-/// output, of the input's dimension i. nullopt for what is no transpose; a copy is one.
-std::optional<std::vector<size_t>> as_transpose(const Operator& op);
-
 /// A tensor written between borders of one value.
 struct Padding {
   std::vector<int64_t> before, after;  ///< elements added to each dimension, 0 or more

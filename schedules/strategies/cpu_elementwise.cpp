@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stage without a reduction on a CPU: vectors along the axis that is contiguous in the result,
-// several of them unrolled, and a tile of the axis before, so that loads along both are near each
-// other.
+// several of them unrolled, and a tile of another axis, so that loads along both are near each
+// other: where an input is transposed, of the axis along which that is contiguous, else of the axis
+// before.
 
 #include <algorithm>
+#include <optional>
 
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategy.h"
@@ -25,15 +27,24 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
  public:
   CpuElementwiseStage(const ComputePlan& compute, const StagePlan& plan)
       : Configured(compute, plan), axes_(stage_.axes) {
-    std::stable_partition(axes_.begin(), axes_.end(),
-                          [&](const dsl::Axis& axis) { return axis.name != plan_.contiguous; });
+    const std::optional<std::string> transposed = transposed_axis();
+    const auto move_last = [&](const std::string& name) {
+      std::stable_partition(axes_.begin(), axes_.end(),
+                            [&](const dsl::Axis& axis) { return axis.name != name; });
+    };
+    if (transposed) move_last(*transposed);
+    move_last(plan_.contiguous);
     const int64_t rows = axes_.size() > 1 ? axes_[axes_.size() - 2].extent : 1;
     std::vector<int64_t> tiles;
     for (const int64_t t : {1, 2, 4, 8, 16, 32, 64})
       if (t <= rows) tiles.push_back(t);
     add_knob("tile", tiles, &CpuElementwise::tile);
     add_knob("vectors", {1, 2, 4}, &CpuElementwise::vectors);
-    add_knob("columns", {0, 64, 128, 256, 512}, &CpuElementwise::columns);
+    std::vector<int64_t> columns = {0, 64, 128, 256, 512};
+    // A tile of a transposed input touches a line for each column. At steps of a power of two these
+    // share a set of the cache, which has 8 to 12 ways.
+    if (transposed) columns.insert(columns.begin() + 1, {8, 16, 32});
+    add_knob("columns", columns, &CpuElementwise::columns);
     add_knob("tasks", {1, 2, 3}, &CpuElementwise::tasks);
   }
 
@@ -78,6 +89,21 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
       split_axis(c, plan_.name, axes_[i].name, is_tiled ? config.tile : 1, tile);
     }
     return tile;
+  }
+
+  /// The axis along which an input is contiguous that the contiguous axis takes large steps
+  /// through.
+  std::optional<std::string> transposed_axis() const {
+    std::optional<std::string> found;
+    dsl::for_each(stage_.body, [&](const dsl::Expr& node) {
+      const dsl::Read* read = node.as<dsl::Read>();
+      if (!read || read->indices.empty() || found) return;
+      const dsl::Expr& last = read->indices[contiguous_dimension(compute_, *read)];
+      if (dsl::uses_var(last, plan_.contiguous) || !dsl::uses_var(node, plan_.contiguous)) return;
+      for (const dsl::Axis& axis : stage_.axes)
+        if (axis.extent > 1 && dsl::uses_var(last, axis.name)) found = axis.name;
+    });
+    return found;
   }
 
   std::vector<dsl::Axis> axes_;  // of the stage, the one that is contiguous in the result last

@@ -191,6 +191,29 @@ TEST(Compile, ATileThatEndsInsideAVectorIsMasked) {
   EXPECT_EQ((*artifacts)[0]->info.spills, 0) << *code;
 }
 
+// Rows of 14 elements are vectors of 16 lanes. Each has a row of its own in the accumulator, whose
+// elements stay in registers: one update an instruction, no masked stores but those of the results.
+TEST(Compile, AccumulatorsOfPartialVectorsStayInRegisters) {
+  const auto target = parse_target("x86-64-v4");
+  const auto workload = dsl::parse_workload(
+      "conv2d n=1 c=16 h=14 w=14 k=16 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 f32 fast");
+  ASSERT_TRUE(workload) << workload.error().message;
+  const std::string text =
+      "tw1\nsplit out k 8\nsplit out y 2\nreorder out n k.0 y.0 c r s k.1 y.1 x\n"
+      "cache_write out y.0\nvectorize out x\nunroll out k.1\nunroll out y.1\nparallel out n";
+  const auto schedule = schedules::parse_schedule(workload->compute, text);
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const auto program = schedule->program();
+  ASSERT_TRUE(program) << program.error().message;
+  const KernelSpec spec{"conv", text, *program, 1};
+  const auto artifacts = compile({&spec, 1}, *target, counting_spills());
+  ASSERT_TRUE(artifacts && (*artifacts)[0]);
+  const auto code = disassemble((*artifacts)[0]->object, *target);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(occurrences(*code, "vfmadd"), 16) << *code;
+  EXPECT_EQ((*artifacts)[0]->info.spills, 0) << *code;
+}
+
 TEST(Compile, SpillsAreCounted) {
   const auto target = parse_target("x86-64-v4");
   const KernelSpec spec{"conv", "tw1", direct_conv(32, 32, 4, 28, 2, 28), 1};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/random.h"
 
@@ -110,43 +111,26 @@ TEST(CostNetwork, EqualsBruteForceWithMiniBuckets) {
   }
 }
 
-/// Of up to 3 variables, most states marked.
-Nogood random_nogood(Random& random, const CostNetwork& network) {
-  Nogood nogood;
-  for (size_t v = 0; v < network.size() && nogood.variables.size() < 3; ++v) {
-    if (random.chance(0.4)) continue;
-    nogood.variables.push_back(v);
-    std::vector<bool>& marks = nogood.states.emplace_back();
-    for (size_t s = 0; s < network.extents()[v]; ++s) marks.push_back(random.chance(0.7));
-  }
-  return nogood;
-}
-
-bool is_nogood(const Nogood& nogood, const Assignment& assignment) {
-  for (size_t i = 0; i < nogood.variables.size(); ++i)
-    if (!nogood.states[i][assignment.states[nogood.variables[i]]]) return false;
-  return true;
-}
-
-TEST(CostNetwork, LeavesNogoodsOut) {
+/// Tables of three variables, and the limit of all tables together.
+TEST(CostNetwork, FactorsMayHaveAnyNumberOfVariables) {
   Random random(8);
-  int left_out = 0;
-  for (int i = 0; i < 3'000; ++i) {
+  for (int i = 0; i < 1'000; ++i) {
     CostNetwork network = random_network(random);
-    std::vector<Assignment> all = brute_force(network);
-    for (int64_t n = random.below(4); n > 0; --n) {
-      const Nogood nogood = random_nogood(random, network);
-      if (nogood.variables.empty()) continue;
-      network.add_nogood(nogood);
-      left_out += std::erase_if(all, [&](const Assignment& a) { return is_nogood(nogood, a); }) > 0;
-    }
+    if (network.size() < 3) continue;
+    std::vector<size_t> variables(network.size());
+    std::iota(variables.begin(), variables.end(), size_t{0});
+    random.shuffle(variables);
+    variables.resize(3);
+    size_t elements = 1;
+    for (const size_t v : variables) elements *= network.extents()[v];
+    network.add_factor(variables, random_costs(random, elements, 0.3));
     SolverLimits limits;
     if (random.chance(0.3)) limits.table_elements = 4;
+    if (random.chance(0.3)) limits.total_elements = static_cast<size_t>(random.below(40));
     SCOPED_TRACE(i);
-    expect_cheapest(network, solve(network, 4, limits), all, 4);
+    expect_cheapest(network, solve(network, 4, limits), brute_force(network), 4);
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(left_out, 1'000);
 }
 
 /// Two hubs, each the neighbour of the same 12 variables: eliminating a hub first would leave a
@@ -320,6 +304,30 @@ TEST(CostNetwork, BeyondItsLimitsItSaysHowGoodItsAnswerIs) {
   EXPECT_LT(solution.lower_bound, solution.assignments[0].cost);
   EXPECT_EQ(solution.assignments[0].cost, network.cost(solution.assignments[0].states));
   EXPECT_FALSE(min_marginals(network, limits));
+}
+
+// Each table alone would be within its limit.
+TEST(CostNetwork, AllTablesTogetherHaveALimit) {
+  CostNetwork network;
+  for (int i = 0; i < 4; ++i) {
+    const CostNetwork part = complete_network(4, 6);
+    const size_t first = network.size();
+    for (const CostTable& table : part.tables()) {
+      if (table.variables.size() == 1)
+        network.add_variable(table.costs);
+      else
+        network.add_factor(first + table.variables[0], first + table.variables[1], table.costs);
+    }
+  }
+  SolverLimits limits;
+  limits.table_elements = 216;
+  EXPECT_TRUE(min_marginals(network, limits));
+  limits.total_elements = 500;
+  EXPECT_FALSE(min_marginals(network, limits));
+  limits.nodes = 10;
+  const Solution solution = solve(network, 1, limits);
+  EXPECT_FALSE(solution.is_optimal);
+  EXPECT_LE(solution.lower_bound, solution.assignments.at(0).cost);
 }
 
 TEST(CostNetwork, AnswersWhenItIsCancelled) {

@@ -736,10 +736,36 @@ TEST(OnnxImport, Fault61_RangesOf2To60Elements) {
   expect_unsupported(model, "node 'bomb' (Range): its result i64[1152921504606846976]");
 }
 
+/// Two tensors of 64 MiB and more; `extra`: elements of the second that the first does not have.
+ModelProto two_filled_tensors(int64_t extra) {
+  ModelProto model = empty_model();
+  for (int i = 0; i < 2; ++i) {
+    const std::string shape = fmt::format("n{}", i), result = fmt::format("y{}", i);
+    add_initializer(model, integers(shape, {1}, {(int64_t{1} << 24) + i * extra}));
+    add_node(model, "ConstantOfShape", {shape}, {result});
+    add_output(model, result);
+  }
+  return model;
+}
+
+TEST(OnnxImport, LargeTensorsOfEqualElementsAreStoredOnce) {
+  const auto graph = imported(two_filled_tensors(0), {.most_bytes = int64_t{100} << 20});
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(graph->constants.at("y0").array, graph->constants.at("y1").array);
+}
+
 TEST(OnnxImport, Fault61_ManyConstantsOfAllowedSizes) {
-  ModelProto model = constant_model(integers("n", {1}, {int64_t{1} << 24}));
-  for (int i = 0; i < 6; ++i) {
-    add_node(model, "ConstantOfShape", {"n"}, {fmt::format("y{}", i)});
+  expect_error(imported(two_filled_tensors(1), {.most_bytes = int64_t{100} << 20}),
+               ErrorCode::Unsupported, "tensors of equal elements take at most");
+}
+
+TEST(OnnxImport, Fault61_ConstantsThatAreMadeOfOthers) {
+  ModelProto model = constant_model(integers("start", {}, {0}));
+  add_initializer(model, integers("delta", {}, {1}));
+  for (int i = 0; i < 5; ++i) {
+    add_initializer(model, integers(fmt::format("limit{}", i), {}, {(int64_t{1} << 23) - i}));
+    add_node(model, "Range", {"start", fmt::format("limit{}", i), "delta"},
+             {fmt::format("y{}", i)});
     add_output(model, fmt::format("y{}", i));
   }
   expect_unsupported(model, "constants that are made at import take more than");

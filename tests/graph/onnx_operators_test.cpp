@@ -342,6 +342,110 @@ TEST(OnnxOperators, ConvolutionsAgreeWithLoops) {
   }
 }
 
+/// The transposed convolution by loops: every input position adds to those that its taps reach.
+/// `rows.out()` is not used; the outputs have the extents that are given.
+Numbers transposed_convolved(const Numbers& x, const Numbers& w, int64_t n, int64_t groups,
+                             int64_t c, int64_t k, const Dimension& rows, const Dimension& columns,
+                             int64_t height, int64_t width) {
+  Numbers y(static_cast<size_t>(n * groups * k * height * width), 0);
+  const auto add = [&](int64_t b, int64_t from, int64_t to, int64_t h, int64_t v, int64_t r,
+                       int64_t s) {
+    const int64_t i = h * rows.stride + r * rows.dilation - rows.before;
+    const int64_t j = v * columns.stride + s * columns.dilation - columns.before;
+    if (i < 0 || i >= height || j < 0 || j >= width) return;
+    const int64_t filter = from / c * k + to;
+    y[static_cast<size_t>(((b * groups * k + filter) * height + i) * width + j)] +=
+        x[static_cast<size_t>(((b * groups * c + from) * rows.in + h) * columns.in + v)] *
+        w[static_cast<size_t>(((from * k + to) * rows.kernel + r) * columns.kernel + s)];
+  };
+  for (int64_t b = 0; b < n; ++b)
+    for (int64_t from = 0; from < groups * c; ++from)
+      for (int64_t to = 0; to < k; ++to)
+        for (int64_t h = 0; h < rows.in; ++h)
+          for (int64_t v = 0; v < columns.in; ++v)
+            for (int64_t r = 0; r < rows.kernel; ++r)
+              for (int64_t s = 0; s < columns.kernel; ++s) add(b, from, to, h, v, r, s);
+  return y;
+}
+
+/// Paddings leave an output; returns the extent of it.
+int64_t spread_extent(Dimension& d, int64_t added) {
+  const int64_t full = (d.in - 1) * d.stride + (d.kernel - 1) * d.dilation + 1 + added;
+  while (full - d.before - d.after < 1) --(d.before > d.after ? d.before : d.after);
+  return full - d.before - d.after;
+}
+
+Dimension random_spread(Random& random) {
+  return {1 + random.below(5), 1 + random.below(5), 1 + random.below(4),
+          1 + random.below(4), random.below(5),     random.below(5)};
+}
+
+TEST(OnnxOperators, TransposedConvolutionsAgreeWithLoops) {
+  Random random(11);
+  for (int round = 0; round < 120; ++round) {
+    Dimension rows = random_spread(random);
+    const bool is_flat = round % 4 == 0;
+    Dimension columns = is_flat ? Dimension{1, 1, 1, 1, 0, 0} : random_spread(random);
+    const int64_t groups = 1 + random.below(3), n = 1 + round % 2;
+    const int64_t c = 1 + random.below(2), k = 1 + random.below(2);
+    const int64_t added = random.below(3);
+    const int64_t height = spread_extent(rows, added);
+    const int64_t width = is_flat ? 1 : spread_extent(columns, added);
+    const Numbers x = small_integers(random, n * groups * c * rows.in * columns.in);
+    const Numbers w = small_integers(random, groups * c * k * rows.kernel * columns.kernel);
+    const Numbers bias = small_integers(random, groups * k);
+    Extents in = {n, groups * c, rows.in}, weight = {groups * c, k, rows.kernel};
+    Extents strides = {rows.stride}, dilations = {rows.dilation}, adds = {added};
+    Extents pads = {rows.before, rows.after};
+    if (!is_flat) {
+      in.push_back(columns.in);
+      weight.push_back(columns.kernel);
+      strides.push_back(columns.stride);
+      dilations.push_back(columns.dilation);
+      adds.push_back(added);
+      pads = {rows.before, columns.before, rows.after, columns.after};
+    }
+    Numbers expected = transposed_convolved(x, w, n, groups, c, k, rows, columns, height, width);
+    OneNode node("ConvTranspose", 11);
+    node.data(in, x);
+    (round % 2 ? node.data(weight, w) : node.constant(weight, w))
+        .set("strides", strides)
+        .set("dilations", dilations)
+        .set("pads", pads)
+        .set("output_padding", adds)
+        .set("group", groups);
+    if (round % 3 == 0) {
+      node.constant({groups * k}, bias);
+      const int64_t plane = height * width;
+      for (size_t i = 0; i < expected.size(); ++i)
+        expected[i] += bias[i / static_cast<size_t>(plane) % bias.size()];
+    }
+    EXPECT_THAT(node.values(), ElementsAreArray(expected)) << "round " << round;
+  }
+}
+
+TEST(OnnxOperators, TransposedConvolutionsHaveNoGuardsWhereTapsDoNotOverlap) {
+  OneNode node("ConvTranspose", 11);
+  node.data({1, 4, 3, 3}, counted(36)).constant({4, 2, 2, 2}, counted(32));
+  node.set("strides", Extents{2, 2});
+  const Graph graph = node.graph();
+  EXPECT_THAT(names_of(graph), ElementsAre("expr", "reshape"));
+  const dsl::Compute& phases = graph.operators[0].workload.compute;
+  EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 2, 3, 2, 3, 2));
+  for (const dsl::Stage& stage : phases.stages)
+    dsl::for_each(stage.body, [](const dsl::Expr& e) { EXPECT_FALSE(e.as<dsl::Select>()); });
+}
+
+TEST(OnnxOperators, TransposedConvolutionsCropWhatPaddingTakes) {
+  OneNode node("ConvTranspose", 11);
+  node.data({1, 1, 3, 3}, counted(9)).constant({1, 1, 4, 4}, counted(16));
+  node.set("strides", Extents{2, 2}).set("pads", Extents{1, 1, 1, 1});
+  const Graph graph = node.graph();
+  EXPECT_THAT(names_of(graph), ElementsAre("expr", "reshape", "expr"));
+  const dsl::Compute& phases = graph.operators[0].workload.compute;
+  EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 1, 4, 2, 4, 2));
+}
+
 // ---- older opsets ---------------------------------------------------------------------------
 
 TEST(OnnxOperators, SoftmaxFlattenedBeforeOpset13) {

@@ -531,6 +531,17 @@ TEST(FuseEpilogues, OfTwoConvolutionsTheLaterOneTakesTheSum) {
                                                 conv_attributes + " residual=1 f32 fast\n");
 }
 
+TEST(FuseEpilogues, TheResidualMayBeWhatTheConvolutionReads) {
+  for (const bool first : {true, false}) {
+    const Graph graph = graph_from(input_image + conv_line("c", "x") +
+                                       add_line("t", first ? "x" : "c", first ? "c" : "x") +
+                                       relu_line("y", "t") + "output y\n",
+                                   conv_weights());
+    EXPECT_EQ(after("fuse_epilogues", graph),
+              "y = conv2d(x, w, x) " + conv_attributes + " residual=1 relu=1 f32 fast\n");
+  }
+}
+
 TEST(FuseEpilogues, ABiasIsWrittenOutWhereTheActivationReadsItTwice) {
   const Graph graph = graph_from(
       input_image + fmt::format("c = conv2d(x, w, g) {} bias=1 f32 fast\n", conv_attributes) +

@@ -67,7 +67,6 @@ class RandomCases {
     choose_layouts(made);
     add_graph(made);
     add_schemes(made);
-    made.options.most_copies = static_cast<size_t>(random_.pick<int64_t>({4, 4, 4, 2, 1, 0}));
     return made;
   }
 
@@ -176,10 +175,8 @@ double brute_cost(const Case& given, const std::vector<size_t>& choice) {
   double cost = 0;
   for (size_t op = 0; op < choice.size(); ++op) cost += given.schemes[op][choice[op]].cost_ns;
   const Needed needed = needed_by(given, choice);
-  for (const auto& [tensor, copies] : needed.copies) {
-    if (copies.size() > given.options.most_copies) return infinite;
+  for (const auto& [tensor, copies] : needed.copies)
     for (const Place to : copies) cost += given.copies.at({needed.produced.at(tensor), to});
-  }
   return cost;
 }
 
@@ -322,7 +319,6 @@ TEST(Plan, EqualsBruteForceOnRandomGraphs) {
       EXPECT_NEAR(plan.predicted_ns, all[p].cost, 1e-9);
       EXPECT_EQ(plan.lower_bound_ns, plans->front().predicted_ns);
       EXPECT_TRUE(plan.is_optimal);
-      EXPECT_FALSE(plan.is_restricted);
       EXPECT_TRUE(distinct.insert(plan.schemes).second);
       expect_consistent(given, plan);
     }
@@ -388,7 +384,6 @@ TEST(Plan, AllChoicesPayForWhatTheirLayoutsNeed) {
   for (int i = 0; i < 1'500; ++i) {
     SCOPED_TRACE(i);
     Case given = cases.next();
-    given.options.most_copies = 8;
     for (auto& [layouts, cost] : given.copies) cost = std::min(cost, 30.0);
     const auto chosen = [&](Choice choice) {
       return choose(given.graph, given.schemes, given.transform_cost(), choice, given.options);
@@ -541,8 +536,6 @@ TEST(Plan, AnOperatorMayReadATensorTwice) {
   const Schemes schemes = {{scheme("NHWC NCHW4c", "NCHW", 5), scheme("NHWC NHWC", "NCHW", 6)}};
   EXPECT_EQ(planned(graph, schemes, 4)->predicted_ns, 10);
   EXPECT_EQ(planned(graph, schemes, 0.5)->predicted_ns, 6);
-  const PlanOptions one_copy = {.most_copies = 1};
-  EXPECT_EQ(planned(graph, schemes, 0.5, Choice::Global, one_copy)->predicted_ns, 6.5);
 }
 
 TEST(Plan, TensorsThatNobodyReadsKeepTheirLayout) {
@@ -740,7 +733,7 @@ std::vector<std::string> permutations(std::string letters, size_t count) {
   return all;
 }
 
-TEST(Plan, OfATensorWithManyLayoutsFewerCopiesAreConsidered) {
+TEST(Plan, ATensorMayHaveManyLayouts) {
   const std::vector<std::string> all = permutations("ABCD", 24);
   const std::vector<int64_t> shape = {2, 3, 4, 5};
   Graph graph;
@@ -755,15 +748,67 @@ TEST(Plan, OfATensorWithManyLayoutsFewerCopiesAreConsidered) {
       each.push_back(scheme(order, "ABCD", order == all[i] ? 10 : 100, "ABCD"));
   }
   const Plan plan = *planned(graph, schemes, 1);
-  EXPECT_TRUE(plan.is_restricted);
   EXPECT_TRUE(plan.is_optimal);
-  EXPECT_EQ(plan.transforms.size(), 1u);
-  EXPECT_EQ(plan.predicted_ns, 30 + 300 + 1);
-  // With fewer layouts nothing is left out.
-  for (std::vector<Scheme>& each : schemes) each.resize(6);
-  const Plan all_copies = *planned(graph, schemes, 1);
-  EXPECT_FALSE(all_copies.is_restricted);
-  EXPECT_EQ(all_copies.predicted_ns, 60 + 4);
+  EXPECT_EQ(plan.predicted_ns, 60 + 4);
+}
+
+/// A dense block: in three layouts, each layer reads the sum of the block's input and of all layers
+/// before it, and adds a tensor.
+struct DenseBlock {
+  Graph graph;
+  Schemes schemes;
+
+  DenseBlock(int layers, uint64_t seed) {
+    Random random(seed);
+    graph.inputs = {{"t0", {Float32, box}}};
+    std::vector<std::string> tensors = {"t0"};
+    const auto add = [&](std::vector<std::string> inputs, const std::string& output, bool mixes) {
+      graph.operators.push_back({sum_workload(box, inputs.size(), 1), inputs, {output}});
+      std::vector<Scheme>& each = schemes.emplace_back();
+      for (const dsl::Layout& in : orders_of_block)
+        for (const dsl::Layout& out : orders_of_block)
+          if (mixes || in == out)
+            each.push_back({std::vector(inputs.size(), in), {out}, 10 * random.unit()});
+    };
+    for (int layer = 1; layer <= layers; ++layer) {
+      add(tensors, fmt::format("sum{}", layer), false);
+      tensors.push_back(fmt::format("t{}", layer));
+      add({fmt::format("sum{}", layer)}, tensors.back(), true);
+    }
+    add(tensors, "out", false);
+    graph.outputs = {"out"};
+  }
+  const std::vector<dsl::Layout> orders_of_block = graph::layouts("ABC BCA CAB", "ABC");
+};
+
+TEST(Plan, ADenseBlockEqualsBruteForce) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const DenseBlock block(2, seed);
+    Case given;
+    given.shape = box;
+    given.graph = block.graph;
+    given.schemes = block.schemes;
+    for (const dsl::Layout& layout : block.orders_of_block) given.add_layout(layout);
+    for (Place from = 0; from < 3; ++from)
+      for (Place to = 0; to < 3; ++to) given.copies[{from, to}] = static_cast<double>(from + to);
+    const std::vector<Choices> all = brute_force(given);
+    const auto plans = make_plans(given.graph, given.schemes, given.transform_cost(), 4);
+    ASSERT_TRUE(plans) << plans.error().message;
+    for (size_t i = 0; i < 4; ++i) EXPECT_NEAR((*plans)[i].predicted_ns, all[i].cost, 1e-9) << seed;
+  }
+}
+
+// All layers share the variables that say in which layouts the later ones read.
+TEST(Plan, Fault79_ADenseBlockOf60LayersIsSolvedInSmallTables) {
+  const DenseBlock block(60, 1);
+  PlanOptions options;
+  options.limits.table_elements = 3 * 9 * 8 * 8;
+  options.limits.total_elements = 1'000'000;
+  const auto plans = make_plans(block.graph, block.schemes, every_copy(3), 3, options);
+  ASSERT_TRUE(plans) << plans.error().message;
+  EXPECT_EQ(plans->size(), 3u);
+  EXPECT_TRUE(plans->front().is_optimal);
+  EXPECT_TRUE(*cheapest_with(block.graph, block.schemes, every_copy(3), options));
 }
 
 // ---- errors ---------------------------------------------------------------------------------
@@ -800,8 +845,6 @@ TEST(Plan, CopiesThatAreImpossibleNameTheOperator) {
               HasSubstr("no scheme of operator 'b' goes with"));
   EXPECT_THAT(message_of(planned(graph, schemes, infinite, Choice::LocalBest)),
               HasSubstr("tensor 'a' in ACDB and in ABCD"));
-  EXPECT_THAT(message_of(planned(graph, schemes, 1, Choice::Global, {.most_copies = 0})),
-              HasSubstr("operator 'b'"));
   EXPECT_THAT(message_of(planned(graph, schemes, -1)),
               HasSubstr("copying tensor 'a' from ACDB to ABCD takes -1 ns"));
   const auto times = cheapest_with(graph, schemes, every_copy(infinite));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -103,6 +104,89 @@ TEST(ArenaPlan, OtherOrdersAreTriedWhereSizeMisleads) {
     reached += plan_arena(lifetimes).bytes == lower_bound_of(lifetimes);
   }
   EXPECT_GE(reached, 90);
+}
+
+/// Lifetimes of the results of operators that run one after the other.
+struct Results {
+  std::vector<Lifetime> lifetimes;
+
+  /// The next operator: reads earlier results and writes one; the number of the result.
+  size_t run(int64_t bytes, const std::vector<size_t>& inputs) {
+    const int now = static_cast<int>(lifetimes.size());
+    for (const size_t input : inputs) lifetimes[input].last = now;
+    lifetimes.push_back({bytes, now, now});
+    return lifetimes.size() - 1;
+  }
+};
+
+// Sizes in KB of the results at batch 1, from the papers' tables.
+Results residual_network() {
+  Results net;
+  size_t x = net.run(3136, {});
+  x = net.run(784, {x});
+  for (const auto& [wide, narrow, blocks] :
+       {std::array{3136, 784, 3}, {1568, 392, 4}, {784, 196, 6}, {392, 98, 3}})
+    for (int block = 0; block < blocks; ++block) {
+      const size_t shortcut = block == 0 ? net.run(wide, {x}) : x;
+      const size_t reduced = net.run(narrow, {x});
+      x = net.run(wide, {net.run(narrow, {reduced}), shortcut});
+    }
+  return net;
+}
+
+Results dense_network() {
+  Results net;
+  size_t x = net.run(784, {});
+  for (const int64_t pixels : {3136, 784, 196, 49}) {
+    for (int layer = 0; layer < 12; ++layer) {
+      const size_t normalized = net.run(pixels * (64 + 32 * layer) / 256, {x});
+      const size_t grown = net.run(pixels * 32 / 256, {net.run(pixels * 128 / 256, {normalized})});
+      x = net.run(pixels * (96 + 32 * layer) / 256, {x, grown});
+    }
+    x = net.run(pixels * 64 / 1024, {net.run(pixels * 64 / 256, {x})});
+  }
+  return net;
+}
+
+Results branched_network() {
+  Results net;
+  size_t x = net.run(919, {});
+  for (int block = 0; block < 9; ++block) {
+    const size_t a = net.run(306, {x});
+    const size_t b = net.run(306, {net.run(230, {x})});
+    const size_t c = net.run(459, {net.run(459, {net.run(306, {x})})});
+    const size_t d = net.run(153, {net.run(919, {x})});
+    x = net.run(1225, {a, b, c, d});
+  }
+  return net;
+}
+
+Results network_of_long_skips() {
+  Results net;
+  std::vector<size_t> skips;
+  size_t x = net.run(768, {});
+  for (int64_t bytes = 16384; bytes >= 2048; bytes /= 2) {
+    skips.push_back(net.run(bytes, {net.run(bytes, {x})}));
+    x = net.run(bytes / 4, {skips.back()});
+  }
+  x = net.run(1024, {net.run(1024, {x})});
+  for (int64_t bytes = 2048; bytes <= 16384; bytes *= 2) {
+    const size_t joined = net.run(2 * bytes, {net.run(bytes, {x}), skips.back()});
+    skips.pop_back();
+    x = net.run(bytes, {net.run(bytes, {joined})});
+  }
+  return net;
+}
+
+TEST(ArenaPlan, NetworksTakeAtMostATenthMoreThanTheLowerBound) {
+  for (const Results& net :
+       {residual_network(), dense_network(), branched_network(), network_of_long_skips()}) {
+    const ArenaPlan plan = plan_arena(net.lifetimes);
+    expect_valid(plan, net.lifetimes);
+    const int64_t bound = least_arena_bytes(net.lifetimes);
+    EXPECT_EQ(bound, lower_bound_of(net.lifetimes));
+    EXPECT_LE(10 * plan.bytes, 11 * bound) << net.lifetimes.size();
+  }
 }
 
 TEST(ArenaPlan, NothingAndEmptyArraysTakeNoMemory) {

@@ -347,6 +347,93 @@ TEST_F(NetworkInC, Fault11_NullHandlesPointersAndWrongBuffersAreErrors) {
   EXPECT_THAT(tw_last_error(), HasSubstr("output 'y': shares memory"));
 }
 
+TEST_F(NetworkInC, AProfileNamesTheStepsAndSaysWhenTheyRan) {
+  ASSERT_TRUE(write_model(path_, tiny_model()));
+  ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();
+  float x[] = {1, 2, 3, 4}, y[4] = {};
+  const int64_t shape[] = {4};
+  const tw_buffer buffers[] = {{x, TW_FLOAT32, 1, shape, nullptr},
+                               {y, TW_FLOAT32, 1, shape, nullptr}};
+  tw_step_time steps[4] = {};
+  int32_t count = -1;
+  ASSERT_EQ(tw_model_profile(model_, buffers, 2, 0, steps, 4, &count), TW_OK) << tw_last_error();
+  EXPECT_EQ(std::vector<float>(y, y + 4), tiny_result({1, 2, 3, 4}));
+  ASSERT_EQ(count, 3);
+  EXPECT_STREQ(steps[0].name, "multiply");
+  EXPECT_STREQ(steps[2].name, "add");
+  EXPECT_EQ(steps[3].name, nullptr);
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_LE(steps[step].begin_ns, steps[step].end_ns);
+    EXPECT_LE(step > 0 ? steps[step - 1].end_ns : 0, steps[step].begin_ns);
+  }
+  steps[1] = {};
+  count = -1;
+  ASSERT_EQ(tw_model_profile(model_, buffers, 2, 1, steps, 1, &count), TW_OK);
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(steps[1].name, nullptr) << "no more than the capacity";
+  EXPECT_EQ(tw_model_profile(model_, buffers, 2, 1, nullptr, 0, &count), TW_OK);
+
+  count = -1;
+  EXPECT_EQ(tw_model_profile(nullptr, buffers, 2, 0, steps, 4, &count), TW_USAGE);
+  EXPECT_EQ(tw_model_profile(model_, nullptr, 2, 0, steps, 4, &count), TW_USAGE);
+  EXPECT_EQ(tw_model_profile(model_, buffers, 1, 0, steps, 4, &count), TW_USAGE);
+  EXPECT_EQ(tw_model_profile(model_, buffers, 2, 0, nullptr, 4, &count), TW_USAGE);
+  EXPECT_EQ(tw_model_profile(model_, buffers, 2, 0, steps, -1, &count), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("[tw_model_profile] a capacity of -1 steps given"));
+  EXPECT_EQ(tw_model_profile(model_, buffers, 2, 0, steps, 4, nullptr), TW_USAGE);
+  x[0] = -1;
+  EXPECT_EQ(tw_model_profile(model_, buffers, 2, 0, steps, 4, &count), TW_INTERNAL);
+  EXPECT_EQ(count, -1);
+}
+
+TEST_F(NetworkInC, VariantsAreDescribedAndChosen) {
+  ASSERT_TRUE(write_model(path_, two_variants_model()));
+  ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();
+  int32_t count = 0;
+  ASSERT_EQ(tw_model_variant_count(model_, &count), TW_OK);
+  EXPECT_EQ(count, 2);
+  tw_argument argument;
+  ASSERT_EQ(tw_model_variant_argument(model_, 1, 0, &argument), TW_OK) << tw_last_error();
+  EXPECT_EQ(argument.rank, 2);
+  EXPECT_STREQ(argument.name, "x");
+  float x[] = {1, 2, 3, 4}, y[4] = {};
+  const int64_t square[] = {2, 2}, long_one[] = {5};
+  tw_buffer buffers[] = {{x, TW_FLOAT32, 2, square, nullptr}, {y, TW_FLOAT32, 2, square, nullptr}};
+  ASSERT_EQ(tw_model_call(model_, buffers, 2, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y[3], 8);
+  buffers[0].rank = 1;
+  buffers[0].shape = long_one;
+  EXPECT_EQ(tw_model_call(model_, buffers, 2, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("x [5] given, expected x [4]; or x [2, 2]"));
+
+  EXPECT_EQ(tw_model_variant_count(nullptr, &count), TW_USAGE);
+  EXPECT_EQ(tw_model_variant_count(model_, nullptr), TW_USAGE);
+  EXPECT_EQ(tw_model_variant_argument(nullptr, 0, 0, &argument), TW_USAGE);
+  EXPECT_EQ(tw_model_variant_argument(model_, 2, 0, &argument), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("variant 2 given, expected 0 to 1"));
+  EXPECT_EQ(tw_model_variant_argument(model_, -1, 0, &argument), TW_USAGE);
+  EXPECT_EQ(tw_model_variant_argument(model_, 1, 2, &argument), TW_USAGE);
+  EXPECT_EQ(tw_model_variant_argument(model_, 1, 0, nullptr), TW_USAGE);
+}
+
+TEST_F(NetworkInC, TensorsOfDlpackAreUsedInPlace) {
+  ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();
+  float x[] = {5, 6, 7, 8}, y[4] = {};
+  int64_t shape[] = {4};
+  const DLDataType f32{kDLFloat, 32, 1};
+  DLTensor tensors[] = {{x, {kDLCPU, 0}, 1, f32, shape, nullptr, 0},
+                        {y, {kDLCPU, 0}, 1, f32, shape, nullptr, 0}};
+  const void* const given[] = {&tensors[0], &tensors[1]};
+  ASSERT_EQ(tw_model_call_dlpack(model_, given, 2, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y[3], 32);
+  EXPECT_EQ(tw_model_call_dlpack(nullptr, given, 2, 0), TW_USAGE);
+  EXPECT_EQ(tw_model_call_dlpack(model_, nullptr, 2, 0), TW_USAGE);
+  EXPECT_EQ(tw_model_call_dlpack(model_, given, 1, 0), TW_USAGE);
+  tensors[0].device = {kDLCUDA, 0};
+  EXPECT_EQ(tw_model_call_dlpack(model_, given, 2, 0), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("input 'x': a tensor on CUDA device 0 given"));
+}
+
 TEST_F(NetworkInC, ASessionOfADeviceRunsTheNetworksOfItsKind) {
   void* const driver = dlopen(TW_FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(driver, nullptr) << dlerror();

@@ -176,12 +176,48 @@ TEST_F(ModelOnCuda, ProfilesItsStepsByTheDevicesClock) {
   ThreadPool pool;
   const auto times = load().profile(arrays_of(x_, y_), pool);
   ASSERT_TRUE(times) << times.error().message;
-  ASSERT_THAT(*times, SizeIs(3));
+  ASSERT_THAT(times->steps, SizeIs(3));
   // The clock advances by a microsecond a block.
-  EXPECT_EQ((*times)[0].end_ns, 2000);
-  EXPECT_EQ((*times)[1].begin_ns, 2000);
-  EXPECT_EQ((*times)[2].end_ns - (*times)[2].begin_ns, 4000) << "two phases";
+  EXPECT_EQ(times->steps[0].end_ns, 2000);
+  EXPECT_EQ(times->steps[1].begin_ns, 2000);
+  EXPECT_EQ(times->steps[2].end_ns - times->steps[2].begin_ns, 4000) << "two phases";
   EXPECT_EQ(y_, tiny_result(x_));
+}
+
+TEST_F(ModelOnCuda, VariantsShareKernelsAndConstantsAndAreChosenByShapes) {
+  int64_t before = fake_->live;
+  const Model one = load();
+  const int64_t of_one = fake_->live - before;
+  before = fake_->live;
+  const Model both = load(two_variants_model_for("cuda:sm_90a"));
+  EXPECT_EQ(fake_->live - before, of_one) << "a second copy of something";
+  EXPECT_EQ(both.call_bytes(0), one.call_bytes());
+  EXPECT_EQ(both.call_bytes(1), 32);
+
+  const std::vector<Buffer> square = {{x_.data(), Float32, {2, 2}}, {y_.data(), Float32, {2, 2}}};
+  const std::vector<float> twice = {2, -4, 6, 1};
+  ASSERT_TRUE(both.call(arrays_of(x_, y_)));
+  EXPECT_EQ(y_, tiny_result(x_));
+  ASSERT_TRUE(both.call(square));
+  EXPECT_EQ(y_, twice);
+  ThreadPool pool;
+  const auto profile = both.profile(square, pool);
+  ASSERT_TRUE(profile) << profile.error().message;
+  EXPECT_EQ(profile->variant, 1u);
+  EXPECT_THAT(profile->steps, SizeIs(1));
+
+  const DeviceBuffer x = memory_with(*device_, x_), y = memory_with(*device_, x_);
+  const auto on_device = [&](const std::vector<int64_t>& shape) {
+    return std::vector<DeviceArray>{{x.address(), Float32, shape}, {y.address(), Float32, shape}};
+  };
+  ASSERT_TRUE(both.call_on(on_device({2, 2})));
+  EXPECT_EQ(content_of(y), twice);
+  ASSERT_TRUE(both.call_on(on_device({4})));
+  EXPECT_EQ(content_of(y), tiny_result(x_));
+  const Status other = both.call_on(on_device({1, 4}));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::Usage);
+  EXPECT_THAT(other.error().message, HasSubstr("x [1, 4] given, expected x [4]; or x [2, 2]"));
 }
 
 TEST_F(ModelOnCuda, WrongArraysNameTheArgument) {
@@ -217,7 +253,7 @@ TEST_F(ModelOnCuda, AModelAndItsDeviceAreOfOneKind) {
 
 TEST_F(ModelOnCuda, Fault13_MemoryThatTheDeviceHasNotIsNamed) {
   ModelFile model = tiny_model_for("cuda:sm_90a");
-  model.arena_bytes = int64_t{1} << 40;
+  model.variants[0].arena_bytes = int64_t{1} << 40;
   const auto loaded = Model::load(model, {.device = device_});
   ASSERT_TRUE(loaded) << loaded.error().message;
   const Status called = loaded->call(arrays_of(x_, y_));
@@ -279,14 +315,14 @@ TEST_F(ModelOnOpenCl, ProfilesItsSteps) {
   ThreadPool pool;
   const auto times = model_->profile(arrays_of(x, y), pool);
   ASSERT_TRUE(times) << times.error().message;
-  ASSERT_THAT(*times, SizeIs(3));
-  EXPECT_GE((*times)[2].end_ns, (*times)[2].begin_ns);
+  ASSERT_THAT(times->steps, SizeIs(3));
+  EXPECT_GE(times->steps[2].end_ns, times->steps[2].begin_ns);
   EXPECT_EQ(y, tiny_result(x));
 }
 
 TEST_F(ModelOnOpenCl, TensorsBeginWhereTheDeviceAllows) {
   ModelFile file = tiny_model_for("opencl");
-  for (ModelTensor& tensor : file.tensors)
+  for (ModelTensor& tensor : file.variants[0].tensors)
     if (tensor.place == Place::Arena && tensor.at > 0) tensor.at = 64;
   const Model model = Model::load(file, {.device = device_}).value();
   std::vector<float> x(4), y(4);

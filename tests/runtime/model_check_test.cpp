@@ -42,12 +42,14 @@ TEST(ModelCheck, TheUnchangedModelIsSafe) {
 TEST(ModelCheck, ImpossibleNumbersAreRefused) {
   EXPECT_THAT(defect_of([](auto& m) { m.target = "z80"; }), HasSubstr("z80"));
   EXPECT_THAT(defect_of([](auto& m) { m.threads = 0; }), HasSubstr("0 threads"));
-  EXPECT_THAT(defect_of([](auto& m) { m.arena_bytes = -1; }), HasSubstr("arena of -1 bytes"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[1].threads = -1; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].arena_bytes = -1; }),
+              HasSubstr("arena of -1 bytes"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[1].threads = -1; }),
               HasSubstr("step 1 'twice' has -1 threads"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[1].predicted_ns = -1; }), HasSubstr("-1 ns"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[1].predicted_ns = -1; }),
+              HasSubstr("-1 ns"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.steps[1].predicted_ns = std::numeric_limits<double>::quiet_NaN();
+                m.variants[0].steps[1].predicted_ns = std::numeric_limits<double>::quiet_NaN();
               }),
               HasSubstr("nan ns"));
 }
@@ -62,68 +64,75 @@ TEST(ModelCheck, KernelsAreCheckedLikeArtifacts) {
 }
 
 TEST(ModelCheck, Fault11_SizesThatDoNotFitTheShapeAreRefused) {
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[2].shape = {-4}; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[2].shape = {-4}; }),
               HasSubstr("tensor 'h' has the extent -4"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors[2].shape = {most_int, most_int};
+                m.variants[0].tensors[2].shape = {most_int, most_int};
               }),
               HasSubstr("does not fit 64 bits"));
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[2].bytes = 12; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[2].bytes = 12; }),
               HasSubstr("tensor 'h' has 12 bytes, its shape needs 16"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors[2].layout = "A";
-                m.tensors[2].bytes = 12;
+                m.variants[0].tensors[2].layout = "A";
+                m.variants[0].tensors[2].bytes = 12;
               }),
               HasSubstr("tensor 'h' has 12 bytes, its shape needs 16"));
 }
 
 TEST(ModelCheck, PortsAreRowMajorArraysOfTheirNumber) {
-  EXPECT_THAT(defect_of([](auto& m) { m.inputs = {7}; }), HasSubstr("input 0 is tensor 7"));
-  EXPECT_THAT(defect_of([](auto& m) { m.inputs = {-1}; }), HasSubstr("input 0 is tensor -1"));
-  EXPECT_THAT(defect_of([](auto& m) { m.outputs = {2}; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].inputs = {7}; }),
+              HasSubstr("input 0 is tensor 7"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].inputs = {-1}; }),
+              HasSubstr("input 0 is tensor -1"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].outputs = {2}; }),
               HasSubstr("output 0 is tensor 'h', which lies elsewhere"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.outputs = {6, 6};
+                m.variants[0].outputs = {6, 6};
               }),
               HasSubstr("output 1 is tensor 'y', which lies elsewhere"));
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[0].layout = "A"; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[0].layout = "A"; }),
               HasSubstr("input 'x' is stored as 'A'"));
 }
 
 TEST(ModelCheck, TensorsOutsideOfTheirMemoryAreRefused) {
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[4].at = 128; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[4].at = 128; }),
               HasSubstr("tensor 'doubled' has 16 bytes at 128"));
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[4].at = -64; }), HasSubstr("at -64"));
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[4].at = most_int - 63; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[4].at = -64; }), HasSubstr("at -64"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[4].at = most_int - 63; }),
               HasSubstr("tensor 'doubled'"));
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[4].at = 32; }), HasSubstr("a multiple of 64"));
-  EXPECT_THAT(defect_of([](auto& m) { m.arena_bytes = 79; }), HasSubstr("inside of 79 bytes"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[4].at = 32; }),
+              HasSubstr("a multiple of 64"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].arena_bytes = 79; }),
+              HasSubstr("inside of 79 bytes"));
   EXPECT_THAT(defect_of([](auto& m) { m.constants.pop_back(); }),
               HasSubstr("tensor 'w' has 16 bytes at 0"));
-  EXPECT_THAT(defect_of([](auto& m) { m.tensors[1].at = 64; }), HasSubstr("tensor 'w'"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].tensors[1].at = 64; }),
+              HasSubstr("tensor 'w'"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors[3].place = Place::Input;
-                m.tensors[3].at = 1;
+                m.variants[0].tensors[3].place = Place::Input;
+                m.variants[0].tensors[3].at = 1;
               }),
               HasSubstr("tensor 'rows' is in array 1 of the caller's"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors[3] = m.tensors[6];
-                m.tensors[3].shape = {8};
-                m.tensors[3].bytes = 32;
+                m.variants[0].tensors[3] = m.variants[0].tensors[6];
+                m.variants[0].tensors[3].shape = {8};
+                m.variants[0].tensors[3].bytes = 32;
               }),
               HasSubstr("which has 16"));
 }
 
 TEST(ModelCheck, StepsThatDoNotFitTheirKernelAreRefused) {
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[0].kernel = 3; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[0].kernel = 3; }),
               HasSubstr("step 0 'multiply' calls kernel 3"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[0].kernel = -1; }), HasSubstr("calls kernel -1"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[0].arguments.pop_back(); }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[0].kernel = -1; }),
+              HasSubstr("calls kernel -1"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[0].arguments.pop_back(); }),
               HasSubstr("gives 2 tensors, its kernel has 3 arguments"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[0].arguments[1] = 7; }), HasSubstr("gives tensor 7"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[0].arguments[1] = -1; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[0].arguments[1] = 7; }),
+              HasSubstr("gives tensor 7"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[0].arguments[1] = -1; }),
               HasSubstr("gives tensor -1"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[1].arguments[0] = 2; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[1].arguments[0] = 2; }),
               AllOf(HasSubstr("tensor 'h', f32[4] of 16 bytes"),
                     HasSubstr("argument 'a' of its kernel, f32[2, 2] of 16 bytes")));
   EXPECT_THAT(defect_of([](auto& m) { m.kernels[0].info.arguments[0].dtype = Int32; }),
@@ -133,12 +142,12 @@ TEST(ModelCheck, StepsThatDoNotFitTheirKernelAreRefused) {
 /// The tiny model whose h is stored as `tensor`, which its kernel calls `argument`.
 std::string defect_with_layouts(const std::string& tensor, const std::string& argument) {
   return defect_of([&](ModelFile& m) {
-    m.tensors[2].layout = tensor;
-    m.arena_bytes = 96;
+    m.variants[0].tensors[2].layout = tensor;
+    m.variants[0].arena_bytes = 96;
     m.kernels[0].info.arguments[2].layout = argument;
-    m.tensors[2].bytes = m.tensors[3].bytes = 32;
+    m.variants[0].tensors[2].bytes = m.variants[0].tensors[3].bytes = 32;
     m.kernels[0].info.arguments[2].storage_elements = 8;
-    m.tensors[3].layout = m.kernels[1].info.arguments[0].layout = "AB4b";
+    m.variants[0].tensors[3].layout = m.kernels[1].info.arguments[0].layout = "AB4b";
     m.kernels[1].info.arguments[0].storage_elements = 8;
   });
 }
@@ -154,83 +163,88 @@ TEST(ModelCheck, LayoutsAgreeWhateverTheirLetters) {
 
 TEST(ModelCheck, Fault12_OutputsLieApartFromAllOtherArguments) {
   EXPECT_THAT(
-      defect_of([](auto& m) { m.tensors[4].at = m.tensors[5].at = 64; }),
+      defect_of([](auto& m) { m.variants[0].tensors[4].at = m.variants[0].tensors[5].at = 64; }),
       HasSubstr("step 1 'twice' writes tensor 'doubled', which overlaps its argument 'rows'"));
   EXPECT_THAT(defect_of([](auto& m) {
                 m.kernels[0].info.arguments[1].is_output = true;
-                m.tensors[1] = m.tensors[2];
+                m.variants[0].tensors[1] = m.variants[0].tensors[2];
               }),
               HasSubstr("overlaps its argument"));
 }
 
 TEST(ModelCheck, InputsAndConstantsAreNeverWritten) {
   EXPECT_THAT(defect_of([](auto& m) {
-                m.steps[2].arguments = {5, 2, 0};
+                m.variants[0].steps[2].arguments = {5, 2, 0};
               }),
               HasSubstr("step 2 'add' writes tensor 'x', which is an input"));
   EXPECT_THAT(defect_of([](auto& m) {
-                m.steps[2].arguments = {5, 0, 1};
+                m.variants[0].steps[2].arguments = {5, 0, 1};
               }),
               HasSubstr("step 2 'add' writes tensor 'w', which is a constant"));
 }
 
 TEST(ModelCheck, TensorsAreWrittenBeforeTheyAreRead) {
-  EXPECT_THAT(defect_of([](auto& m) { std::swap(m.steps[0], m.steps[1]); }),
+  EXPECT_THAT(defect_of([](auto& m) { std::swap(m.variants[0].steps[0], m.variants[0].steps[1]); }),
               HasSubstr("step 0 'twice' reads tensor 'rows', which no step has written"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps.pop_back(); }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps.pop_back(); }),
               HasSubstr("the caller reads tensor 'y', which no step has written"));
-  EXPECT_THAT(defect_of([](auto& m) { m.steps[2].arguments[0] = 6; }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps[2].arguments[0] = 6; }),
               HasSubstr("overlaps its argument"));
 }
 
 TEST(ModelCheck, TensorsAreWrittenOnce) {
-  EXPECT_THAT(defect_of([](auto& m) { m.steps.push_back(m.steps[0]); }),
+  EXPECT_THAT(defect_of([](auto& m) { m.variants[0].steps.push_back(m.variants[0].steps[0]); }),
               HasSubstr("tensor 'h' is written by 2 steps"));
 }
 
 TEST(ModelCheck, TensorsAreNotOverwrittenWhileTheyAreNeeded) {
   // doubled takes the place of h when twice has run, and then h is read again.
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors.push_back(m.tensors[2]);
-                m.tensors[7].name = "late";
-                m.steps.insert(m.steps.begin() + 2, ModelStep{"again", 0, {0, 1, 7}, 0, 0});
-                m.steps[3].arguments = {5, 2, 6};
+                m.variants[0].tensors.push_back(m.variants[0].tensors[2]);
+                m.variants[0].tensors[7].name = "late";
+                m.variants[0].steps.insert(m.variants[0].steps.begin() + 2,
+                                           ModelStep{"again", 0, {0, 1, 7}, 0, 0});
+                m.variants[0].steps[3].arguments = {5, 2, 6};
               }),
               HasSubstr("step 3 'add' reads tensor 'h' where 'late' lies by then"));
   // A tensor that overlaps a part of h is as bad.
-  EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors.push_back({"wide", Float32, {4, 8}, "", 128, Place::Arena, 0});
-                m.tensors.push_back({"wide_again", Float32, {4, 8}, "", 128, Place::Arena, 128});
-                m.arena_bytes = 256;
-                m.kernels.push_back(m.kernels[0]);
-                for (ArgumentInfo& argument : m.kernels[3].info.arguments) {
-                  argument.shape = {4, 8};
-                  argument.storage_elements = 32;
-                }
-                m.kernels[3].info.arguments.erase(m.kernels[3].info.arguments.begin(),
-                                                  m.kernels[3].info.arguments.begin() + 2);
-                m.steps.insert(m.steps.begin() + 1, ModelStep{"wide", 3, {7}, 0, 0});
-              }),
-              HasSubstr("step 2 'twice' reads tensor 'rows', which no step has written or another "
-                        "one has overwritten"));
+  EXPECT_THAT(
+      defect_of([](auto& m) {
+        m.variants[0].tensors.push_back({"wide", Float32, {4, 8}, "", 128, Place::Arena, 0});
+        m.variants[0].tensors.push_back(
+            {"wide_again", Float32, {4, 8}, "", 128, Place::Arena, 128});
+        m.variants[0].arena_bytes = 256;
+        m.kernels.push_back(m.kernels[0]);
+        for (ArgumentInfo& argument : m.kernels[3].info.arguments) {
+          argument.shape = {4, 8};
+          argument.storage_elements = 32;
+        }
+        m.kernels[3].info.arguments.erase(m.kernels[3].info.arguments.begin(),
+                                          m.kernels[3].info.arguments.begin() + 2);
+        m.variants[0].steps.insert(m.variants[0].steps.begin() + 1,
+                                   ModelStep{"wide", 3, {7}, 0, 0});
+      }),
+      HasSubstr("step 2 'twice' reads tensor 'rows', which no step has written or another "
+                "one has overwritten"));
 }
 
 TEST(ModelCheck, AReshapeStandsForOneTensorOnly) {
   // rows is read as h; when another tensor lies there it must not be read again.
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors.push_back(m.tensors[2]);
-                m.tensors[7].name = "late";
-                m.tensors.push_back(m.tensors[4]);
-                m.tensors[8].name = "second";
-                m.steps.insert(m.steps.begin() + 2, ModelStep{"again", 0, {0, 1, 7}, 0, 0});
-                m.steps.push_back({"twice again", 1, {3, 8}, 0, 0});
+                m.variants[0].tensors.push_back(m.variants[0].tensors[2]);
+                m.variants[0].tensors[7].name = "late";
+                m.variants[0].tensors.push_back(m.variants[0].tensors[4]);
+                m.variants[0].tensors[8].name = "second";
+                m.variants[0].steps.insert(m.variants[0].steps.begin() + 2,
+                                           ModelStep{"again", 0, {0, 1, 7}, 0, 0});
+                m.variants[0].steps.push_back({"twice again", 1, {3, 8}, 0, 0});
               }),
               HasSubstr("step 4 'twice again' reads tensor 'rows' where 'late' lies by then"));
 }
 
 TEST(ModelCheck, AReshapeKeepsTheType) {
   EXPECT_THAT(defect_of([](auto& m) {
-                m.tensors[3].dtype = Int32;
+                m.variants[0].tensors[3].dtype = Int32;
                 m.kernels[1].info.arguments[0].dtype = Int32;
               }),
               HasSubstr("reads tensor 'rows' where 'h' lies"));
@@ -238,36 +252,37 @@ TEST(ModelCheck, AReshapeKeepsTheType) {
 
 TEST(ModelCheck, InputsAndOutputsMayBeReshapedToo) {
   EXPECT_EQ(defect_of([](auto& m) {  // twice reads x as {2, 2}
-              m.tensors[3].place = Place::Input;
-              m.tensors[3].at = 0;
+              m.variants[0].tensors[3].place = Place::Input;
+              m.variants[0].tensors[3].at = 0;
             }),
             "");
   EXPECT_EQ(defect_of([](auto& m) {  // twice writes the output as {2, 2}
-              m.tensors[4].place = Place::Output;
-              m.tensors[4].at = 0;
-              m.steps.pop_back();
+              m.variants[0].tensors[4].place = Place::Output;
+              m.variants[0].tensors[4].at = 0;
+              m.variants[0].steps.pop_back();
             }),
             "");
 }
 
 TEST(ModelCheck, LaterStepsMayReadOutputs) {
-  EXPECT_EQ(defect_of([](auto& m) {
-              m.tensors.push_back({"rows of y", Float32, {2, 2}, "", 16, Place::Output, 0});
-              m.tensors.push_back({"z", Float32, {2, 2}, "", 16, Place::Output, 1});
-              m.outputs.push_back(8);
-              m.steps.push_back({"twice y", 1, {7, 8}, 0, 0});
-            }),
-            "");
+  EXPECT_EQ(
+      defect_of([](auto& m) {
+        m.variants[0].tensors.push_back({"rows of y", Float32, {2, 2}, "", 16, Place::Output, 0});
+        m.variants[0].tensors.push_back({"z", Float32, {2, 2}, "", 16, Place::Output, 1});
+        m.variants[0].outputs.push_back(8);
+        m.variants[0].steps.push_back({"twice y", 1, {7, 8}, 0, 0});
+      }),
+      "");
 }
 
 /// A network of random steps, each of which reads some tensors before it and writes one, in an
 /// arena that plan_arena() planned.
 ModelFile random_model(Random& random) {
   ModelFile model = tiny_model_without_code();
-  model.steps.clear();
+  model.variants[0].steps.clear();
   model.kernels.resize(1);
-  model.tensors = {model.tensors[0], model.tensors[6]};
-  model.outputs = {1};
+  model.variants[0].tensors = {model.variants[0].tensors[0], model.variants[0].tensors[6]};
+  model.variants[0].outputs = {1};
   std::vector<Lifetime> lifetimes;
   const int steps = 2 + static_cast<int>(random.below(8));
   for (int step = 0; step < steps; ++step) {
@@ -281,36 +296,37 @@ ModelFile random_model(Random& random) {
       const size_t tensor = read == 0 ? 0 : read + 1;  // behind x and y
       call.arguments.push_back(static_cast<int>(tensor));
       kernel.info.arguments.push_back({"in" + std::to_string(input), Float32, false,
-                                       model.tensors[tensor].shape, "",
-                                       model.tensors[tensor].bytes / 4, ""});
+                                       model.variants[0].tensors[tensor].shape, "",
+                                       model.variants[0].tensors[tensor].bytes / 4, ""});
       if (read > 0) lifetimes[read - 1].last = step;
     }
-    call.arguments.push_back(is_last ? 1 : static_cast<int>(model.tensors.size()));
+    call.arguments.push_back(is_last ? 1 : static_cast<int>(model.variants[0].tensors.size()));
     kernel.info.arguments.push_back({"out", Float32, true, {elements}, "", elements, ""});
     model.kernels.push_back(kernel);
-    model.steps.push_back(call);
+    model.variants[0].steps.push_back(call);
     if (is_last) break;
-    model.tensors.push_back(
+    model.variants[0].tensors.push_back(
         {"t" + std::to_string(step), Float32, {elements}, "", 4 * elements, Place::Arena, 0});
     lifetimes.push_back({4 * elements, step, step});
   }
   const ArenaPlan plan = plan_arena(lifetimes);
-  for (size_t i = 0; i < lifetimes.size(); ++i) model.tensors[i + 2].at = plan.offsets[i];
-  model.arena_bytes = plan.bytes;
+  for (size_t i = 0; i < lifetimes.size(); ++i)
+    model.variants[0].tensors[i + 2].at = plan.offsets[i];
+  model.variants[0].arena_bytes = plan.bytes;
   return model;
 }
 
 /// The same question answered byte by byte.
 bool keeps_what_is_needed(const ModelFile& model) {
-  std::vector<int> holds(static_cast<size_t>(model.arena_bytes), -1);
+  std::vector<int> holds(static_cast<size_t>(model.variants[0].arena_bytes), -1);
   const auto bytes_of = [&](int index) {
-    const ModelTensor& tensor = model.tensors[static_cast<size_t>(index)];
+    const ModelTensor& tensor = model.variants[0].tensors[static_cast<size_t>(index)];
     return tensor.place == Place::Arena
                ? std::span(holds).subspan(static_cast<size_t>(tensor.at),
                                           static_cast<size_t>(tensor.bytes))
                : std::span<int>();
   };
-  for (const ModelStep& step : model.steps) {
+  for (const ModelStep& step : model.variants[0].steps) {
     const int output = step.arguments.back();
     std::ranges::fill(bytes_of(output), output);
     for (size_t i = 0; i + 1 < step.arguments.size(); ++i)
@@ -328,14 +344,48 @@ TEST(ModelCheck, RandomPlansAreSafeAndMovedTensorsAreJudgedByTheBytesTheyHold) {
     const Status planned = check_model(model);
     ASSERT_TRUE(planned) << planned.error().message;
     ModelTensor& moved =
-        model.tensors[2 + static_cast<size_t>(random.below(std::ssize(model.tensors) - 2))];
-    moved.at = 64 * random.below((model.arena_bytes - moved.bytes) / 64 + 1);
+        model.variants[0].tensors[2 + static_cast<size_t>(
+                                          random.below(std::ssize(model.variants[0].tensors) - 2))];
+    moved.at = 64 * random.below((model.variants[0].arena_bytes - moved.bytes) / 64 + 1);
     const bool safe = check_model(model).has_value();
     ASSERT_EQ(safe, keeps_what_is_needed(model)) << "round " << round;
     ++(safe ? accepted : refused);
   }
   EXPECT_GT(accepted, 100);
   EXPECT_GT(refused, 100);
+}
+
+TEST(ModelCheck, VariantsTakeTheSameInputsInOtherShapes) {
+  EXPECT_THAT(defect_of([](auto& m) { m.variants.clear(); }), HasSubstr("it has no variant"));
+  EXPECT_THAT(defect_of([](auto& m) { m.variants.push_back(m.variants[0]); }),
+              HasSubstr("variants 0 and 1 are for inputs of the same shapes, x [4]"));
+  const auto with_second = [](const std::function<void(ModelFile&)>& change) {
+    ModelFile model = two_variants_model();
+    change(model);
+    const Status status = check_model(model);
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(with_second([](auto&) {}), "");
+  EXPECT_THAT(with_second([](auto& m) { m.variants[1].tensors[0].name = "z"; }),
+              HasSubstr("variant 1 has other inputs or outputs than variant 0"));
+  EXPECT_THAT(with_second([](auto& m) { m.variants[1].steps[0].kernel = 2; }),
+              HasSubstr("variant 1: step 0 'twice' calls kernel 2"));
+}
+
+TEST(ModelCheck, TheBoundOfAnArenaIsTheLargestSumOfArraysNeededAtOnce) {
+  const ModelFile tiny = tiny_model_without_code();
+  EXPECT_EQ(least_arena_bytes(tiny, tiny.variants[0]), 128);  // h beside doubled, each padded
+  const ModelFile chain = chain_model(9);
+  EXPECT_EQ(least_arena_bytes(chain, chain.variants[0]), 128);
+  const ModelFile one_step = one_step_model();
+  EXPECT_EQ(least_arena_bytes(one_step, one_step.variants[0]), 0);
+  Random random(22);
+  for (int round = 0; round < 300; ++round) {
+    const ModelFile model = random_model(random);
+    const int64_t bound = least_arena_bytes(model, model.variants[0]);
+    ASSERT_LE(bound, model.variants[0].arena_bytes) << "round " << round;
+    ASSERT_LE(10 * model.variants[0].arena_bytes, 11 * bound) << "round " << round;
+  }
 }
 
 TEST(ModelCheck, ConstantsMayLieElsewhere) {

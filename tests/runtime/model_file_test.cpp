@@ -36,7 +36,7 @@ std::string with_model_header(const ModelFile& model, const std::vector<std::str
                               const std::function<void(nlohmann::json&)>& change) {
   const std::string bytes = model_bytes(model).value();
   const size_t header_bytes =
-      header_prefix_bytes + header_text(bytes, "TWNETF01", std::ssize(bytes))->size();
+      header_prefix_bytes + header_text(bytes, "TWNETF02", std::ssize(bytes))->size();
   std::string changed = with_header(bytes.substr(0, header_bytes), change);
   for (const std::string& kernel : kernels) changed += kernel;
   changed.resize((changed.size() + 4095) / 4096 * 4096, '\0');
@@ -97,8 +97,31 @@ TEST_F(ModelFileTest, AMappedModelOutlivesItsFile) {
 TEST_F(ModelFileTest, AModelWithoutConstantsAndStepsIsAFileToo) {
   ModelFile model;
   model.target = plain_target();
+  model.variants.resize(1);
   ASSERT_TRUE(write_model(path_, model));
   EXPECT_EQ(read_model(path_), model);
+}
+
+TEST_F(ModelFileTest, VariantsShareKernelsAndConstants) {
+  const ModelFile both = two_variants_model();
+  ASSERT_TRUE(write_model(path_, both));
+  EXPECT_EQ(read_model(path_), both);
+}
+
+TEST_F(ModelFileTest, FilesOfVersion1AreRead) {
+  std::string bytes = with_model_header(model_, kernels_of(model_), [](auto& json) {
+    for (const auto& [name, value] : json["variants"][0].items()) json[name] = value;
+    json.erase("variants");
+  });
+  ASSERT_TRUE(bytes.starts_with("TWNETF02"));
+  write_bytes(path_, bytes);
+  expect_refused("the header has a wrong field");
+  bytes[7] = '1';
+  write_bytes(path_, bytes);
+  EXPECT_TRUE(is_model_file(path_));
+  const auto read = read_model(path_);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, model_);
 }
 
 TEST_F(ModelFileTest, IsReadableByItsOwnerOnlyAndLeavesNoTemporaryFile) {
@@ -118,7 +141,7 @@ TEST_F(ModelFileTest, IsToldFromOtherFiles) {
   for (const std::string_view other : {"", "TWNETF0", "TWARTF01 and more"}) {
     write_bytes(path_, other);
     EXPECT_FALSE(is_model_file(path_)) << other;
-    expect_refused("it does not begin with TWNETF01");
+    expect_refused("it does not begin with TWNETF02");
   }
 }
 
@@ -128,7 +151,7 @@ TEST_F(ModelFileTest, MissingFileIsNotCompiled) {
 
 TEST_F(ModelFileTest, UnsafeModelsAreNotWritten) {
   ModelFile model = model_;
-  model.steps.pop_back();
+  model.variants[0].steps.pop_back();
   EXPECT_EQ(write_model(path_, model).error().code, ErrorCode::Invalid);
   EXPECT_FALSE(model_bytes(model));
   model = model_;
@@ -138,9 +161,9 @@ TEST_F(ModelFileTest, UnsafeModelsAreNotWritten) {
 }
 
 TEST_F(ModelFileTest, UnsafeModelsAreNotRead) {
-  expect_refused([](auto& json) { json["steps"][1]["arguments"][1] = 3; },
+  expect_refused([](auto& json) { json["variants"][0]["steps"][1]["arguments"][1] = 3; },
                  "writes tensor 'rows', which overlaps its argument 'rows'");
-  expect_refused([](auto& json) { json["arena_bytes"] = 64; }, "inside of 64 bytes");
+  expect_refused([](auto& json) { json["variants"][0]["arena_bytes"] = 64; }, "inside of 64 bytes");
 }
 
 TEST_F(ModelFileTest, AnUntouchedRewriteIsAccepted) {  // so the refusals are not the helper's
@@ -198,7 +221,7 @@ TEST_F(ModelFileTest, Fault54_AnotherKernelIsRefused) {
   ModelFile other = model_;
   other.kernels[1].object.back() ^= 1;  // the kernel's own header and hash agree with it
   const std::string before = model_bytes(model_).value(), after = model_bytes(other).value();
-  const auto header = nlohmann::json::parse(header_text(before, "TWNETF01", 1 << 20).value());
+  const auto header = nlohmann::json::parse(header_text(before, "TWNETF02", 1 << 20).value());
   ASSERT_EQ(before.size(), after.size());
   write_bytes(path_, with_header(after, [&](auto& json) { json["kernels"] = header["kernels"]; }));
   expect_refused("its kernel 1 does not match its hash");
@@ -234,23 +257,28 @@ TEST_F(ModelFileTest, Fault55_KernelsOfAnotherAbiVersionAreRefused) {
 }
 
 TEST_F(ModelFileTest, FieldsOfTheWrongTypeAreRefused) {
-  expect_refused([](auto& json) { json["tensors"] = 3; }, "wrong field");
-  expect_refused([](auto& json) { json["steps"][0].erase("kernel"); }, "wrong field");
-  expect_refused([](auto& json) { json["steps"][0]["arguments"] = "x"; }, "wrong field");
-  expect_refused([](auto& json) { json["tensors"][0]["dtype"] = "f7"; }, "f7");
-  expect_refused([](auto& json) { json["tensors"][0]["place"] = "moon"; },
+  expect_refused([](auto& json) { json["variants"][0]["tensors"] = 3; }, "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["steps"][0].erase("kernel"); },
+                 "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["steps"][0]["arguments"] = "x"; },
+                 "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["tensors"][0]["dtype"] = "f7"; }, "f7");
+  expect_refused([](auto& json) { json["variants"][0]["tensors"][0]["place"] = "moon"; },
                  "'moon' is no place of a tensor");
-  expect_refused([](auto& json) { json["steps"][0]["predicted_ns"] = nullptr; }, "wrong field");
-  expect_refused([](auto& json) { json.erase("plan"); }, "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["steps"][0]["predicted_ns"] = nullptr; },
+                 "wrong field");
+  expect_refused([](auto& json) { json["variants"][0].erase("plan"); }, "wrong field");
 }
 
 TEST_F(ModelFileTest, NumbersAreNeverTrusted) {
-  expect_refused([](auto& json) { json["steps"][0]["kernel"] = int64_t{1} << 32; },
+  expect_refused([](auto& json) { json["variants"][0]["steps"][0]["kernel"] = int64_t{1} << 32; },
                  "calls kernel -1");
-  expect_refused([](auto& json) { json["inputs"] = {largest_number}; }, "input 0 is tensor -1");
+  expect_refused([](auto& json) { json["variants"][0]["inputs"] = {largest_number}; },
+                 "input 0 is tensor -1");
   expect_refused([](auto& json) { json["threads"] = largest_number; }, "it has -1 threads");
-  expect_refused([](auto& json) { json["tensors"][4]["at"] = largest_number; }, "tensor 'doubled'");
-  expect_refused([](auto& json) { json["tensors"][4]["bytes"] = largest_number; },
+  expect_refused([](auto& json) { json["variants"][0]["tensors"][4]["at"] = largest_number; },
+                 "tensor 'doubled'");
+  expect_refused([](auto& json) { json["variants"][0]["tensors"][4]["bytes"] = largest_number; },
                  "tensor 'doubled' has");
   expect_refused([](auto& json) { json["kernels"][0]["bytes"] = uint64_t{1} << 63; },
                  "its kernel 0 has");
@@ -262,7 +290,7 @@ TEST_F(ModelFileTest, NumbersAreNeverTrusted) {
 
 TEST_F(ModelFileTest, ADeepHeaderIsRefusedAndNoStackIsExhausted) {
   const std::string text(8 << 20, '[');
-  std::string bytes = "TWNETF01";
+  std::string bytes = "TWNETF02";
   for (int shift = 0; shift < 32; shift += 8)
     bytes += static_cast<char>((text.size() >> shift) & 0xff);
   write_bytes(path_, bytes + text);

@@ -80,7 +80,7 @@ TEST_F(ModelTest, SaysWhatItTakes) {
   EXPECT_THAT(arguments[1].shape, ElementsAre(4));
   EXPECT_EQ(model_.constant_bytes(), 16);
   EXPECT_EQ(model_.call_bytes(), 128 + 64 + 64 + 64);  // arena, scratch, pointers, arrays
-  EXPECT_EQ(model_.info().steps, tiny_model_without_code().steps);
+  EXPECT_EQ(model_.info().variants, tiny_model_without_code().variants);
   EXPECT_EQ(model_.info().constants, "");
   EXPECT_EQ(model_.info().kernels[1].object, "");
 }
@@ -133,7 +133,7 @@ TEST_F(ModelTest, SessionsOpenIt) {
 
 TEST_F(ModelTest, AChainOfStepsTakesTwoArrays) {
   const ModelFile chain = chain_model(9);
-  EXPECT_EQ(chain.arena_bytes, 128);
+  EXPECT_EQ(chain.variants[0].arena_bytes, 128);
   const Model model = Model::load(chain).value();
   ASSERT_TRUE(model.call(buffers(), pool_));
   EXPECT_THAT(y_, ElementsAre(512, 1024, 1536, 2048));
@@ -231,13 +231,13 @@ TEST_F(ModelTest, Fault12_AnOutputThatOverlapsAnInputNamesBoth) {
 
 TEST_F(ModelTest, Fault13_AnArenaThatTheMachineCannotHaveIsOutOfMemory) {
   ModelFile file = tiny_model();
-  file.arena_bytes = int64_t{1} << 50;
+  file.variants[0].arena_bytes = int64_t{1} << 50;
   const Model large = Model::load(file).value();
   const Status status = large.call(buffers(), pool_);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::Environment);
   EXPECT_THAT(status.error().message, HasSubstr("out of memory"));
-  file.arena_bytes = std::numeric_limits<int64_t>::max();
+  file.variants[0].arena_bytes = std::numeric_limits<int64_t>::max();
   const auto impossible = Model::load(file);
   ASSERT_FALSE(impossible);
   EXPECT_EQ(impossible.error().code, ErrorCode::Invalid);
@@ -326,9 +326,97 @@ TEST_F(ModelTest, Fault65_AProgramMayEndWithAModelAndItsPoolAlive) {
   EXPECT_EXIT(end_here(), testing::ExitedWithCode(0), "");
 }
 
+class ModelVariants : public ModelTest {
+ protected:
+  std::vector<Buffer> of_shape(const std::vector<int64_t>& shape) {
+    return {{x_.data(), Float32, shape, {}}, {y_.data(), Float32, shape, {}}};
+  }
+  const Model both_ = Model::load(two_variants_model()).value();
+};
+
+TEST_F(ModelVariants, TheShapesOfTheInputsChoose) {
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(both_.call(of_shape({4}), pool_));
+    EXPECT_THAT(y_, ElementsAre(1, 4, 9, 16));
+    ASSERT_TRUE(both_.call(of_shape({2, 2}), pool_));
+    EXPECT_THAT(y_, ElementsAre(2, 4, 6, 8));
+  }
+  EXPECT_EQ(both_.variant_of(of_shape({4})), 0u);
+  EXPECT_EQ(both_.variant_of(of_shape({2, 2})), 1u);
+  EXPECT_THAT(both_.arguments(1)[0].shape, ElementsAre(2, 2));
+  EXPECT_EQ(both_.call_bytes(1), 64 + 64);  // pointers, arrays
+}
+
+TEST_F(ModelVariants, StridedArraysChooseToo) {
+  std::vector<float> transposed = {1, 3, 2, 4};
+  auto given = of_shape({2, 2});
+  given[0].data = transposed.data();
+  given[0].strides = {1, 2};
+  ASSERT_TRUE(both_.call(given, pool_));
+  EXPECT_THAT(y_, ElementsAre(2, 4, 6, 8));
+}
+
+TEST_F(ModelVariants, ProfilesSayWhichOneRan) {
+  const auto profile = both_.profile(of_shape({2, 2}), pool_);
+  ASSERT_TRUE(profile) << profile.error().message;
+  EXPECT_EQ(profile->variant, 1u);
+  const auto trace = nlohmann::json::parse(to_trace(both_.info(), *profile));
+  EXPECT_EQ(trace.at("traceEvents").at(0).at("name"), "twice");
+}
+
+TEST_F(ModelVariants, Fault11_OtherShapesAreRefusedWithAListOfThoseThereAre) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{3}, {4, 1}, {2, 3}}) {
+    const Status status = both_.call(of_shape(shape), pool_);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::Usage);
+    EXPECT_THAT(status.error().message, HasSubstr("given, expected x [4]; or x [2, 2]"));
+  }
+  auto given = of_shape({2, 2});
+  given[1].shape = {4};
+  EXPECT_THAT(both_.call(given, pool_).error().message,
+              AllOf(HasSubstr("output 'y'"), HasSubstr("expected rank 2")));
+  given.pop_back();
+  EXPECT_THAT(both_.call(given, pool_).error().message, HasSubstr("1 arrays given, expected 2"));
+}
+
+TEST_F(ModelVariants, Fault62_ManyThreadsCallBoth) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 8; ++caller)
+    callers.emplace_back([&, caller] {
+      const bool is_square = caller % 2 == 1;
+      const std::vector<int64_t> shape =
+          is_square ? std::vector<int64_t>{2, 2} : std::vector<int64_t>{4};
+      const std::vector<float> expected =
+          is_square ? std::vector<float>{2, 2, 2, 2} : std::vector<float>{1, 2, 3, 4};
+      std::vector<float> x(4, 1), y(4);
+      const std::vector<Buffer> mine = {{x.data(), Float32, shape, {}},
+                                        {y.data(), Float32, shape, {}}};
+      for (int round = 0; round < 50; ++round) {
+        y.assign(4, -1);
+        wrong += !both_.call(mine, pool_) || y != expected;
+      }
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ModelTest, AStepRunsOnAtMostAsManyThreadsAsItSays) {
+  ModelFile file = tiny_model();
+  for (const int limit : {0, 1, 3}) {
+    for (ModelStep& step : file.variants[0].steps) step.threads = limit;
+    const Model limited = Model::load(file).value();
+    for (const int threads : {0, 1, 2}) {
+      y_.assign(4, -1);
+      ASSERT_TRUE(limited.call(buffers(), pool_, threads));
+      ASSERT_EQ(y_, tiny_result(x_));
+    }
+  }
+}
+
 TEST(Model, EmptyArraysNeedNoMemory) {
   ModelFile file = one_step_model();
-  for (ModelTensor& tensor : file.tensors) {
+  for (ModelTensor& tensor : file.variants[0].tensors) {
     tensor.shape = {0};
     tensor.bytes = 0;
   }
@@ -347,7 +435,7 @@ TEST(Model, EmptyArraysNeedNoMemory) {
 
 TEST(Model, WhatCannotRunIsNotLoaded) {
   ModelFile unsafe = tiny_model();
-  unsafe.steps.pop_back();
+  unsafe.variants[0].steps.pop_back();
   EXPECT_THAT(Model::load(unsafe).error().message, HasSubstr("the caller reads tensor 'y'"));
   ModelFile no_code = tiny_model_without_code();
   EXPECT_EQ(Model::load(no_code).error().code, ErrorCode::Invalid);
@@ -364,18 +452,20 @@ TEST_F(ModelTest, ProfilesItsSteps) {
   const auto times = model_.profile(buffers(), pool_);
   ASSERT_TRUE(times) << times.error().message;
   EXPECT_EQ(y_, tiny_result(x_));
-  ASSERT_EQ(times->size(), 3u);
+  EXPECT_EQ(times->variant, 0u);
+  ASSERT_EQ(times->steps.size(), 3u);
   int64_t last = 0;
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ((*times)[i].step, static_cast<int>(i));
-    EXPECT_LE(last, (*times)[i].begin_ns);
-    EXPECT_LE((*times)[i].begin_ns, (*times)[i].end_ns);
-    last = (*times)[i].end_ns;
+    const StepTime& time = times->steps[i];
+    EXPECT_EQ(time.step, static_cast<int>(i));
+    EXPECT_LE(last, time.begin_ns);
+    EXPECT_LE(time.begin_ns, time.end_ns);
+    last = time.end_ns;
   }
 }
 
 TEST(Model, AProfileIsATrace) {
-  const std::vector<StepTime> times = {{0, 0, 1500}, {1, 2000, 2250}};
+  const ModelProfile times = {0, {{0, 0, 1500}, {1, 2000, 2250}}};
   const auto trace = nlohmann::json::parse(to_trace(tiny_model_without_code(), times));
   const auto& events = trace.at("traceEvents");
   ASSERT_EQ(events.size(), 2u);

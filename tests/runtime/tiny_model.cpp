@@ -82,12 +82,13 @@ ModelTensor tiny_tensor(const std::string& name, std::vector<int64_t> shape, Pla
 
 ModelFile empty_model(const std::string& name) {
   ModelFile model;
+  model.variants.resize(1);
   model.name = name;
   model.target = plain_target();
   model.codegen_abi = current_codegen_abi;
   model.threads = 2;
-  model.plan = "one way only\n";
-  model.graph = "graph (x: f32[4]) -> (y: f32[4])\n";
+  model.variants[0].plan = "one way only\n";
+  model.variants[0].graph = "graph (x: f32[4]) -> (y: f32[4])\n";
   return model;
 }
 
@@ -101,29 +102,49 @@ Artifact multiply_kernel() {
                      {{"multiply", 4}});
 }
 
+/// y = 2 x for f32 {2, 2} by kernel 1, which is twice.
+ModelVariant square_variant() {
+  ModelVariant square;
+  square.tensors = {tiny_tensor("x", {2, 2}, Place::Input, 0),
+                    tiny_tensor("y", {2, 2}, Place::Output, 0)};
+  square.inputs = {0};
+  square.outputs = {1};
+  square.steps = {{"twice", 1, {0, 1}, 0, 10}};
+  square.plan = "another way\n";
+  square.graph = "graph (x: f32[2, 2]) -> (y: f32[2, 2])\n";
+  return square;
+}
+
+void move_to_gpu(Artifact& kernel, const std::string& target) {
+  kernel.info.target = target;
+  for (PhaseInfo& phase : kernel.info.phases) phase = {phase.symbol, 2, 2, 0};
+  kernel.object = target == "opencl" ? std::string(tiny_opencl) : cubin(90);
+  if (target != "opencl") kernel.info.toolchain = "nvrtc-13.0";
+}
+
 }  // namespace
 
 ModelFile tiny_model_without_code() {
   ModelFile model = empty_model("tiny");
-  model.tensors = {tiny_tensor("x", {4}, Place::Input, 0),
-                   tiny_tensor("w", {4}, Place::Constant, 0),
-                   tiny_tensor("h", {4}, Place::Arena, 64),
-                   tiny_tensor("rows", {2, 2}, Place::Arena, 64),
-                   tiny_tensor("doubled", {2, 2}, Place::Arena, 0),
-                   tiny_tensor("flat", {4}, Place::Arena, 0),
-                   tiny_tensor("y", {4}, Place::Output, 0)};
-  model.inputs = {0};
-  model.outputs = {6};
-  model.arena_bytes = 80;
+  model.variants[0].tensors = {tiny_tensor("x", {4}, Place::Input, 0),
+                               tiny_tensor("w", {4}, Place::Constant, 0),
+                               tiny_tensor("h", {4}, Place::Arena, 64),
+                               tiny_tensor("rows", {2, 2}, Place::Arena, 64),
+                               tiny_tensor("doubled", {2, 2}, Place::Arena, 0),
+                               tiny_tensor("flat", {4}, Place::Arena, 0),
+                               tiny_tensor("y", {4}, Place::Output, 0)};
+  model.variants[0].inputs = {0};
+  model.variants[0].outputs = {6};
+  model.variants[0].arena_bytes = 80;
   model.kernels = {
       multiply_kernel(),
       tiny_kernel("twice(a[2,2])", {{"a", {2, 2}}, {"out", {2, 2}, true}}, {{"twice", 2}}),
       tiny_kernel("add(a[4],b[4])", {{"a", {4}}, {"b", {4}}, {"out", {4}, true}},
                   {{"sum", 4}, {"store", 1}})};
   model.kernels[2].info.scratch_bytes = 16;
-  model.steps = {{"multiply", 0, {0, 1, 2}, 0, 20},
-                 {"twice", 1, {3, 4}, 1, 10.5},
-                 {"add", 2, {5, 0, 6}, 2, 30}};
+  model.variants[0].steps = {{"multiply", 0, {0, 1, 2}, 0, 20},
+                             {"twice", 1, {3, 4}, 1, 10.5},
+                             {"add", 2, {5, 0, 6}, 2, 30}};
   model.constants = constants_of_w();
   return model;
 }
@@ -140,15 +161,16 @@ ModelFile tiny_model_for(const std::string& target) {
   ModelFile model = tiny_model_without_code();
   model.target = target;
   // Where parts of OpenCL memory may begin.
-  for (ModelTensor& tensor : model.tensors)
+  for (ModelTensor& tensor : model.variants[0].tensors)
     if (tensor.place == Place::Arena && tensor.at > 0) tensor.at = device_tensor_alignment;
-  model.arena_bytes = device_tensor_alignment + 16;
-  for (Artifact& kernel : model.kernels) {
-    kernel.info.target = target;
-    for (PhaseInfo& phase : kernel.info.phases) phase = {phase.symbol, 2, 2, 0};
-    kernel.object = target == "opencl" ? std::string(tiny_opencl) : cubin(90);
-    if (target != "opencl") kernel.info.toolchain = "nvrtc-13.0";
-  }
+  model.variants[0].arena_bytes = device_tensor_alignment + 16;
+  for (Artifact& kernel : model.kernels) move_to_gpu(kernel, target);
+  return model;
+}
+
+ModelFile two_variants_model_for(const std::string& target) {
+  ModelFile model = tiny_model_for(target);
+  model.variants.push_back(square_variant());
   return model;
 }
 
@@ -180,15 +202,24 @@ std::vector<float> tiny_result(const std::vector<float>& x) {
 
 ModelFile one_step_model() {
   ModelFile model = empty_model("product");
-  model.tensors = {tiny_tensor("x", {4}, Place::Input, 0),
-                   tiny_tensor("w", {4}, Place::Constant, 0),
-                   tiny_tensor("y", {4}, Place::Output, 0)};
-  model.inputs = {0};
-  model.outputs = {2};
+  model.variants[0].tensors = {tiny_tensor("x", {4}, Place::Input, 0),
+                               tiny_tensor("w", {4}, Place::Constant, 0),
+                               tiny_tensor("y", {4}, Place::Output, 0)};
+  model.variants[0].inputs = {0};
+  model.variants[0].outputs = {2};
   model.kernels = {multiply_kernel()};
   model.kernels[0].object = compile_c(multiply_source);
-  model.steps = {{"multiply", 0, {0, 1, 2}, 0, 20}};
+  model.variants[0].steps = {{"multiply", 0, {0, 1, 2}, 0, 20}};
   model.constants = constants_of_w();
+  return model;
+}
+
+ModelFile two_variants_model() {
+  ModelFile model = one_step_model();
+  model.kernels.push_back(
+      tiny_kernel("twice(a[2,2])", {{"a", {2, 2}}, {"out", {2, 2}, true}}, {{"twice", 2}}));
+  model.kernels[1].object = compile_c(twice_source);
+  model.variants.push_back(square_variant());
   return model;
 }
 
@@ -199,17 +230,17 @@ ModelFile chain_model(int steps) {
   ModelFile model = empty_model("chain");
   model.kernels = {tiny_kernel("twice(a[4])", {{"a", {4}}, {"out", {4}, true}}, {{"twice", 2}})};
   model.kernels[0].object = compile_c(twice_source);
-  model.arena_bytes = plan.bytes;
-  model.tensors = {tiny_tensor("x", {4}, Place::Input, 0)};
+  model.variants[0].arena_bytes = plan.bytes;
+  model.variants[0].tensors = {tiny_tensor("x", {4}, Place::Input, 0)};
   for (int step = 0; step < steps; ++step) {
     const bool is_last = step + 1 == steps;
-    model.tensors.push_back(tiny_tensor("t" + std::to_string(step), {4},
-                                        is_last ? Place::Output : Place::Arena,
-                                        is_last ? 0 : plan.offsets[static_cast<size_t>(step)]));
-    model.steps.push_back({"twice" + std::to_string(step), 0, {step, step + 1}, 0, 10});
+    model.variants[0].tensors.push_back(
+        tiny_tensor("t" + std::to_string(step), {4}, is_last ? Place::Output : Place::Arena,
+                    is_last ? 0 : plan.offsets[static_cast<size_t>(step)]));
+    model.variants[0].steps.push_back({"twice" + std::to_string(step), 0, {step, step + 1}, 0, 10});
   }
-  model.inputs = {0};
-  model.outputs = {steps};
+  model.variants[0].inputs = {0};
+  model.variants[0].outputs = {steps};
   return model;
 }
 

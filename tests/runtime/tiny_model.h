@@ -24,7 +24,9 @@ std::vector<float> tiny_result(const std::vector<float>& x);
 
 /// The same for a GPU's target, "opencl" or "cuda:sm_90a". Nothing fails at -1.
 ModelFile tiny_model_for(const std::string& target);
-/// The kernels of that one as functions for the driver of tests/runtime/fake_cuda.h.
+/// The same, and y = 2 x for x of f32 {2, 2}, by the same kernel `twice`: two variants.
+ModelFile two_variants_model_for(const std::string& target);
+/// The kernels of both as functions for the driver of tests/runtime/fake_cuda.h.
 std::map<std::string, FakeKernel> tiny_kernels_for_fake_cuda();
 
 /// The same with bytes that are no code in place of the kernels, for what is never loaded.
@@ -32,6 +34,9 @@ ModelFile tiny_model_without_code();
 
 /// y = x * w for the same w, in one step.
 ModelFile one_step_model();
+
+/// The same, and y = 2 x for x of f32 {2, 2}: a model with two variants.
+ModelFile two_variants_model();
 
 /// y = 2^steps x for f32 {4}, in a chain of steps whose arrays plan_arena() places.
 ModelFile chain_model(int steps);

@@ -2,8 +2,12 @@
 """Networks from an ONNX file to results, as a person would run them."""
 
 import json
+import os
+import pathlib
 import random
+import shutil
 import signal
+import subprocess
 import unittest
 
 import onnx_files as onnx
@@ -75,6 +79,37 @@ class NetworksTest(program.ProgramTest):
         self.assertEqual([p["name"] for p in document["model"]["inputs"]], ["x"])
         self.expect_right_result()
 
+    def test_without_effort_no_database_is_made(self):
+        self.plan()
+        self.assertFalse(pathlib.Path(self.db).exists())
+
+    def test_predictions_are_kept(self):
+        first = self.plan()
+        files = list((self.home / ".cache" / "tilewright").glob("predictions-*.json"))
+        self.assertEqual(len(files), 1)
+        written = files[0].stat().st_mtime_ns
+        again = self.plan()
+        self.assertEqual(again["predicted_ns"], first["predicted_ns"])
+        self.assertEqual(files[0].stat().st_mtime_ns, written)
+
+    def test_a_standing_model_is_made_anew_where_its_script_changed(self):
+        checkout = self.home / "checkout"
+        tools, scripts = checkout / "build" / "release" / "tools", checkout / "bench" / "models"
+        tools.mkdir(parents=True)
+        scripts.mkdir(parents=True)
+        shutil.copy(program.PROGRAM, tools / "tilewright")
+        script = ("import shutil, sys; open('made', 'a').write('{}');"
+                  "shutil.copy('net.onnx', sys.argv[sys.argv.index('-o') + 1])")
+        environment = {"TILEWRIGHT_CODE_GENERATOR": os.path.join(os.path.dirname(program.PROGRAM), "..", "codegen")}
+        for content, made in ("1", "1"), ("1", "1"), ("2", "12"):
+            (scripts / "make_models.py").write_text(script.format(content))
+            process = subprocess.run([tools / "tilewright", "tune", "--model", "tiny", "--effort", "none"],
+                                     cwd=self.home, env={**self.environment, **environment}, capture_output=True)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual((self.home / "made").read_text(), made)
+        models = list((self.home / ".cache" / "tilewright" / "standing_models").glob("*/*"))
+        self.assertEqual([model.name for model in models], ["tiny.onnx"])
+
     def test_running_needs_no_compiler(self):
         self.plan()
         empty = self.home / "empty"
@@ -103,6 +138,51 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(2, "tune", "--model", "net.onnx", "--effort", "none", "--db", self.db,
                        saying=["batch"])
         self.plan("--dim", "batch=1")
+        self.expect_right_result()
+
+    def test_a_file_holds_a_variant_for_each_batch(self):
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        document = self.plan("--dim", "batch=1,3")
+        self.assertEqual([run["dimensions"] for run in document["variants"]], [{"batch": 1}, {"batch": 3}])
+        self.assertEqual([variant["inputs"][0]["shape"][0] for variant in document["model"]["variants"]], [1, 3])
+        self.expect_right_result()
+        onnx.write_npy(self.home / "x3.npy", [3, CHANNELS, SIZE, SIZE], 3 * self.network.image)
+        run = self.json("run", "net.twart", "--input", "x3.npy", "--output", "y3.npy", "--format", "json")
+        self.assertEqual(run["variant"], 1)
+        shape, values = onnx.read_npy(self.home / "y3.npy")
+        self.assertEqual(shape, (3, CLASSES))
+        for got, expected in zip(values, 3 * self.network.result()):
+            self.assertAlmostEqual(got, expected, delta=1e-4)
+        self.assertEqual(self.json("run", "net.twart", "--variant", "1", "--format", "json")["variant"], 1)
+        for verb in "show", "explain":
+            self.assertIn("variant 1: x [3, 16, 6, 6]", self.succeed(verb, "net.twart").out)
+        onnx.write_npy(self.home / "x2.npy", [2, CHANNELS, SIZE, SIZE], 2 * self.network.image)
+        self.fail_with(2, "run", "net.twart", "--input", "x2.npy",
+                       saying=["x [2, 16, 6, 6]", "expected x [1, 16, 6, 6]; or x [3, 16, 6, 6]"])
+        self.fail_with(2, "run", "net.twart", "--variant", "2", saying=["variants 0 to 1"])
+        for values in "", "1,", "1,1", "1,x", "0":
+            self.fail_with(2, "tune", "--model", "net.onnx", "--dim", f"batch={values}", "--effort", "none",
+                           "--db", self.db, saying=["--dim"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--dim", "batch=1", "--dim", "batch=8", "--effort", "none",
+                       "--db", self.db, saying=["given twice"])
+
+    def test_variants_share_equal_constants(self):
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        alone = self.plan("--dim", "batch=2")["model"]["constant_bytes"]
+        together = self.plan("--dim", "batch=2,3")["model"]["constant_bytes"]
+        self.assertLess(together, 2 * alone)
+
+    def test_the_arena_is_close_to_its_lower_bound(self):
+        model = self.plan()["model"]
+        self.assertGreater(model["least_arena_bytes"], 0)
+        self.assertLessEqual(model["arena_bytes"], 1.1 * model["least_arena_bytes"])
+
+    def test_a_network_on_two_threads_knows_the_threads_of_each_step(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one processor")
+        document = self.json("tune", "--model", "net.onnx", "--db", self.db, "--trials", "2", "--threads", "2",
+                             *program.AMPLE, "--format", "json")
+        self.assertTrue(all(step["threads"] in (1, 2) for step in document["model"]["steps"]))
         self.expect_right_result()
 
     def test_what_can_be_said_of_a_file(self):
@@ -140,6 +220,18 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(2, "run", "net.twart", "--target", "cuda", saying=["opencl"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--target", "opencl", "--threads", "2",
                        saying=["--threads 2"])
+
+    def test_variants_for_several_batches_run_on_opencl(self):
+        self.with_opencl()
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        self.plan("--target", "opencl", "--dim", "batch=1,3")
+        self.expect_right_result()
+        onnx.write_npy(self.home / "x3.npy", [3, CHANNELS, SIZE, SIZE], 3 * self.network.image)
+        run = self.json("run", "net.twart", "--input", "x3.npy", "--output", "y3.npy", "--profile", "--format", "json")
+        self.assertEqual(run["variant"], 1)
+        self.assertTrue(run["device"])
+        for got, expected in zip(onnx.read_npy(self.home / "y3.npy")[1], 3 * self.network.result()):
+            self.assertAlmostEqual(got, expected, delta=1e-4)
 
     def test_a_network_is_tuned_on_opencl(self):
         self.with_opencl()

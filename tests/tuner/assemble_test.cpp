@@ -5,7 +5,9 @@
 
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
+#include "tuner/join_models.h"
 #include "tuner/race.h"
+#include "tuner/step_threads.h"
 
 namespace tw::tuner {
 namespace {
@@ -13,12 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-graph::Operator reshaped(const std::string& from, const std::string& to,
-                         const std::vector<int64_t>& shape, const std::vector<int64_t>& result) {
-  const auto compute = graph::reshape(Float32, shape, result).value();
-  return graph::make_operator(compute, {from}, {to}, {}).value();
-}
 
 /// x -> conv -> c, c flattened -> f, f w -> y; y, c and f are results.
 graph::Graph with_reshape() {
@@ -62,7 +58,7 @@ class Assembling : public testing::Test {
 
   std::vector<std::string> steps() const {
     std::vector<std::string> names;
-    for (const runtime::ModelStep& step : model_.steps) names.push_back(step.name);
+    for (const runtime::ModelStep& step : model_.variants[0].steps) names.push_back(step.name);
     return names;
   }
 
@@ -98,6 +94,30 @@ TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {
   EXPECT_THAT(steps(), testing::UnorderedElementsAre("c", "y", HasSubstr("->")));
 }
 
+TEST_F(Assembling, ReshapesKeepBlocksOfChannels) {
+  Times times{.otherwise = 1e6};
+  for (const char* layouts : {"NCHW out=NCHW16c", "NCHW16c out=NCHW", "NGHW4gC out=NGHW4gC",
+                              "NCHW out=NCHW8c", "NCHW8c out=NCHW", "NGHW2gC out=NGHW2gC"})
+    times.ns[std::string("conv2d in=") + layouts] = 1e3;
+  expect_as_interpreted(grouped_between_others(), times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("c", "h", "y"));
+}
+
+TEST_F(Assembling, ATransposeToChannelsLastIsAnotherName) {
+  graph::Graph graph = two_convolutions();
+  const dsl::Axis n("n", 1), c("c", 32), h("h", 8), w("w", 8);
+  const dsl::Tensor in = dsl::input("in", Float32, {n, c, h, w});
+  const dsl::Compute last =
+      dsl::build(dsl::compute("out", {n, h, w, c}, in.read_at({n, c, h, w}))).value();
+  graph.operators.back() = graph::make_operator(last, {"c2"}, {"y"}, {}).value();
+  Times times{.otherwise = 1e6};
+  times.ns["conv2d in=NCHW out=NHWC"] = times.ns["conv2d in=NHWC out=NHWC"] = 1e3;
+  expect_as_interpreted(graph, times);
+  if (IsSkipped()) return;
+  EXPECT_THAT(steps(), ElementsAre("c1", "c2"));
+}
+
 TEST_F(Assembling, ResultsThatAreInputsOrConstantsAreCopied) {
   graph::Graph graph = two_convolutions();
   graph.constants["k"] = graph::make_constant(graph::normal_array({3, 5}, 9));
@@ -111,7 +131,7 @@ TEST_F(Assembling, OneConstantInTwoLayoutsIsPackedTwiceAndOtherwiseOnce) {
   expect_as_interpreted(graph);
   if (IsSkipped()) return;
   size_t constants = 0;
-  for (const runtime::ModelTensor& tensor : model_.tensors)
+  for (const runtime::ModelTensor& tensor : model_.variants[0].tensors)
     constants += tensor.place == runtime::Place::Constant;
   EXPECT_EQ(constants, 1u);
 }
@@ -128,6 +148,47 @@ TEST_F(Assembling, ModelsRaceByTurns) {
   const auto stopped = race(models, clock, {.stops = [] { return true; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, StepsAreTimedOnOneAndOnAllThreads) {
+  expect_as_interpreted(two_convolutions());
+  if (IsSkipped()) return;
+  const runtime::Model model = runtime::Model::load(model_).value();
+  int64_t now = 0;
+  const Clock clock = [&] { return now += 1000; };
+  const auto limits =
+      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .most_rounds = 3});
+  ASSERT_TRUE(limits) << limits.error().message;
+  EXPECT_THAT(*limits, ElementsAre(0, 0, 0)) << "three rounds say nothing";
+  const auto stopped =
+      step_threads(model, clock, {.threads = 2, .budget_s = 1e-4, .stops = [] { return true; }});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
+TEST_F(Assembling, VariantsThatAreJoinedShareTheirConstantsAndCompute) {
+  const auto of_batch = [](int64_t batch) {
+    graph::Graph graph;
+    graph.inputs = {{"x", {Float32, {batch, 32}}}};
+    graph.constants["w"] = graph::make_constant(graph::normal_array({32, 16}, 1));
+    graph.operators = {
+        graph::named("dense m=" + std::to_string(batch) + " n=16 k=32 f32 fast", {"x", "w"}, "y")};
+    graph.outputs = {"y"};
+    return graph;
+  };
+  std::vector<runtime::ModelFile> models;
+  for (const int64_t batch : {1, 8}) {
+    expect_as_interpreted(of_batch(batch));
+    if (IsSkipped()) return;
+    models.push_back(model_);
+  }
+  const runtime::ModelFile joined =
+      join_models(std::vector<const runtime::ModelFile*>{&models[0], &models[1]});
+  EXPECT_THAT(joined.variants, SizeIs(2));
+  const auto model = runtime::Model::load(joined);
+  ASSERT_TRUE(model) << model.error().message;
+  expect_as_interpreted_by(of_batch(1), *model, 0);
+  expect_as_interpreted_by(of_batch(8), *model, 1);
 }
 
 TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {

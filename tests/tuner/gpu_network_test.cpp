@@ -11,12 +11,19 @@
 #include "schedules/schedule.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/tuner/networks.h"
+#include "tuner/join_models.h"
 
 namespace tw::tuner {
 namespace {
 
 using ::testing::Contains;
-using ::testing::SizeIs;
+using ::testing::ElementsAre;
+
+Result<std::shared_ptr<runtime::Device>> opencl_device() {
+  static const Folder cache;  // PoCL's, where it keeps what it compiles
+  ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
+  return runtime::open_device("opencl");
+}
 
 class GpuNetwork : public testing::Test {
  protected:
@@ -44,7 +51,7 @@ class GpuNetwork : public testing::Test {
 
   std::vector<std::string> steps() const {
     std::vector<std::string> names;
-    for (const runtime::ModelStep& step : file_.steps) names.push_back(step.name);
+    for (const runtime::ModelStep& step : file_.variants[0].steps) names.push_back(step.name);
     return names;
   }
 
@@ -67,14 +74,52 @@ Times with_copies() {
 }
 
 TEST_F(GpuNetwork, OnOpenClAModelComputesWhatTheInterpreterDoes) {
-  static const Folder cache;  // PoCL's, where it keeps what it compiles
-  ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
-  const auto device = runtime::open_device("opencl");
+  const auto device = opencl_device();
   if (!device) GTEST_SKIP() << "[SKIP] " << device.error().message;
   target_ = with_facts(parse_target("opencl").value(), (*device)->facts());
   expect_as_interpreted(*device);
   expect_as_interpreted(*device, with_copies());
   EXPECT_THAT(steps(), Contains("x: NCHW -> NHWC"));
+}
+
+TEST_F(GpuNetwork, ReshapesKeepChannelsLast) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << "[SKIP] " << device.error().message;
+  target_ = with_facts(parse_target("opencl").value(), (*device)->facts());
+  graph_ = grouped_between_others();
+  Times times{.otherwise = 1e6};
+  for (const char* layouts : {"NCHW out=NHWC", "NHWC out=NCHW", "NHWGC out=NHWGC"})
+    times.ns[std::string("conv2d in=") + layouts] = 1e3;
+  expect_as_interpreted(*device, times);
+  EXPECT_THAT(steps(), ElementsAre("c", "h", "y"));
+}
+
+TEST_F(GpuNetwork, VariantsThatAreJoinedComputeOnTheDevice) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << "[SKIP] " << device.error().message;
+  target_ = with_facts(parse_target("opencl").value(), (*device)->facts());
+  std::vector<graph::Graph> graphs;
+  std::vector<runtime::ModelFile> files;
+  for (const int64_t batch : {1, 8}) {
+    graph_ = {};
+    graph_.inputs = {{"x", {Float32, {batch, 32}}}};
+    graph_.constants["w"] = graph::make_constant(graph::normal_array({32, 5}, 1));
+    graph_.constants["b"] = graph::make_constant(graph::normal_array({5, 7}, 2));
+    const std::string m = "dense m=" + std::to_string(batch);
+    graph_.operators = {graph::named(m + " n=5 k=32 f32 fast", {"x", "w"}, "h"),
+                        graph::named(m + " n=7 k=5 f32 fast", {"h", "b"}, "y")};
+    graph_.outputs = {"y"};
+    const auto file = built();
+    ASSERT_TRUE(file) << file.error().message;
+    graphs.push_back(graph_);
+    files.push_back(*file);
+  }
+  const runtime::ModelFile joined =
+      join_models(std::vector<const runtime::ModelFile*>{&files[0], &files[1]});
+  EXPECT_EQ(joined.constants.size(), files[0].constants.size());
+  const auto model = runtime::Model::load(joined, {.device = *device});
+  ASSERT_TRUE(model) << model.error().message;
+  for (size_t variant : {0, 1}) expect_as_interpreted_by(graphs[variant], *model, variant);
 }
 
 TEST_F(GpuNetwork, OnAGpuAModelComputesWhatTheInterpreterDoes) {
@@ -141,7 +186,7 @@ TEST_F(GpuNetwork, TensorsLieWherePartsOfADevicesMemoryMayBegin) {
   const auto file = built();
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->target, "opencl");
-  for (const runtime::ModelTensor& tensor : file->tensors) {
+  for (const runtime::ModelTensor& tensor : file->variants[0].tensors) {
     if (tensor.place != runtime::Place::Arena && tensor.place != runtime::Place::Constant) continue;
     EXPECT_EQ(tensor.at % runtime::device_tensor_alignment, 0) << tensor.name;
   }

@@ -169,7 +169,43 @@ TEST_F(Network, RoundsShareTheBudget) {
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->ended, Ended::Budget);
   ASSERT_THAT(budgets, SizeIs(3));
-  EXPECT_THAT(budgets, Each(testing::DoubleNear(100.0 / 3, 1e-6)));
+  EXPECT_THAT(budgets, Each(testing::DoubleNear((1 - closing_share) * 100 / 3, 1e-6)));
+}
+
+// The only round finds the kernel of its plan so slow that the next plan has another one, which is
+// known, and copies that nobody has measured.
+TEST_F(Network, KernelsThatTheLastPlanTurnsOutToNeedAreMeasured) {
+  const std::string plain = "conv2d in=NCHW out=NCHW", last = "in=NHWC out=NHWC";
+  dsl::Workload known = workload_of(small_conv);
+  known.layouts = dsl::parse_layouts(last).value();
+  const db::Record record = measured_record(known, work_.target, 2e4);
+  ASSERT_TRUE(store_.append({&record, 1}));
+  options_.rounds = 1;
+  work_.predicted.otherwise = work_.measured.otherwise = 1e6;
+  work_.predicted.ns[plain] = 1e4;
+  work_.predicted.ns["conv2d " + last] = 1.1e4;
+  for (Times* times : {&work_.predicted, &work_.measured}) {
+    times->ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
+    for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
+      times->ns[copy] = 400;
+  }
+  work_.measured.ns[plain] = 8e4;
+  work_.measured.ns["conv2d " + last] = 2e4;
+  std::vector<TuneOptions> options;
+  work_.on_round = [&](const auto&, const TuneOptions& given) { options.push_back(given); };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_GE(work_.rounds.size(), 2u);
+  EXPECT_THAT(texts_of(work_.rounds[0]), testing::Not(Contains("expr in0=ABCD out=ACDB")));
+  EXPECT_THAT(texts_of(work_.rounds[1]), Contains("expr in0=ABCD out=ACDB"));
+  EXPECT_EQ(options[0].trials, 0);
+  EXPECT_EQ(options[1].trials, options_.tuning.batch);
+  for (const KernelChoice& kernel : tuned->plans[0].kernels) EXPECT_GT(kernel.measured_ns, 0);
+  ASSERT_FALSE(tuned->plans[0].plan.transforms.empty());
+  for (const graph::Transform& copy : tuned->plans[0].plan.transforms) {
+    const auto kernel = tuned->plans[0].transform({Float32, {1, 32, 8, 8}}, copy.from, copy.to);
+    EXPECT_GT(kernel->measured_ns, 0);
+  }
 }
 
 TEST_F(Network, AKernelGetsItsTrialsOnce) {

@@ -129,6 +129,64 @@ TEST(Schemes, ReshapesAreRowMajorAndMoveNothing) {
   EXPECT_TRUE(choices[0].inputs[0].is_row_major());
 }
 
+/// x -> reshape -> g, grouped convolution of g -> h, reshape -> y.
+graph::Graph grouped_convolution() {
+  graph::Graph graph;
+  const std::vector<int64_t> image = {1, 64, 8, 8}, grouped = {1, 16, 4, 8, 8};
+  graph.inputs = {{"x", {Float32, image}}};
+  graph.constants["w"] = graph::make_constant(graph::normal_array({16, 4, 4, 3, 3}, 1));
+  const auto renamed = [](const auto& from, const auto& to, const std::string& in,
+                          const std::string& out) {
+    return graph::make_operator(graph::reshape(Float32, from, to).value(), {in}, {out}, {}).value();
+  };
+  graph.operators = {renamed(image, grouped, "x", "g"),
+                     graph::named("conv2d n=1 c=64 h=8 w=8 k=64 r=3 s=3 pad=1 groups=16 f32 fast",
+                                  {"g", "w"}, "h"),
+                     renamed(grouped, image, "h", "y")};
+  graph.outputs = {"y"};
+  return graph;
+}
+
+std::vector<std::string> offered(const std::vector<LayoutChoice>& choices) {
+  std::vector<std::string> texts;
+  const auto text = [](const dsl::Layout& layout) {
+    return layout.to_string(dsl::default_letters(layout.rank()));
+  };
+  for (const LayoutChoice& choice : choices)
+    texts.push_back(text(choice.inputs[0]) + " -> " + text(choice.outputs[0]) +
+                    (choice.moves_nothing ? " free" : ""));
+  return texts;
+}
+
+TEST(Schemes, GroupsOfChannelsHaveTheLayoutsOfTheirImages) {
+  const auto groups = group_operators(grouped_convolution());
+  ASSERT_THAT(groups, SizeIs(3));
+  EXPECT_THAT(offered(offered_layouts(groups[0], machine_of_16_lanes())),
+              ElementsAre("ABCD -> ABCDE free", "ACDB -> ADEBC free", "ABCD16b -> ABDE4bC free",
+                          "ABCD32b -> ABDE8bC free"));
+  const auto convolution = offered(offered_layouts(groups[1], machine_of_16_lanes()));
+  EXPECT_THAT(convolution, SizeIs(16));
+  EXPECT_EQ(convolution.front(), "ABCDE -> ABCDE");
+  EXPECT_THAT(convolution, testing::IsSupersetOf({"ADEBC -> ADEBC", "ABDE4bC -> ADEBC"}));
+  EXPECT_THAT(offered(offered_layouts(groups[2], machine_of_16_lanes())),
+              testing::Contains("ABDE4bC -> ABCD16b free"));
+}
+
+TEST(Schemes, TransposesMoveNothingBetweenLayoutsThatPlaceElementsAlike) {
+  graph::Graph graph = two_convolutions();
+  const dsl::Axis n("n", 1), c("c", 32), h("h", 8), w("w", 8);
+  const dsl::Tensor in = dsl::input("in", Float32, {n, c, h, w});
+  const dsl::Compute last =
+      dsl::build(dsl::compute("out", {n, h, w, c}, in.read_at({n, c, h, w}))).value();
+  graph.operators.push_back(graph::make_operator(last, {"y"}, {"z"}, {}).value());
+  const auto groups = group_operators(graph);
+  EXPECT_FALSE(groups.back().moves_nothing);
+  const auto texts = offered(offered_layouts(groups.back(), machine_of_16_lanes()));
+  EXPECT_EQ(texts.front(), "ABCD -> ABCD");
+  EXPECT_THAT(texts, testing::Contains("ACDB -> ABCD free"));
+  EXPECT_EQ(std::ranges::count_if(texts, [](const auto& t) { return t.ends_with("free"); }), 1);
+}
+
 TEST(Schemes, CopiesAreWorkloadsWithLayoutsOnBothSides) {
   const graph::TensorType type = {Float32, {1, 64, 8, 8}};
   const auto copy = transform_workload(type, dsl::Layout::row_major(4),

@@ -96,6 +96,25 @@ TEST_F(TuningLoop, LayoutsThatAreNoneEndTheTask) {
   EXPECT_TRUE(work_.events.empty());
 }
 
+// 40 tasks have 4 seconds: about two candidates each, where a task by itself gets the whole batch.
+TEST_F(TuningLoop, WhereTasksAreManyEachGetsASmallFirstBatch) {
+  std::vector<TaskSpec> tasks;
+  for (int i = 1; i <= 40; ++i)
+    tasks.push_back({workload_of("dense m=" + std::to_string(16 * i) + " n=32 k=24 f32 fast")});
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    now_ns_ += second / 100;
+    return timed_reply(1e6);
+  };
+  db::Store store = open_store(folder_ / "t.db");
+  const auto results = tune_all(tasks, work_.target, {.budget_s = 4, .batch = 8}, store,
+                                environment_, {}, fake_workers(folder_, work_));
+  ASSERT_TRUE(results) << results.error().message;
+  for (const Result<Tuned>& result : *results) EXPECT_TRUE(result) << result.error().message;
+  work_.events.clear();
+  ASSERT_TRUE(run({.budget_s = 4, .trials = 8, .batch = 8}));
+  EXPECT_THAT(work_.events, testing::Contains("begin 8"));
+}
+
 TEST_F(TuningLoop, EachCandidateIsMeasuredBesideTheFastestBefore) {
   ASSERT_TRUE(run({.trials = 8, .batch = 4}));
   ASSERT_GE(work_.timed.size(), 8u);

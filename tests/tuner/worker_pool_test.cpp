@@ -69,6 +69,22 @@ TEST_F(WorkerPool, ARunnerRemembersReferences) {
   EXPECT_EQ(status_of(1), TrialStatus::Ok);
 }
 
+TEST_F(WorkerPool, AReferenceIsBuiltOnce) {
+  auto workers = start_workers(host_target(), 1, 1, test_environment(), 10);
+  ASSERT_TRUE(workers) << workers.error().message;
+  BuildRequest request{.workload = workload_.key(),
+                       .schedules = {plain(workload_)},
+                       .packs = true,
+                       .is_reference = true};
+  const std::string reference = build_one(*workers->builder, request).value().artifact;
+  const double busy_s = workers->busy->seconds();
+  EXPECT_EQ(build_one(*workers->builder, request).value().artifact, reference);
+  EXPECT_EQ(workers->busy->seconds(), busy_s);
+  request.is_reference = false;
+  EXPECT_EQ(build_one(*workers->builder, request).value().artifact, reference);
+  EXPECT_GT(workers->busy->seconds(), busy_s);
+}
+
 TEST_F(WorkerPool, TheFaultOfAnIncumbentIsNotTheCandidates) {
   auto workers = start_workers(host_target(), 1, 1, test_environment(), 60);
   ASSERT_TRUE(workers) << workers.error().message;

@@ -21,6 +21,43 @@ parallel out j.0
 )");
 }
 
+TEST(CpuElementwise, TilesTheAxisAlongWhichATransposedInputIsContiguous) {
+  const Space space = space_of_workload(
+      "expr fast input in0: f32[2, 32, 48, 64]; out: f32[n=2, c=64, h=32, w=48] = in0[n, h, w, c]",
+      "x86-64-v3");
+  EXPECT_EQ(steps_of(space, "out: cpu_elementwise tile=16 vectors=1 columns=0 tasks=2"),
+            R"(split out c 16
+split out w 8
+reorder out n h c.0 c.1 w.0 w.1
+vectorize out w.1
+parallel out n
+parallel out h
+)");
+  // No more lines for a tile than a set of the cache has ways.
+  EXPECT_EQ(steps_of(space, "out: cpu_elementwise tile=16 vectors=1 columns=8 tasks=1"),
+            R"(split out c 16
+split out w 8
+reorder out n h c.0 w.0 c.1 w.1
+vectorize out w.1
+parallel out n
+)");
+}
+
+TEST(CpuElementwise, ABroadcastInputIsNotTransposed) {
+  const Space space = space_of_workload(
+      "expr fast input in0: f32[64, 8, 48]; input in1: f32[64]; out: f32[c=64, h=8, w=48] = "
+      "in0[c, h, w] * in1[c]",
+      "x86-64-v3");
+  EXPECT_EQ(steps_of(space, "out: cpu_elementwise tile=4 vectors=1 columns=0 tasks=1"),
+            R"(split out h 4
+split out w 8
+reorder out c h.0 h.1 w.0 w.1
+vectorize out w.1
+parallel out c
+)");
+  EXPECT_FALSE(allows(space, "out: cpu_elementwise tile=4 vectors=1 columns=8 tasks=1"));
+}
+
 TEST(CpuElementwise, MaySitInALoopOfItsConsumer) {
   const Space space = space_of_workload("softmax rows=64 cols=1000 f32 fast", "x86-64-v3");
   const std::string rest =

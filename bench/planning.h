@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Measures how long plans of whole networks take, from the schemes that the tuner offers to a
+// proof, and the solver alone on random series-parallel networks. No kernel is built or run.
+// Thread-safe.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/plan.h"
+#include "tuner/clock.h"
+
+namespace tw::bench {
+
+/// What plans of one graph took; times are the least of all rounds.
+struct Planning {
+  std::string name;
+  size_t operators = 0, schemes = 0;
+  double predicting_s = 0;               ///< of all schemes and copies; 0: none were
+  double plan_s = 0, three_plans_s = 0;  ///< of the cheapest plan, of the three cheapest
+  double marginals_s = 0;                ///< of what each scheme would have to gain
+  bool is_optimal = false;
+  double gap = 0;  ///< share by which the plan may exceed the cheapest one
+};
+
+/// Fails as make_plans() does. Requires: rounds >= 1.
+Result<Planning> measure_planning(const graph::Graph& graph,
+                                  const std::vector<std::vector<graph::Scheme>>& schemes,
+                                  const graph::TransformCost& transform_cost, int64_t rounds,
+                                  const tuner::Clock& clock);
+
+/// What solving a random series-parallel network took: `nodes` variables of `states` states each.
+struct Solving {
+  size_t nodes = 0, states = 0, factors = 0;
+  double solve_s = 0;  ///< the least of all rounds
+  bool is_optimal = false;
+};
+/// Requires: nodes >= 2, states >= 1, rounds >= 1.
+Solving measure_solving(size_t nodes, size_t states, uint64_t seed, int64_t rounds,
+                        const tuner::Clock& clock);
+
+nlohmann::json planning_json(const std::vector<Planning>& plans, const Solving& solving);
+std::string planning_table(const std::vector<Planning>& plans, const Solving& solving);
+
+}  // namespace tw::bench

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/renaming.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/integer.h"
+
+namespace tw::graph {
+namespace {
+
+using dsl::Layout;
+using Shape = std::vector<int64_t>;
+
+/// Indices of a dimension that lie together: those that differ by multiples of `step`, up to `size`
+/// of them.
+struct Digit {
+  size_t dim = 0;
+  int64_t step = 1, size = 1;
+};
+
+/// Dimensions of two shapes, those of one element left out, that have the same elements.
+struct Match {
+  std::vector<size_t> from, to;
+  bool is_same() const { return from.size() == 1 && to.size() == 1; }
+};
+
+std::vector<size_t> dimensions(const Shape& shape) {
+  std::vector<size_t> found;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1) found.push_back(d);
+  return found;
+}
+
+/// As short matches as there are, in the order of the dimensions.
+std::vector<Match> matches_of(const Shape& from, const Shape& to) {
+  const std::vector<size_t> a = dimensions(from), b = dimensions(to);
+  std::vector<Match> matches;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    Match match{{a[i]}, {b[j]}};
+    int64_t of_from = from[a[i++]], of_to = to[b[j++]];
+    while (of_from != of_to) {
+      const bool is_from = of_from < of_to;
+      (is_from ? match.from : match.to).push_back(is_from ? a[i] : b[j]);
+      (is_from ? of_from : of_to) *= is_from ? from[a[i++]] : to[b[j++]];
+    }
+    matches.push_back(std::move(match));
+  }
+  return matches;
+}
+
+/// For each of these dimensions, the distance between its indices in row-major order of them.
+std::vector<int64_t> strides_of(const Shape& shape, const std::vector<size_t>& dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[dims[i]];
+  return strides;
+}
+
+/// The parts of the layout as digits, outermost first.
+std::vector<Digit> digits_of(const Shape& shape, const Layout& layout) {
+  std::vector<int64_t> steps(shape.size(), 1);  // products of the factors that follow
+  for (const Layout::Part& part : layout.parts())
+    if (part.factor) steps[static_cast<size_t>(part.dim)] *= part.factor;
+  std::vector<Digit> digits;
+  for (const Layout::Part& part : layout.parts()) {
+    const auto dim = static_cast<size_t>(part.dim);
+    if (part.factor) steps[dim] /= part.factor;
+    const int64_t size = part.factor ? part.factor : ceil_div(shape[dim], steps[dim]);
+    digits.push_back({dim, steps[dim], size});
+  }
+  return digits;
+}
+
+/// Rewrites digits of a tensor of shape `from` as those of its reshape.
+class Renaming {
+ public:
+  Renaming(const Shape& from, const Shape& to)
+      : from_(from), to_(to), matches_(matches_of(from, to)) {}
+
+  std::optional<Layout> run(const Layout& layout) {
+    for (const Digit& digit : digits_of(from_, layout))
+      if (from_[digit.dim] != 1 ? !rewrite(digit) : digit.size != 1) return std::nullopt;
+    return is_layout() ? std::optional(spelled()) : std::nullopt;
+  }
+
+ private:
+  bool rewrite(const Digit& digit) {
+    const auto match = std::ranges::find_if(matches_, [&](const Match& m) {
+      return std::ranges::find(m.from, digit.dim) != m.from.end();
+    });
+    if (match->is_same()) {
+      digits_.push_back({match->to[0], digit.step, digit.size});
+      return true;
+    }
+    if (from_[digit.dim] % (digit.step * digit.size) != 0) return false;  // padding lies within
+    const auto place =
+        static_cast<size_t>(std::ranges::find(match->from, digit.dim) - match->from.begin());
+    const int64_t first = digit.step * strides_of(from_, match->from)[place];
+    return divide(first, first * digit.size, match->to);
+  }
+
+  /// Appends the digits of the dimensions of `to` that the range [first, last) of steps has.
+  bool divide(int64_t first, int64_t last, const std::vector<size_t>& dims) {
+    const std::vector<int64_t> strides = strides_of(to_, dims);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const int64_t low = std::max(first, strides[i]);
+      const int64_t high = std::min(last, strides[i] * to_[dims[i]]);
+      if (low >= high) continue;
+      if (low % strides[i] != 0 || high % low != 0 || strides[i] * to_[dims[i]] % high != 0)
+        return false;
+      append({dims[i], low / strides[i], high / low});
+    }
+    return true;
+  }
+
+  /// Joins the digit with the one before where they go on in order.
+  void append(const Digit& digit) {
+    if (!digits_.empty() && digits_.back().dim == digit.dim &&
+        digits_.back().step == digit.step * digit.size) {
+      digits_.back() = {digit.dim, digit.step, digits_.back().size * digit.size};
+    } else {
+      digits_.push_back(digit);
+    }
+  }
+
+  /// Whether digits of each dimension come in order, the one with the largest step first.
+  bool is_layout() const {
+    Shape steps(to_.size(), 0);
+    for (const Digit& digit : digits_) {
+      int64_t& step = steps[digit.dim];
+      if (step != 0 && step != digit.step * digit.size) return false;
+      step = digit.step;
+    }
+    return true;
+  }
+
+  Layout spelled() const {
+    const std::string letters = dsl::default_letters(static_cast<int>(to_.size()));
+    std::vector<bool> seen(to_.size(), false);
+    std::string text;
+    for (size_t d = 0; d < to_.size(); ++d) {
+      seen[d] = to_[d] == 1;
+      if (seen[d]) text += letters[d];
+    }
+    for (const Digit& digit : digits_) {
+      const char letter = letters[digit.dim];
+      if (seen[digit.dim])
+        text += fmt::format("{}{}", digit.size, static_cast<char>(letter - 'A' + 'a'));
+      else
+        text += letter;
+      seen[digit.dim] = true;
+    }
+    return Layout::parse(text, letters).value();
+  }
+
+  const Shape &from_, &to_;
+  const std::vector<Match> matches_;
+  std::vector<Digit> digits_;  ///< of the reshape, outermost first
+};
+
+}  // namespace
+
+std::optional<Layout> through_reshape(const Shape& from, const Layout& layout, const Shape& to) {
+  if (layout.is_row_major()) return Layout::row_major(static_cast<int>(to.size()));
+  if (std::ranges::find(from, 0) != from.end()) return std::nullopt;
+  return Renaming(from, to).run(layout);
+}
+
+Layout through_transpose(const Layout& layout, const std::vector<size_t>& positions) {
+  const std::string letters = dsl::default_letters(layout.rank());
+  std::string renamed(letters.size(), ' ');
+  for (size_t i = 0; i < positions.size(); ++i) renamed[i] = letters[positions[i]];
+  return Layout::parse(layout.to_string(renamed), letters).value();
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Predictions of kernels (scheme_costs.h) that outlive a run, in a file of the user's cache. Which
+// schedule the cost model prefers follows from the workload, the target and its machine, the number
+// of threads and the code that predicts, so the file names all of these but the workload, and is
+// replaced where one differs.
+//
+//   PredictionCache cache = PredictionCache::open(path, predictor_version(target, threads));
+//   const Predict predict = cache.remembering(predict_for(target, threads, stops), stops);
+//   ...
+//   TW_RETURN_IF_ERROR(cache.write());
+//
+// Thread-safe.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "tuner/scheme_costs.h"
+
+namespace tw::tuner {
+
+class PredictionCache {
+ public:
+  /// Empty where the file is absent, damaged, of another version or not private to the user. A file
+  /// is not written where `path` is empty.
+  static PredictionCache open(std::string path, std::string version);
+
+  /// Answers from the cache, else asks `predict` and remembers its answer, unless it is an error or
+  /// `stops`, which may have cut it short, says true. The result may outlive the cache.
+  Predict remembering(Predict predict, std::function<bool()> stops) const;
+
+  /// Replaces the file, where something was added since it was read. Environment where it cannot be
+  /// written.
+  Status write() const;
+
+ private:
+  struct State;
+  explicit PredictionCache(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+/// Names everything but the workload that a prediction depends on. Two builds of the code differ.
+std::string predictor_version(const Target& target, int threads);
+
+}  // namespace tw::tuner
