@@ -266,8 +266,8 @@ Result<int> run_scoring(const Call& call) {
 
 /// The standing model of this name, or the one in this file, as `tune --model` plans it.
 Result<Planning> planned_model(const std::string& model, const Call& call, db::Store& store) {
-  TW_TRY(const std::string path, tools::onnx_file_of(model, call.flags.place, call.here));
-  TW_TRY(graph::Graph graph, graph::read_onnx(path, {}));
+  TW_TRY(const tools::OnnxFile file, tools::onnx_file_of(model, {}, call.flags.place, call.here));
+  TW_TRY(graph::Graph graph, graph::read_onnx(file.path, {.dimensions = file.dimensions}));
   TW_TRY(const graph::Passed passed, graph::apply_passes(std::move(graph), {}));
   const int threads = call.threads[0];
   const auto stops = [&call] { return call.interrupted(); };
@@ -278,7 +278,7 @@ Result<Planning> planned_model(const std::string& model, const Call& call, db::S
   const int64_t predicted_ns = call.environment.clock();
   TW_TRY(Planning planning, measure_planning(passed.graph, costs.schemes(), costs.transform_cost(),
                                              call.flags.rounds, call.environment.clock));
-  planning.name = std::filesystem::path(path).stem().string();
+  planning.name = std::filesystem::path(file.path).stem().string();
   planning.predicting_s = static_cast<double>(predicted_ns - before_ns) * 1e-9;
   return planning;
 }
