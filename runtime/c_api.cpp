@@ -141,6 +141,17 @@ tw::Result<std::vector<tw::runtime::Buffer>> buffers_from(const tw_buffer* given
   return buffers;
 }
 
+tw::Result<std::vector<tw::runtime::DeviceArray>> device_arrays_from(const tw_buffer* given,
+                                                                     int32_t count,
+                                                                     const char* function) {
+  TW_TRY(auto buffers, buffers_from(given, count, function));
+  std::vector<tw::runtime::DeviceArray> arrays;
+  for (auto& buffer : buffers)
+    arrays.push_back(
+        {buffer.data, buffer.dtype, std::move(buffer.shape), std::move(buffer.strides)});
+  return arrays;
+}
+
 tw::Result<const tw::runtime::DeviceKernel*> require_device(const tw_kernel* kernel,
                                                             const char* function) {
   if (kernel->on_device() != nullptr) return kernel->on_device();
@@ -313,11 +324,7 @@ tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buffers, i
     TW_RETURN_IF_ERROR(require(kernel, "tw_kernel_call_on", "kernel"));
     TW_RETURN_IF_ERROR(require(buffers, "tw_kernel_call_on", "buffers"));
     TW_TRY(const auto* on_device, require_device(kernel, "tw_kernel_call_on"));
-    TW_TRY(auto converted, buffers_from(buffers, count, "tw_kernel_call_on"));
-    std::vector<tw::runtime::DeviceArray> arrays;
-    for (auto& buffer : converted)
-      arrays.push_back(
-          {buffer.data, buffer.dtype, std::move(buffer.shape), std::move(buffer.strides)});
+    TW_TRY(const auto arrays, device_arrays_from(buffers, count, "tw_kernel_call_on"));
     return on_device->call_on(arrays, stream);
   });
 }
@@ -419,5 +426,15 @@ tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t
     TW_RETURN_IF_ERROR(require(buffers, "tw_model_call", "buffers"));
     TW_TRY(const auto converted, buffers_from(buffers, count, "tw_model_call"));
     return model->model.call(converted, model->session->pool(), threads);
+  });
+}
+
+tw_status tw_model_call_on(const tw_model* model, const tw_buffer* buffers, int32_t count,
+                           void* stream) {
+  return guarded([&]() -> Status {
+    TW_RETURN_IF_ERROR(require(model, "tw_model_call_on", "model"));
+    TW_RETURN_IF_ERROR(require(buffers, "tw_model_call_on", "buffers"));
+    TW_TRY(const auto arrays, device_arrays_from(buffers, count, "tw_model_call_on"));
+    return model->model.call_on(arrays, stream);
   });
 }

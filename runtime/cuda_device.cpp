@@ -255,19 +255,23 @@ class CudaDevice final : public Device {
     return std::shared_ptr<void>(reinterpret_cast<void*>(at(memory, offset)), [](void*) {});
   }
 
-  Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes) override {
+  Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes,
+                      Copying copying) override {
     const Current current(*this);
     TW_RETURN_IF_ERROR(
         check(cuda_.cuMemcpyHtoDAsync_v2(at(to, offset), data, static_cast<size_t>(bytes), queue_),
               "write memory"));
+    if (copying == Copying::Queued) return {};
     return check(cuda_.cuStreamSynchronize(queue_), "write memory");
   }
 
-  Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes) override {
+  Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes,
+                     Copying copying) override {
     const Current current(*this);
     TW_RETURN_IF_ERROR(check(
         cuda_.cuMemcpyDtoHAsync_v2(data, at(from, offset), static_cast<size_t>(bytes), queue_),
         "read memory"));
+    if (copying == Copying::Queued) return {};
     return check(cuda_.cuStreamSynchronize(queue_), "read memory");
   }
 
@@ -478,6 +482,16 @@ class CudaDevice final : public Device {
     auto owner = own(graph, cuda_.cuGraphExecDestroy);
     TW_RETURN_IF_ERROR(check(cuda_.cuGraphUpload(graph, queue_), "load a graph"));
     return owner;
+  }
+
+  Result<std::shared_ptr<void>> record_graph(std::span<const Launch> launches) override {
+    const Current current(*this);
+    return make_graph([&](Handle recorder) { return enqueue_on(launches, recorder); });
+  }
+
+  Status enqueue_graph(void* graph, DeviceStream stream) override {
+    const Current current(*this);
+    return check(cuda_.cuGraphLaunch(graph, stream.value_or(queue_)), "launch a graph");
   }
 
   Result<std::shared_ptr<void>> record_event() {

@@ -70,12 +70,26 @@ Status DeviceBuffer::check_range(int64_t bytes, int64_t offset) const {
 
 Status DeviceBuffer::write(const void* data, int64_t bytes, int64_t offset) const {
   TW_RETURN_IF_ERROR(check_range(bytes, offset));
-  return bytes == 0 ? Status{} : device_->write_memory(address(), offset, data, bytes);
+  return bytes == 0 ? Status{}
+                    : device_->write_memory(address(), offset, data, bytes, Copying::Waits);
 }
 
 Status DeviceBuffer::read(void* data, int64_t bytes, int64_t offset) const {
   TW_RETURN_IF_ERROR(check_range(bytes, offset));
-  return bytes == 0 ? Status{} : device_->read_memory(address(), offset, data, bytes);
+  return bytes == 0 ? Status{}
+                    : device_->read_memory(address(), offset, data, bytes, Copying::Waits);
+}
+
+Status DeviceBuffer::queue_write(const void* data, int64_t bytes, int64_t offset) const {
+  TW_RETURN_IF_ERROR(check_range(bytes, offset));
+  if (bytes == 0) return {};
+  return device_->write_memory(address(), offset, data, bytes, Copying::Queued);
+}
+
+Status DeviceBuffer::queue_read(void* data, int64_t bytes, int64_t offset) const {
+  TW_RETURN_IF_ERROR(check_range(bytes, offset));
+  if (bytes == 0) return {};
+  return device_->read_memory(address(), offset, data, bytes, Copying::Queued);
 }
 
 Status DeviceBuffer::fill(uint8_t value) const {
@@ -117,6 +131,24 @@ Status Device::launch(std::span<const Launch> launches, DeviceStream stream) {
   TW_RETURN_IF_ERROR(check_not_lost());
   TW_RETURN_IF_ERROR(check(launches));
   return enqueue(launches, stream);
+}
+
+Result<LaunchGraph> Device::record(std::vector<Launch> launches) {
+  TW_RETURN_IF_ERROR(check_not_lost());
+  TW_RETURN_IF_ERROR(check(launches));
+  LaunchGraph graph;
+  graph.launches_ = std::move(launches);
+  if (!graph.launches_.empty()) {
+    TW_TRY(graph.handle_, record_graph(graph.launches_));
+  }
+  return graph;
+}
+
+Status Device::launch(const LaunchGraph& graph, DeviceStream stream) {
+  TW_RETURN_IF_ERROR(check_not_lost());
+  if (graph.launches_.empty()) return {};
+  if (graph.handle_) return enqueue_graph(graph.handle_.get(), stream);
+  return enqueue(graph.launches_, stream);
 }
 
 Status Device::submit(const DeviceWork& work) {

@@ -84,6 +84,9 @@ inline void* const cuda_per_thread_stream = reinterpret_cast<void*>(2);
 
 class Device;
 
+/// Whether a copy returns when it is done or when it is queued.
+enum class Copying { Waits, Queued };
+
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -103,6 +106,11 @@ class DeviceBuffer {
   Status write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status read(void* data, int64_t bytes, int64_t offset = 0) const;
   Status fill(uint8_t value) const;
+
+  /// Copies on the device's own queue that may return before they are done: `data` has to stay as
+  /// it is until Device::synchronize() has returned. Usage: beyond the end.
+  Status queue_write(const void* data, int64_t bytes, int64_t offset = 0) const;
+  Status queue_read(void* data, int64_t bytes, int64_t offset = 0) const;
 
  private:
   friend class Device;
@@ -161,6 +169,19 @@ struct Launch {
   std::vector<TensorMap> maps = {};
 };
 
+/// Launches that were recorded once to be submitted as one: a CUDA graph; for OpenCL, which has no
+/// graphs, the list. A value whose copies share the recording. It has to outlive the work that it
+/// was submitted for.
+class LaunchGraph {
+ public:
+  LaunchGraph() = default;  ///< of no launches
+
+ private:
+  friend class Device;
+  std::vector<Launch> launches_;
+  std::shared_ptr<void> handle_;  // of the driver; null where it has no graphs
+};
+
 /// Enqueues another library's work. It is called with a queue of the kind that DeviceStream holds;
 /// for CUDA the primary context is current. May be called more than once, and while a graph is
 /// recorded.
@@ -194,6 +215,10 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<DeviceModule> load(const DeviceCode& code);
   /// Enqueues the launches; returns before they have run.
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
+  /// Records launches, to be submitted as often as is wanted. Nothing runs.
+  Result<LaunchGraph> record(std::vector<Launch> launches);
+  /// Enqueues recorded launches; returns before they have run. A graph runs once at a time.
+  Status launch(const LaunchGraph& graph, DeviceStream stream = {});
   /// Enqueues another library's work on the device's own queue.
   Status submit(const DeviceWork& work);
   /// Returns when all work on the device's own queue is done.
@@ -227,15 +252,20 @@ class Device : public std::enable_shared_from_this<Device> {
   /// The kernel argument that stands for `bytes` bytes of the caller's memory from `offset` on.
   virtual Result<std::shared_ptr<void>> part_of(DeviceAddress memory, int64_t offset,
                                                 int64_t bytes) = 0;
-  virtual Status write_memory(DeviceAddress to, int64_t offset, const void* data,
-                              int64_t bytes) = 0;
-  virtual Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes) = 0;
+  virtual Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes,
+                              Copying copying) = 0;
+  virtual Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes,
+                             Copying copying) = 0;
   virtual Status fill_memory(DeviceAddress to, uint8_t value, int64_t bytes) = 0;
   virtual Result<std::shared_ptr<void>> load_module(const DeviceCode& code) = 0;
   virtual Result<std::shared_ptr<void>> find_function(const std::shared_ptr<void>& module,
                                                       const std::string& name,
                                                       FunctionFacts& facts) = 0;
   virtual Status enqueue(std::span<const Launch> launches, DeviceStream stream) = 0;
+  /// The driver's recording of the launches; null where it has no graphs.
+  virtual Result<std::shared_ptr<void>> record_graph(std::span<const Launch> launches) = 0;
+  /// Requires: a result of record_graph() that is not null.
+  virtual Status enqueue_graph(void* graph, DeviceStream stream) = 0;
   virtual Status wait() = 0;
   virtual Result<std::vector<double>> sample(std::span<const Launch> launches,
                                              const TimingOptions& options) = 0;

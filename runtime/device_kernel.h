@@ -23,17 +23,9 @@
 #include "runtime/arguments.h"
 #include "runtime/artifact.h"
 #include "runtime/device.h"
+#include "runtime/device_arrays.h"
 
 namespace tw::runtime {
-
-/// A logical array in memory of a device.
-struct DeviceArray {
-  DeviceAddress memory = nullptr;
-  DType dtype = Float32;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides = {};  ///< in elements; empty: row-major
-  int64_t offset = 0;                 ///< bytes from `memory` to the first element
-};
 
 class DeviceKernel {
  public:
@@ -59,9 +51,6 @@ class DeviceKernel {
   /// and scratch_bytes bytes of scratch memory.
   std::vector<Launch> launches(std::span<const DeviceAddress> arguments,
                                DeviceAddress scratch) const;
-
-  /// Alignment of arrays in bytes: the size of the widest vector access.
-  static constexpr int64_t device_alignment = 16;
 
  private:
   struct State;

@@ -76,9 +76,21 @@ ByteRange range_of(const ArgumentInfo& argument, const Buffer& buffer) {
   return {begin, begin + static_cast<uint64_t>(storage_bytes(argument))};
 }
 
-bool has_shapes(std::span<const ArgumentInfo> inputs, std::span<const Buffer> buffers) {
-  return std::ranges::equal(inputs, buffers.first(inputs.size()), {}, &ArgumentInfo::shape,
-                            &Buffer::shape);
+/// Requires: at least as many arrays as inputs.
+template <typename Array>
+bool has_shapes(std::span<const ArgumentInfo> inputs, std::span<const Array> arrays) {
+  return std::ranges::equal(inputs, arrays.first(inputs.size()), {}, &ArgumentInfo::shape,
+                            &Array::shape);
+}
+
+/// A network for a GPU needs a device, and only that does.
+Status check_device(const ModelFile& model, const std::shared_ptr<Device>& device) {
+  TW_TRY(const Target target, parse_target(model.target));
+  if (target.is_gpu() == (device != nullptr)) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[model] the network '{}' is for {}: {}", model.name, model.target,
+                          device ? "load it without a device, or tune it for that"
+                                 : "give a device to load it on"));
 }
 
 /// The parts of the memory of a call: the arena at its begin, then scratch of the steps, the
@@ -93,16 +105,15 @@ struct ModelMemory {
   std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
 };
 
-/// A variant whose kernels are loaded.
+/// A variant whose kernels are loaded on the processor. Requires: what it is made of outlives it.
 class LoadedVariant {
  public:
-  LoadedVariant(const ModelVariant& info, const std::vector<Kernel>& kernels);
+  LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
+                const std::vector<Kernel>& kernels);
 
   /// Invalid where a call would need more memory than 64 bits can say.
   Status lay_out(const std::string& network);
 
-  std::span<const ArgumentInfo> arguments() const { return arguments_; }
-  std::span<const ArgumentInfo> inputs() const { return arguments().first(info_->inputs.size()); }
   int64_t call_bytes() const { return memory_.bytes; }
   /// Requires: one array for each argument.
   Status run(const ModelMemory& shared, std::span<const Buffer> buffers, ThreadPool& pool,
@@ -122,13 +133,14 @@ class LoadedVariant {
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
 
   const ModelVariant* info_;
-  std::vector<ArgumentInfo> arguments_;
+  std::span<const ArgumentInfo> arguments_;
   std::vector<LoadedStep> steps_;
   CallMemory memory_;
 };
 
-LoadedVariant::LoadedVariant(const ModelVariant& info, const std::vector<Kernel>& kernels)
-    : info_(&info), arguments_(arguments_of(info)) {
+LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
+                             const std::vector<Kernel>& kernels)
+    : info_(&info), arguments_(arguments) {
   for (const ModelStep& step : info.steps) {
     LoadedStep& to = steps_.emplace_back(
         LoadedStep{kernels[static_cast<size_t>(step.kernel)], {}, step.threads});
@@ -258,53 +270,96 @@ Status LoadedVariant::run_copied(const ModelMemory& shared, std::span<const Buff
 }  // namespace
 
 struct Model::State {
-  ModelFile info;  // not changed once there are variants, which point into it
+  ModelFile info;  // not changed once there are variants, which point into it and into `arguments`
+  std::vector<std::vector<ArgumentInfo>> arguments;  // of each variant
+  // One for each variant: in the first for the processor, in the second on a device.
   std::vector<LoadedVariant> variants;
+  std::vector<std::unique_ptr<const DeviceModel>> on_device;
+  std::shared_ptr<Device> device;
   MappedFile file;
   Arena copied;  // constants of a model that came without a file
   ModelMemory shared;
   int64_t constant_bytes = 0;
 
   Status load(std::vector<Artifact> kernels, const ModelOptions& options);
-  Result<size_t> variant_of(std::span<const Buffer> buffers) const;
-  tl::unexpected<Error> no_variant_for(std::span<const Buffer> buffers) const;
+  Status load_on_device(std::vector<Artifact> kernels);
+  std::span<const ArgumentInfo> inputs(size_t variant) const {
+    return std::span(arguments[variant]).first(info.variants[variant].inputs.size());
+  }
+  template <typename Array>
+  Result<size_t> variant_of(std::span<const Array> arrays) const;
+  template <typename Array>
+  tl::unexpected<Error> no_variant_for(std::span<const Array> arrays) const;
+  /// Usage for a network of the processor.
+  Result<const DeviceModel*> device_model_for(const auto& arrays) const;
 };
 
 Status Model::State::load(std::vector<Artifact> kernels, const ModelOptions& options) {
   std::vector<Kernel> loaded;
   for (Artifact& kernel : kernels) {
-    info.kernels.push_back({kernel.info, {}, {}});
     TW_TRY(Kernel callable, Kernel::load(std::move(kernel), {.machine = options.machine,
                                                              .arenas = shared.arenas,
                                                              .library = options.library}));
     loaded.push_back(std::move(callable));
   }
-  for (const ModelVariant& variant : info.variants)
-    TW_RETURN_IF_ERROR(variants.emplace_back(variant, loaded).lay_out(info.name));
+  for (size_t variant = 0; variant < arguments.size(); ++variant)
+    TW_RETURN_IF_ERROR(variants.emplace_back(info.variants[variant], arguments[variant], loaded)
+                           .lay_out(info.name));
   return {};
 }
 
-Result<size_t> Model::State::variant_of(std::span<const Buffer> buffers) const {
-  TW_RETURN_IF_ERROR(check_count(variants.front().arguments(), buffers.size()));
-  // The arrays of the only variant are checked one by one, with an error for each thing wrong.
-  if (variants.size() == 1) return 0;
-  for (size_t variant = 0; variant < variants.size(); ++variant)
-    if (has_shapes(variants[variant].inputs(), buffers)) return variant;
-  return no_variant_for(buffers);
+Status Model::State::load_on_device(std::vector<Artifact> kernels) {
+  const std::string_view constants(shared.constants, static_cast<size_t>(constant_bytes));
+  TW_TRY(const auto network, DeviceNetwork::load(info.name, std::move(kernels), constants, device));
+  for (size_t variant = 0; variant < arguments.size(); ++variant) {
+    TW_TRY(on_device.emplace_back(),
+           DeviceModel::load(network, info.variants[variant], arguments[variant]));
+  }
+  file = {};
+  copied = {};
+  shared.constants = nullptr;
+  return {};
 }
 
-tl::unexpected<Error> Model::State::no_variant_for(std::span<const Buffer> buffers) const {
+template <typename Array>
+Result<size_t> Model::State::variant_of(std::span<const Array> arrays) const {
+  TW_RETURN_IF_ERROR(check_count(arguments.front(), arrays.size()));
+  // The arrays of the only variant are checked one by one, with an error for each thing wrong.
+  if (arguments.size() == 1) return 0;
+  for (size_t variant = 0; variant < arguments.size(); ++variant)
+    if (has_shapes(inputs(variant), arrays)) return variant;
+  return no_variant_for(arrays);
+}
+
+template <typename Array>
+tl::unexpected<Error> Model::State::no_variant_for(std::span<const Array> arrays) const {
   std::vector<std::string> given, expected;
-  for (size_t i = 0; i < info.variants.front().inputs.size(); ++i)
-    given.push_back(fmt::format("{} {}", variants.front().arguments()[i].name, buffers[i].shape));
+  for (size_t i = 0; i < inputs(0).size(); ++i)
+    given.push_back(fmt::format("{} {}", inputs(0)[i].name, arrays[i].shape));
   for (const ModelVariant& variant : info.variants) expected.push_back(show_inputs(variant));
   return fail(ErrorCode::Usage, fmt::format("[model] inputs of the shapes {} given, expected {}",
                                             fmt::join(given, ", "), fmt::join(expected, "; or ")));
 }
 
+Result<const DeviceModel*> Model::State::device_model_for(const auto& arrays) const {
+  if (!device)
+    return fail(ErrorCode::Usage,
+                fmt::format("[model] the network '{}' is for {}, which is no GPU: call it with a "
+                            "thread pool",
+                            info.name, info.target));
+  TW_TRY(const size_t variant, variant_of(arrays));
+  return on_device[variant].get();
+}
+
 Result<Model> Model::make(std::shared_ptr<State> state, const ModelOptions& options) {
+  TW_RETURN_IF_ERROR(check_device(state->info, options.device));
   std::vector<Artifact> kernels = std::exchange(state->info.kernels, {});
-  TW_RETURN_IF_ERROR(state->load(std::move(kernels), options));
+  for (const Artifact& kernel : kernels) state->info.kernels.push_back({kernel.info, {}, {}});
+  for (const ModelVariant& variant : state->info.variants)
+    state->arguments.push_back(arguments_of(variant));
+  state->device = options.device;
+  TW_RETURN_IF_ERROR(state->device ? state->load_on_device(std::move(kernels))
+                                   : state->load(std::move(kernels), options));
   return Model(std::move(state));
 }
 
@@ -320,7 +375,7 @@ Result<Model> Model::open(const std::string& path, const ModelOptions& options) 
 
 Result<Model> Model::load(ModelFile model, const ModelOptions& options) {
   TW_RETURN_IF_ERROR(check_model(model));
-  TW_RETURN_IF_ERROR(check_target(model.target, options.machine));
+  TW_RETURN_IF_ERROR(check_targets(model, options.machine));
   const std::string constants = std::exchange(model.constants, {});
   auto state = std::make_shared<State>();
   TW_TRY(state->copied, Arena::allocate(std::ssize(constants)));
@@ -333,16 +388,31 @@ Result<Model> Model::load(ModelFile model, const ModelOptions& options) {
 
 const ModelFile& Model::info() const { return state_->info; }
 std::span<const ArgumentInfo> Model::arguments(size_t variant) const {
-  return state_->variants[variant].arguments();
+  return state_->arguments[variant];
 }
+std::shared_ptr<Device> Model::device() const { return state_->device; }
 int64_t Model::constant_bytes() const { return state_->constant_bytes; }
-int64_t Model::call_bytes(size_t variant) const { return state_->variants[variant].call_bytes(); }
+int64_t Model::call_bytes(size_t variant) const {
+  return device() ? state_->on_device[variant]->call_bytes()
+                  : state_->variants[variant].call_bytes();
+}
 
 Result<size_t> Model::variant_of(std::span<const Buffer> buffers) const {
   return state_->variant_of(buffers);
 }
 
+Status Model::call(std::span<const Buffer> buffers) const {
+  TW_TRY(const DeviceModel* const model, state_->device_model_for(buffers));
+  return model->call(buffers);
+}
+
+Status Model::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
+  TW_TRY(const DeviceModel* const model, state_->device_model_for(arrays));
+  return model->call_on(arrays, stream);
+}
+
 Status Model::call(std::span<const Buffer> buffers, ThreadPool& pool, int threads) const {
+  if (state_->device) return call(buffers);
   TW_TRY(const size_t variant, state_->variant_of(buffers));
   return state_->variants[variant].run(state_->shared, buffers, pool, threads, nullptr);
 }
@@ -351,6 +421,10 @@ Result<ModelProfile> Model::profile(std::span<const Buffer> buffers, ThreadPool&
                                     int threads) const {
   ModelProfile profile;
   TW_TRY(profile.variant, state_->variant_of(buffers));
+  if (state_->device) {
+    TW_TRY(profile.steps, state_->on_device[profile.variant]->profile(buffers));
+    return profile;
+  }
   TW_RETURN_IF_ERROR(state_->variants[profile.variant].run(state_->shared, buffers, pool, threads,
                                                            &profile.steps));
   return profile;

@@ -220,12 +220,15 @@ Status check_step(const Network& model, const ModelStep& step) {
 }
 
 Status check_kernels(const ModelFile& model) {
+  TW_TRY(const Target of_model, parse_target(model.target));
   for (const Artifact& kernel : model.kernels) {
     TW_RETURN_IF_ERROR(check_info(kernel.info));
     TW_TRY(const Target target, parse_target(kernel.info.target));
-    if (target.is_gpu())
-      return defect(fmt::format("kernel '{}' is for {}: networks run on the processor",
-                                kernel.info.workload, kernel.info.target));
+    // Processors differ by features, which loading compares with the machine.
+    const bool is_for_gpus = target.is_gpu() || of_model.is_gpu();
+    if (is_for_gpus && target.architecture != of_model.architecture)
+      return defect(fmt::format("kernel '{}' is for {}, the network for {}", kernel.info.workload,
+                                kernel.info.target, model.target));
   }
   return {};
 }

@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/integer.h"
+#include "runtime/arena.h"
 #include "runtime/arena_plan.h"
 #include "runtime/model_check.h"
 #include "runtime/private_file.h"
@@ -258,14 +259,20 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   return ParsedModel{std::move(header.model), rest};
 }
 
+}  // namespace
+
 Status check_targets(const ModelFile& model, const Target& machine) {
+  TW_TRY(const Target target, parse_target(model.target));
+  if (target.is_gpu()) return {};
   TW_RETURN_IF_ERROR(check_target(model.target, machine));
   for (const Artifact& kernel : model.kernels)
     TW_RETURN_IF_ERROR(check_target(kernel.info.target, machine));
   return {};
 }
 
-}  // namespace
+int64_t tensor_alignment(const Target& target) {
+  return target.is_gpu() ? device_tensor_alignment : arena_alignment;
+}
 
 std::string show_inputs(const ModelVariant& variant) {
   std::vector<std::string> texts;

@@ -80,6 +80,13 @@ struct ModelFile {
   friend bool operator==(const ModelFile&, const ModelFile&) = default;
 };
 
+/// Tensors of a network for a GPU begin at multiples of so many bytes in constants and arena:
+/// OpenCL devices take parts of their memory from such offsets on (CL_DEVICE_MEM_BASE_ADDR_ALIGN,
+/// 4096 bits on NVIDIA's).
+inline constexpr int64_t device_tensor_alignment = 512;
+/// That of tensors in a network for this target.
+int64_t tensor_alignment(const Target& target);
+
 /// The largest file of a model.
 inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 
@@ -102,6 +109,10 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 /// A tensor that no step writes is another name for the one that lies in exactly its place when it
 /// is first read: so reshapes take no step.
 Status check_model(const ModelFile& model);
+
+/// Invalid where the network or one of its kernels is for a processor with features that `machine`
+/// lacks. Of a network for a GPU only the device that loads it can tell.
+Status check_targets(const ModelFile& model, const Target& machine);
 
 /// The bytes of the file, equal for equal models. Fails as check_model() does, and where the file
 /// would be too large.

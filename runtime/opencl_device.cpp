@@ -233,15 +233,19 @@ class OpenClDevice final : public Device {
     return own(part, cl_.clReleaseMemObject);
   }
 
-  Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes) override {
-    return check(cl_.clEnqueueWriteBuffer(queue_, static_cast<cl_mem>(to), CL_TRUE,
+  static cl_bool waits(Copying copying) { return copying == Copying::Waits ? CL_TRUE : CL_FALSE; }
+
+  Status write_memory(DeviceAddress to, int64_t offset, const void* data, int64_t bytes,
+                      Copying copying) override {
+    return check(cl_.clEnqueueWriteBuffer(queue_, static_cast<cl_mem>(to), waits(copying),
                                           static_cast<size_t>(offset), static_cast<size_t>(bytes),
                                           data, 0, nullptr, nullptr),
                  "write a buffer");
   }
 
-  Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes) override {
-    return check(cl_.clEnqueueReadBuffer(queue_, static_cast<cl_mem>(from), CL_TRUE,
+  Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes,
+                     Copying copying) override {
+    return check(cl_.clEnqueueReadBuffer(queue_, static_cast<cl_mem>(from), waits(copying),
                                          static_cast<size_t>(offset), static_cast<size_t>(bytes),
                                          data, 0, nullptr, nullptr),
                  "read a buffer");
@@ -371,6 +375,16 @@ class OpenClDevice final : public Device {
     if (stream) TW_RETURN_IF_ERROR(check_queue(queue));
     for (const Launch& launch : launches) TW_RETURN_IF_ERROR(enqueue_one(launch, queue, nullptr));
     return check(cl_.clFlush(queue), "start launches");
+  }
+
+  /// OpenCL 1.2 has no graphs.
+  Result<std::shared_ptr<void>> record_graph(std::span<const Launch>) override {
+    return std::shared_ptr<void>();
+  }
+
+  Status enqueue_graph(void*, DeviceStream) override {
+    TW_CHECK(false, "OpenCL records no graphs");
+    return {};
   }
 
   Status enqueue(const DeviceWork& work) override { return work(queue_); }

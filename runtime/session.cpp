@@ -159,13 +159,9 @@ Result<Kernel> Session::load(const std::string& path) {
 }
 
 Result<Model> Session::model(const std::string& path) {
-  if (state_->options.gpu)
-    return fail(ErrorCode::Unsupported,
-                "[session] networks run on the processor: open the session without a device");
   return Model::open(path, {.machine = state_->options.machine,
                             .trust = state_->options.trust,
-                            .constants = Constants::Checked,
-                            .library = {}});
+                            .device = state_->options.gpu});
 }
 
 Result<DeviceKernel> Session::device_kernel(std::string_view workload) {

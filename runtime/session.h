@@ -66,7 +66,7 @@ class Session {
   Result<Kernel> load(const std::string& path);
 
   /// The network of a model file (runtime/model.h), whatever the database says; call it on pool().
-  /// Unsupported: the session has a GPU, and networks run on the processor.
+  /// It runs on the session's GPU where it has one. Usage: the network is for the other.
   Result<Model> model(const std::string& path);
 
   /// The same as kernel() and load() for the GPU: the kernel of the best record of the closest

@@ -155,9 +155,10 @@ TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buf
 TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors,
                                        int32_t count, int64_t stream);
 
-/* The network of a model file. Its weights are mapped from the file, which must not be changed in
- * place while the model lives; it may be replaced. Release it. TW_UNSUPPORTED: the session is one
- * of a device. */
+/* The network of a model file, which runs where the session does. On the processor its weights are
+ * mapped from the file, which must not be changed in place while the model lives; it may be
+ * replaced. On a device they are copied there. Release it. TW_USAGE: the network is for a GPU and
+ * the session has none, or for the processor and the session has one. */
 TW_API tw_status tw_model_open(tw_session* session, const char* path, tw_model** model);
 TW_API void tw_model_release(tw_model* model); /* NULL is ignored */
 
@@ -173,9 +174,14 @@ TW_API tw_status tw_model_variant_argument(const tw_model* model, int32_t varian
 
 /* Runs the network on one buffer for each argument, on at most `threads` threads (0: all of the
  * session's). The shapes of the inputs choose the variant; TW_USAGE lists those that there are.
- * An output must not share memory with another buffer. */
+ * An output must not share memory with another buffer. On a device the buffers are copied there
+ * and the outputs back; `threads` means nothing to it. */
 TW_API tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                int32_t threads);
+/* Queues a call of a network on memory of its device, as tw_kernel_call_on does for a kernel. Calls
+ * of one variant on one queue share its working memory, which the first of them allocates. */
+TW_API tw_status tw_model_call_on(const tw_model* model, const tw_buffer* buffers, int32_t count,
+                                  void* stream);
 
 /* The same on a DLTensor* of DLPack for each argument, as tw_kernel_call_dlpack takes them for a
  * kernel of the processor. */

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "codegen/backend.h"
 #include "codegen/compile.h"
 #include "runtime/device.h"
 #include "tuner/device.h"
@@ -101,6 +102,23 @@ bool names_gpu(const std::string& text) {
 
 Result<ChosenTarget> chosen_gpu(const std::string& text, const codegen::NvrtcOptions& nvrtc) {
   return text.starts_with("opencl") ? chosen_opencl(text) : chosen_cuda(text, nvrtc);
+}
+
+Result<std::shared_ptr<runtime::Device>> device_for(const Target& target,
+                                                    const std::string& named) {
+  const codegen::Backend& backend = codegen::backend_of(target);
+  if (!named.empty() && named.substr(0, named.find(':')) != backend.name)
+    return fail(ErrorCode::Usage,
+                fmt::format("[target] {}: the kernels are for {}", named, target.to_string()));
+  return backend.open({.index = device_index(named).value_or(0)});
+}
+
+Result<tuner::DeviceTurn> turn_on(const runtime::Device& device, const tuner::Clock& clock) {
+  constexpr int64_t patience_ns = 60'000'000'000;
+  const std::string name =
+      tuner::device_lock_name(codegen::backend_of(device.facts()), device.facts().index);
+  TW_TRY(tuner::DeviceLock lock, tuner::DeviceLock::open(tuner::places_of_all, name));
+  return lock.take(clock, {clock() + patience_ns});
 }
 
 }  // namespace tw::tools

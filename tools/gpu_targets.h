@@ -2,11 +2,15 @@
 #pragma once
 // GPU targets as a person names them, and whether this machine can run and compile for them.
 
+#include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "codegen/nvrtc.h"
+#include "runtime/device.h"
 #include "tools/workload_flags.h"
+#include "tuner/clock.h"
+#include "tuner/device_lock.h"
 
 namespace tw::tools {
 
@@ -17,5 +21,13 @@ bool names_gpu(const std::string& text);
 /// Environment error says in one line what is missing, the driver, NVRTC or both. Of the others it
 /// is in `missing`. Usage: the driver lists no such device.
 Result<ChosenTarget> chosen_gpu(const std::string& text, const codegen::NvrtcOptions& nvrtc);
+
+/// Opens the device that `named` means, "opencl:1", for kernels of a GPU's target; the first of its
+/// kind where no number is named. Usage: it names another kind.
+Result<std::shared_ptr<runtime::Device>> device_for(const Target& target, const std::string& named);
+
+/// The turn of this process on a device, where one program measures at a time; it ends with the
+/// value. TryLater: another program has had the device for a minute.
+Result<tuner::DeviceTurn> turn_on(const runtime::Device& device, const tuner::Clock& clock);
 
 }  // namespace tw::tools

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tools/gpu_targets.h"
+
 namespace tw::tools {
 namespace {
 
@@ -82,15 +84,16 @@ bool is_file_operand(const std::string& operand) {
 
 Facts facts_of(const ModelFile& model, size_t number) {
   const ModelVariant& variant = model.variants[number];
-  return {{"inputs", ports(variant, variant.inputs)},
-          {"outputs", ports(variant, variant.outputs)},
-          {"steps", fmt::format("{} of {}", show_count(std::ssize(variant.steps), "step"),
-                                show_count(distinct_kernels(variant), "distinct kernel"))},
-          {"constants", show_bytes(std::ssize(model.constants))},
-          {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
-                                show_bytes(runtime::least_arena_bytes(model, variant)))},
-          {"threads", threads_text(model, variant)},
-          {"target", model.target}};
+  Facts facts = {{"inputs", ports(variant, variant.inputs)},
+                 {"outputs", ports(variant, variant.outputs)},
+                 {"steps", fmt::format("{} of {}", show_count(std::ssize(variant.steps), "step"),
+                                       show_count(distinct_kernels(variant), "distinct kernel"))},
+                 {"constants", show_bytes(std::ssize(model.constants))},
+                 {"arena", fmt::format("{}, lower bound {}", show_bytes(variant.arena_bytes),
+                                       show_bytes(runtime::least_arena_bytes(model, variant)))}};
+  if (!names_gpu(model.target)) facts.emplace_back("threads", threads_text(model, variant));
+  facts.emplace_back("target", model.target);
+  return facts;
 }
 
 Table table_of_steps(const ModelFile& model, size_t number) {

@@ -20,6 +20,7 @@ bool is_file_operand(const std::string& operand);
 
 struct ModelRunFlags {
   std::string path;
+  std::string target;                ///< "opencl:1": which device of a network for GPUs
   std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; what is not given is random
   std::vector<std::string> outputs;  ///< likewise, to be written
   int64_t variant = -1;              ///< -1: the first one that takes the inputs
@@ -29,7 +30,8 @@ struct ModelRunFlags {
   std::string format = "table";
 };
 
-/// Runs a network on as many threads as its kernels were chosen for, and times it.
+/// Runs a network on as many threads as its kernels were chosen for, or on its device, and times
+/// it.
 Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here);
 /// Prints the plan of a network, or its steps as a graph in the language of Graphviz' dot.
 Result<int> explain_model(const std::string& path, bool as_dot, const std::string& format,

@@ -20,13 +20,13 @@
 #include "dsl/interpret.h"
 #include "runtime/device_kernel.h"
 #include "runtime/kernel.h"
+#include "tools/gpu_targets.h"
 #include "tools/model_files.h"
 #include "tools/report.h"
 #include "tools/roofline.h"
 #include "tools/selection.h"
 #include "tools/verbs.h"
 #include "tuner/device.h"
-#include "tuner/device_lock.h"
 #include "tuner/device_runs.h"
 #include "tuner/peak.h"
 #include "tuner/reference.h"
@@ -163,11 +163,7 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
 /// On arrays that are in the device's memory; one program measures on a device at a time.
 Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                              const dsl::Arrays& inputs, const tuner::Clock& clock) {
-  constexpr int64_t patience_ns = 60'000'000'000;
-  TW_TRY(tuner::DeviceLock lock,
-         tuner::DeviceLock::open(tuner::places_of_all,
-                                 tuner::device_lock_name(codegen::backend_of(s.target), s.device)));
-  TW_TRY(const tuner::DeviceTurn turn, lock.take(clock, {clock() + patience_ns}));
+  TW_TRY(const tuner::DeviceTurn turn, turn_on(*kernel.device(), clock));
   tuner::DeviceInputs kept;
   TW_TRY(const tuner::DeviceBuffers buffers,
          tuner::DeviceBuffers::make(kernel.device(), kernel, s.workload, inputs, kept));
@@ -269,6 +265,7 @@ Status check_runs_here(const Selection& s) {
 Result<int> run_model_file(const RunFlags& flags, const Surroundings& here) {
   ModelRunFlags model = flags.model;
   model.path = flags.selection.hash;
+  model.target = flags.selection.target.target;
   model.seed = flags.seed;
   model.format = flags.format;
   return run_model(model, here);

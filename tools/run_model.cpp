@@ -11,10 +11,12 @@
 
 #include "base/text.h"
 #include "runtime/model.h"
+#include "tools/gpu_targets.h"
 #include "tools/model_files.h"
 #include "tools/npy.h"
 #include "tools/quote.h"
 #include "tools/selection.h"
+#include "tuner/device.h"
 #include "tuner/race.h"
 
 namespace tw::tools {
@@ -26,6 +28,27 @@ using runtime::StepTime;
 
 constexpr double timing_s = 0.5;
 constexpr int most_calls = 100, profiled_calls = 15;
+
+/// A network where it runs.
+struct PlacedModel {
+  Model model;
+  std::string device;  ///< as records name it; empty: the processor
+};
+
+Result<PlacedModel> open_placed(const ModelRunFlags& flags) {
+  TW_TRY(const runtime::MappedModel file,
+         runtime::map_model(flags.path, runtime::Trust::Own, host_target(),
+                            runtime::Constants::Trusted));
+  TW_TRY(const Target target, parse_target(file.model.target));
+  if (!target.is_gpu()) {
+    TW_TRY(Model model, Model::open(flags.path));
+    return PlacedModel{std::move(model), ""};
+  }
+  TW_TRY(const auto device, device_for(target, flags.target));
+  TW_TRY(Model model, Model::open(flags.path, {.device = device}));
+  return PlacedModel{std::move(model),
+                     tuner::device_text(tuner::with_facts(target, device->facts()))};
+}
 
 /// Files by the name of the array that they hold.
 using ArrayFiles = std::map<std::string, std::string>;
@@ -129,12 +152,14 @@ double median_of(std::vector<double> values) {
 
 Result<ModelTimes> time_calls(const Model& model, const std::vector<runtime::Buffer>& buffers,
                               runtime::ThreadPool& pool, const tuner::Clock& clock) {
+  TW_TRY(const tuner::ModelCall call, tuner::repeated_call(model, buffers, pool));
+  TW_RETURN_IF_ERROR(call());
   std::vector<double> times;
   const int64_t started = clock();
   while (times.empty() || (std::ssize(times) < most_calls &&
                            static_cast<double>(clock() - started) < timing_s * 1e9)) {
     const int64_t before = clock();
-    TW_RETURN_IF_ERROR(model.call(buffers, pool));
+    TW_RETURN_IF_ERROR(call());
     times.push_back(static_cast<double>(clock() - before));
   }
   ModelTimes result;
@@ -185,8 +210,9 @@ double predicted_ns(const runtime::ModelVariant& variant) {
   return sum;
 }
 
-Status print_run_as_json(const ModelRunFlags& flags, const Model& model, const ModelTimes& times,
-                         const ArrayFiles& outputs) {
+Status print_run_as_json(const ModelRunFlags& flags, const PlacedModel& placed,
+                         const ModelTimes& times, const ArrayFiles& outputs) {
+  const Model& model = placed.model;
   const runtime::ModelVariant& variant = model.info().variants[times.variant];
   nlohmann::json steps = nlohmann::json::array();
   for (size_t i = 0; i < times.steps_ns.size(); ++i)
@@ -197,6 +223,7 @@ Status print_run_as_json(const ModelRunFlags& flags, const Model& model, const M
                             {"network", model.info().name},
                             {"variant", times.variant},
                             {"threads", model.info().threads},
+                            {"device", placed.device},
                             {"latency_ns", times.latency_ns},
                             {"calls", times.calls},
                             {"predicted_ns", predicted_ns(variant)},
@@ -206,9 +233,10 @@ Status print_run_as_json(const ModelRunFlags& flags, const Model& model, const M
                             {"steps", steps}});
 }
 
-Status print_run(const ModelRunFlags& flags, const Model& model, const ModelTimes& times,
+Status print_run(const ModelRunFlags& flags, const PlacedModel& placed, const ModelTimes& times,
                  const ArrayFiles& outputs, const Surroundings& here) {
-  if (flags.format == "json") return print_run_as_json(flags, model, times, outputs);
+  if (flags.format == "json") return print_run_as_json(flags, placed, times, outputs);
+  const Model& model = placed.model;
   const runtime::ModelVariant& variant = model.info().variants[times.variant];
   Facts facts = {
       {"network", model.info().name},
@@ -216,7 +244,8 @@ Status print_run(const ModelRunFlags& flags, const Model& model, const ModelTime
       {"latency", fmt::format("{}, median of {}", show_time(times.latency_ns),
                               show_count(times.calls, "call"))},
       {"predicted", show_time(predicted_ns(variant))},
-      {"threads", std::to_string(model.info().threads)},
+      placed.device.empty() ? Facts::value_type{"threads", std::to_string(model.info().threads)}
+                            : Facts::value_type{"device", placed.device},
       {"memory", fmt::format("{} of constants, {} a call", show_bytes(model.constant_bytes()),
                              show_bytes(model.call_bytes(times.variant)))}};
   for (const auto& [name, path] : outputs) facts.emplace_back(name, shell_quoted(path));
@@ -228,7 +257,8 @@ Status print_run(const ModelRunFlags& flags, const Model& model, const ModelTime
 }  // namespace
 
 Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
-  TW_TRY(const Model model, Model::open(flags.path));
+  TW_TRY(const PlacedModel placed, open_placed(flags));
+  const Model& model = placed.model;
   TW_TRY(const ArrayFiles inputs, array_files(flags.inputs, model, false));
   TW_TRY(const ArrayFiles outputs, array_files(flags.outputs, model, true));
   for (const auto& [name, path] : outputs) TW_RETURN_IF_ERROR(check_output(path));
@@ -242,12 +272,16 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
   runtime::ThreadPool pool(options);
   TW_RETURN_IF_ERROR(model.call(buffers, pool));
   TW_RETURN_IF_ERROR(write_outputs(model, arrays, outputs));
+  tuner::DeviceTurn turn;
+  if (model.device()) {
+    TW_TRY(turn, turn_on(*model.device(), here.environment.clock));
+  }
   TW_TRY(ModelTimes times, time_calls(model, buffers, pool, here.environment.clock));
   times.variant = variant;
   if (flags.profile || !flags.trace.empty())
     TW_RETURN_IF_ERROR(profile_calls(model, buffers, pool, times));
   if (!flags.trace.empty()) TW_RETURN_IF_ERROR(write_trace(flags.trace, model, times));
-  TW_RETURN_IF_ERROR(print_run(flags, model, times, outputs, here));
+  TW_RETURN_IF_ERROR(print_run(flags, placed, times, outputs, here));
   return 0;
 }
 

@@ -277,6 +277,14 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   return 0;
 }
 
+Status check_threads(const TuneFlags& flags, const Target& target) {
+  if (!target.is_gpu() || flags.target.threads == 1) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[tune] --threads {}: it is the processor's, and {} is a GPU: leave it "
+                          "out",
+                          flags.target.threads, target.to_string()));
+}
+
 /// Whether kernels for the target, on so many threads, can be measured here.
 Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
   if (flags.effort == "none") return {};
@@ -284,8 +292,9 @@ Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
     return fail(
         target.target.is_gpu() ? ErrorCode::Environment : ErrorCode::Unsupported,
         fmt::format("[tune] kernels for {} cannot be measured here, as this machine lacks {}: use "
-                    "--compile-only, or tune on such a machine",
-                    target.target.to_string(), missing_text(target)));
+                    "{}, or tune on such a machine",
+                    target.target.to_string(), missing_text(target),
+                    flags.model.empty() ? "--compile-only" : "--effort none"));
   if (!target.target.is_gpu() && flags.target.threads > target.target.machine.cores)
     return fail(ErrorCode::Usage,
                 fmt::format("[tune] --threads {}: this machine has {}, on which kernels would be "
@@ -296,6 +305,7 @@ Status check_measurable(const TuneFlags& flags, const ChosenTarget& target) {
 
 Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
+  TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   TW_RETURN_IF_ERROR(check_measurable(flags, target));
   return tune_model(flags, here, target);
 }
@@ -306,11 +316,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     return fail(ErrorCode::Usage, "[tune] --dim and --no-pass are about a network: give --model");
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const ChosenTarget target, chosen_target(flags.target.target_or_host(), here));
-  if (target.target.is_gpu() && flags.target.threads != 1)
-    return fail(ErrorCode::Usage,
-                fmt::format("[tune] --threads {}: it is the processor's, and {} is a GPU: leave it "
-                            "out",
-                            flags.target.threads, target.target.to_string()));
+  TW_RETURN_IF_ERROR(check_threads(flags, target.target));
   std::vector<Job> jobs;
   WithoutResult others;
   for (const Job& job : all) {

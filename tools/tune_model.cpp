@@ -10,8 +10,10 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "codegen/backend.h"
 #include "graph/passes.h"
 #include "graph/plan_text.h"
+#include "tools/gpu_targets.h"
 #include "tools/imported_model.h"
 #include "tools/interrupts.h"
 #include "tools/model_files.h"
@@ -118,11 +120,13 @@ tuner::NetworkOptions network_options(const TuneFlags& flags, const Surroundings
 }
 
 std::string title_of(const ModelRun& run, const TuneFlags& flags) {
+  const std::string target = flags.target.target_or_host();
   const std::string dimensions =
       run.dimensions.empty() ? "" : fmt::format(" {}", text_of(run.dimensions));
-  return fmt::format("{} {}{}, {} for {} on {}", flags.effort == "none" ? "planning" : "tuning",
+  return fmt::format("{} {}{}, {} for {}{}", flags.effort == "none" ? "planning" : "tuning",
                      run.name, dimensions, show_count(std::ssize(run.graph.operators), "operator"),
-                     flags.target.target_or_host(), show_count(flags.target.threads, "thread"));
+                     target,
+                     names_gpu(target) ? "" : " on " + show_count(flags.target.threads, "thread"));
 }
 
 Status tune_watched(ModelRun& run, const TuneFlags& flags, const Surroundings& here,
@@ -163,19 +167,25 @@ tuner::RaceOptions race_options(const TuneFlags& flags, const tuner::Environment
 
 /// Measures the best plans as wholes, by turns, and keeps the fastest. Plans with kernels that were
 /// never run behind a worker's limits do not take part.
-Status race_plans(ModelRun& run, const TuneFlags& flags, const Target& target,
+Status race_plans(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
                   const tuner::Environment& environment) {
   std::vector<runtime::ModelFile> files = {run.model};
   std::vector<size_t> plans = {0};
   for (size_t plan = 1; plan < run.tuned.plans.size(); ++plan) {
-    TW_TRY(runtime::ModelFile file, build(run, plan, flags, target, environment));
+    TW_TRY(runtime::ModelFile file, build(run, plan, flags, target.target, environment));
     if (run.unverified.back() > 0) continue;
     files.push_back(std::move(file));
     plans.push_back(plan);
   }
+  runtime::ModelOptions loading;
+  tuner::DeviceTurn turn;
+  if (target.target.is_gpu()) {
+    TW_TRY(loading.device, codegen::backend_of(target.target).open({.index = target.device}));
+    TW_TRY(turn, turn_on(*loading.device, environment.clock));
+  }
   std::vector<runtime::Model> models;
   for (const runtime::ModelFile& file : files) {
-    TW_TRY(runtime::Model model, runtime::Model::load(file));
+    TW_TRY(runtime::Model model, runtime::Model::load(file, loading));
     models.push_back(std::move(model));
   }
   TW_TRY(run.measured_ns, tuner::race(models, environment.clock, race_options(flags, environment)));
@@ -208,7 +218,7 @@ Status limit_threads(ModelRun& run, const TuneFlags& flags, const tuner::Environ
 }
 
 /// What is decided by running a variant as a whole.
-Status measure_whole(ModelRun& run, const TuneFlags& flags, const Target& target,
+Status measure_whole(ModelRun& run, const TuneFlags& flags, const ChosenTarget& target,
                      const tuner::Environment& environment) {
   if (run.unverified.front() > 0) return {};
   TW_RETURN_IF_ERROR(race_plans(run, flags, target, environment));
@@ -383,10 +393,10 @@ Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const 
 
 /// Builds the cheapest plan of each variant and writes them; then measures the best plans as
 /// wholes. A kernel that crashes in this process takes no result with it.
-Status build_variants(TunedModel& tuned, const TuneFlags& flags, const Target& target,
+Status build_variants(TunedModel& tuned, const TuneFlags& flags, const ChosenTarget& target,
                       const tuner::Environment& environment) {
   for (ModelRun& run : tuned.runs) {
-    TW_TRY(run.model, build(run, 0, flags, target, environment));
+    TW_TRY(run.model, build(run, 0, flags, target.target, environment));
   }
   TW_RETURN_IF_ERROR(write_joined(tuned));
   if (options_of(flags).effort == tuner::Effort::None) return {};
@@ -401,10 +411,6 @@ Status build_variants(TunedModel& tuned, const TuneFlags& flags, const Target& t
 
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const ChosenTarget& target) {
-  if (target.target.is_gpu())
-    return fail(ErrorCode::Unsupported, fmt::format("[tune] networks run on the processor, not on "
-                                                    "{}: leave --target out",
-                                                    target.target.to_string()));
   TunedModel tuned;
   tuned.path = flags.output.empty() ? std::string(default_output) : flags.output;
   TW_RETURN_IF_ERROR(check_output(tuned.path));
@@ -428,7 +434,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
     return interrupted(here);
   }
   TW_RETURN_IF_ERROR(done);
-  TW_RETURN_IF_ERROR(build_variants(tuned, share, target.target, environment));
+  TW_RETURN_IF_ERROR(build_variants(tuned, share, target, environment));
   TW_RETURN_IF_ERROR(print_model(tuned, flags, here));
   return interrupts.load() > 0 ? interrupted(here) : 0;
 }

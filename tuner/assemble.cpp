@@ -16,8 +16,6 @@
 namespace tw::tuner {
 namespace {
 
-constexpr size_t alignment = 64;
-
 class Assembler {
  public:
   Assembler(const graph::Graph& graph, const Script& script,
@@ -29,6 +27,8 @@ class Assembler {
         lifetimes_(script.storages.size(), {0, -1, -1}) {}
 
   Result<runtime::ModelFile> assemble(const ModelTitle& title) {
+    TW_TRY(const Target target, parse_target(title.target));
+    alignment_ = runtime::tensor_alignment(target);
     model_.name = title.name;
     variant_.plan = title.plan;
     model_.threads = title.threads;
@@ -126,9 +126,8 @@ class Assembler {
     if (is_new) {
       const size_t at = model_.constants.size();
       const size_t bytes = packed_bytes(layout, *value.array);
-      model_.constants.resize(at + static_cast<size_t>(ceil_div(static_cast<int64_t>(bytes),
-                                                                static_cast<int64_t>(alignment))) *
-                                       alignment);
+      model_.constants.resize(
+          at + static_cast<size_t>(round_up(static_cast<int64_t>(bytes), alignment_)));
       pack(layout, *value.array, reinterpret_cast<std::byte*>(model_.constants.data() + at));
       variant_.tensors.push_back({name, info.dtype, info.shape, info.layout,
                                   static_cast<int64_t>(bytes), runtime::Place::Constant,
@@ -144,6 +143,7 @@ class Assembler {
     for (size_t i = 0; i < script_.storages.size(); ++i)
       if (script_.storages[i].place == runtime::Place::Arena && lifetimes_[i].first >= 0) {
         alive.push_back(lifetimes_[i]);
+        alive.back().bytes = round_up(alive.back().bytes, alignment_);
         in_arena.push_back(i);
       }
     const runtime::ArenaPlan plan = runtime::plan_arena(alive);
@@ -165,6 +165,7 @@ class Assembler {
   const Script& script_;
   const std::vector<runtime::Artifact>& kernels_;
   const std::map<std::string, graph::TensorType> types_;
+  int64_t alignment_ = 1;  ///< of tensors in constants and arena
   runtime::ModelFile model_;
   runtime::ModelVariant variant_;
   std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage; -1: no call has used it

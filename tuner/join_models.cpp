@@ -10,7 +10,7 @@
 
 #include "base/integer.h"
 #include "base/result.h"
-#include "runtime/arena.h"
+#include "base/target.h"
 
 namespace tw::tuner {
 namespace {
@@ -23,6 +23,7 @@ class JoinedModel {
     model_.target = first.target;
     model_.codegen_abi = first.codegen_abi;
     model_.threads = first.threads;
+    alignment_ = runtime::tensor_alignment(parse_target(first.target).value());
   }
 
   void add(const runtime::ModelFile& other) {
@@ -60,11 +61,12 @@ class JoinedModel {
     if (!is_new) return known->second;
     model_.constants.append(bytes);
     model_.constants.resize(
-        static_cast<size_t>(round_up(std::ssize(model_.constants), runtime::arena_alignment)));
+        static_cast<size_t>(round_up(std::ssize(model_.constants), alignment_)));
     return end;
   }
 
   runtime::ModelFile model_;
+  int64_t alignment_ = 1;                       ///< of constants
   std::map<std::string_view, int64_t> places_;  ///< of bytes that belong to the models that came in
 };
 

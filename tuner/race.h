@@ -26,6 +26,16 @@ struct RaceOptions {
   std::function<bool()> stops = [] { return false; };  ///< asked between calls
 };
 
+/// One call, until it is done.
+using ModelCall = std::function<Status()>;
+
+/// The call that timings repeat. On a device its arrays are in the device's memory, as those of
+/// timed kernels are; their content is that of `buffers`. The pool and, on the processor,
+/// the arrays must outlive it.
+Result<ModelCall> repeated_call(const runtime::Model& model,
+                                const std::vector<runtime::Buffer>& buffers,
+                                runtime::ThreadPool& pool);
+
 /// Median time of a call of each model in ns, on inputs from N(0, 1): each round calls every model
 /// once, and every other round in the opposite order. The models compute the same network. At least
 /// one round; Interrupted where `stops` ended it before that.

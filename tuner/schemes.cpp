@@ -45,6 +45,16 @@ dsl::Layout image_layout(Order order, const Shape& image) {
   return dsl::Layout::parse(text, "ABCD").value();
 }
 
+/// Orders beside row-major that kernels of the machine may gain from. Those of a GPU read channels
+/// that lie side by side, and have no use for blocks.
+std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
+  if (machine.gpu) return {channels_last};
+  const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
+  const auto most = static_cast<uint64_t>(std::max<int64_t>(channels, 1));
+  const Order fewer = std::min(static_cast<Order>(std::bit_floor(most)), lanes);
+  return {channels_last, fewer, 2 * lanes};
+}
+
 /// The layout of a tensor in that order; row-major where it is no image.
 dsl::Layout layout_in(Order order, const Imaged& tensor) {
   const dsl::Layout row_major_one = dsl::Layout::row_major(static_cast<int>(tensor.shape.size()));
@@ -57,10 +67,7 @@ dsl::Layout layout_in(Order order, const Imaged& tensor) {
 std::vector<Order> orders_of(const Imaged& tensor, const Machine& machine) {
   std::vector<Order> orders = {row_major};
   if (tensor.image.empty()) return orders;
-  const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
-  const auto channels = static_cast<uint64_t>(std::max<int64_t>(tensor.image[1], 1));
-  const Order fewer = std::min(static_cast<Order>(std::bit_floor(channels)), lanes);
-  for (const Order order : {channels_last, fewer, 2 * lanes}) {
+  for (const Order order : candidate_orders(tensor.image[1], machine)) {
     if (order != channels_last && (order < least_block || order > tensor.image[1])) continue;
     const dsl::Layout layout = layout_in(order, tensor);
     const auto is_known = [&](Order other) {

@@ -54,11 +54,12 @@ struct LayoutChoice {
 };
 
 /// What to offer for an operator, row-major throughout first. A tensor of four dimensions (batch,
-/// channels, two of space) may be row-major, have its channels last, or have blocks of as many
-/// channels as a vector of the machine has f32 lanes, or of twice as many. So may a tensor of more
-/// dimensions that a reshape connects with one of four, where the reshape then moves nothing. What
-/// a reduction reads (the image of a convolution) is chosen apart from the output; the other inputs
-/// follow the output. Choices in `known` are added where they place some tensor otherwise.
+/// channels, two of space) may be row-major, have its channels last, or, on a processor, have
+/// blocks of as many channels as a vector of the machine has f32 lanes, or of twice as many. So may
+/// a tensor of more dimensions that a reshape connects with one of four, where the reshape then
+/// moves nothing. What a reduction reads (the image of a convolution) is chosen apart from the
+/// output; the other inputs follow the output. Choices in `known` are added where they place some
+/// tensor otherwise.
 ///
 /// A reshape has the choices of its input under which it moves nothing, and no others. A transpose
 /// has all, those among them that move nothing marked.

@@ -434,13 +434,39 @@ TEST_F(NetworkInC, TensorsOfDlpackAreUsedInPlace) {
   EXPECT_THAT(tw_last_error(), HasSubstr("input 'x': a tensor on CUDA device 0 given"));
 }
 
-TEST_F(NetworkInC, SessionsOfADeviceHaveNone) {
+TEST_F(NetworkInC, ASessionOfADeviceRunsTheNetworksOfItsKind) {
   void* const driver = dlopen(TW_FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(driver, nullptr) << dlerror();
+  FakeCuda* const fake = reinterpret_cast<FakeCudaControl*>(dlsym(driver, "fake_cuda"))();
+  fake->kernels = tiny_kernels_for_fake_cuda();
   tw_session* device = nullptr;
   ASSERT_EQ(tw_session_open_device(nullptr, nullptr, "cuda", &device), TW_OK) << tw_last_error();
-  EXPECT_EQ(tw_model_open(device, path_.c_str(), &model_), TW_UNSUPPORTED);
-  EXPECT_THAT(tw_last_error(), HasSubstr("networks run on the processor"));
+  tw_model* model = nullptr;
+  EXPECT_EQ(tw_model_open(device, path_.c_str(), &model), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("load it without a device"));
+
+  const std::string path = path_ + ".gpu";
+  ASSERT_TRUE(write_model(path, tiny_model_for("cuda:sm_90a")));
+  ASSERT_EQ(tw_model_open(device, path.c_str(), &model), TW_OK) << tw_last_error();
+  std::vector<float> x = {1, 2, 3, 4}, y(4);
+  const int64_t shape[] = {4};
+  const tw_buffer buffers[] = {{x.data(), TW_FLOAT32, 1, shape, nullptr},
+                               {y.data(), TW_FLOAT32, 1, shape, nullptr}};
+  EXPECT_EQ(tw_model_call(model, buffers, 2, 0), TW_OK) << tw_last_error();
+  EXPECT_EQ(y, tiny_result(x));
+  // The driver's memory is the process's, so its kernels can be given these arrays.
+  alignas(16) float on_device[8] = {2, 2, 2, 2};
+  const tw_buffer arrays[] = {{on_device, TW_FLOAT32, 1, shape, nullptr},
+                              {on_device + 4, TW_FLOAT32, 1, shape, nullptr}};
+  EXPECT_EQ(tw_model_call_on(model, arrays, 2, nullptr), TW_OK) << tw_last_error();
+  EXPECT_EQ(std::vector<float>(on_device + 4, on_device + 8), tiny_result({2, 2, 2, 2}));
+  EXPECT_EQ(tw_model_call_on(nullptr, arrays, 2, nullptr), TW_USAGE);
+  EXPECT_EQ(tw_model_call_on(model, arrays, 1, nullptr), TW_USAGE);
+  ASSERT_EQ(tw_model_open(session_, path_.c_str(), &model_), TW_OK) << tw_last_error();
+  EXPECT_EQ(tw_model_call_on(model_, arrays, 2, nullptr), TW_USAGE);
+  tw_model_release(model);
+  EXPECT_EQ(tw_model_open(session_, path.c_str(), &model), TW_USAGE);
+  EXPECT_THAT(tw_last_error(), HasSubstr("give a device to load it on"));
   tw_session_close(device);
 }
 

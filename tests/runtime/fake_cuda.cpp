@@ -259,7 +259,7 @@ int cuModuleGetFunction(Handle* function, Handle, const char* name) {
   return Success;
 }
 int cuFuncGetAttribute(int* value, int what, Handle) {
-  const std::map<int, int> values = {{FunctionMaxThreads, 512},
+  const std::map<int, int> values = {{FunctionMaxThreads, fake.max_threads},
                                      {FunctionSharedBytes, static_shared_bytes},
                                      {FunctionLocalBytes, 16},
                                      {FunctionRegisters, 42}};
@@ -344,7 +344,10 @@ int cuStreamCreate(Handle* stream, unsigned) {
   return make(stream, new FakeStream);
 }
 int cuStreamDestroy_v2(Handle stream) { return destroy<FakeStream>(stream); }
-int cuStreamSynchronize(Handle) { return enter(); }
+int cuStreamSynchronize(Handle) {
+  ++fake.synchronizations;
+  return enter();
+}
 int cuStreamBeginCapture_v2(Handle stream, int) {
   static_cast<FakeStream*>(stream)->capturing = true;
   return enter();
@@ -361,8 +364,9 @@ int cuGraphInstantiateWithFlags(Handle* ready, Handle graph, unsigned long long)
   return make(ready, new FakeGraph(*static_cast<FakeGraph*>(graph)));
 }
 int cuGraphUpload(Handle, Handle) { return enter(); }
-int cuGraphLaunch(Handle handle, Handle) {
+int cuGraphLaunch(Handle handle, Handle stream) {
   if (const Result entered = enter()) return entered;
+  fake.graph_streams.push_back(stream);
   for (const auto& work : static_cast<FakeGraph*>(handle)->work) work();
   return Success;
 }

@@ -56,6 +56,7 @@ struct FakeCuda {
   int driver_version = 13000;
   int major = 9;
   int minor = 0;
+  int max_threads = 512;  ///< a block of any function
   int compute_mode = 0;
   int sticky = 0;  ///< result of every call on a context after a kernel has failed
 
@@ -64,8 +65,10 @@ struct FakeCuda {
   int64_t live = 0;  ///< memory, modules, streams, events, graphs and retained contexts
   int current = 0;   ///< contexts that were made current and not given back
   std::vector<FakeLaunch> launches = {};
-  std::string loaded = {};  ///< the first 4 bytes of the last module
-  int graphs = 0;
+  std::string loaded = {};                ///< the first 4 bytes of the last module
+  int graphs = 0;                         ///< that were made
+  int synchronizations = 0;               ///< waits for a stream
+  std::vector<void*> graph_streams = {};  ///< of each launch of a graph
   double clock_us = 0;
   std::map<std::string, FakeKernel> kernels = {};  ///< kernels of the test, by name
 };

@@ -60,7 +60,7 @@ TEST(ModelCheck, KernelsAreCheckedLikeArtifacts) {
                 m.kernels[0].info.target = "cuda:sm_90a";
                 m.kernels[0].info.phases[0].threads = 32;
               }),
-              HasSubstr("networks run on the processor"));
+              HasSubstr("is for cuda:sm_90a, the network for"));
 }
 
 TEST(ModelCheck, Fault11_SizesThatDoNotFitTheShapeAreRefused) {

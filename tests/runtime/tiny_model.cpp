@@ -2,6 +2,7 @@
 #include "tests/runtime/tiny_model.h"
 
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "runtime/arena_plan.h"
 #include "runtime/sealed_header.h"
@@ -36,6 +37,22 @@ int32_t store(void* const* buffers, void* scratch, int32_t task) {
   for (int i = 0; i < 4; ++i) ((float*)buffers[2])[i] = ((const float*)scratch)[3 - i];
   return 0;
 })";
+
+constexpr std::string_view tiny_opencl = R"(
+#define FLOATS __global float*
+__kernel void multiply(FLOATS x, FLOATS w, FLOATS out, FLOATS scratch) {
+  out[get_global_id(0)] = x[get_global_id(0)] * w[get_global_id(0)];
+}
+__kernel void twice(FLOATS x, FLOATS out, FLOATS scratch) {
+  out[get_global_id(0)] = 2 * x[get_global_id(0)];
+}
+__kernel void sum(FLOATS a, FLOATS b, FLOATS out, FLOATS scratch) {
+  scratch[get_global_id(0)] = a[get_global_id(0)] + b[get_global_id(0)];
+}
+__kernel void store(FLOATS a, FLOATS b, FLOATS out, FLOATS scratch) {
+  out[get_global_id(0)] = scratch[get_global_id(0)];
+}
+)";
 
 struct TinyArgument {
   std::string name;
@@ -85,6 +102,26 @@ Artifact multiply_kernel() {
                      {{"multiply", 4}});
 }
 
+/// y = 2 x for f32 {2, 2} by kernel 1, which is twice.
+ModelVariant square_variant() {
+  ModelVariant square;
+  square.tensors = {tiny_tensor("x", {2, 2}, Place::Input, 0),
+                    tiny_tensor("y", {2, 2}, Place::Output, 0)};
+  square.inputs = {0};
+  square.outputs = {1};
+  square.steps = {{"twice", 1, {0, 1}, 0, 10}};
+  square.plan = "another way\n";
+  square.graph = "graph (x: f32[2, 2]) -> (y: f32[2, 2])\n";
+  return square;
+}
+
+void move_to_gpu(Artifact& kernel, const std::string& target) {
+  kernel.info.target = target;
+  for (PhaseInfo& phase : kernel.info.phases) phase = {phase.symbol, 2, 2, 0};
+  kernel.object = target == "opencl" ? std::string(tiny_opencl) : cubin(90);
+  if (target != "opencl") kernel.info.toolchain = "nvrtc-13.0";
+}
+
 }  // namespace
 
 ModelFile tiny_model_without_code() {
@@ -120,6 +157,43 @@ ModelFile tiny_model() {
   return model;
 }
 
+ModelFile tiny_model_for(const std::string& target) {
+  ModelFile model = tiny_model_without_code();
+  model.target = target;
+  // Where parts of OpenCL memory may begin.
+  for (ModelTensor& tensor : model.variants[0].tensors)
+    if (tensor.place == Place::Arena && tensor.at > 0) tensor.at = device_tensor_alignment;
+  model.variants[0].arena_bytes = device_tensor_alignment + 16;
+  for (Artifact& kernel : model.kernels) move_to_gpu(kernel, target);
+  return model;
+}
+
+ModelFile two_variants_model_for(const std::string& target) {
+  ModelFile model = tiny_model_for(target);
+  model.variants.push_back(square_variant());
+  return model;
+}
+
+std::map<std::string, FakeKernel> tiny_kernels_for_fake_cuda() {
+  using Floats = std::span<float* const>;
+  const auto kernel = [](int arguments, const std::function<float(Floats, int)>& element, int to) {
+    const auto run = [=](void* const* given) {
+      std::vector<float*> arrays;
+      for (int i = 0; i < arguments; ++i) arrays.push_back(static_cast<float*>(given[i]));
+      for (int i = 0; i < 4; ++i) arrays[static_cast<size_t>(to)][i] = element(arrays, i);
+    };
+    return FakeKernel{arguments, run};
+  };
+  return {{"multiply", kernel(
+                           4, [](Floats a, int i) { return a[0][i] * a[1][i]; }, 2)},
+          {"twice", kernel(
+                        3, [](Floats a, int i) { return 2 * a[0][i]; }, 1)},
+          {"sum", kernel(
+                      4, [](Floats a, int i) { return a[0][i] + a[1][i]; }, 3)},
+          {"store", kernel(
+                        4, [](Floats a, int i) { return a[3][i]; }, 2)}};
+}
+
 std::vector<float> tiny_result(const std::vector<float>& x) {
   std::vector<float> y;
   for (size_t i = 0; i < x.size(); ++i) y.push_back(2 * x[i] * static_cast<float>(i + 1) + x[i]);
@@ -145,15 +219,7 @@ ModelFile two_variants_model() {
   model.kernels.push_back(
       tiny_kernel("twice(a[2,2])", {{"a", {2, 2}}, {"out", {2, 2}, true}}, {{"twice", 2}}));
   model.kernels[1].object = compile_c(twice_source);
-  ModelVariant square;
-  square.tensors = {tiny_tensor("x", {2, 2}, Place::Input, 0),
-                    tiny_tensor("y", {2, 2}, Place::Output, 0)};
-  square.inputs = {0};
-  square.outputs = {1};
-  square.steps = {{"twice", 1, {0, 1}, 0, 10}};
-  square.plan = "another way\n";
-  square.graph = "graph (x: f32[2, 2]) -> (y: f32[2, 2])\n";
-  model.variants.push_back(square);
+  model.variants.push_back(square_variant());
   return model;
 }
 

@@ -3,11 +3,13 @@
 // Networks of a few steps for the tests of the runtime.
 
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/model_file.h"
+#include "tests/runtime/fake_cuda.h"
 
 namespace tw::runtime {
 
@@ -19,6 +21,13 @@ namespace tw::runtime {
 /// scratch memory that is apart from its inputs.
 ModelFile tiny_model();
 std::vector<float> tiny_result(const std::vector<float>& x);
+
+/// The same for a GPU's target, "opencl" or "cuda:sm_90a". Nothing fails at -1.
+ModelFile tiny_model_for(const std::string& target);
+/// The same, and y = 2 x for x of f32 {2, 2}, by the same kernel `twice`: two variants.
+ModelFile two_variants_model_for(const std::string& target);
+/// The kernels of both as functions for the driver of tests/runtime/fake_cuda.h.
+std::map<std::string, FakeKernel> tiny_kernels_for_fake_cuda();
 
 /// The same with bytes that are no code in place of the kernels, for what is never loaded.
 ModelFile tiny_model_without_code();

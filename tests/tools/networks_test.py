@@ -64,8 +64,8 @@ class NetworksTest(program.ProgramTest):
         return self.json("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db,
                          "--format", "json", *arguments, **options)
 
-    def expect_right_result(self, **options):
-        self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy", **options)
+    def expect_right_result(self, *flags, **options):
+        self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy", *flags, **options)
         shape, values = onnx.read_npy(self.home / "y.npy")
         self.assertEqual(shape, (1, CLASSES))
         for got, expected in zip(values, self.network.result()):
@@ -199,6 +199,62 @@ class NetworksTest(program.ProgramTest):
         trace = json.loads((self.home / "t.json").read_text())
         self.assertTrue(trace)
         self.assertIn("% of all", self.succeed("run", "net.twart", "--profile").out)
+
+    def with_opencl(self):
+        self.environment["POCL_CACHE_DIR"] = str(self.home)
+        findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db).out)["findings"]
+        if not any(finding["name"] == "opencl:0" for finding in findings):
+            self.skipTest("[SKIP] no OpenCL device")
+
+    def test_a_network_runs_on_opencl(self):
+        self.with_opencl()
+        document = self.plan("--target", "opencl")
+        self.assertEqual(document["model"]["target"], "opencl")
+        self.expect_right_result()
+        self.expect_right_result("--target", "opencl:0", "--profile")
+        profiled = self.json("run", "net.twart", "--profile", "--format", "json")
+        self.assertTrue(profiled["device"])
+        self.assertEqual(len(profiled["steps"]), len(document["model"]["steps"]))
+        self.assertIn("conv2d", self.succeed("explain", "net.twart").out)
+        self.assertNotIn("threads", self.succeed("show", "net.twart").out)
+        self.fail_with(2, "run", "net.twart", "--target", "cuda", saying=["opencl"])
+        self.fail_with(2, "tune", "--model", "net.onnx", "--target", "opencl", "--threads", "2",
+                       saying=["--threads 2"])
+
+    def test_variants_for_several_batches_run_on_opencl(self):
+        self.with_opencl()
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        self.plan("--target", "opencl", "--dim", "batch=1,3")
+        self.expect_right_result()
+        onnx.write_npy(self.home / "x3.npy", [3, CHANNELS, SIZE, SIZE], 3 * self.network.image)
+        run = self.json("run", "net.twart", "--input", "x3.npy", "--output", "y3.npy", "--profile", "--format", "json")
+        self.assertEqual(run["variant"], 1)
+        self.assertTrue(run["device"])
+        for got, expected in zip(onnx.read_npy(self.home / "y3.npy")[1], 3 * self.network.result()):
+            self.assertAlmostEqual(got, expected, delta=1e-4)
+
+    def test_a_network_is_tuned_on_opencl(self):
+        self.with_opencl()
+        document = self.json("tune", "--model", "net.onnx", "--target", "opencl", "--db", self.db,
+                             "--trials", "2", *program.AMPLE, "--format", "json")
+        self.assertGreater(document["measured_schemes"], 0)
+        self.assertTrue(all(ns > 0 for ns in document["measured_ns"]))
+        self.expect_right_result()
+
+    def test_fault50_a_network_for_cuda_is_planned_without_a_gpu_and_says_so_when_run(self):
+        findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db).out)["findings"]
+        present = {finding["name"]: finding["present"] for finding in findings}
+        if not present["nvrtc"]:
+            self.skipTest("[SKIP] no NVRTC")
+        if present.get("cuda:0"):
+            self.plan("--target", "cuda")
+            return self.expect_right_result()
+        document = self.plan("--target", "cuda:sm_90a")
+        self.assertEqual(document["model"]["target"], "cuda:sm_90a")
+        self.assertIn("conv2d", self.succeed("explain", "net.twart").out)
+        self.fail_with(7, "run", "net.twart", saying=["no NVIDIA driver"])
+        self.fail_with(7, "tune", "--model", "net.onnx", "--target", "cuda:sm_90a", "--db", self.db,
+                       saying=["--effort none"])
 
     def test_errors_are_one_line(self):
         none = ["--effort", "none", "--db", self.db]

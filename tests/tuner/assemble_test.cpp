@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
 #include "tuner/join_models.h"
@@ -19,12 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-graph::Operator reshaped(const std::string& from, const std::string& to,
-                         const std::vector<int64_t>& shape, const std::vector<int64_t>& result) {
-  const auto compute = graph::reshape(Float32, shape, result).value();
-  return graph::make_operator(compute, {from}, {to}, {}).value();
-}
-
 /// x -> conv -> c, c flattened -> f, f w -> y; y, c and f are results.
 graph::Graph with_reshape() {
   graph::Graph graph;
@@ -37,18 +29,6 @@ graph::Graph with_reshape() {
       graph::named("dense m=1 n=10 k=256 f32 fast", {"f", "v"}, "y")};
   graph.outputs = {"y", "c", "f"};
   return graph;
-}
-
-/// Predicts kernels as the tuner does, and their times from a table.
-NetworkServices predicting(const Target& target, const Times& times) {
-  NetworkServices services;
-  services.predict = [predict = predict_for(target, 1, [] { return false; }),
-                      times](const dsl::Workload& workload) -> Result<Predicted> {
-    TW_TRY(Predicted predicted, predict(workload));
-    predicted.analytic_ns = times.of(workload);
-    return predicted;
-  };
-  return services;
 }
 
 class Assembling : public testing::Test {
@@ -74,30 +54,7 @@ class Assembling : public testing::Test {
     EXPECT_EQ(file->unverified, model_.kernels.size());
     const auto model = runtime::Model::load(file->file);
     ASSERT_TRUE(model) << model.error().message;
-    expect_equal(graph, *model);
-  }
-
-  void expect_equal(const graph::Graph& graph, const runtime::Model& model, size_t variant = 0) {
-    auto arrays = random_arrays(model, 7, variant);
-    ASSERT_TRUE(arrays) << arrays.error().message;
-    runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
-    const Status called = model.call(arrays->buffers(), pool);
-    ASSERT_TRUE(called) << called.error().message;
-    dsl::Arrays inputs;
-    for (size_t i = 0; i < graph.inputs.size(); ++i)
-      inputs[graph.inputs[i].name] = arrays->arrays[i];
-    const auto expected = graph::interpret(graph, inputs);
-    ASSERT_TRUE(expected) << expected.error().message;
-    for (size_t i = 0; i < graph.outputs.size(); ++i) {
-      const auto constant = graph.constants.find(graph.outputs[i]);
-      const dsl::Array& truth = constant == graph.constants.end() ? expected->at(graph.outputs[i])
-                                                                  : *constant->second.array;
-      const dsl::Array& got = arrays->arrays[graph.inputs.size() + i];
-      ASSERT_EQ(got.shape, truth.shape);
-      for (int64_t k = 0; k < truth.size(); ++k)
-        ASSERT_NEAR(got.get_float(k), truth.get_float(k), 2e-4 * (1 + std::abs(truth.get_float(k))))
-            << graph.outputs[i] << " " << k;
-    }
+    expect_as_interpreted_by(graph, *model);
   }
 
   std::vector<std::string> steps() const {
@@ -167,29 +124,6 @@ TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {
   if (IsSkipped()) return;
   // c and f are two results of the caller's, and one array.
   EXPECT_THAT(steps(), testing::UnorderedElementsAre("c", "y", HasSubstr("->")));
-}
-
-/// Weights that keep sums of so many products as large as what they are made of.
-graph::Constant weights_of(const std::vector<int64_t>& shape, uint64_t seed, double products) {
-  dsl::Array array = graph::normal_array(shape, seed);
-  for (int64_t i = 0; i < array.size(); ++i)
-    array.set_float(i, array.get_float(i) / std::sqrt(products));
-  return graph::make_constant(std::move(array));
-}
-
-/// x -> conv -> c -> reshape -> g -> grouped conv -> h -> reshape -> i -> conv -> y.
-graph::Graph grouped_between_others() {
-  graph::Graph graph;
-  const std::vector<int64_t> image = {1, 32, 8, 8}, grouped = {1, 8, 4, 8, 8};
-  graph.inputs = {{"x", {Float32, image}}};
-  for (const char* name : {"w1", "w2"}) graph.constants[name] = weights_of({32, 32, 3, 3}, 1, 288);
-  graph.constants["v"] = weights_of({8, 4, 4, 3, 3}, 2, 36);
-  graph.operators = {
-      graph::named(small_conv, {"x", "w1"}, "c"), reshaped("c", "g", image, grouped),
-      graph::named("conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 groups=8 f32 fast", {"g", "v"}, "h"),
-      reshaped("h", "i", grouped, image), graph::named(small_conv, {"i", "w2"}, "y")};
-  graph.outputs = {"y"};
-  return graph;
 }
 
 TEST_F(Assembling, ReshapesKeepBlocksOfChannels) {
@@ -285,8 +219,8 @@ TEST_F(Assembling, VariantsThatAreJoinedShareTheirConstantsAndCompute) {
   EXPECT_THAT(joined.variants, SizeIs(2));
   const auto model = runtime::Model::load(joined);
   ASSERT_TRUE(model) << model.error().message;
-  expect_equal(of_batch(1), *model, 0);
-  expect_equal(of_batch(8), *model, 1);
+  expect_as_interpreted_by(of_batch(1), *model, 0);
+  expect_as_interpreted_by(of_batch(8), *model, 1);
 }
 
 TEST_F(Assembling, ABuildThatFailsNamesTheWorkload) {

@@ -77,6 +77,17 @@ TEST(JoinModels, EqualKernelsAreKeptOnce) {
   EXPECT_EQ(joined.variants[1].steps[1].threads, 1);
 }
 
+TEST(JoinModels, ConstantsOfAGpuBeginWhereDevicesTakeThem) {
+  runtime::ModelFile one = batch_model(1, filled("ab")), eight = batch_model(8, filled("cb"));
+  one.target = eight.target = "opencl";
+  const runtime::ModelFile joined =
+      join_models(std::vector<const runtime::ModelFile*>{&one, &eight});
+  for (const runtime::ModelVariant& variant : joined.variants)
+    for (const int constant : {1, 2})
+      EXPECT_EQ(variant.tensors[static_cast<size_t>(constant)].at % 512, 0);
+  EXPECT_EQ(joined.constants.size(), 3u * 512);
+}
+
 TEST(JoinModels, OneModelStaysAsItIs) {
   const runtime::ModelFile model = batch_model(1, filled("ab"));
   EXPECT_EQ(join_models(std::vector<const runtime::ModelFile*>{&model}), model);

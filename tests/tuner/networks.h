@@ -3,6 +3,7 @@
 // Networks for the tests of their tuning, whose kernels are rows of a table: a test says what a
 // workload is predicted to take and what it takes.
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -10,11 +11,13 @@
 #include <vector>
 
 #include "codegen/abi.h"
+#include "runtime/model.h"
 #include "schedules/schedule.h"
 #include "tests/graph/graphs.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/device.h"
 #include "tuner/network.h"
+#include "tuner/race.h"
 #include "tuner/trial_record.h"
 
 namespace tw::tuner {
@@ -30,6 +33,37 @@ inline graph::Graph two_convolutions() {
   graph.operators = {graph::named(small_conv, {"x", "w1"}, "c1"),
                      graph::named(small_conv, {"c1", "w2"}, "c2"),
                      graph::named("add_relu n=1 c=32 h=8 w=8 f32 fast", {"c2", "x"}, "y")};
+  graph.outputs = {"y"};
+  return graph;
+}
+
+inline graph::Operator reshaped(const std::string& from, const std::string& to,
+                                const std::vector<int64_t>& shape,
+                                const std::vector<int64_t>& result) {
+  const auto compute = graph::reshape(Float32, shape, result).value();
+  return graph::make_operator(compute, {from}, {to}, {}).value();
+}
+
+/// Weights that keep sums of so many products as large as what they are made of.
+inline graph::Constant weights_of(const std::vector<int64_t>& shape, uint64_t seed,
+                                  double products) {
+  dsl::Array array = graph::normal_array(shape, seed);
+  for (int64_t i = 0; i < array.size(); ++i)
+    array.set_float(i, array.get_float(i) / std::sqrt(products));
+  return graph::make_constant(std::move(array));
+}
+
+/// x -> conv -> c -> reshape -> g -> grouped conv -> h -> reshape -> i -> conv -> y.
+inline graph::Graph grouped_between_others() {
+  graph::Graph graph;
+  const std::vector<int64_t> image = {1, 32, 8, 8}, grouped = {1, 8, 4, 8, 8};
+  graph.inputs = {{"x", {Float32, image}}};
+  for (const char* name : {"w1", "w2"}) graph.constants[name] = weights_of({32, 32, 3, 3}, 1, 288);
+  graph.constants["v"] = weights_of({8, 4, 4, 3, 3}, 2, 36);
+  graph.operators = {
+      graph::named(small_conv, {"x", "w1"}, "c"), reshaped("c", "g", image, grouped),
+      graph::named("conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 groups=8 f32 fast", {"g", "v"}, "h"),
+      reshaped("h", "i", grouped, image), graph::named(small_conv, {"i", "w2"}, "y")};
   graph.outputs = {"y"};
   return graph;
 }
@@ -106,6 +140,42 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
     return results;
   };
   return services;
+}
+
+/// Predicts kernels as the tuner does, and their times from a table.
+inline NetworkServices predicting(const Target& target, const Times& times) {
+  NetworkServices services;
+  services.predict = [predict = predict_for(target, 1, [] { return false; }),
+                      times](const dsl::Workload& workload) -> Result<Predicted> {
+    TW_TRY(Predicted predicted, predict(workload));
+    predicted.analytic_ns = times.of(workload);
+    return predicted;
+  };
+  return services;
+}
+
+/// The variant of the model computes on random inputs what the interpreter says the graph does.
+inline void expect_as_interpreted_by(const graph::Graph& graph, const runtime::Model& model,
+                                     size_t variant = 0) {
+  auto arrays = random_arrays(model, 7, variant);
+  ASSERT_TRUE(arrays) << arrays.error().message;
+  runtime::ThreadPool pool(runtime::PoolOptions{.threads = 1});
+  const Status called = model.call(arrays->buffers(), pool);
+  ASSERT_TRUE(called) << called.error().message;
+  dsl::Arrays inputs;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) inputs[graph.inputs[i].name] = arrays->arrays[i];
+  const auto expected = graph::interpret(graph, inputs);
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto constant = graph.constants.find(graph.outputs[i]);
+    const dsl::Array& truth = constant == graph.constants.end() ? expected->at(graph.outputs[i])
+                                                                : *constant->second.array;
+    const dsl::Array& got = arrays->arrays[graph.inputs.size() + i];
+    ASSERT_EQ(got.shape, truth.shape);
+    for (int64_t k = 0; k < truth.size(); ++k)
+      ASSERT_NEAR(got.get_float(k), truth.get_float(k), 2e-4 * (1 + std::abs(truth.get_float(k))))
+          << graph.outputs[i] << " " << k;
+  }
 }
 
 }  // namespace tw::tuner

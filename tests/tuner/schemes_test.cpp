@@ -65,6 +65,15 @@ TEST(Schemes, LayoutsThatPlaceElementsAlikeAreOfferedOnce) {
   EXPECT_THAT(one_block, SizeIs(2));  // NCHW16c of 16 channels is NHWC
 }
 
+TEST(Schemes, GpusAreOfferedNoBlocks) {
+  Machine gpu = machine_of_16_lanes();
+  gpu.gpu.emplace();
+  const OperatorGroup conv = group_of(small_conv, {false, true});
+  EXPECT_THAT(offered_layouts(conv, gpu), SizeIs(4));
+  for (const LayoutChoice& choice : offered_layouts(conv, gpu))
+    EXPECT_EQ(choice.inputs[0].parts().size(), 4u);
+}
+
 TEST(Schemes, OtherRanksAreRowMajor) {
   EXPECT_THAT(offered(group_of("dense m=8 n=64 k=64 f32 fast", {false, true})),
               ElementsAre("a=MK out=MN"));

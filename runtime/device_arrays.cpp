@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device_arrays.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "runtime/strided.h"
+
+namespace tw::runtime {
+namespace {
+
+tl::unexpected<Error> not_packed(const ArgumentInfo& argument) {
+  return fail(
+      ErrorCode::Unsupported,
+      fmt::format("[kernel] {} '{}' is stored as '{}', and kernels of GPUs have no code that "
+                  "packs: give call_on() its storage, {} elements in one dimension, or tune the "
+                  "workload with arrays as they are",
+                  argument.is_output ? "output" : "input", argument.name, argument.layout,
+                  argument.storage_elements));
+}
+
+/// The argument as a device's memory has it: in a layout of its own, elements in one dimension.
+ArgumentInfo as_stored(ArgumentInfo argument) {
+  if (!argument.layout.empty()) argument.shape = {argument.storage_elements};
+  return argument;
+}
+
+Result<DeviceBuffer> borrow_array(const std::shared_ptr<Device>& device,
+                                  const ArgumentInfo& of_kernel, const DeviceArray& array) {
+  const ArgumentInfo argument = as_stored(of_kernel);
+  if (!argument.layout.empty() && array.shape != argument.shape) return not_packed(argument);
+  TW_TRY(const StridedView view,
+         view_of(argument, {array.memory, array.dtype, array.shape, array.strides}));
+  if (!is_contiguous(view))
+    return wrong_argument(argument,
+                          fmt::format("strides {} given for shape {}, expected a contiguous array: "
+                                      "copy it on the device",
+                                      array.strides, array.shape));
+  if (array.offset < 0)
+    return wrong_argument(argument,
+                          fmt::format("offset {} given, expected 0 or more", array.offset));
+  const int64_t bytes = storage_bytes(argument);
+  if (bytes == 0) return DeviceBuffer();
+  const auto address = reinterpret_cast<uintptr_t>(array.memory);
+  if (device->facts().is_cuda() &&
+      (address + static_cast<uintptr_t>(array.offset)) % device_alignment != 0)
+    return wrong_argument(
+        argument,
+        fmt::format("misaligned memory given, expected a multiple of {}", device_alignment));
+  auto memory = DeviceBuffer::borrow(device, array.memory, bytes, array.offset);
+  if (memory || memory.error().code == ErrorCode::Environment) return memory;
+  Error named = wrong_argument(argument, memory.error().message).value();
+  named.code = memory.error().code;
+  return tl::unexpected(std::move(named));
+}
+
+// OpenCL's handles are no addresses: each memory gets a space of its own.
+std::vector<ByteRange> ranges_of(std::span<const ArgumentInfo> arguments,
+                                 std::span<const DeviceArray> arrays, bool is_cuda) {
+  std::vector<ByteRange> ranges;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto same = std::ranges::find(arrays, arrays[i].memory, &DeviceArray::memory);
+    const uint64_t begin = is_cuda ? reinterpret_cast<uintptr_t>(arrays[i].memory)
+                                   : static_cast<uint64_t>(same - arrays.begin()) << 48;
+    const auto bytes = static_cast<uint64_t>(storage_bytes(arguments[i]));
+    const uint64_t first = begin + static_cast<uint64_t>(arrays[i].offset);
+    ranges.push_back(bytes == 0 ? ByteRange{} : ByteRange{first, first + bytes});
+  }
+  return ranges;
+}
+
+/// Number of the calling thread, from 1 on. Unlike the system's thread ids, no number is reused.
+int64_t number_of_thread() {
+  static std::atomic<int64_t> threads = 0;
+  thread_local const int64_t number = ++threads;
+  return number;
+}
+
+}  // namespace
+
+Status check_logical(const ArgumentInfo& argument) {
+  if (argument.layout.empty()) return {};
+  return not_packed(argument);
+}
+
+Result<std::vector<DeviceBuffer>> borrow_arrays(const std::shared_ptr<Device>& device,
+                                                std::span<const ArgumentInfo> arguments,
+                                                std::span<const DeviceArray> arrays) {
+  TW_RETURN_IF_ERROR(check_count(arguments, arrays.size()));
+  std::vector<DeviceBuffer> memories;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    TW_TRY(DeviceBuffer memory, borrow_array(device, arguments[i], arrays[i]));
+    memories.push_back(std::move(memory));
+  }
+  TW_RETURN_IF_ERROR(
+      check_overlaps(arguments, ranges_of(arguments, arrays, device->facts().is_cuda())));
+  return memories;
+}
+
+Queue queue_of(DeviceStream stream, const Device& device) {
+  if (!stream) return {};
+  const bool is_cuda = device.facts().is_cuda();
+  if (is_cuda && *stream == nullptr) return {true, cuda_legacy_stream, 0};
+  const bool per_thread = is_cuda && *stream == cuda_per_thread_stream;
+  return {true, *stream, per_thread ? number_of_thread() : 0};
+}
+
+}  // namespace tw::runtime

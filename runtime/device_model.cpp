@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/strided.h"
+
+namespace tw::runtime {
+namespace {
+
+// Most sets of arrays on one queue for which the steps are recorded. Recordings live as long as the
+// model, since the queue may still run them; callers with ever new arrays get none for the later.
+constexpr size_t most_recorded = 8;
+
+/// Contiguous copies of the arrays that a device cannot copy from or to as they are.
+class Staging {
+ public:
+  explicit Staging(const std::vector<StridedView>& views) : views_(views), copies_(views.size()) {}
+
+  /// What the device copies: the array itself where it is contiguous.
+  char* at(size_t argument, int64_t bytes) {
+    if (is_contiguous(views_[argument])) return views_[argument].data;
+    copies_[argument].resize(static_cast<size_t>(bytes));
+    return copies_[argument].data();
+  }
+  void gather_into(size_t argument) {
+    if (!copies_[argument].empty()) gather(views_[argument], copies_[argument].data());
+  }
+  void scatter_from(size_t argument) const {
+    if (!copies_[argument].empty()) scatter(copies_[argument].data(), views_[argument]);
+  }
+
+ private:
+  const std::vector<StridedView>& views_;
+  std::vector<std::vector<char>> copies_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const DeviceNetwork>> DeviceNetwork::load(std::string name,
+                                                                 std::vector<Artifact> kernels,
+                                                                 std::string_view constants,
+                                                                 std::shared_ptr<Device> device) {
+  auto network = std::make_shared<DeviceNetwork>();
+  network->name = std::move(name);
+  network->device = std::move(device);
+  for (Artifact& kernel : kernels) {
+    TW_TRY(DeviceKernel loaded, DeviceKernel::load(std::move(kernel), network->device));
+    network->kernels.push_back(std::move(loaded));
+  }
+  TW_TRY(network->constants, network->allocate("constants", std::ssize(constants)));
+  TW_RETURN_IF_ERROR(network->constants.write(constants.data(), network->constants.bytes()));
+  return network;
+}
+
+Result<DeviceBuffer> DeviceNetwork::allocate(std::string_view what, int64_t bytes) const {
+  auto memory = device->allocate(bytes);
+  if (memory || device->lost()) return memory;
+  return fail(memory.error().code, fmt::format("[model] no memory for the {} of '{}', {} bytes: {}",
+                                               what, name, bytes, memory.error().message));
+}
+
+DeviceModel::DeviceModel(std::shared_ptr<const DeviceNetwork> network, const ModelVariant& variant,
+                         std::span<const ArgumentInfo> arguments)
+    : network_(std::move(network)), variant_(variant), arguments_(arguments) {
+  for (const ModelStep& step : variant_.steps)
+    scratch_bytes_ = std::max(
+        scratch_bytes_, network_->kernels[static_cast<size_t>(step.kernel)].info().scratch_bytes);
+}
+
+Result<std::unique_ptr<DeviceModel>> DeviceModel::load(std::shared_ptr<const DeviceNetwork> network,
+                                                       const ModelVariant& variant,
+                                                       std::span<const ArgumentInfo> arguments) {
+  std::unique_ptr<DeviceModel> loaded(new DeviceModel(std::move(network), variant, arguments));
+  TW_RETURN_IF_ERROR(loaded->place_constants());
+  return loaded;
+}
+
+Status DeviceModel::place_constants() {
+  constant_places_.resize(variant_.tensors.size());
+  for (size_t i = 0; i < variant_.tensors.size(); ++i)
+    if (variant_.tensors[i].place == Place::Constant) {
+      TW_TRY(constant_places_[i], part_of(network_->constants, variant_.tensors[i]));
+    }
+  return {};
+}
+
+Result<DeviceBuffer> DeviceModel::part_of(const DeviceBuffer& memory,
+                                          const ModelTensor& tensor) const {
+  if (tensor.bytes == 0) return DeviceBuffer();
+  auto part = DeviceBuffer::borrow(network_->device, memory.address(), tensor.bytes, tensor.at);
+  if (part || network_->device->lost()) return part;
+  return fail(part.error().code, fmt::format("[model] tensor '{}' of '{}': {}", tensor.name,
+                                             network_->name, part.error().message));
+}
+
+int64_t DeviceModel::call_bytes() const {
+  int64_t bytes = variant_.arena_bytes + scratch_bytes_;
+  for (const ArgumentInfo& argument : arguments_) bytes += storage_bytes(argument);
+  return bytes;
+}
+
+Result<DeviceModel::Memory> DeviceModel::make_memory() const {
+  Memory memory;
+  TW_TRY(memory.arena, network_->allocate("arena", variant_.arena_bytes));
+  TW_TRY(memory.scratch, network_->allocate("scratch memory", scratch_bytes_));
+  memory.places.resize(variant_.tensors.size());
+  for (size_t i = 0; i < variant_.tensors.size(); ++i)
+    if (variant_.tensors[i].place == Place::Arena) {
+      TW_TRY(memory.places[i], part_of(memory.arena, variant_.tensors[i]));
+    }
+  return memory;
+}
+
+Result<DeviceModel::OwnCall> DeviceModel::make_call() const {
+  OwnCall call;
+  TW_TRY(call.memory, make_memory());
+  std::vector<DeviceBuffer> arrays;
+  for (const ArgumentInfo& argument : arguments_) {
+    TW_TRY(DeviceBuffer array,
+           network_->allocate(fmt::format("array '{}'", argument.name), storage_bytes(argument)));
+    arrays.push_back(std::move(array));
+  }
+  call.steps = steps_on(call.memory, std::move(arrays));
+  TW_TRY(call.graph, network_->device->record(call.steps.launches));
+  return call;
+}
+
+DeviceAddress DeviceModel::address_of(int tensor, const Memory& memory,
+                                      std::span<const DeviceBuffer> arrays) const {
+  const auto index = static_cast<size_t>(tensor);
+  const ModelTensor& of = variant_.tensors[index];
+  switch (of.place) {
+    case Place::Constant:
+      return constant_places_[index].address();
+    case Place::Arena:
+      return memory.places[index].address();
+    case Place::Input:
+      return arrays[static_cast<size_t>(of.at)].address();
+    case Place::Output:
+      return arrays[variant_.inputs.size() + static_cast<size_t>(of.at)].address();
+  }
+  return nullptr;
+}
+
+DeviceModel::Steps DeviceModel::steps_on(const Memory& memory,
+                                         std::vector<DeviceBuffer> arrays) const {
+  Steps steps;
+  for (const ModelStep& step : variant_.steps) {
+    std::vector<DeviceAddress> addresses;
+    for (const int tensor : step.arguments) addresses.push_back(address_of(tensor, memory, arrays));
+    const DeviceKernel& kernel = network_->kernels[static_cast<size_t>(step.kernel)];
+    std::ranges::move(kernel.launches(addresses, memory.scratch.address()),
+                      std::back_inserter(steps.launches));
+    steps.ends.push_back(steps.launches.size());
+  }
+  steps.arrays = std::move(arrays);
+  return steps;
+}
+
+Result<DeviceModel::OwnCall> DeviceModel::take() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      OwnCall call = std::move(idle_.back());
+      idle_.pop_back();
+      return call;
+    }
+  }
+  return make_call();
+}
+
+void DeviceModel::give_back(OwnCall call) const {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(call));
+}
+
+Result<std::vector<StepTime>> DeviceModel::time_steps(const Steps& steps) const {
+  std::vector<StepTime> times;
+  const std::span<const Launch> launches(steps.launches);
+  int64_t begin_ns = 0;
+  size_t begin = 0;
+  for (size_t step = 0; step < steps.ends.size(); ++step) {
+    const size_t end = steps.ends[step];
+    TW_TRY(const std::vector<double> ns,
+           network_->device->time_ns(launches.subspan(begin, end - begin)));
+    const int64_t end_ns = begin_ns + std::llround(ns.front());
+    times.push_back({static_cast<int>(step), begin_ns, end_ns});
+    begin_ns = end_ns;
+    begin = end;
+  }
+  return times;
+}
+
+/// Copies the inputs in, runs the steps, copies the outputs out, and waits once. The device may
+/// still read or write the caller's arrays after an error, so that is waited for too.
+template <typename Run>
+Status DeviceModel::run_copied(std::span<const Buffer> arrays, const Run& run) const {
+  TW_TRY(const std::vector<StridedView> views, views_of(arguments_, arrays));
+  TW_TRY(OwnCall call, take());
+  Staging staging(views);
+  const auto queue_all = [&]() -> Status {
+    for (size_t i = 0; i < views.size(); ++i) {
+      if (arguments_[i].is_output) continue;
+      const DeviceBuffer& array = call.steps.arrays[i];
+      char* const data = staging.at(i, array.bytes());
+      staging.gather_into(i);
+      TW_RETURN_IF_ERROR(array.queue_write(data, array.bytes()));
+    }
+    TW_RETURN_IF_ERROR(run(call));
+    for (size_t i = 0; i < views.size(); ++i) {
+      const DeviceBuffer& array = call.steps.arrays[i];
+      if (arguments_[i].is_output)
+        TW_RETURN_IF_ERROR(array.queue_read(staging.at(i, array.bytes()), array.bytes()));
+    }
+    return {};
+  };
+  const Status queued = queue_all();
+  const Status finished = network_->device->synchronize();
+  TW_RETURN_IF_ERROR(queued);
+  TW_RETURN_IF_ERROR(finished);
+  for (size_t i = 0; i < views.size(); ++i)
+    if (arguments_[i].is_output) staging.scatter_from(i);
+  give_back(std::move(call));
+  return {};
+}
+
+Status DeviceModel::call(std::span<const Buffer> arrays) const {
+  return run_copied(arrays,
+                    [this](const OwnCall& call) { return network_->device->launch(call.graph); });
+}
+
+Result<std::vector<StepTime>> DeviceModel::profile(std::span<const Buffer> arrays) const {
+  std::vector<StepTime> times;
+  TW_RETURN_IF_ERROR(run_copied(arrays, [&](const OwnCall& call) -> Status {
+    TW_TRY(times, time_steps(call.steps));
+    return {};
+  }));
+  return times;
+}
+
+// The steps of two calls on one queue must not mix: their memory is the same.
+Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
+  TW_TRY(std::vector<DeviceBuffer> given, borrow_arrays(network_->device, arguments_, arrays));
+  const std::lock_guard lock(mutex_);
+  const Queue queue = queue_of(stream, *network_->device);
+  auto known = on_queues_.find(queue);
+  if (known == on_queues_.end()) {
+    TW_TRY(Memory memory, make_memory());
+    known = on_queues_.emplace(queue, OnQueue{std::move(memory), {}}).first;
+  }
+  auto& [memory, recorded] = known->second;
+  const auto is_same = [](const DeviceBuffer& a, const DeviceBuffer& b) {
+    return a.address() == b.address();
+  };
+  for (const Recorded& recording : recorded)
+    if (std::ranges::equal(recording.arrays, given, is_same))
+      return network_->device->launch(recording.graph, stream);
+  Steps steps = steps_on(memory, std::move(given));
+  if (recorded.size() == most_recorded) return network_->device->launch(steps.launches, stream);
+  TW_TRY(LaunchGraph graph, network_->device->record(std::move(steps.launches)));
+  recorded.push_back({std::move(steps.arrays), std::move(graph)});
+  return network_->device->launch(recorded.back().graph, stream);
+}
+
+}  // namespace tw::runtime

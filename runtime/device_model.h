@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The steps of a network in the memory of a device: what a Model (runtime/model.h) for a GPU runs.
+// Kernels and constants are copied there once, for all variants of the network. A call has memory
+// of its own, in which the launches of all steps are prepared; on CUDA they are one graph.
+// Thread-safe; keeps the memory of calls for later ones of the same variant.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/arguments.h"
+#include "runtime/device.h"
+#include "runtime/device_arrays.h"
+#include "runtime/device_kernel.h"
+#include "runtime/model_file.h"
+
+namespace tw::runtime {
+
+/// Time of one step of one call.
+struct StepTime {
+  int step = 0;
+  int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
+};
+
+/// What the variants of a network share on a device.
+struct DeviceNetwork {
+  std::string name;
+  std::shared_ptr<Device> device;
+  std::vector<DeviceKernel> kernels;
+  DeviceBuffer constants;
+
+  /// Loads the kernels, and copies the constants to the device. Errors as DeviceKernel::load();
+  /// Environment, naming what and how much, where the device has no memory for them.
+  static Result<std::shared_ptr<const DeviceNetwork>> load(std::string name,
+                                                           std::vector<Artifact> kernels,
+                                                           std::string_view constants,
+                                                           std::shared_ptr<Device> device);
+  /// Memory for `what` of the network, which the error names.
+  Result<DeviceBuffer> allocate(std::string_view what, int64_t bytes) const;
+};
+
+/// One variant of a network on a device.
+class DeviceModel {
+ public:
+  /// Unsupported where the device cannot use a constant from where it lies on. Requires: a variant
+  /// of a model that check_model() has accepted, whose kernels and constants are the network's;
+  /// both it and `arguments`, its inputs and then its outputs, must outlive the result.
+  static Result<std::unique_ptr<DeviceModel>> load(std::shared_ptr<const DeviceNetwork> network,
+                                                   const ModelVariant& variant,
+                                                   std::span<const ArgumentInfo> arguments);
+
+  /// One call on arrays in the processor's memory, as Model::call().
+  Status call(std::span<const Buffer> arrays) const;
+  /// The same, step by step, with the time of each by the device's clock.
+  Result<std::vector<StepTime>> profile(std::span<const Buffer> arrays) const;
+  /// Enqueues one call on arrays in the device's memory, as Model::call_on().
+  Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const;
+
+  /// Device memory of one call: arena, scratch, and the arrays that call() copies.
+  int64_t call_bytes() const;
+
+ private:
+  /// What steps work in beside the arguments of a call.
+  struct Memory {
+    DeviceBuffer arena, scratch;
+    std::vector<DeviceBuffer> places;  ///< of tensors in the arena; null for others
+  };
+  /// The steps on some memory and arrays.
+  struct Steps {
+    std::vector<DeviceBuffer> arrays;  ///< of the arguments
+    std::vector<Launch> launches;
+    std::vector<size_t> ends;  ///< of each step: the number of launches up to its last
+  };
+  /// Memory and arrays of a call that copies.
+  struct OwnCall {
+    Memory memory;
+    Steps steps;
+    LaunchGraph graph;
+  };
+  /// Arrays of a caller's that steps were recorded on.
+  struct Recorded {
+    std::vector<DeviceBuffer> arrays;
+    LaunchGraph graph;
+  };
+  struct OnQueue {
+    Memory memory;
+    std::vector<Recorded> recorded;
+  };
+
+  DeviceModel(std::shared_ptr<const DeviceNetwork> network, const ModelVariant& variant,
+              std::span<const ArgumentInfo> arguments);
+
+  Status place_constants();
+  Result<DeviceBuffer> part_of(const DeviceBuffer& memory, const ModelTensor& tensor) const;
+  Result<Memory> make_memory() const;
+  Result<OwnCall> make_call() const;
+  DeviceAddress address_of(int tensor, const Memory& memory,
+                           std::span<const DeviceBuffer> arrays) const;
+  Steps steps_on(const Memory& memory, std::vector<DeviceBuffer> arrays) const;
+  Result<OwnCall> take() const;
+  void give_back(OwnCall call) const;
+  Result<std::vector<StepTime>> time_steps(const Steps& steps) const;
+  template <typename Run>
+  Status run_copied(std::span<const Buffer> arrays, const Run& run) const;
+
+  const std::shared_ptr<const DeviceNetwork> network_;
+  const ModelVariant& variant_;
+  const std::span<const ArgumentInfo> arguments_;
+  std::vector<DeviceBuffer> constant_places_;  ///< of each tensor; null where it is no constant
+  int64_t scratch_bytes_ = 0;                  ///< most that a step takes
+  mutable std::mutex mutex_;  ///< guards the members below and the order of call_on()'s launches
+  mutable std::vector<OwnCall> idle_;
+  mutable std::map<Queue, OnQueue> on_queues_;
+};
+
+}  // namespace tw::runtime
