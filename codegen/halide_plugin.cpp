@@ -862,8 +862,29 @@ class PhaseTranslator {
         [&](const dsl::Cast& c) { return converted(c); },
         [&](const dsl::Select& s) {
           const HExpr condition = value(s.condition);
-          return Halide::select(condition, guarded(condition, s.a), guarded(!condition, s.b));
+          const HExpr a = guarded(condition, s.a), b = guarded(!condition, s.b);
+          return is_branch(s, condition) ? branch(condition, a, b)
+                                         : Halide::select(condition, a, b);
         });
+  }
+
+  /// A concatenation of many tensors is a tree of selects, of which all lanes take the same side
+  /// unless it is along the vector's axis. Computing all sides would load from each tensor for each
+  /// vector; a single select is cheaper than a jump.
+  static bool is_branch(const dsl::Select& s, const HExpr& condition) {
+    const auto is_tree = [](const Expr& side) { return side.as<dsl::Select>() != nullptr; };
+    return condition.type().is_scalar() && (is_tree(s.a) || is_tree(s.b));
+  }
+
+  /// Only one side is computed. Its loads keep their masks all the same, because the elimination of
+  /// common subexpressions may move them in front of the branch.
+  static HExpr branch(const HExpr& condition, const HExpr& a, const HExpr& b) {
+    const int lanes = std::max(a.type().lanes(), b.type().lanes());
+    const auto as_vector = [&](const HExpr& side) {
+      return side.type().lanes() == lanes ? side : hi::Broadcast::make(side, lanes);
+    };
+    return hi::Call::make(a.type().with_lanes(lanes), hi::Call::if_then_else,
+                          {condition, as_vector(a), as_vector(b)}, hi::Call::PureIntrinsic);
   }
 
   static HExpr constant(const dsl::Const& c) {

@@ -32,8 +32,8 @@ constexpr size_t most_contenders_of_group = 2;
 
 // A plan whose unmeasured kernels are measured may be replaced by another one with such kernels.
 constexpr int most_closing_rounds = 3;
-// The share of the budget for that where ways of choosing are compared: their plans lack more.
-constexpr double closing_share_of_choices = 0.2;
+// Of closing_share, where ways of choosing are compared.
+constexpr double closing_factor_of_choices = 2;
 
 /// The tasks of a round: kernels and transforms of the plans, then contenders.
 struct RoundTasks {
@@ -146,8 +146,8 @@ class NetworkRun {
 
   double left_s() const { return options_.tuning.budget_s - elapsed_s(); }
   double closing_s() const {
-    const double share = options_.choices.empty() ? closing_share : closing_share_of_choices;
-    return share * options_.tuning.budget_s;
+    const double factor = options_.choices.empty() ? 1 : closing_factor_of_choices;
+    return factor * closing_share * options_.tuning.budget_s;
   }
 
   Status tune() {

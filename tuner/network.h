@@ -45,7 +45,7 @@ struct NetworkOptions {
 };
 
 /// Share of the budget that rounds of tuning leave for kernels that the last plan turns out to
-/// need.
+/// need; twice as much where ways of choosing are compared, as their plans lack more.
 inline constexpr double closing_share = 0.1;
 
 /// What a round of tuning was for, and what came of it.

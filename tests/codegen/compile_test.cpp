@@ -253,6 +253,29 @@ TEST(Compile, AccumulatorsOfPartialVectorsStayInRegisters) {
   EXPECT_EQ((*artifacts)[0]->info.spills, 0) << *code;
 }
 
+// A concatenation reads one tensor for each vector: no masks choose among values of all of them.
+TEST(Compile, ConcatenationsOfManyTensorsBranch) {
+  const auto target = parse_target("x86-64-v4");
+  std::string text, body = "in7[a - 112, b]";
+  for (int i = 0; i < 8; ++i) text += fmt::format("input in{}: f32[16, 64]\n", i);
+  for (int i = 6; i >= 0; --i)
+    body = fmt::format("select(a < {}, in{}[a - {}, b], {})", 16 * i + 16, i, 16 * i, body);
+  const auto compute = dsl::parse_compute(text + "out: f32[a=128, b=64] = " + body);
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto schedule =
+      schedules::parse_schedule(*compute, "tw1\nsplit out b 16\nvectorize out b.1\nparallel out a");
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const auto program = schedule->program();
+  ASSERT_TRUE(program) << program.error().message;
+  const KernelSpec spec{"concat", "tw1", *program, 1};
+  const auto artifacts = compile({&spec, 1}, *target);
+  ASSERT_TRUE(artifacts && (*artifacts)[0]);
+  const auto code = disassemble((*artifacts)[0]->object, *target);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(occurrences(*code, "vblendm"), 0) << *code;
+  EXPECT_LT(occurrences(*code, "{%k"), 9) << *code;
+}
+
 TEST(Compile, SpillsAreCounted) {
   const auto target = parse_target("x86-64-v4");
   const KernelSpec spec{"conv", "tw1", direct_conv(32, 32, 4, 28, 2, 28), 1};
