@@ -253,8 +253,8 @@ TEST(Compile, AccumulatorsOfPartialVectorsStayInRegisters) {
   EXPECT_EQ((*artifacts)[0]->info.spills, 0) << *code;
 }
 
-// A concatenation of many tensors reads one of them for each row: no row is put together from
-// values of all of them under masks.
+// A concatenation of many tensors reads one of them for each row, behind a jump for each tensor but
+// the last; otherwise the only jumps are those of the loop.
 TEST(Compile, ConcatenationsOfManyTensorsBranch) {
   const auto target = parse_target("x86-64-v4");
   std::string text, body = "in7[a - 112, b, c]";
@@ -272,7 +272,7 @@ TEST(Compile, ConcatenationsOfManyTensorsBranch) {
   ASSERT_TRUE(artifacts && (*artifacts)[0]);
   const auto code = disassemble((*artifacts)[0]->object, *target);
   ASSERT_TRUE(code) << code.error().message;
-  EXPECT_EQ(occurrences(*code, "vblendm"), 0) << *code;
+  EXPECT_GE(occurrences(*code, ":\tj"), 7) << *code;
 }
 
 TEST(Compile, SpillsAreCounted) {
