@@ -71,8 +71,10 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     records.push_back(record);
     return !q.interrupted();
   });
+  std::set<std::string_view> known;
   for (const db::Record& record : records) {
     if (q.interrupted()) return;
+    known.insert(record.schedule);
     // A schedule that could not be timed undisturbed may be tried again.
     if (record.status == db::TrialStatus::Unstable) continue;
     if (!out.tried.insert(record.schedule).second) continue;  // a winner is stored twice
@@ -82,6 +84,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
     if (const auto point = point_of(q, record))
       out.parents.push_back({*point, throughput_of(record)});
   }
+  out.known = std::ssize(known);
   std::stable_sort(records.begin(), records.end(), [](const db::Record& x, const db::Record& y) {
     return std::pair(x.created_ms, x.trial) < std::pair(y.created_ms, y.trial);
   });

@@ -34,7 +34,10 @@ struct Question {
 };
 
 struct Experience {
-  std::set<std::string> tried;       ///< schedule texts of this workload on this device
+  /// Number of schedules of this workload on this device that the database has, also of those that
+  /// could not be timed undisturbed.
+  int64_t known = 0;
+  std::set<std::string> tried;       ///< texts of those that need no other trial
   std::vector<Tried> parents;        ///< the fastest of them, as points
   std::vector<double> latencies_ns;  ///< of those trials, oldest first; 0: not valid
   /// Points that were fast for the nearest other workloads, or for this one on another device,
@@ -46,7 +49,7 @@ struct Experience {
 /// What cannot be read is not known: a damaged database costs help, not the run.
 Experience warm_start(db::Store& store, const Question& question);
 
-/// The schedules that warm_start() calls tried.
+/// What warm_start() says in `known`.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads);
 

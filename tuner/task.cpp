@@ -162,7 +162,7 @@ void Task::learn_from_database(const std::function<bool()>& stops) {
                     &run_.learner.records(), [this] { return run_.interrupted(); }, stops});
   const auto best = run_.best_known(workload());
   if (best && *best && (*best)->device != device_text(run_.target)) elsewhere_ = **best;
-  progress_.known_trials = static_cast<int64_t>(known.tried.size());
+  progress_.known_trials = known.known;
   for (const double latency_ns : known.latencies_ns) gain_.add(latency_ns);
   run_.learner.learn(std::exchange(known.samples, {}), true);
   proposer_.learn(std::move(known));

@@ -62,7 +62,7 @@ struct Progress {
   double elapsed_s = 0, budget_s = 0;
   std::string finishing;  ///< what is done once no more candidates come; empty before
   std::map<std::string, int64_t> trials;  ///< number of trials of this run by status
-  int64_t known_trials = 0;               ///< number of trials that the database had before
+  int64_t known_trials = 0;               ///< number of schedules that the database had before
   double best_ns = 0;                     ///< 0: none yet
   double untuned_ns = 0;                  ///< latency of the default schedule; 0: not measured
   double flops = 0;

@@ -246,6 +246,8 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
   const Experience known =
       warm_start(store, {&workload, &space, host_target(), 1, nullptr, [] { return false; }});
   EXPECT_EQ(known.tried, (std::set<std::string>{texts[0]}));
+  EXPECT_EQ(known.known, 2);  // what was done is told all the same
+  EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 2);
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
   EXPECT_EQ(known.samples.size(), 1u);
 }
