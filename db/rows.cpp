@@ -92,11 +92,16 @@ std::string create_trials_sql() {
       },
       1);
   for (const std::string& column : columns_of_version_2()) sql += ", " + column;
+  for (const std::string& column : columns_of_version_3()) sql += ", " + column;
   return sql + ") STRICT";
 }
 
 std::vector<std::string> columns_of_version_2() {
   return {"machine TEXT NOT NULL DEFAULT ''", "configuration TEXT NOT NULL DEFAULT ''"};
+}
+
+std::vector<std::string> columns_of_version_3() {
+  return {"bytes REAL NOT NULL DEFAULT 0", "peak_gb_per_s REAL NOT NULL DEFAULT 0"};
 }
 
 std::string insert_trial_sql() {

@@ -14,7 +14,7 @@
 
 namespace tw::db {
 
-inline constexpr int64_t schema_version = 2;
+inline constexpr int64_t schema_version = 3;
 
 /// In one transaction. Requires: an empty file.
 Status create_schema(Connection& connection);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "db/schema.h"
 #include "tests/db/samples.h"
 
 namespace tw::db {
@@ -215,7 +216,7 @@ TEST(Store, InfoCounts) {
   EXPECT_EQ(info.quarantined, 1);
   EXPECT_EQ(info.by_status.at("ok"), 2);
   EXPECT_EQ(info.by_status.at("crash"), 1);
-  EXPECT_EQ(info.schema_version, 2);
+  EXPECT_EQ(info.schema_version, schema_version);
   EXPECT_EQ(info.journal_mode, "delete");
   EXPECT_GT(info.file_bytes, 0);
 }
