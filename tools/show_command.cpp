@@ -33,25 +33,27 @@ std::string with_newline(std::string text) {
   return text;
 }
 
-std::string facts(const Selection& s) {
+std::string facts_of(const Selection& s) {
   if (!s.record)
     return as_text(Facts{{"workload", s.workload.text()},
                          {"target", s.target.to_string()},
                          {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
-  return as_text(
-      Facts{{"workload", db::workload_text(r)},
-            {"record", r.hash},
-            {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
-            {"target", r.target},
-            {"device", r.device},
-            {"threads", std::to_string(r.threads)},
-            {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns),
-                                    show_time(r.latency_low_ns), show_time(r.latency_high_ns))},
-            {"speed", leading_speed(roofline(r, s.workload, s.target))},
-            {"toolchain", r.toolchain},
-            {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
+  Facts facts = {
+      {"workload", db::workload_text(r)},
+      {"record", r.hash},
+      {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
+      {"target", r.target},
+      {"device", r.device},
+      {"threads", std::to_string(r.threads)},
+      {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
+                              show_time(r.latency_high_ns))},
+      {"speed", leading_speed(roofline(r, s.workload, s.target))},
+      {"toolchain", r.toolchain},
+      {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
+  if (!s.other_device.empty()) facts.emplace_back("measured on", show_other_device(s.other_device));
+  return as_text(facts);
 }
 
 Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,
@@ -104,6 +106,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   json["target"] = s.target.to_string();
   json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();
+  if (s.record) json["likeness"] = db::to_string(s.other_device.likeness);
   json["schedule_from"] = schedule_source(s);
   json["schedule"] = schedule;
   TW_TRY(json["program"], shown({}, here, s, schedule));
@@ -130,7 +133,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     return 0;
   }
   if (flags.schedule) note("the schedule is " + show_source(s));
-  TW_RETURN_IF_ERROR(print((flags.schedule ? "" : facts(s) + "\n") + with_newline(schedule)));
+  TW_RETURN_IF_ERROR(print((flags.schedule ? "" : facts_of(s) + "\n") + with_newline(schedule)));
   return 0;
 }
 

@@ -182,7 +182,7 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
       continue;
     }
     const Roofline line = roofline(results[i]->best, jobs[i].workload, target);
-    const std::string other_device = other_device_of(results[i]->best, target);
+    const OtherDevice other_device = other_device_of(results[i]->best, target);
     Outcome outcome{&jobs[i], std::move(*results[i]), "", {}, line, other_device};
     const auto path = keep_artifact(flags, here, outcome.tuned.artifact);
     if (path)
