@@ -18,9 +18,9 @@ def text_of(value):
     return str(value)
 
 
-def sealed(record, **changes):
+def sealed(original, **changes):
     """A line of an export with other values and the hash that belongs to them."""
-    record = {**record, **changes}
+    record = {**original, **changes}
     text = f"tilewright-record {record['record']}\n"
     for name, value in record.items():
         if name not in ("record", "hash"):
@@ -29,9 +29,9 @@ def sealed(record, **changes):
     return {**record, "hash": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def timed(record, latency_ns, session, **changes):
+def timed(original, latency_ns, session, **changes):
     """The record as another session measured it."""
-    return sealed(record, latency_ns=latency_ns, latency_low_ns=latency_ns * 0.99, latency_high_ns=latency_ns * 1.01,
+    return sealed(original, latency_ns=latency_ns, latency_low_ns=latency_ns * 0.99, latency_high_ns=latency_ns * 1.01,
                   samples_ns=[latency_ns], session=session, host="host of " + session, **changes)
 
 
@@ -103,7 +103,7 @@ class Trust(program.ProgramTest):
 
     def test_one_record_is_dropped_from_the_quarantine(self):
         best = self.best()
-        claim = timed(best, best["latency_ns"] / 2, "c", bytes=best["latency_ns"] * 30, peak_gb_per_s=10.0, record=3)
+        claim = timed(best, best["latency_ns"] / 2, "c", bytes=best["latency_ns"] * 30, peak_gb_per_s=10.0)
         self.store(claim)
         listed = self.json("db", "quarantine", "--db", self.db, "--format", "json")["lines"]
         self.assertEqual([(e["hash"], e["kind"]) for e in listed], [(claim["hash"], "beyond bandwidth")])
@@ -122,7 +122,8 @@ class Trust(program.ProgramTest):
 
     def test_prune_says_first_what_it_would_delete(self):
         best = self.best()
-        slow = [timed(best, best["latency_ns"] * 5, f"s{i}", schedule=best["schedule"] + "\n" * (i + 1)) for i in range(3)]
+        slow = [timed(best, best["latency_ns"] * 5, "s", schedule=best["schedule"] + "\n" * (i + 1))
+                for i in range(3)]
         self.store(*slow)
         before = len(self.exported())
         what = ["db", "prune", "--keep", "0", "--db", self.db]
