@@ -25,7 +25,7 @@ constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer nobody is in the majority.
 constexpr size_t fewest_voters = 3;
-// One session that is so much faster than everything that others found is confirmed before use.
+// One trial that is so much faster than everything that others found is repeated before use.
 constexpr double wide_margin = 2;
 constexpr size_t fewest_rivals = 2;
 
@@ -190,14 +190,17 @@ Rivals rivals_of(std::string_view host, const Timings& timings) {
   return rivals;
 }
 
-/// A schedule that one session alone has timed, far faster than all that other machines measured,
-/// waits for a second session.
+/// A schedule that was timed once, far faster than all that other machines measured, waits for a
+/// second trial. The finals of a run are one.
 void doubt_unconfirmed(std::span<const RankedTrial> group, std::vector<Judgement>& judgements) {
   const Timings timings = timings_of(group, judgements);
   std::map<std::string_view, Rivals> by_host;
   std::map<std::string_view, double> unconfirmed;
+  std::map<std::string_view, int> trials;
+  for (size_t i = 0; i < group.size(); ++i)
+    trials[group[i].schedule_hash] += is_believed(judgements[i]);
   for (const auto& [schedule, sessions] : timings) {
-    if (sessions.size() != 1) continue;
+    if (trials[schedule] != 1) continue;
     const Estimate& only = sessions.begin()->second;
     if (!by_host.contains(only.trial->host))
       by_host[only.trial->host] = rivals_of(only.trial->host, timings);

@@ -66,8 +66,8 @@ std::string describe(const Judgement& judgement) {
                          against(ratio));
     case Doubt::Unconfirmed:
       return fmt::format(
-          "one session alone has timed its schedule, {} than everything that other machines "
-          "measured: another session has to confirm it",
+          "its schedule was timed once, {} than everything that other machines measured: another "
+          "trial has to confirm it",
           against(ratio));
   }
   return "?";

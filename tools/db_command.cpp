@@ -19,6 +19,15 @@
 
 namespace tw::tools {
 
+db::Key key_of(const db::Record& record) {
+  return {.workload = record.workload,
+          .target = record.target,
+          .device = record.device,
+          .threads = record.threads,
+          .codegen_abi = record.codegen_abi,
+          .layouts = record.layouts};
+}
+
 Result<db::Store> open_named(const DbFlags& f, const Surroundings& here, db::OpenMode mode) {
   PlaceFlags place = f.place;
   if (!f.file.empty()) place.database = f.file;

@@ -31,12 +31,7 @@ Result<db::Key> asked_key(const DbExplainFlags& f, const Surroundings& here, db:
   const bool is_hash = operand.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!operand.empty() && is_hash) {
     TW_TRY(const db::Record record, find_record(store, operand));
-    return db::Key{.workload = record.workload,
-                   .target = record.target,
-                   .device = record.device,
-                   .threads = record.threads,
-                   .codegen_abi = record.codegen_abi,
-                   .layouts = record.layouts};
+    return key_of(record);
   }
   if (!operand.empty()) flags.workload.key = operand;
   TW_TRY(const dsl::Workload workload, chosen_workload(flags.workload));

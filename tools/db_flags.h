@@ -32,6 +32,9 @@ using DbFlagsPtr = std::shared_ptr<DbFlags>;
 /// The operand FILE stands for --db, as messages of the store suggest.
 Result<db::Store> open_named(const DbFlags& flags, const Surroundings& here, db::OpenMode mode);
 
+/// The key of the group that a record belongs to.
+db::Key key_of(const db::Record& record);
+
 /// `db quarantine`: lines that were not believed, and records that are not used.
 Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
 /// `db prune`: deletes what can never be an answer.

@@ -212,12 +212,7 @@ Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& t
   TW_TRY(std::vector<db::Record> best, store.best_records());
   for (db::Record& record : best) {
     if (record.codegen_abi != codegen::codegen_abi || !targets.find(record)) continue;
-    TW_TRY(const auto explained, store.explain({.workload = record.workload,
-                                                .target = record.target,
-                                                .device = record.device,
-                                                .threads = record.threads,
-                                                .codegen_abi = record.codegen_abi,
-                                                .layouts = record.layouts}));
+    TW_TRY(const auto explained, store.explain(key_of(record)));
     found.push_back({std::move(record), explained ? explained->sessions : 1, {}, {}});
   }
   std::ranges::stable_sort(found, [](const Retimed& a, const Retimed& b) {

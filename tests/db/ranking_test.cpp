@@ -163,7 +163,14 @@ TEST(Ranking, Fault29_OneTimingFarFromThoseOfOtherSessionsIsAnOutlier) {
   EXPECT_EQ(best_hash(group), "b/s1");
 }
 
-TEST(Ranking, Fault29_AWideLeadOfOneSessionIsConfirmedFirst) {
+TEST(Ranking, AWideLeadThatItsSessionRepeatedIsBelieved) {
+  std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s2", 11e3),
+                                    of_session("c", "s3", 4.5e3), of_session("c", "s3", 4.6e3)};
+  group.back().hash = "c/s3 again";
+  EXPECT_EQ(best_hash(group), "c/s3 again");
+}
+
+TEST(Ranking, Fault29_AWideLeadOfOneTrialIsConfirmedFirst) {
   std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s2", 11e3),
                                     of_session("c", "s3", 4.5e3)};
   EXPECT_EQ(doubt_of(group, "c/s3"), Doubt::Unconfirmed);
