@@ -17,6 +17,7 @@
 #include "db/store.h"
 #include "dsl/workload.h"
 #include "runtime/artifact.h"
+#include "tools/hand_schedule.h"
 #include "tools/surroundings.h"
 #include "tools/verb.h"
 #include "tools/workload_flags.h"
@@ -44,7 +45,10 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
                                       int device = 0);
 
 struct SelectionFlags {
-  std::string hash;  ///< an operand
+  std::string hash;      ///< an operand
+  std::string schedule;  ///< path of a schedule that a person wrote
+  /// A schedule that does not fit the workload is adapted to it, instead of being an error.
+  bool adapts_schedule = false;
   WorkloadFlags workload;
   TargetFlags target;
   PlaceFlags place;
@@ -59,11 +63,14 @@ struct Selection {
   std::string missing;  ///< why not, as missing_text() tells it
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
-  std::optional<db::Record> record;  ///< none: nothing is known about the workload
+  std::optional<HandSchedule> by_hand;  ///< of --schedule
+  /// None: nothing is known about the workload, or about the schedule by hand.
+  std::optional<db::Record> record;
   /// The device that the record was measured on, where it is another than this machine's.
   std::string other_device = {};
 };
-/// Usage where the hash is of no record, or of several.
+/// Usage where the hash is of no record, or of several; errors of --schedule as
+/// read_hand_schedule()'s.
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
 /// The device of the record where it is another than the target's at hand; else empty. The target
@@ -78,9 +85,9 @@ std::string elsewhere_lines(const std::set<std::string>& devices);
 /// The record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
-/// The selected record's schedule, else the one that the cost model prefers.
+/// The schedule by hand, else the selected record's, else the one that the cost model prefers.
 Result<std::string> schedule_of(const Selection& selection);
-/// The source of that schedule: the beginning of the record's hash, or "cost model".
+/// The source of that schedule: a file's name, the beginning of the record's hash, or "cost model".
 std::string schedule_source(const Selection& selection);
 /// The same as a clause for people.
 std::string show_source(const Selection& selection);

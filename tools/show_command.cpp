@@ -23,7 +23,7 @@ namespace {
 
 struct ShowFlags {
   SelectionFlags selection;
-  bool schedule = false, program = false, c = false, cuda = false, opencl = false;
+  bool steps = false, program = false, c = false, cuda = false, opencl = false;
   bool assembly = false;
   std::string format = "table";
 };
@@ -40,8 +40,8 @@ std::string facts(const Selection& s) {
                          {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
-  return as_text(
-      Facts{{"workload", db::workload_text(r)},
+  Facts facts =
+      {{"workload", db::workload_text(r)},
             {"record", r.hash},
             {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
             {"target", r.target},
@@ -51,7 +51,9 @@ std::string facts(const Selection& s) {
                                     show_time(r.latency_low_ns), show_time(r.latency_high_ns))},
             {"speed", leading_speed(roofline(r, s.workload, s.target))},
             {"toolchain", r.toolchain},
-            {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}});
+            {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
+  if (s.by_hand) facts.emplace_back("schedule", show_source(s));
+  return as_text(facts);
 }
 
 Result<std::string> instructions(const ShowFlags& flags, const Surroundings& here,
@@ -105,6 +107,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   json["tuned_for"] = describe(s.target.machine);
   json["known"] = s.record.has_value();
   json["schedule_from"] = schedule_source(s);
+  if (s.by_hand) json["adaptation"] = s.by_hand->notes;
   json["schedule"] = schedule;
   TW_TRY(json["program"], shown({}, here, s, schedule));
   const std::string view = view_of(flags);
@@ -119,6 +122,8 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     return show_model(flags.selection.hash, flags.format, here);
   TW_TRY(const Selection s, select(flags.selection, here));
   TW_TRY(const std::string schedule, schedule_of(s));
+  if (s.by_hand)
+    for (const std::string& line : s.by_hand->notes) note(line);
   if (flags.format == "json") {
     TW_RETURN_IF_ERROR(show_json(flags, here, s, schedule));
     return 0;
@@ -129,8 +134,8 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     TW_RETURN_IF_ERROR(print(with_newline(text)));
     return 0;
   }
-  if (flags.schedule) note("the schedule is " + show_source(s));
-  TW_RETURN_IF_ERROR(print((flags.schedule ? "" : facts(s) + "\n") + with_newline(schedule)));
+  if (flags.steps) note("the schedule is " + show_source(s));
+  TW_RETURN_IF_ERROR(print((flags.steps ? "" : facts(s) + "\n") + with_newline(schedule)));
   return 0;
 }
 
@@ -138,10 +143,11 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
 
 Verb show_verb() {
   auto f = std::make_shared<ShowFlags>();
+  f->selection.adapts_schedule = true;
   std::vector<Flag> own = {
-      {"schedule",
-       Switch{&f->schedule},
-       "only the schedule",
+      {"steps",
+       Switch{&f->steps},
+       "only the text of the schedule",
        {"program", "c", "cuda", "opencl", "asm"}},
       {"program", Switch{&f->program}, "the loops that it means", {"c", "cuda", "opencl", "asm"}},
       {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm"}},

@@ -52,6 +52,9 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   if (speed_up(o) > 0)
     row("untuned", fmt::format("{}, {:.1f} times as long", show_time(o.tuned.progress.untuned_ns),
                                speed_up(o)));
+  if (o.tuned.progress.given_ns > 0)
+    row("by hand", fmt::format("{}, {:.2f} times as long", show_time(o.tuned.progress.given_ns),
+                               o.tuned.progress.given_ns / best.latency_ns));
   if (o.tuned.ended != tuner::Ended::FromDatabase)
     row("trials", fmt::format("{} new{}, {} known before", total(o.tuned.progress.trials),
                               o.tuned.progress.trials.empty()
@@ -148,6 +151,7 @@ nlohmann::json json_of(const TuneFlags& flags, const Surroundings& here, const O
   json["ended"] = tuner::to_string(o.tuned.ended);
   json["untuned_ns"] = o.tuned.progress.untuned_ns;
   json["speed_up"] = speed_up(o);
+  json["by_hand_ns"] = o.tuned.progress.given_ns;
   json["trials"] = o.tuned.progress.trials;
   json["known_trials"] = o.tuned.progress.known_trials;
   json["next_minute_gain"] = o.tuned.next_minute_gain;

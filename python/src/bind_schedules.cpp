@@ -9,12 +9,14 @@
 
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "codegen/c_emitter.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
+#include "schedules/adapt.h"
 #include "schedules/schedule.h"
 #include "schedules/step.h"
 
@@ -35,6 +37,14 @@ std::string words_of(const py::handle& value) {
   return py::str(value);
 }
 
+/// The words of a field: those of its value, after "as" where they are own names.
+template <typename F>
+std::string field_words(const F&, const py::handle& value) {
+  constexpr bool are_own_names = std::is_same_v<typename F::Type, schedules::OwnNames<1>> ||
+                                 std::is_same_v<typename F::Type, schedules::OwnNames<2>>;
+  return (are_own_names ? "as " : "") + words_of(value);
+}
+
 /// A step from the arguments of its method, by position or by name: its text is put together and
 /// parsed, so that Python, C++ and the database accept the same steps.
 template <typename S>
@@ -44,10 +54,10 @@ schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   const auto add = [&](const auto& field) {
     const std::string name(field.name);
     if (position < args.size()) {
-      words.push_back(words_of(args[position++]));
+      words.push_back(field_words(field, args[position++]));
     } else if (kwargs.contains(name)) {
       ++named;
-      words.push_back(words_of(kwargs[name.c_str()]));
+      words.push_back(field_words(field, kwargs[name.c_str()]));
     } else if (!field.is_optional) {
       throw py::type_error(fmt::format("{}(): argument '{}' is missing", S::name, name));
     }
@@ -91,6 +101,19 @@ void bind_schedules(py::module_& m) {
                                 "returns a new schedule with one "
                                 "more step, or raises InvalidError where the step does not apply. "
                                 "docs/schedules.md shows them all.");
+  using schedules::Adapted, schedules::AdaptedStep;
+  py::class_<AdaptedStep>(m, "AdaptedStep", "What became of a step for another workload.")
+      .def_readonly("given", &AdaptedStep::given, "the step as it was written")
+      .def_readonly("applied", &AdaptedStep::applied, "the step that was applied; '': it was left out")
+      .def_readonly("note", &AdaptedStep::note, "why, or what its tail leaves over");
+  py::class_<Adapted>(m, "Adapted", "A schedule applied to another workload.")
+      .def_readonly("schedule", &Adapted::schedule)
+      .def_readonly("steps", &Adapted::steps)
+      .def_property_readonly("is_unchanged", &Adapted::is_unchanged)
+      .def("__str__", [](const Adapted& a) {
+        return fmt::format("{}", fmt::join(schedules::notes_of(a), "\n"));
+      });
+
   schedule
       .def(py::init([](const py::object& compute) { return Schedule(compute_of(compute)); }),
            "compute"_a)
@@ -120,6 +143,14 @@ void bind_schedules(py::module_& m) {
             return applied(s, value_of(schedules::parse_step(line)));
           },
           "line"_a, "The schedule with the step of a line of text, such as 'split out x 14'.");
+  schedule.def(
+      "applied_to",
+      [](const Schedule& s, const py::object& compute) {
+        return schedules::adapt(s.steps(), compute_of(compute));
+      },
+      "workload"_a,
+      "The schedule for another workload or compute, such as another shape: factors and tails are "
+      "adapted, and steps that do not apply are left out. str() says which.");
 #define X(Type, method)                                                       \
   schedule.def(                                                               \
       #method,                                                                \
@@ -132,9 +163,10 @@ void bind_schedules(py::module_& m) {
   m.def(
       "parse_schedule",
       [](const py::object& compute, const std::string& text) {
-        return value_of(schedules::parse_schedule(compute_of(compute), text));
+        return value_of(schedules::read_schedule(compute_of(compute), text, "the text"));
       },
-      "compute"_a, "text"_a, "A schedule from its text, which begins with 'tw1'.");
+      "compute"_a, "text"_a,
+      "A schedule from its text, which begins with 'tw1'; InvalidError says line and column.");
 }
 
 }  // namespace tw::python
