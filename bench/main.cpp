@@ -324,7 +324,8 @@ Result<int> run_planning(const Call& call) {
 
 /// Adds the flags that only comparisons accept to the excluded ones.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
-  for (const char* flag : {"target", "batch", "dtype", "graphs", "schedule"}) excludes.emplace_back(flag);
+  for (const char* flag : {"target", "batch", "dtype", "graphs", "schedule"})
+    excludes.emplace_back(flag);
   return excludes;
 }
 

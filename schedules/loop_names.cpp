@@ -41,6 +41,10 @@ void visit_names(T& value, F&& visit) {
   }
 }
 
+bool has_tensor(const Nest& nest, const std::string& name) {
+  return nest.compute.find_input(name) || nest.compute.find_stage(name);
+}
+
 /// The loop that an own name stands for, or null.
 const std::string* own_name(const StageNest& stage, const std::string& name) {
   for (const StageNest::OwnName& own : stage.own_names)
@@ -110,12 +114,14 @@ size_t word_at_fault(const Nest& nest, const Step& step) {
     visit_fields<S>([&](const auto& field) {
       using T = typename std::remove_cvref_t<decltype(field)>::Type;
       if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>) {
-        const bool names_stage = std::find(stage_fields.begin(), stage_fields.end(), field.name) !=
-                                 stage_fields.end();
+        const bool names_stage =
+            std::find(stage_fields.begin(), stage_fields.end(), field.name) != stage_fields.end();
+        const bool names_tensor = field.name == "tensor";
         visit_names(s.*field.member, [&](const std::string& name) {
-          const bool is_wrong_loop = field.names_loops && stage &&
-                                     stage->find_loop(derived_name(*stage, name)) < 0;
-          check(!is_wrong_loop && !(names_stage && !nest.find(name)));
+          const bool is_wrong_loop =
+              field.names_loops && stage && stage->find_loop(derived_name(*stage, name)) < 0;
+          check(!is_wrong_loop && !(names_stage && !nest.find(name)) &&
+                !(names_tensor && !has_tensor(nest, name)));
         });
       } else {
         ++word;

@@ -24,8 +24,8 @@ Step with_derived_names(const Nest& nest, Step step);
 /// Removes the own names that the step gives to the loops that it makes.
 void forget_own_names(Step& step);
 
-/// The index, among the words of the step's line, of the first word that names a stage or a loop
-/// that does not exist; 0, the step's name, if there is no such word.
+/// The index, among the words of the step's line, of the first word that names a stage, a tensor
+/// or a loop that does not exist; 0, the step's name, if there is no such word.
 size_t word_at_fault(const Nest& nest, const Step& step);
 
 }  // namespace tw::schedules

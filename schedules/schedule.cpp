@@ -134,8 +134,7 @@ tl::expected<std::vector<Step>, Misreading> steps_of(const std::vector<Sentence>
   std::vector<Step> steps;
   for (size_t i = 1; i < sentences.size(); ++i) {
     auto step = parse_step(sentences[i].words);
-    if (!step)
-      return misreading(std::move(step.error().error), sentences[i], step.error().word);
+    if (!step) return misreading(std::move(step.error().error), sentences[i], step.error().word);
     steps.push_back(std::move(*step));
   }
   return steps;
@@ -162,9 +161,9 @@ tl::expected<Schedule, Misreading> schedule_of(const dsl::Compute& compute, std:
 tl::unexpected<Error> located(Misreading misreading, std::string_view source) {
   std::string message = first_lines(misreading.error.message, 2);
   const size_t tag = message.find("] ");
-  message.insert(tag == std::string::npos ? 0 : tag + 2,
-                 fmt::format("{}, line {}, column {}: ", source, misreading.line,
-                             misreading.column));
+  message.insert(
+      tag == std::string::npos ? 0 : tag + 2,
+      fmt::format("{}, line {}, column {}: ", source, misreading.line, misreading.column));
   return fail(misreading.error.code, std::move(message));
 }
 

@@ -303,27 +303,25 @@ size_t common_steps(const std::vector<std::string>& wanted, const Schedule& sche
 
 }  // namespace
 
-Point Space::nearest_point(const Schedule& schedule, int most_constructions) const {
+Point Space::nearest_point(const Schedule& schedule, const std::function<bool()>& stops) const {
+  const auto is_late = [&] { return stops && stops(); };
   std::vector<std::string> wanted;
   for (const Step& step : schedule.steps()) wanted.push_back(schedules::to_string(step));
   std::sort(wanted.begin(), wanted.end());
   Random random(1);
   Point best = sample(random);
   size_t most = common_steps(wanted, this->schedule(best));
-  int left = most_constructions;
   const auto improves = [&](const Point& point) {
-    --left;
     const size_t common = common_steps(wanted, this->schedule(point));
     if (common <= most) return false;
     most = common;
     best = point;
     return true;
   };
-  for (int i = 0; i < nearest_samples && left > 0; ++i) improves(sample(random));
-  for (bool moves = true; moves && left > 0;) {
+  for (int i = 0; i < nearest_samples && !is_late(); ++i) improves(sample(random));
+  for (bool moves = true; moves;) {
     moves = false;
-    for (const Point& point : neighbours(best))
-      if (left > 0) moves |= improves(point);
+    for (const Point& point : neighbours(best)) moves |= !is_late() && improves(point);
   }
   return best;
 }

@@ -92,7 +92,9 @@ requires std::is_enum_v<T> std::string value_usage(std::string_view) {
 }
 
 template <typename T>
-requires std::same_as<T, OwnNames<1>> std::string value_usage(std::string_view) { return "as NAME"; }
+requires std::same_as<T, OwnNames<1>> std::string value_usage(std::string_view) {
+  return "as NAME";
+}
 template <typename T>
 requires std::same_as<T, OwnNames<2>> std::string value_usage(std::string_view) {
   return "as OUTER INNER";
@@ -153,8 +155,8 @@ class Parser {
     constexpr auto names = Words<T>::names;
     const auto found = std::find(names.begin(), names.end(), words_[at_]);
     if (found == names.end())
-      return note(at_, fmt::format("'{}' is no {}: use {}", words_[at_], Words<T>::noun,
-                                   choices(names)));
+      return note(
+          at_, fmt::format("'{}' is no {}: use {}", words_[at_], Words<T>::noun, choices(names)));
     value = Words<T>::value(static_cast<size_t>(found - names.begin()));
     ++at_;
   }
@@ -195,7 +197,8 @@ tl::expected<Step, BadStep> parse_as(const std::vector<std::string>& words) {
   Parser parser(words);
   for_each_field<S>([&](const auto& field) { parser.parse(field.name, step.*field.member); });
   if (auto bad = parser.error()) {
-    bad->error.message = fmt::format("[{}] {}; write '{}'", S::name, bad->error.message, usage<S>());
+    bad->error.message =
+        fmt::format("[{}] {}; write '{}'", S::name, bad->error.message, usage<S>());
     return tl::unexpected<BadStep>(std::move(*bad));
   }
   return Step(std::move(step));

@@ -193,9 +193,9 @@ struct CacheOperand {
   std::string loop;
   std::vector<std::string> loops;
   static constexpr auto fields() {
-    return std::tuple(field("stage", &CacheOperand::stage),
-                      field("operand", &CacheOperand::operand), loop_field("loop", &CacheOperand::loop),
-                      loop_field("loops", &CacheOperand::loops));
+    return std::tuple(
+        field("stage", &CacheOperand::stage), field("operand", &CacheOperand::operand),
+        loop_field("loop", &CacheOperand::loop), loop_field("loops", &CacheOperand::loops));
   }
 };
 /// `loop` and the two innermost loops inside of it become a tensor tile (tensor_tiles.h): they run

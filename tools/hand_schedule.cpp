@@ -49,7 +49,7 @@ Result<HandSchedule> read_hand_schedule(const std::string& path, const dsl::Work
   auto schedule = schedules::read_schedule(workload.compute, text, source);
   if (!schedule) {
     Error error = std::move(schedule.error());
-    error.message += fmt::format("; `show --schedule` shows what of it fits '{}'", workload.text());
+    error.message += "; where it is of another shape, `show --schedule` adapts it";
     return tl::unexpected<Error>(std::move(error));
   }
   TW_RETURN_IF_ERROR(check_fits(*schedule, workload, target, source));
@@ -62,7 +62,12 @@ Result<HandSchedule> adapt_hand_schedule(const std::string& path, const dsl::Wor
   const std::string source = source_name(path);
   TW_TRY(const std::vector<schedules::Step> steps, schedules::read_steps(text, source));
   const schedules::Adapted adapted = schedules::adapt(steps, workload.compute);
-  TW_RETURN_IF_ERROR(check_fits(adapted.schedule, workload, target, source));
+  if (const Status fits = check_fits(adapted.schedule, workload, target, source); !fits) {
+    Error error = fits.error();
+    error.message += fmt::format("; {} of {} steps apply", adapted.schedule.steps().size(),
+                                 adapted.steps.size());
+    return tl::unexpected<Error>(std::move(error));
+  }
   return HandSchedule{source, adapted.schedule.to_string(), schedules::notes_of(adapted)};
 }
 

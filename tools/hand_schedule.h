@@ -28,8 +28,8 @@ Result<HandSchedule> read_hand_schedule(const std::string& path, const dsl::Work
                                         const Target& target);
 
 /// The same for a schedule that was written for another workload: factors and tails are adapted
-/// (schedules/adapt.h), and steps that do not apply are left out. Invalid where the text is wrong or
-/// what remains is illegal.
+/// (schedules/adapt.h), and steps that do not apply are left out. Invalid where the text is wrong
+/// or what remains is illegal.
 Result<HandSchedule> adapt_hand_schedule(const std::string& path, const dsl::Workload& workload,
                                          const Target& target);
 

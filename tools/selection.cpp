@@ -273,11 +273,10 @@ std::string schedule_source(const Selection& selection) {
 std::string show_source(const Selection& selection) {
   if (selection.by_hand)
     return fmt::format("that of {}, {}", selection.by_hand->source,
-                       selection.record
-                           ? fmt::format("measured as record {}, {}",
-                                         selection.record->hash.substr(0, 16),
-                                         show_latency(*selection.record))
-                           : "of which no trial is stored");
+                       selection.record ? fmt::format("measured as record {}, {}",
+                                                      selection.record->hash.substr(0, 16),
+                                                      show_latency(*selection.record))
+                                        : "of which no trial is stored");
   if (!selection.record)
     return "the cost model's choice, as of `tune --compile-only`: no trial of it is stored";
   const db::Record& record = *selection.record;

@@ -40,18 +40,18 @@ std::string facts(const Selection& s) {
                          {"tuned for", describe(s.target.machine)},
                          {"schedule", show_source(s)}});
   const db::Record& r = *s.record;
-  Facts facts =
-      {{"workload", db::workload_text(r)},
-            {"record", r.hash},
-            {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
-            {"target", r.target},
-            {"device", r.device},
-            {"threads", std::to_string(r.threads)},
-            {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns),
-                                    show_time(r.latency_low_ns), show_time(r.latency_high_ns))},
-            {"speed", leading_speed(roofline(r, s.workload, s.target))},
-            {"toolchain", r.toolchain},
-            {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
+  Facts facts = {
+      {"workload", db::workload_text(r)},
+      {"record", r.hash},
+      {"status", show_status(r.status) + (r.reason.empty() ? "" : ": " + r.reason)},
+      {"target", r.target},
+      {"device", r.device},
+      {"threads", std::to_string(r.threads)},
+      {"latency", fmt::format("{} [{}, {}]", show_time(r.latency_ns), show_time(r.latency_low_ns),
+                              show_time(r.latency_high_ns))},
+      {"speed", leading_speed(roofline(r, s.workload, s.target))},
+      {"toolchain", r.toolchain},
+      {"session", fmt::format("{}, trial {}, seed {}", r.session, r.trial, r.seed)}};
   if (s.by_hand) facts.emplace_back("schedule", show_source(s));
   return as_text(facts);
 }

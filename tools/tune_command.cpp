@@ -315,9 +315,10 @@ Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
 Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& job) {
   if (flags.schedule.empty()) return {};
   if (flags.effort == "none")
-    return fail(ErrorCode::Usage,
-                "[tune] --schedule is measured first, and --effort none measures nothing: leave one "
-                "of them out, or use `compile --schedule`");
+    return fail(
+        ErrorCode::Usage,
+        "[tune] --schedule is measured first, and --effort none measures nothing: leave one "
+        "of them out, or use `compile --schedule`");
   TW_TRY(HandSchedule by_hand, read_hand_schedule(flags.schedule, job.workload, target));
   job.schedule = std::move(by_hand.text);
   return {};

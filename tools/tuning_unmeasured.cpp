@@ -110,10 +110,10 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
                    {"known trials", std::to_string(found.known)},
                    {"best known", best}};
     if (!job.schedule.empty())
-      facts.emplace_back("begins with",
-                         fmt::format("{}, {} of the space: {}", source_name(flags.schedule),
-                                     found.begins_in_space ? "a point" : "near this point",
-                                     found.beginning));
+      facts.emplace_back(
+          "begins with",
+          fmt::format("{}, {} of the space: {}", source_name(flags.schedule),
+                      found.begins_in_space ? "a point" : "near this point", found.beginning));
     if (!elsewhere.empty()) {
       facts.emplace_back("measured on", show_other_device(elsewhere));
       other_devices.insert(elsewhere);

@@ -63,7 +63,7 @@ class Proposer {
   std::vector<Tried> history_;           ///< the best that is stored, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::optional<Candidate> first_;       ///< to be chosen before any other
-  std::optional<schedules::Point> nearest_;  ///< to a first candidate without a point
+  std::optional<schedules::Point> nearest_;          ///< to a first candidate without a point
   std::map<schedules::Point, Candidate> predicted_;  ///< candidates of the current proposal
   Seen seen_;                                        ///< texts chosen or known, programs chosen
 };

@@ -82,7 +82,8 @@ Status Task::begin_with_given_schedule() {
   TW_TRY(Candidate first, candidate_of(given, proposer_.space(), schedules::problem_of(workload()),
                                        run_.options.threads));
   std::optional<Point> nearest;
-  if (first.configuration.empty()) nearest = proposer_.space().nearest_point(given);
+  if (first.configuration.empty())
+    nearest = proposer_.space().nearest_point(given, [this] { return run_.stops(); });
   given_ = first.schedule;
   proposer_.begin_with(std::move(first), std::move(nearest));
   return {};

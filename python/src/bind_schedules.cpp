@@ -104,7 +104,8 @@ void bind_schedules(py::module_& m) {
   using schedules::Adapted, schedules::AdaptedStep;
   py::class_<AdaptedStep>(m, "AdaptedStep", "What became of a step for another workload.")
       .def_readonly("given", &AdaptedStep::given, "the step as it was written")
-      .def_readonly("applied", &AdaptedStep::applied, "the step that was applied; '': it was left out")
+      .def_readonly("applied", &AdaptedStep::applied,
+                    "the step that was applied; '': it was left out")
       .def_readonly("note", &AdaptedStep::note, "why, or what its tail leaves over");
   py::class_<Adapted>(m, "Adapted", "A schedule applied to another workload.")
       .def_readonly("schedule", &Adapted::schedule)

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
@@ -81,7 +82,7 @@ tuner::Environment environment_of_package() {
   return environment;
 }
 
-Tuned tuned(const dsl::Workload& workload, const py::object& database, const std::string& target,
+Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
   static std::mutex one_at_a_time;
   const std::unique_lock alone(one_at_a_time, std::try_to_lock);
@@ -92,10 +93,12 @@ Tuned tuned(const dsl::Workload& workload, const py::object& database, const std
   tuner::Environment environment = environment_of_package();
   environment.interrupts = &listener.interrupts();
   auto lock = store.lock();
-  Result<Tuned> result = [&] {
+  Result<Tuned> result = [&]() -> Result<Tuned> {
     const py::gil_scoped_release released;
-    return tuner::tune(workload, chosen, options, *lock, environment,
-                       [&](const Progress& progress) { listener.hear(progress); });
+    TW_TRY(std::vector<Result<Tuned>> results,
+           tuner::tune_all({task}, chosen, options, *lock, environment,
+                           [&](const Progress& progress) { listener.hear(progress); }));
+    return std::move(results[0]);
   }();
   listener.rethrow();
   if (!result && result.error().code == ErrorCode::Interrupted) {
@@ -120,6 +123,7 @@ void bind_tuner(py::module_& m) {
       .def_readonly("known_trials", &Progress::known_trials)
       .def_readonly("best_ns", &Progress::best_ns, "0: none yet")
       .def_readonly("untuned_ns", &Progress::untuned_ns, "of the default schedule; 0: not measured")
+      .def_readonly("given_ns", &Progress::given_ns, "of the schedule that was given; 0: of none")
       .def_readonly("flops", &Progress::flops)
       .def_readonly("peak_gflops", &Progress::peak_gflops)
       .def_readonly("model", &Progress::model)
@@ -150,7 +154,7 @@ void bind_tuner(py::module_& m) {
       "tune",
       [](const dsl::Workload& workload, const py::object& db, const std::string& target,
          double budget, int64_t trials, const std::string& effort, const std::string& search,
-         uint64_t seed, int threads, const py::object& on_progress) {
+         uint64_t seed, int threads, const std::string& schedule, const py::object& on_progress) {
         tuner::TuneOptions options;
         options.budget_s = budget;
         options.trials = trials;
@@ -158,11 +162,11 @@ void bind_tuner(py::module_& m) {
         options.search = search;
         options.seed = seed;
         options.threads = threads;
-        return tuned(workload, db, target, options, on_progress);
+        return tuned({workload, 1, "", schedule}, db, target, options, on_progress);
       },
       "workload"_a, "db"_a, py::kw_only(), "target"_a = "host", "budget"_a = 60.0, "trials"_a = 0,
       "effort"_a = "normal", "search"_a = "evolution", "seed"_a = 1, "threads"_a = 1,
-      "on_progress"_a = py::none());
+      "schedule"_a = "", "on_progress"_a = py::none());
   m.def("default_database", [] { return tuner::default_places().database; });
 }
 

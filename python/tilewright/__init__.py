@@ -14,6 +14,7 @@ Names are those of the C++ interfaces (docs/api.md). Errors are exceptions of ti
 from tilewright import _tilewright, errors
 from tilewright._tilewright import *  # noqa: F401,F403
 from tilewright._tilewright import __version__  # noqa: F401
+from tilewright.comparison import Comparison, compare
 from tilewright.errors import *  # noqa: F401,F403
 
 
@@ -29,6 +30,7 @@ def tune(workload, *, db=None, **options):
       effort: "none" answers from the database alone; "quick", "normal" and "full" search until the next
         minute is expected to gain less than 1 %, 0.1 %, or until the budget is used.
       threads: threads that the kernel will run on.
+      schedule: a Schedule, or its text, that is measured first and that the search begins with.
       search, seed: as `tune --search` and `--seed`.
       on_progress: called with a Progress now and then.
 
@@ -40,7 +42,9 @@ def tune(workload, *, db=None, **options):
         workload = _tilewright.workload(workload)
     if not isinstance(db, _tilewright.Store):
         db = _tilewright.Store(_tilewright.default_database() if db is None else str(db))
+    if "schedule" in options:
+        options["schedule"] = str(options["schedule"])
     return _tilewright.tune(workload, db, **options)
 
 
-__all__ = [name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__ + ["tune"]
+__all__ = [name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__ + ["Comparison", "compare", "tune"]

@@ -37,7 +37,9 @@ StageNest make_stage_nest(const Stage& stage, bool is_last) {
 namespace {
 
 bool is_identifier(std::string_view name) {
-  const auto is_letter = [](char c) { return c == '_' || (to_lower(c) >= 'a' && to_lower(c) <= 'z'); };
+  const auto is_letter = [](char c) {
+    return c == '_' || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
+  };
   return !name.empty() && is_letter(name[0]) &&
          std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || is_digit(c); });
 }
@@ -57,11 +59,11 @@ Status name_loops(StageNest& stage, std::string_view step,
                   const std::vector<std::string>& own) {
   for (size_t i = 0; i < own.size(); ++i) {
     if (!is_identifier(own[i]))
-      return illegal(step, fmt::format("'{}' is no name for a loop: use letters, digits and '_'",
-                                       own[i]));
+      return illegal(
+          step, fmt::format("'{}' is no name for a loop: use letters, digits and '_'", own[i]));
     if (is_taken(stage, own[i]))
-      return illegal(step, fmt::format("stage '{}' has a loop '{}' already", stage.stage.name,
-                                       own[i]));
+      return illegal(step,
+                     fmt::format("stage '{}' has a loop '{}' already", stage.stage.name, own[i]));
     std::erase_if(stage.own_names, [&](const auto& other) { return other.name == own[i]; });
     stage.own_names.push_back({own[i], std::string(loops.begin()[i])});
   }

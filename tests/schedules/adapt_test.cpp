@@ -24,9 +24,10 @@ Adapted adapted(const std::string& steps, const dsl::Compute& compute) {
 }
 
 TEST(Adapt, StepsThatFitStayAsTheyAre) {
-  const Adapted result = adapted("split c m 3; split c n 5; reorder c m.0 n.0 k m.1 n.1; "
-                                 "cache_write c n.0; vectorize c n.1",
-                                 product(6, 10, 8));
+  const Adapted result = adapted(
+      "split c m 3; split c n 5; reorder c m.0 n.0 k m.1 n.1; "
+      "cache_write c n.0; vectorize c n.1",
+      product(6, 10, 8));
   EXPECT_TRUE(result.is_unchanged());
   EXPECT_TRUE(notes_of(result).empty());
   EXPECT_EQ(result.steps.size(), 5u);
@@ -35,9 +36,9 @@ TEST(Adapt, StepsThatFitStayAsTheyAre) {
 
 TEST(Adapt, FactorsBecomeTheExtentAndExactTailsGuards) {
   const dsl::Compute compute = product(7, 10, 8);
-  const Adapted result =
-      adapted("split c n 64 as no ni; split c m 3 exact; split c k 3; reorder c no m.0 k.0 m.1 k.1 ni",
-              compute);
+  const Adapted result = adapted(
+      "split c n 64 as no ni; split c m 3 exact; split c k 3; reorder c no m.0 k.0 m.1 k.1 ni",
+      compute);
   EXPECT_FALSE(result.is_unchanged());
   EXPECT_EQ(result.schedule.to_string(),
             "tw1\nsplit c n 10\nsplit c m 3\nsplit c k 3\nreorder c n.0 m.0 k.0 m.1 k.1 n.1");
@@ -59,8 +60,8 @@ TEST(Adapt, PartialSumsAreNoMoreThanTerms) {
 }
 
 TEST(Adapt, StepsThatDoNotApplyAreLeftOutWithTheReason) {
-  const Adapted result = adapted("split c z 4; unroll c z.1; split c m 3; epilogue out c",
-                                 product(6, 10, 8));
+  const Adapted result =
+      adapted("split c z 4; unroll c z.1; split c m 3; epilogue out c", product(6, 10, 8));
   EXPECT_FALSE(result.is_unchanged());
   EXPECT_EQ(result.schedule.to_string(), "tw1\nsplit c m 3");
   EXPECT_EQ(result.steps[0].applied, "");

@@ -104,8 +104,9 @@ TEST(Schedule, AStagedOperandHasTheNamesOfItsConsumersLoops) {
                      "cache_write c mo; cache_operand c 1 ko ki mi; split a@c ki 2 as a b; "
                      "reorder a@c mi a b");
   ASSERT_TRUE(schedule) << schedule.error().message;
-  EXPECT_TRUE(schedule->to_string().ends_with("cache_operand c 1 k.0 k.1 m.1\nsplit a@c k.1 2\n"
-                                              "reorder a@c m.1 k.1.0 k.1.1"))
+  EXPECT_TRUE(
+      schedule->to_string().ends_with("cache_operand c 1 k.0 k.1 m.1\nsplit a@c k.1 2\n"
+                                      "reorder a@c m.1 k.1.0 k.1.1"))
       << schedule->to_string();
 }
 
@@ -116,26 +117,29 @@ TEST(Schedule, NamesThatAreNoneOrTakenAreRefused) {
   EXPECT_TRUE(refused("split c n 5 as n.0 ni")
                   .starts_with("[split] 'n.0' is no name for a loop: use letters, digits and '_'"));
   EXPECT_TRUE(refused("split c n 5 as 5 ni").starts_with("[split] '5' is no name for a loop"));
-  EXPECT_TRUE(refused("split c n 5 as m ni").starts_with("[split] stage 'c' has a loop 'm' already"));
-  EXPECT_TRUE(refused("split c n 5 as a a").starts_with("[split] stage 'c' has a loop 'a' already"));
+  EXPECT_TRUE(
+      refused("split c n 5 as m ni").starts_with("[split] stage 'c' has a loop 'm' already"));
+  EXPECT_TRUE(
+      refused("split c n 5 as a a").starts_with("[split] stage 'c' has a loop 'a' already"));
   EXPECT_TRUE(refused("split c n 5 as a b; split c m 3 as b c")
                   .starts_with("[split] stage 'c' has a loop 'b' already"));
-  EXPECT_EQ(refused("split c n 5 as no ni; unroll c nii"),
-            "[unroll] stage 'c' has no loop 'nii': its loops are m, no (n.0), ni (n.1), k; did you "
-            "mean 'ni'?\n  c: for m in 0..6 / for no (n.0) in 0..2 / for ni (n.1) in 0..5 / for k in "
-            "0..8");
+  EXPECT_EQ(
+      refused("split c n 5 as no ni; unroll c nii"),
+      "[unroll] stage 'c' has no loop 'nii': its loops are m, no (n.0), ni (n.1), k; did you "
+      "mean 'ni'?\n  c: for m in 0..6 / for no (n.0) in 0..2 / for ni (n.1) in 0..5 / for k in "
+      "0..8");
 }
 
 TEST(Schedule, ANameOfALoopThatIsGoneMayBeGivenAgain) {
-  const auto schedule =
-      parse_schedule(gemm_compute(), "tw1; split c n 10 as n ni; split c ni 5 as ni nj; unroll c ni");
+  const auto schedule = parse_schedule(
+      gemm_compute(), "tw1; split c n 10 as n ni; split c ni 5 as ni nj; unroll c ni");
   ASSERT_TRUE(schedule) << schedule.error().message;
   EXPECT_EQ(schedule->to_string(), "tw1\nsplit c n 10\nsplit c n.1 5\nunroll c n.1.0");
 }
 
 TEST(Schedule, CommentsAreLeftOut) {
-  const auto schedule =
-      parse_schedule(gemm_compute(), "# by hand\ntw1  # the version\nsplit c m 3 # rows; of a tile");
+  const auto schedule = parse_schedule(
+      gemm_compute(), "# by hand\ntw1  # the version\nsplit c m 3 # rows; of a tile");
   ASSERT_TRUE(schedule) << schedule.error().message;
   EXPECT_EQ(schedule->to_string(), "tw1\nsplit c m 3");
 }
@@ -162,11 +166,14 @@ INSTANTIATE_TEST_SUITE_P(
         Misplaced{"tw1\n\n  splt c m 3", "[schedule] x.tw1, line 3, column 3: 'splt' is no"},
         Misplaced{"tw1\nsplit c m", "[split] x.tw1, line 2, column 10: the factor is missing"},
         Misplaced{"tw1; split c m 0", "[split] x.tw1, line 1, column 16: '0' is no positive"},
-        Misplaced{"tw1\nsplit c m 3\nreorder c m.0 k z m.1",
-                  "[reorder] x.tw1, line 3, column 17: stage 'c' has no loop 'z': its loops are m.0, "
-                  "m.1, n, k; c: for m.0 in 0..2"},
+        Misplaced{
+            "tw1\nsplit c m 3\nreorder c m.0 k z m.1",
+            "[reorder] x.tw1, line 3, column 17: stage 'c' has no loop 'z': its loops are m.0, "
+            "m.1, n, k; c: for m.0 in 0..2"},
         Misplaced{"tw1\nsplit d m 3",
                   "[split] x.tw1, line 2, column 7: there is no stage 'd': the stages are c"},
+        Misplaced{"tw1\nset_layout z AB",
+                  "[set_layout] x.tw1, line 2, column 12: there is no tensor 'z'"},
         Misplaced{"tw1\nsplit c m 4 exact", "[split] x.tw1, line 2, column 1: 4 does not divide"},
         Misplaced{"tw1\nsplit c m 3 as mo mi\nunroll c mj",
                   "[unroll] x.tw1, line 3, column 10: stage 'c' has no loop 'mj'"}));

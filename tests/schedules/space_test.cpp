@@ -333,7 +333,8 @@ TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
   EXPECT_FALSE(space.point_of(other));
   const auto common = [&](const Point& point) {
     int count = 0;
-    for (const Step& step : space.schedule(point).steps())
+    const Schedule schedule = space.schedule(point);
+    for (const Step& step : schedule.steps())
       for (const Step& wanted : steps) count += to_string(step) == to_string(wanted);
     return count;
   };
