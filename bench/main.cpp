@@ -192,13 +192,13 @@ Result<std::string> schedule_of_row(const Call& call) {
 Result<CompareOptions> compare_options(const Call& call) {
   const Flags& flags = call.flags;
   CompareOptions options;
+  TW_TRY(options.schedule, schedule_of_row(call));
   TW_TRY(options.peer, find_peer(flags.peer.empty() ? usual_peer(call) : flags.peer,
                                  call.gpu != nullptr, call.here.environment.cuda_directories));
   options.target = call.target;
   options.search = flags.tune == "no"     ? Search::No
                    : flags.tune == "more" ? Search::More
                                           : Search::Missing;
-  TW_TRY(options.schedule, schedule_of_row(call));
   options.tuning = call.tuning(1);
   options.rounds = static_cast<int>(flags.rounds);
   options.cache = parse_cache_state(flags.state).value_or(CacheState::Hot);

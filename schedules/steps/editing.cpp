@@ -36,14 +36,6 @@ StageNest make_stage_nest(const Stage& stage, bool is_last) {
 
 namespace {
 
-bool is_identifier(std::string_view name) {
-  const auto is_letter = [](char c) {
-    return c == '_' || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
-  };
-  return !name.empty() && is_letter(name[0]) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || is_digit(c); });
-}
-
 /// True if a loop that the stage has is called so, by an own name or by a derived one.
 bool is_taken(const StageNest& stage, const std::string& name) {
   return stage.find_loop(name) >= 0 ||
@@ -58,9 +50,12 @@ Status name_loops(StageNest& stage, std::string_view step,
                   std::initializer_list<std::string_view> loops,
                   const std::vector<std::string>& own) {
   for (size_t i = 0; i < own.size(); ++i) {
-    if (!is_identifier(own[i]))
+    if (!dsl::is_valid_name(own[i]))
       return illegal(
-          step, fmt::format("'{}' is no name for a loop: use letters, digits and '_'", own[i]));
+          step,
+          fmt::format("'{}' is no name for a loop: use letters, digits and '_', and no word of "
+                      "the language of expressions",
+                      own[i]));
     if (is_taken(stage, own[i]))
       return illegal(step,
                      fmt::format("stage '{}' has a loop '{}' already", stage.stage.name, own[i]));

@@ -34,7 +34,7 @@ Result<StageNest*> operand_stage_of(Nest& nest, std::string_view step, const std
 Result<int> loop_index(const StageNest& stage, std::string_view step, const std::string& name);
 
 /// Gives own names to loops that the step has made, in order; `own` is empty or as long as `loops`.
-/// Fails if a name is no identifier, or is the name of another loop of the stage.
+/// Fails if a name is not valid (dsl::is_valid_name), or is that of another loop of the stage.
 Status name_loops(StageNest& stage, std::string_view step,
                   std::initializer_list<std::string_view> loops,
                   const std::vector<std::string>& own);

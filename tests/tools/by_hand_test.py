@@ -71,6 +71,13 @@ class ByHand(program.ProgramTest):
         self.assertIn(CANONICAL.strip(), [record["schedule"] for record in query["records"]])
         shown = self.json("show", *self.by_hand, "--db", self.db, "--format", "json")
         self.assertTrue(shown["known"])
+        (self.home / "rows.tw1").write_text("tw1\nreorder out m k n\n")
+        other = self.json("explain", *program.SMALL, "--schedule", "rows.tw1", "--db", self.db, "--format",
+                          "json")["best_other"]
+        self.assertEqual(other["only_in_this"], ["reorder out m k n"])
+        self.assertGreater(other["predicted_ns"], 0)
+        self.assertIn("best known: ", self.succeed("explain", *program.SMALL, "--schedule", "rows.tw1", "--db",
+                                                   self.db).out)
         only = self.json("tune", *self.by_hand, "--db", str(self.home / "other.db"), "--trials", "1",
                          *program.AMPLE, "--format", "json")["results"][0]
         self.assertEqual(only["schedule"] + "\n", CANONICAL)
@@ -101,6 +108,16 @@ class ByHand(program.ProgramTest):
         wrong("tw1\nparallel out n\n", "[parallel] wrong.tw1: loop 'n' is inside")
         wrong("tw1\n", "set_layout a KM", arguments=[*program.SMALL, "--layout", "a=KM"])
         self.fail_with(5, "run", *program.SMALL, "--schedule", "absent.tw1", saying=["[schedule]", "absent.tw1"])
+
+    def test_bench_takes_it_for_one_row(self):
+        done = self.run_program("bench", "--suite", "gemm", "--schedule", "tiles.tw1")
+        if done.returncode == 7:
+            self.skipTest("[SKIP] tilewright-bench is not built")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--schedule is of one row", done.err)
+        done = self.run_program("bench", "--suite", "resnet50_conv", "--only", "r04", "--schedule", "tiles.tw1")
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("[split] tiles.tw1, line 2, column 11: stage 'out' has no loop 'm'", done.err)
 
     def test_what_contradicts_it(self):
         for more in (["--compile-only"], ["--effort", "none"]):
