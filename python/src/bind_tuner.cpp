@@ -121,8 +121,11 @@ void bind_tuner(py::module_& m) {
       .def_readonly("best_ns", &Progress::best_ns, "0: none yet")
       .def_readonly("untuned_ns", &Progress::untuned_ns, "of the default schedule; 0: not measured")
       .def_readonly("flops", &Progress::flops)
+      .def_readonly("bytes", &Progress::bytes, "that every kernel moves at least")
       .def_readonly("peak_gflops", &Progress::peak_gflops)
       .def_readonly("model", &Progress::model)
+      .def_readonly("finishing", &Progress::finishing,
+                    "what is done once no more candidates come; empty before")
       .def_readonly("next_gain", &Progress::next_gain,
                     "share that the next minute is expected to gain");
 
