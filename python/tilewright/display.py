@@ -160,7 +160,7 @@ def schedule_html(schedule):
     try:
         loops = program_html(str(schedule.program()))
     except errors.Error as error:
-        loops = Html(f'<p style="color:{RED}">{escaped(error)}</p>')
+        loops = Html(f'<div style="color:{RED}">{code(error)}</div>')
     return beside(Html(f"{heading('steps')}<ol>{steps}</ol>"),
                   Html(f"{heading('loops')}{loops}"))
 

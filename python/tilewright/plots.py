@@ -83,7 +83,7 @@ def _drawn(spec):
 def _number(field, title, log=False, **options):
     encoding = {"field": field, "type": "quantitative", "title": title, **options}
     if log:
-        encoding["scale"] = {"type": "log", "nice": False, "zero": False}
+        encoding["scale"] = {"type": "log", "nice": False}
     return encoding
 
 
@@ -100,7 +100,16 @@ def _layer(rows, mark, **encoding):
 
 
 def _view(title, *layers, width=_WIDTH, height=_HEIGHT, **others):
-    return {"title": title, "width": width, "height": height, "layer": list(layers), **others}
+    """Layers on top of each other. Those without rows are left out: they would have infinite scales."""
+    layers = [layer for layer in layers if layer["data"]["values"]]
+    return {"title": title, "width": width, "height": height, "layer": layers, **others}
+
+
+def _bars(title, rows, mark="bar", **encoding):
+    """Horizontal bars, one a row; a line of text where there is none."""
+    if not rows:
+        return {"title": title, **_layer([{"text": "none"}], "text", text={"field": "text"})}
+    return {"title": title, "width": _WIDTH, "height": {"step": 18}, **_layer(rows, mark, **encoding)}
 
 
 def _rules(rules, y):
@@ -269,9 +278,11 @@ def predicted_against_measured(records, predicted_ns=None, trials_per_round=16):
     rows = [{"predicted_us": predicted / 1e3, "measured_us": record.latency_ns / 1e3,
              "round": 1 + i // trials_per_round, "status": display.status_text(record.status),
              "record": record.hash[:12]} for i, (predicted, record) in enumerate(pairs)]
+    if not rows:
+        return Plot(_bars("Predicted against measured", []),
+                    f"nothing is predicted of {records[0].workload_text}")
     times = [row[side] for row in rows for side in ("predicted_us", "measured_us")]
-    ends = [min(times, default=1), max(times, default=1)]
-    diagonal = [{"predicted_us": end, "measured_us": end} for end in ends]
+    diagonal = [{"predicted_us": end, "measured_us": end} for end in (min(times), max(times))]
     x = _number("predicted_us", "predicted, µs", log=True)
     y = _number("measured_us", "measured, µs", log=True)
     scatter = _view("Predicted against measured",
@@ -279,16 +290,17 @@ def predicted_against_measured(records, predicted_ns=None, trials_per_round=16):
                     _layer(rows, {"type": "point", "filled": True, "size": 30, "opacity": 0.7}, x=x,
                            y=y, color={"field": "round", "type": "ordinal", "title": "round"},
                            tooltip=_tooltip("predicted_us", "measured_us", "round", "record")))
+    rounds = _round_qualities(rows)
     quality = _view("Rank correlation by round",
-                    _layer(_round_qualities(rows), {"type": "bar", "color": BLUE},
+                    _layer(rounds, {"type": "bar", "color": BLUE},
                            x={"field": "round", "type": "ordinal"},
                            y=_number("rank_correlation", "Spearman", scale={"domain": [-1, 1]}),
                            tooltip=_tooltip("round", "trials", "rank_correlation")),
                     width=200)
     overall = rank_correlation([row["predicted_us"] for row in rows],
-                               [row["measured_us"] for row in rows]) if rows else None
+                               [row["measured_us"] for row in rows])
     text = "unknown" if overall is None else f"{overall:.2f}"
-    return Plot({"hconcat": [scatter, quality]},
+    return Plot({"hconcat": [scatter, quality] if rounds else [scatter]},
                 f"predicted against measured, {records[0].workload_text}: rank correlation {text} "
                 f"over {len(rows)} trials")
 
@@ -434,11 +446,9 @@ def knobs(records, most=6):
                "latency_us": math.exp(number) / 1e3}
               for name, values in groups.items() if one_line(name, 60) in order[:most]
               for value, numbers in values.items() for number in numbers]
-    bars = {"title": "Share of the variance of log(latency) explained", "width": _WIDTH,
-            "height": {"step": 18},
-            **_layer(importance, {"type": "bar", "color": BLUE},
-                     y=_name("decision", sort=order), x=_number("explained", None),
-                     tooltip=_tooltip("decision", "explained", "values"))}
+    bars = _bars("Share of the variance of log(latency) explained", importance,
+                 {"type": "bar", "color": BLUE}, y=_name("decision", sort=order),
+                 x=_number("explained", None), tooltip=_tooltip("decision", "explained", "values"))
     strip = {"title": "Trials by value", "data": {"values": strips}, "columns": 3,
              "facet": _name("decision", sort=order[:most]), "resolve": {"scale": {"x": "independent"}},
              "spec": {"width": 140, "height": 120,
@@ -469,11 +479,10 @@ def failures(records, most=15):
              "status": display.status_text(status), "reason": one_line(reason, 300),
              "trials": count} for (status, reason), count in counts.most_common(most)]
     failed = sum(counts.values())
-    spec = {"title": "Candidates without a time", "width": _WIDTH, "height": {"step": 18},
-            **_layer(rows, "bar", y=_name("why", sort=[row["why"] for row in rows],
-                                          axis={"labelLimit": 380}),
-                     x=_number("trials", "trials"), color=_name("status", "status"),
-                     tooltip=_tooltip("status", "reason", "trials"))}
+    spec = _bars("Candidates without a time", rows,
+                 y=_name("why", sort=[row["why"] for row in rows], axis={"labelLimit": 380}),
+                 x=_number("trials", "trials"), color=_name("status", "status"),
+                 tooltip=_tooltip("status", "reason", "trials"))
     return Plot(spec, f"{failed} of {len(records)} trials gave no time"
                 + (f"; most often: {rows[0]['why']}" if rows else ""))
 
@@ -548,12 +557,11 @@ def costs(plan):
     rows = [{"computes": one_line(kind, 40), "steps": count, "time_us": ns / 1e3}
             for kind, (count, ns) in sums.items()]
     whole = sum(row["time_us"] for row in rows)
-    spec = {"title": "Time by what is computed", "width": _WIDTH, "height": {"step": 18},
-            **_layer(rows, "bar", y=_name("computes", sort="-x"),
-                     x=_number("time_us", "µs in the plan"),
-                     color={"condition": {"test": "datum.computes === 'transform'", "value": RED},
-                            "value": BLUE},
-                     tooltip=_tooltip("computes", "steps", "time_us"))}
+    spec = _bars("Time by what is computed", rows, y=_name("computes", sort="-x"),
+                 x=_number("time_us", "µs in the plan"),
+                 color={"condition": {"test": "datum.computes === 'transform'", "value": RED},
+                        "value": BLUE},
+                 tooltip=_tooltip("computes", "steps", "time_us"))
     return Plot(spec, f"{plan.name}: {time_text(whole * 1e3)} in {len(plan.steps)} steps")
 
 
@@ -563,13 +571,11 @@ def timeline(profile):
     rows = [{"step": one_line(name, 80), "number": i, "begin_us": (begin - begun) / 1e3,
              "end_us": (end - begun) / 1e3, "time": time_text(end - begin)}
             for i, (name, begin, end) in enumerate(profile)]
-    spec = {"title": "Steps of one call", "width": _WIDTH + 200,
-            "height": max(80, min(12 * len(rows), 600)),
-            **_layer(rows, {"type": "bar", "minBandSize": 2, "color": BLUE},
-                     y={"field": "number", "type": "ordinal", "title": "step",
-                        "axis": {"labelOverlap": True}},
-                     x=_number("begin_us", "µs"), x2={"field": "end_us"},
-                     tooltip=_tooltip("step", "number", "begin_us", "time"))}
+    spec = _bars("Steps of one call", rows, {"type": "bar", "color": BLUE},
+                 y={"field": "number", "type": "ordinal", "title": "step",
+                    "axis": {"labelOverlap": True}},
+                 x=_number("begin_us", "µs"), x2={"field": "end_us"},
+                 tooltip=_tooltip("step", "number", "begin_us", "time"))
     whole = max((row["end_us"] for row in rows), default=0)
     return Plot(spec, f"{len(rows)} steps in {time_text(whole * 1e3)}")
 

@@ -23,7 +23,9 @@ from tilewright.display import Html, escaped, facts, one_line, table, time_text
 
 __all__ = ["main", "page", "write"]
 
-_VEGA_LITE = "5.21"  # plots are specifications of version 5
+# The version of Vega-Lite that draws the page. It takes specifications of version 5, but would warn of
+# their $schema, which is left out.
+_VEGA_LITE = "6.4"
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -44,12 +46,13 @@ summary { cursor: pointer; color: #335; margin: 0.4em 0; }
 # has expressions interpreted, so that the content security policy need not allow eval.
 _DRAW = """
 (async () => {
+  const options = {mode: "vega-lite", actions: false, ast: true, renderer: "svg"};
   let drawn = 0;
   const figures = document.querySelectorAll("figure[data-spec]");
   for (const figure of figures) {
     const spec = JSON.parse(document.getElementById(figure.dataset.spec).textContent);
     try {
-      await vegaEmbed(figure.querySelector("div"), spec, {actions: false, ast: true, renderer: "svg"});
+      await vegaEmbed(figure.querySelector("div"), spec, options);
       drawn += 1;
     } catch (error) {
       console.error(figure.dataset.spec + ": " + error);
@@ -93,6 +96,7 @@ class _Page:
 
 def _json(spec):
     """The specification as text that no HTML parser takes for anything else."""
+    spec = {name: value for name, value in spec.items() if name != "$schema"}
     return json.dumps(spec).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -68,6 +68,12 @@ class Plots(unittest.TestCase):
         self.check(plot)
         self.assertIn("no valid trial", plot.text)
 
+    def test_nothing_to_draw_is_said(self):
+        for plot in (plots.knobs([records.record()]), plots.failures([records.record()]),
+                     plots.timeline([]), plots.roofline([records.failed()]),
+                     plots.predicted_against_measured([records.failed()], [1])):
+            self.check(plot)
+
     def test_records_that_cannot_be_compared_are_refused(self):
         other = records.record(device="another")
         for plot in (plots.best_so_far, plots.knobs, plots.predicted_against_measured):
@@ -138,17 +144,17 @@ class Plots(unittest.TestCase):
         rows = self.check(plots.failures(trials))["data"]["values"]
         self.assertEqual([(row["status"], row["trials"]) for row in rows][:1], [("wrong", 6)])
         self.assertIn("crash: signal #", [row["why"] for row in rows])
-        self.check(plots.failures([records.record()]))
+        self.assertIn("0 of 1 trials", plots.failures([records.record()]).text)
 
     def test_two_schedules_side_by_side(self):
         a = tw.Schedule(tw.parse_workload(records.DENSE)).split("out", "n", 8)
-        b = a.vectorize("out", "n.1")
+        b = a.unroll("out", "n.1")
         comparison = plots.side_by_side(a, b, ("mine", "tuned"))
-        self.assertIn("+vectorize out n.1", str(comparison))
+        self.assertIn("+unroll out n.1", str(comparison))
         self.assertEqual(repr(comparison),
                          "<Comparison: 0 steps only in mine, 1 only in tuned>")
         page = records.Markup(comparison._repr_mimebundle_()["text/html"])
-        self.assertIn("vector n.1 in 0..8", page.text)
+        self.assertIn("unroll n.1 in 0..8", page.text)
         self.assertIn("steps of mine", page.text)
 
     def test_layouts_of_a_network(self):
