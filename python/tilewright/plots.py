@@ -83,7 +83,7 @@ def _drawn(spec):
 def _number(field, title, log=False, **options):
     encoding = {"field": field, "type": "quantitative", "title": title, **options}
     if log:
-        encoding["scale"] = {"type": "log", "nice": False}
+        encoding["scale"] = {"type": "log", "nice": False, "padding": 12}
     return encoding
 
 
@@ -182,7 +182,7 @@ def _traffic(record):
         return 0
 
 
-def _untuned_ns(records):
+def _default_ns(records):
     """The latency of the schedule that the search space begins with, if a record has it."""
     try:
         workload = _tilewright.parse_workload(records[0].workload_text)
@@ -192,16 +192,33 @@ def _untuned_ns(records):
     return next((r.latency_ns for r in records if r.schedule == schedule and _is_timed(r)), 0)
 
 
+def _references(records, untuned_ns, trials_us):
+    """What a search is compared with: rows for lines, and lines of text for those that are so far
+    from the trials that drawing them would hide how these differ."""
+    references = _floor_of(records)
+    default_ns = _default_ns(records) if untuned_ns is None else 0
+    references += [("untuned", untuned_ns or 0), ("default schedule", default_ns)]
+    low, high = min(trials_us, default=0) / 4, max(trials_us, default=0) * 4
+    near, far = [], []
+    for name, ns in references:
+        if low <= ns / 1e3 <= high and ns > 0:
+            near.append({"name": name, "latency_us": ns / 1e3})
+        elif ns > 0:
+            far.append(f"{name}: {time_text(ns)}")
+    return near, far
+
+
 def best_so_far(records, over="trial", untuned_ns=None):
     """How the best latency came down, over trials or over time.
 
     Args:
       records: those of one workload on one device.
       over: "trial", or "time" for the seconds since its session began, sessions one after the other.
-      untuned_ns: latency of the default schedule; by default that of its trial, if there is one.
+      untuned_ns: latency of an untuned kernel, such as Tuned.progress.untuned_ns, which records do
+        not keep; by default that of the schedule which the search space begins with, if it was tried.
 
     Dots are trials by status, ticks at the bottom those that gave no time. Lines mark the untuned
-    latency and lower bounds of this machine.
+    latency and lower bounds; those that are far from all trials stand below the title instead.
     """
     if over not in ("trial", "time"):
         raise errors.UsageError(f"[best_so_far] over '{over}': expected trial or time")
@@ -220,10 +237,7 @@ def best_so_far(records, over="trial", untuned_ns=None):
             best.append({"x": x, "latency_us": fastest / 1e3})
     if best:
         best.append({"x": x_of[-1], "latency_us": fastest / 1e3})
-    rules = [{"name": name, "latency_us": ns / 1e3} for name, ns in _floor_of(records)]
-    untuned_ns = _untuned_ns(records) if untuned_ns is None else untuned_ns
-    if untuned_ns > 0:
-        rules.append({"name": "untuned", "latency_us": untuned_ns / 1e3})
+    near, far = _references(records, untuned_ns, [row["latency_us"] for row in timed])
     x = _number("x", "trial" if over == "trial" else "seconds of tuning")
     y = _number("latency_us", "latency, µs", log=True)
     shown = sorted({row["status"] for row in timed})
@@ -234,9 +248,10 @@ def best_so_far(records, over="trial", untuned_ns=None):
               _layer(best, {"type": "line", "interpolate": "step-after", "color": BLUE}, x=x, y=y),
               _layer(failed, {"type": "tick", "orient": "vertical", "color": RED, "size": 12}, x=x,
                      y={"value": _HEIGHT - 6}, tooltip=_tooltip("status", "reason", "record")),
-              *_rules(rules, y)]
-    reached = f"{time_text(fastest)} after {len(records)} trials" if best else "no valid trial"
-    return Plot(_view(f"Best latency over {over if over == 'time' else 'trials'}", *layers),
+              *_rules(near, y)]
+    title = {"text": f"Best latency over {over if over == 'time' else 'trials'}", "subtitle": far}
+    reached = f"{time_text(fastest)} after {display.count_text(len(records), 'trial')}" if best else "no valid trial"
+    return Plot(_view(title, *layers),
                 f"best so far of {records[0].workload_text}: {reached}")
 
 
@@ -302,7 +317,7 @@ def predicted_against_measured(records, predicted_ns=None, trials_per_round=16):
     text = "unknown" if overall is None else f"{overall:.2f}"
     return Plot({"hconcat": [scatter, quality] if rounds else [scatter]},
                 f"predicted against measured, {records[0].workload_text}: rank correlation {text} "
-                f"over {len(rows)} trials")
+                f"over {display.count_text(len(rows), 'trial')}")
 
 
 def _round_qualities(rows):
@@ -349,8 +364,9 @@ def roofline(records, roofs=None):
              "latency": time_text(record.latency_ns), "threads": record.threads}
             for record, traffic in points if traffic > 0 and record.flops > 0]
     peak, levels = _bounds_of([record for record, _ in points], roofs)
-    lowest = min([row["intensity"] for row in rows], default=1) / 4
-    highest = max([row["intensity"] for row in rows], default=1) * 4
+    ridges = [peak / gb_per_s for _, gb_per_s in levels if gb_per_s > 0]
+    lowest = min([row["intensity"] for row in rows] + ridges, default=1) / 4
+    highest = max([row["intensity"] for row in rows] + ridges, default=1) * 2
     lines, names = _roof_lines(peak, levels, lowest, highest)
     x = _number("intensity", "arithmetic intensity, FLOP per byte", log=True)
     y = _number("gflops", "GFLOP/s", log=True)
@@ -361,7 +377,7 @@ def roofline(records, roofs=None):
                      color=_name("operator", "operator"),
                      tooltip=_tooltip("workload", "latency", "gflops", "intensity", "threads"))]
     return Plot(_view("Roofline of the fastest kernels", *layers),
-                f"roofline of {len(rows)} kernels; peak {peak:.1f} GFLOP/s")
+                f"roofline of {display.count_text(len(rows), 'kernel')}; peak {peak:.1f} GFLOP/s")
 
 
 def _bounds_of(records, roofs):
@@ -382,8 +398,7 @@ def _roof_lines(peak, levels, lowest, highest):
     lines, names = [], []
     for name, gb_per_s in levels:
         text = f"{name}, {gb_per_s:.0f} GB/s"
-        corners = [lowest, highest] + ([peak / gb_per_s] if gb_per_s > 0 else [])
-        for at in sorted(corner for corner in corners if lowest <= corner <= highest):
+        for at in [lowest] + ([peak / gb_per_s] if gb_per_s > 0 else []) + [highest]:
             lines.append({"roof": text, "intensity": at, "gflops": min(peak, at * gb_per_s)})
         names.append({"roof": text, "intensity": lowest, "gflops": min(peak, lowest * gb_per_s)})
     if peak > 0:
@@ -459,7 +474,7 @@ def knobs(records, most=6):
                                    "tooltip": _tooltip("value", "latency_us")}}}
     first = f"{order[0]} explains most" if order else "no decision varies"
     return Plot({"vconcat": [bars, strip] if strips else [bars]},
-                f"decisions over {len(records)} trials: {first}")
+                f"decisions over {display.count_text(len(records), 'trial')}: {first}")
 
 
 def _natural(text):
@@ -483,7 +498,7 @@ def failures(records, most=15):
                  y=_name("why", sort=[row["why"] for row in rows], axis={"labelLimit": 380}),
                  x=_number("trials", "trials"), color=_name("status", "status"),
                  tooltip=_tooltip("status", "reason", "trials"))
-    return Plot(spec, f"{failed} of {len(records)} trials gave no time"
+    return Plot(spec, f"{failed} of {display.count_text(len(records), 'trial')} gave no time"
                 + (f"; most often: {rows[0]['why']}" if rows else ""))
 
 
@@ -562,7 +577,7 @@ def costs(plan):
                  color={"condition": {"test": "datum.computes === 'transform'", "value": RED},
                         "value": BLUE},
                  tooltip=_tooltip("computes", "steps", "time_us"))
-    return Plot(spec, f"{plan.name}: {time_text(whole * 1e3)} in {len(plan.steps)} steps")
+    return Plot(spec, f"{plan.name}: {time_text(whole * 1e3)} in {display.count_text(len(plan.steps), 'step')}")
 
 
 def timeline(profile):
@@ -577,7 +592,7 @@ def timeline(profile):
                  x=_number("begin_us", "µs"), x2={"field": "end_us"},
                  tooltip=_tooltip("step", "number", "begin_us", "time"))
     whole = max((row["end_us"] for row in rows), default=0)
-    return Plot(spec, f"{len(rows)} steps in {time_text(whole * 1e3)}")
+    return Plot(spec, f"{display.count_text(len(rows), 'step')} in {time_text(whole * 1e3)}")
 
 
 class _Drawing:
@@ -663,6 +678,4 @@ def layouts(plan):
                         x=x, y=y, text={"field": "label"}, tooltip=tooltip),
                  width=max(_WIDTH, 230 * lanes), height=max(60, 22 * rows),
                  resolve={"scale": {"color": "independent"}})
-    copied = [step.predicted_ns for step in plan.steps if display.computes(step) == "transform"]
-    return Plot(view, f"{plan.name}: {len(copied)} transforms take {time_text(sum(copied))} of "
-                f"{time_text(sum(step.predicted_ns for step in plan.steps))}")
+    return Plot(view, f"{plan.name}: {display.times_text(plan)}")

@@ -67,7 +67,7 @@ def text_of(progress):
     left = f"{left_s:.0f} s left" if left_s > 0 else f"finishing {progress.finishing}".rstrip()
     trials = sum(progress.trials.values())
     counts = f" ({display.counts_text(progress.trials)})" if trials else ""
-    return f"{best} | {left} | {trials} trials{counts}"
+    return f"{best} | {left} | {display.count_text(trials, 'trial')}{counts}"
 
 
 class _Live:

@@ -33,6 +33,7 @@ body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 76em; 
        color: #222; background: #fff; }
 table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; }
 th, td { padding: 2px 10px 2px 0; vertical-align: top; }
+th { white-space: nowrap; }
 thead th { border-bottom: 1px solid #999; }
 pre { font-size: 12px; overflow-x: auto; }
 figure { margin: 1em 0; overflow-x: auto; }
@@ -131,7 +132,7 @@ def _summary(store, records):
              ("workloads", len({record.workload_text for record in records})),
              ("sessions", len({record.session for record in records})),
              ("by status", display.counts_text(statuses))]
-    pairs += [("device", f"{device}: {count} records") for device, count in devices.most_common(10)]
+    pairs += [("device", f"{device}: {display.count_text(count, 'record')}") for device, count in devices.most_common(10)]
     return facts(pairs)
 
 
@@ -170,7 +171,8 @@ def _workload_section(page, number, group):
     first = group[0]
     best = _best_of(group)
     parts = [Html(f'<section id="workload-{number}"><h2>{escaped(one_line(first.workload_text))}</h2>'
-                  f"<p>{escaped(one_line(first.device))}; {first.threads} threads</p>"),
+                  f"<p>{escaped(one_line(first.device))}; "
+                  f"{display.count_text(first.threads, 'thread')}</p>"),
              page.chart(plots.best_so_far(group)), page.chart(plots.best_so_far(group, over="time"))]
     parts.append(_predictions(page, group))
     if any(record.configuration for record in group):

@@ -47,7 +47,7 @@ class Values(unittest.TestCase):
     def test_plans_tell_transforms_from_kernels(self):
         plan = display.plan_html(records.plan())
         page = records.Markup(plan)
-        self.assertIn("5.0 µs: 4.5 µs in 2 kernels, 500.0 ns in 1 transforms", page.text)
+        self.assertIn("5.0 µs: 4.5 µs in 2 kernels, 500.0 ns in 1 transform", page.text)
         self.assertIn("NCHW16c, row-major -> row-major", page.text)
         self.assertEqual(page.tags.count("svg"), 3)
         self.assertEqual(plan.count(f'fill="{display.RED}"'), 1)
@@ -56,7 +56,7 @@ class Values(unittest.TestCase):
 class Queries(unittest.TestCase):
     def test_are_lists_that_show_a_table(self):
         found = display.Records(records.search(8))
-        self.assertEqual(repr(found), "<Records: 8 of 1 workloads: 6 ok, 2 wrong>")
+        self.assertEqual(repr(found), "<Records: 8 of 1 workload: 6 ok, 2 wrong>")
         page = shown(found)
         self.assertEqual(page.tags.count("tr"), 9)
         self.assertEqual(page.tags.count("svg"), 8)
