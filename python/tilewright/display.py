@@ -323,6 +323,19 @@ def computes(step):
     return "transform" if " -> " in step.name else step.workload.partition(" ")[0]
 
 
+# Letters of images by their dimension, which kernels for any arrays of rank 4 call A, B, C and D.
+_IMAGE_LETTERS = str.maketrans("ABCDabcd", "NCHWnchw")
+
+
+def layout_text(argument):
+    """The layout of a step's array, images in one spelling: NHWC is also ACDB."""
+    if not argument.layout:
+        return "row-major"
+    is_image = len(argument.shape) == 4 and re.fullmatch("[ABCDabcd0-9]*A[ABCDabcd0-9]*",
+                                                         argument.layout)
+    return argument.layout.translate(_IMAGE_LETTERS) if is_image else argument.layout
+
+
 def times_text(plan):
     """"42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform"."""
     times = {True: [], False: []}
@@ -343,8 +356,7 @@ def plan_html(plan):
     def row(number, step):
         color = RED if computes(step) == "transform" else BLUE
         share = step.predicted_ns / total if total > 0 else 0
-        layouts = [argument.layout or "row-major" for argument in step.arguments
-                   if not argument.is_constant]
+        layouts = [layout_text(argument) for argument in step.arguments if not argument.is_constant]
         return (number, one_line(step.name, 60), computes(step), time_text(step.predicted_ns),
                 bar(step.predicted_ns / longest if longest > 0 else 0, color), share_text(share),
                 ", ".join(layouts[:-1]) + " -> " + layouts[-1] if layouts else "")

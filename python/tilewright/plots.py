@@ -639,7 +639,6 @@ class _Drawing:
 
     def _add_edge(self, source, node, argument):
         """A line; one that passes rows bends aside, so that it does not run through their nodes."""
-        layout = argument.layout or "row-major"
         points = [(source["lane"], source["row"]), (node["lane"], node["row"])]
         if points[1][1] - points[0][1] > 1:
             aside = min(source["lane"], node["lane"]) - 0.3
@@ -647,7 +646,7 @@ class _Drawing:
         number = len(self.edges)
         tensor = f"{one_line(argument.tensor, 60)}: {argument.dtype}{list(argument.shape)}"
         self.edges.append([{"edge": number, "order": i, "lane": lane, "row": row, "tensor": tensor,
-                            "layout": one_line(layout, 30)} for i, (lane, row) in enumerate(points)])
+                            "layout": one_line(display.layout_text(argument), 30)} for i, (lane, row) in enumerate(points)])
 
 
 def layouts(plan):

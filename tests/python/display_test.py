@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How values display themselves in a notebook."""
+import types
 import unittest
 
 import records
@@ -51,6 +52,14 @@ class Values(unittest.TestCase):
         self.assertIn("NCHW16c, row-major -> row-major", page.text)
         self.assertEqual(page.tags.count("svg"), 3)
         self.assertEqual(plan.count(f'fill="{display.RED}"'), 1)
+
+
+    def test_layouts_of_images_have_one_spelling(self):
+        for shape, layout, text in (([1, 16, 8, 8], "ACDB", "NHWC"), ([1, 16, 8, 8], "ABCD16b", "NCHW16c"),
+                                    ([1, 16, 8, 8], "NCHW16c", "NCHW16c"), ([4, 4], "BA", "BA"),
+                                    ([1, 16, 8, 8], "", "row-major")):
+            argument = types.SimpleNamespace(shape=shape, layout=layout)
+            self.assertEqual(display.layout_text(argument), text)
 
 
 class Queries(unittest.TestCase):

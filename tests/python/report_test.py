@@ -9,14 +9,16 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import records
 
 import tilewright as tw
-from tilewright import report
+from tilewright import paths, report
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HAS_CHARTS = importlib.util.find_spec("vl_convert") is not None
 CHROMIUM = shutil.which("chromium")
 
@@ -96,6 +98,24 @@ class Report(unittest.TestCase):
                   for trial in records.search(4, workload=tw.make_workload("dense", m=m, n=8, k=8).key,
                                               session=f"s{m}")]
         self.assertEqual(records.Markup(self.write(trials, "--most", "2")).tags.count("section"), 2)
+
+    def test_of_a_network(self):
+        if importlib.util.find_spec("onnx") is None:
+            self.skipTest("[SKIP] onnx is not installed")
+        onnx, network = self.folder / "net.onnx", self.folder / "net.twart"
+        subprocess.run([sys.executable, ROOT / "bench" / "models" / "make_models.py",
+                        "planted_mixed_blocks", "-o", onnx], check=True, capture_output=True)
+        subprocess.run([paths.program(), "tune", "--model", onnx, "--effort", "none", "--db",
+                        self.database, "--output", network], check=True, capture_output=True)
+        self.assertEqual(report.main(["--model", str(network), "--output", str(self.page)]), 0)
+        text = records.Markup(self.page.read_text(encoding="utf-8")).text
+        plan = tw.read_plan(str(network))
+        for step in plan.steps:
+            self.assertIn(step.name, text)
+        self.assertIn(str(plan).splitlines()[-1].strip(), text)
+        with self.assertRaisesRegex(IndexError, "the network has 1"):
+            tw.read_plan(str(network), 1)
+        self.check_opened()
 
     def test_a_file_that_cannot_be_written_is_an_error(self):
         records.write_database(self.database, records.search(4))
