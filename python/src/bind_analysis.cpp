@@ -43,8 +43,7 @@ Target target_of(const std::string& text) {
 }
 
 int checked_threads(int threads) {
-  if (threads < 1)
-    throw py::value_error(fmt::format("threads {}: expected at least one", threads));
+  if (threads < 1) throw py::value_error(fmt::format("threads {}: expected at least one", threads));
   return threads;
 }
 
@@ -226,8 +225,8 @@ PlanArgument argument_of(const runtime::ModelTensor& tensor, bool is_output) {
 PlanStep step_of(const runtime::ModelFile& model, const runtime::ModelVariant& variant,
                  const runtime::ModelStep& step) {
   const runtime::KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
-  PlanStep made{step.name, kernel.workload,   kernel.schedule, step.threads > 0 ? step.threads
-                                                                              : model.threads,
+  PlanStep made{step.name,         kernel.workload,
+                kernel.schedule,   step.threads > 0 ? step.threads : model.threads,
                 step.predicted_ns, {}};
   for (size_t i = 0; i < step.arguments.size(); ++i)
     made.arguments.push_back(argument_of(variant.tensors[static_cast<size_t>(step.arguments[i])],

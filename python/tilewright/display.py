@@ -89,16 +89,17 @@ def _content(value):
     return value if isinstance(value, Html) else Html(escaped(value))
 
 
-def table(header, rows, most=_MOST_ROWS):
-    """A table; cells that are numbers, with their units or without, stand to the right."""
+def table(header, rows, more=0):
+    """A table of the rows, and of `more` that are left out; cells that are numbers, with their units
+    or without, stand to the right."""
     def cell(value):
         is_number = not isinstance(value, Html) and _NUMBER.fullmatch(str(value))
-        return f'<td style="text-align:{"right" if is_number else "left"}">{_content(value)}</td>'
+        style = "text-align:right;white-space:nowrap" if is_number else "text-align:left"
+        return f'<td style="{style}">{_content(value)}</td>'
 
-    rows = list(rows)
-    lines = ["<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows[:most]]
-    if len(rows) > most:
-        lines.append(f'<tr><td colspan="{len(header)}">… and {len(rows) - most} more</td></tr>')
+    lines = ["<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows]
+    if more > 0:
+        lines.append(f'<tr><td colspan="{len(header)}">… and {more} more</td></tr>')
     head = "".join(f'<th style="text-align:left">{_content(name)}</th>' for name in header)
     return Html(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
 
@@ -265,7 +266,8 @@ def records_html(records):
 
     header = ("workload", "status", "latency", "fastest / latency", "GFLOP/s", "% of peak",
               "threads", "device", "session", "trial", "record")
-    return Html(heading(repr(records)[1:-1]) + table(header, map(row, records)))
+    return Html(heading(repr(records)[1:-1]) + table(header, map(row, records[:_MOST_ROWS]),
+                                                     more=len(records) - _MOST_ROWS))
 
 
 # ---- results --------------------------------------------------------------------------------
@@ -365,7 +367,7 @@ def plan_html(plan):
              ("threads", plan.threads), ("memory of a call", bytes_text(plan.arena_bytes)),
              ("time", times_text(plan))]
     steps = table(("", "step", "computes", "time", "", "share", "layouts"),
-                  (row(i, step) for i, step in enumerate(plan.steps)), most=1000)
+                  (row(i, step) for i, step in enumerate(plan.steps)))
     return Html(facts(pairs) + details(count_text(len(plan.steps), "step"), steps, is_open=True)
                 + details("plan", code(plan)))
 

@@ -26,18 +26,20 @@ __all__ = ["main", "page", "write"]
 # The version of Vega-Lite that draws the page. It takes specifications of version 5, but would warn of
 # their $schema, which is left out.
 _VEGA_LITE = "6.4"
+_MOST_ROWS = 2000
 
 _STYLE = """
 :root { color-scheme: light; }
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em;
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em;
        color: #222; background: #fff; }
 table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; }
 th, td { padding: 2px 10px 2px 0; vertical-align: top; }
 th { white-space: nowrap; }
 thead th { border-bottom: 1px solid #999; }
 pre { font-size: 12px; overflow-x: auto; }
-figure { margin: 1em 0; overflow-x: auto; }
-figcaption { color: #555; }
+figure { display: inline-block; vertical-align: top; margin: 1em 1.5em 1em 0; max-width: 100%;
+         overflow-x: auto; }
+figcaption { color: #555; max-width: 36em; }
 section { border-top: 1px solid #ddd; margin-top: 2em; }
 summary { cursor: pointer; color: #335; margin: 0.4em 0; }
 .wide { overflow-x: auto; }
@@ -158,8 +160,8 @@ def _overview(groups, linked):
                 display.counts_text(collections.Counter(record.status for record in group)))
 
     header = ("workload", "threads", "fastest", "GFLOP/s", "% of peak", "records", "by status")
-    return Html('<div class="wide">' + table(header, (row(i, group) for i, group
-                                                      in enumerate(groups)), most=2000) + "</div>")
+    rows = (row(number, group) for number, group in enumerate(groups[:_MOST_ROWS]))
+    return Html(f'<div class="wide">{table(header, rows, len(groups) - _MOST_ROWS)}</div>')
 
 
 def _best_of(group):
