@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "base/target.h"
+#include "codegen/inspect.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
@@ -109,6 +111,19 @@ CallableOf<runtime::Kernel> kernel_of(const Tuned& tuned) {
   return {value_of(runtime::Kernel::load(tuned.artifact)), static_cast<int>(tuned.best.threads)};
 }
 
+std::string assembly_of(const Tuned& tuned) {
+  const Target target = value_of(parse_target(tuned.artifact.info.target));
+  if (target.is_gpu())
+    raise({ErrorCode::Unsupported, fmt::format("[assembly] expected a kernel of a processor, not "
+                                               "one of {}",
+                                               target.to_string())});
+  Result<std::string> text = [&] {
+    const py::gil_scoped_release released;
+    return codegen::disassemble(tuned.artifact.object, target);
+  }();
+  return value_of(std::move(text));
+}
+
 }  // namespace
 
 void bind_tuner(py::module_& m) {
@@ -138,6 +153,7 @@ void bind_tuner(py::module_& m) {
       .def_property_readonly("schedule", [](const Tuned& t) { return t.best.schedule; })
       .def_property_readonly("latency_ns", [](const Tuned& t) { return t.best.latency_ns; })
       .def("kernel", &kernel_of, "The kernel, loaded.")
+      .def("assembly", &assembly_of, "The kernel's instructions, as objdump prints them.")
       .def(
           "save",
           [](const Tuned& t, const std::string& path) {

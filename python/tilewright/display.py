@@ -172,6 +172,39 @@ def schedule_html(schedule):
                   Html(f"{heading('loops')}{loops}"))
 
 
+_INSTRUCTION = re.compile(r" *([0-9a-f]+):\t(.*)")
+# Jumps of x86-64 and branches of AArch64 that name their destination, calls excepted.
+_JUMP = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\s.*?\b([0-9a-f]+) <")
+
+
+def innermost_loops(assembly):
+    """Addresses of the first and the last instruction of each loop that has no other loop inside."""
+    loops = set()
+    for line in assembly.splitlines():
+        instruction = _INSTRUCTION.fullmatch(line)
+        jump = _JUMP.match(instruction[2]) if instruction else None
+        if jump and int(jump[1], 16) <= int(instruction[1], 16):
+            loops.add((int(jump[1], 16), int(instruction[1], 16)))
+    return sorted(loop for loop in loops
+                  if not any(other != loop and loop[0] <= other[0] and other[1] <= loop[1]
+                             for other in loops))
+
+
+def assembly_html(assembly):
+    """Instructions; those of innermost loops, where a kernel spends its time, are marked."""
+    loops = innermost_loops(assembly)
+
+    def line_html(line):
+        instruction = _INSTRUCTION.fullmatch(line)
+        at = int(instruction[1], 16) if instruction else -1
+        if any(begin <= at <= end for begin, end in loops):
+            return f'<span style="background:{ORANGE}33">{escaped(line)}</span>'
+        return escaped(line)
+
+    lines = "\n".join(map(line_html, assembly.splitlines()))
+    return Html(f'<pre style="line-height:1.25;max-height:40em;overflow-y:auto">{lines}</pre>')
+
+
 # ---- declarations ---------------------------------------------------------------------------
 
 
@@ -291,12 +324,23 @@ def tuned_html(tuned):
                             f"{progress.known_trials} known before"))
     pairs += [("model", progress.model), ("threads", best.threads), ("target", best.target),
               ("session", best.session), ("record", best.hash)]
-    parts = [facts(pairs), details("schedule", code(best.schedule))]
+    parts = [facts(pairs), details("schedule", code(best.schedule)),
+             details("loops and instructions", _loops_and_instructions(tuned))]
     if tuned.failures:
         rows = sorted(tuned.failures.items(), key=lambda item: -item[1])
         parts.append(details("rejected candidates",
                              table(("reason", "candidates"), rows)))
     return Html("".join(parts))
+
+
+def _loops_and_instructions(tuned):
+    """Beside each other; or why they cannot be shown: kernels of GPUs have no such instructions."""
+    try:
+        workload = _tilewright.parse_workload(tuned.best.workload_text)
+        schedule = _tilewright.parse_schedule(workload, tuned.best.schedule)
+        return beside(program_html(str(schedule.program())), assembly_html(tuned.assembly()))
+    except errors.Error as error:
+        return code(error)
 
 
 def kernel_html(kernel):

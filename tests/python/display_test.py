@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How values display themselves in a notebook."""
+import pathlib
+import tempfile
 import types
 import unittest
 
@@ -60,6 +62,33 @@ class Values(unittest.TestCase):
                                     ([1, 16, 8, 8], "", "row-major")):
             argument = types.SimpleNamespace(shape=shape, layout=layout)
             self.assertEqual(display.layout_text(argument), text)
+
+
+class Assembly(unittest.TestCase):
+    TEXT = ("0000000000000010 <kernel>:\n"
+            "  10:\tpush   %rbx\n"
+            "  12:\tvmovss (%rdi),%xmm0\n"          # the outer loop
+            "  16:\tvfmadd231ps %zmm0,%zmm1,%zmm2\n"  # the inner one
+            "  1c:\tjne    16 <kernel+0x6>\n"
+            "  1e:\tcall   10 <kernel>\n"
+            "  22:\tjb     12 <kernel+0x2>\n"
+            "  24:\tjmp    30 <kernel+0x20>\n"
+            "  30:\tret\n")
+
+    def test_innermost_loops_are_marked(self):
+        self.assertEqual(display.innermost_loops(self.TEXT), [(0x16, 0x1c)])
+        arm = "   4:\tfmla   v0.4s, v1.4s, v2.4s\n   8:\tcbnz   x1, 4 <f+0x4>\n   c:\tbl     4 <f>\n"
+        self.assertEqual(display.innermost_loops(arm), [(4, 8)])
+        self.assertEqual(display.assembly_html(self.TEXT).count("<span"), 2)
+        self.assertEqual(records.Markup(display.assembly_html(self.TEXT)).text + "\n", self.TEXT)
+
+    def test_stands_beside_the_loops_of_a_result(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tuned = tw.tune(DENSE, db=pathlib.Path(folder) / "t.db", trials=2)
+        self.assertIn("<tw_", tuned.assembly())
+        page = shown(tuned)
+        for part in ("ret", "kernel(a: f32[", "best", "untuned", "trials"):
+            self.assertIn(part, page.text)
 
 
 class Queries(unittest.TestCase):
