@@ -208,6 +208,24 @@ def _references(records, untuned_ns, trials_us):
     return near, far
 
 
+def _history(records, places):
+    """Rows for trials with a time, for those without, and for the best so far, at these places."""
+    timed, failed, best, fastest = [], [], [], math.inf
+    for x, record in zip(places, records, strict=True):
+        row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
+               "session": one_line(record.session, 40), "reason": one_line(record.reason, 120)}
+        if not _is_timed(record):
+            failed.append(row)
+            continue
+        timed.append({**row, "latency_us": record.latency_ns / 1e3})
+        if record.status == "ok" and record.latency_ns < fastest:
+            fastest = record.latency_ns
+            best.append({"x": x, "latency_us": fastest / 1e3})
+    if best:
+        best.append({"x": places[-1], "latency_us": fastest / 1e3})
+    return timed, failed, best
+
+
 def best_so_far(records, over="trial", untuned_ns=None):
     """How the best latency came down, over trials or over time.
 
@@ -223,20 +241,11 @@ def best_so_far(records, over="trial", untuned_ns=None):
     if over not in ("trial", "time"):
         raise errors.UsageError(f"[best_so_far] over '{over}': expected trial or time")
     records = _one_group(records, "best_so_far")
-    x_of = _elapsed_s(records) if over == "time" else range(1, len(records) + 1)
-    timed, failed, best, fastest = [], [], [], math.inf
-    for x, record in zip(x_of, records):
-        row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
-               "session": one_line(record.session, 40), "reason": one_line(record.reason, 120)}
-        if not _is_timed(record):
-            failed.append(row)
-            continue
-        timed.append({**row, "latency_us": record.latency_ns / 1e3})
-        if record.status == "ok" and record.latency_ns < fastest:
-            fastest = record.latency_ns
-            best.append({"x": x, "latency_us": fastest / 1e3})
-    if best:
-        best.append({"x": x_of[-1], "latency_us": fastest / 1e3})
+    places = range(1, len(records) + 1)
+    if over == "time":  # sessions that ran at the same time stand one after the other, too
+        pairs = sorted(zip(_elapsed_s(records), records), key=lambda pair: pair[0])
+        places, records = [place for place, _ in pairs], [record for _, record in pairs]
+    timed, failed, best = _history(records, places)
     near, far = _references(records, untuned_ns, [row["latency_us"] for row in timed])
     x = _number("x", "trial" if over == "trial" else "seconds of tuning")
     y = _number("latency_us", "latency, µs", log=True)
@@ -250,9 +259,10 @@ def best_so_far(records, over="trial", untuned_ns=None):
                      y={"value": _HEIGHT - 6}, tooltip=_tooltip("status", "reason", "record")),
               *_rules(near, y)]
     title = {"text": f"Best latency over {over if over == 'time' else 'trials'}", "subtitle": far}
-    reached = f"{time_text(fastest)} after {display.count_text(len(records), 'trial')}" if best else "no valid trial"
+    reached = time_text(1e3 * best[-1]["latency_us"]) if best else "no valid trial"
     return Plot(_view(title, *layers),
-                f"best so far of {records[0].workload_text}: {reached}")
+                f"best so far of {records[0].workload_text}: {reached} after "
+                f"{display.count_text(len(records), 'trial')}")
 
 
 # ---- the cost model ---------------------------------------------------------------------------
@@ -577,7 +587,8 @@ def costs(plan):
                  color={"condition": {"test": "datum.computes === 'transform'", "value": RED},
                         "value": BLUE},
                  tooltip=_tooltip("computes", "steps", "time_us"))
-    return Plot(spec, f"{plan.name}: {time_text(whole * 1e3)} in {display.count_text(len(plan.steps), 'step')}")
+    return Plot(spec, f"{plan.name}: {time_text(whole * 1e3)} in "
+                f"{display.count_text(len(plan.steps), 'step')}")
 
 
 def timeline(profile):
@@ -645,8 +656,10 @@ class _Drawing:
             points[1:1] = [(aside, points[0][1] + 0.6), (aside, points[1][1] - 0.6)]
         number = len(self.edges)
         tensor = f"{one_line(argument.tensor, 60)}: {argument.dtype}{list(argument.shape)}"
-        self.edges.append([{"edge": number, "order": i, "lane": lane, "row": row, "tensor": tensor,
-                            "layout": one_line(display.layout_text(argument), 30)} for i, (lane, row) in enumerate(points)])
+        common = {"edge": number, "tensor": tensor,
+                  "layout": one_line(display.layout_text(argument), 30)}
+        self.edges.append([{**common, "order": i, "lane": lane, "row": row}
+                           for i, (lane, row) in enumerate(points)])
 
 
 def layouts(plan):

@@ -134,7 +134,8 @@ def _summary(store, records):
              ("workloads", len({record.workload_text for record in records})),
              ("sessions", len({record.session for record in records})),
              ("by status", display.counts_text(statuses))]
-    pairs += [("device", f"{device}: {display.count_text(count, 'record')}") for device, count in devices.most_common(10)]
+    pairs += [("device", f"{device}: {display.count_text(count, 'record')}")
+              for device, count in devices.most_common(10)]
     return facts(pairs)
 
 
@@ -260,13 +261,17 @@ def write(path, store=None, **options):
     """Replaces the file by page(store, **options), as a whole."""
     path = pathlib.Path(path)
     text = page(store, **options)
+    temporary = None
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False,
                                          encoding="utf-8") as file:
+            temporary = file.name
             file.write(text)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
     except OSError as error:
+        if temporary is not None:
+            os.unlink(temporary)
         raise errors.MachineError(f"[report] '{path}' cannot be written: {error.strerror}") from None
 
 

@@ -46,10 +46,12 @@ class Plots(unittest.TestCase):
 
     def test_best_so_far_over_time_joins_sessions(self):
         second = records.search(4, session="s2")
-        for record in second:
-            record.created_ms += 1_000_000
-        spec = self.check(plots.best_so_far(records.search(4) + second, over="time"))
-        self.assertEqual([row["x"] for row in layers_of(spec, "point")[0]], [0, 0.5, 1, 1.5, 2, 2.5])
+        for begun_ms in (1, 1_000_000):  # at the same time, and later
+            for record in second:
+                record.created_ms += begun_ms
+            spec = self.check(plots.best_so_far(records.search(4) + second, over="time"))
+            self.assertEqual([row["x"] for row in layers_of(spec, "point")[0]],
+                             [0, 0.5, 1, 1.5, 2, 2.5])
 
     def test_best_so_far_finds_the_default_schedule_and_this_machines_memory(self):
         workload = tw.parse_workload(records.DENSE)

@@ -121,12 +121,15 @@ class Report(unittest.TestCase):
         records.write_database(self.database, records.search(4))
         for arguments, code, said in (
                 (["--output", str(self.folder / "none" / "page.html")], 7, "cannot be written"),
+                (["--output", str(self.database.parent)], 7, "cannot be written"),
                 (["--output", str(self.page), "--session", "other"], 6, "no such records")):
             stderr = io.StringIO()
             with contextlib.redirect_stderr(stderr):
                 self.assertEqual(report.main(["--db", str(self.database), *arguments]), code)
             self.assertIn(said, stderr.getvalue())
         self.assertFalse(self.page.exists())
+        self.assertEqual([p for p in self.folder.parent.iterdir()
+                          if p.name.startswith(self.folder.name) and p != self.folder], [])
 
     def test_a_missing_database_is_none_to_report_on(self):
         with contextlib.redirect_stderr(io.StringIO()):
