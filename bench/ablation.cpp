@@ -93,9 +93,7 @@ class AblationRun {
   }
 
  private:
-  bool interrupted() const {
-    return environment_.interrupts != nullptr && environment_.interrupts->load() > 0;
-  }
+  bool interrupted() const { return environment_.interrupted(); }
   Status check_interrupt() const {
     if (!interrupted()) return {};
     return fail(ErrorCode::Interrupted, "[bench] interrupted; what was measured is stored");

@@ -7,9 +7,9 @@
 // the layouts that readers of a tensor ask for together, and factors for the copies.
 //
 //   CostNetwork network;
-//   const auto conv = network.add_variable({3.0, 2.5}), relu = network.add_variable({1.0, 1.0});
-//   network.add_factor(conv, relu, {0.0, 0.8, 0.8, 0.0});      // they disagree: 0.8 for a
-//   transform solve(network, 1).assignments[0];                         // {1, 1} at 3.5
+//   const size_t conv = network.add_variable({3.0, 2.5}), relu = network.add_variable({1.0, 1.0});
+//   network.add_factor(conv, relu, {0.0, 0.8, 0.8, 0.0});  // 0.8 where their states differ
+//   solve(network, 1).assignments[0];                      // {1, 1} at 3.5
 //
 // Variables are eliminated one by one (bucket elimination: Dechter, Artificial Intelligence 113,
 // 1999), the one first that leaves the smallest table. Where a variable has at most two neighbours

@@ -161,7 +161,7 @@ tuner::RaceOptions race_options(const TuneFlags& flags, const tuner::Environment
   tuner::RaceOptions options;
   options.threads = static_cast<int>(flags.target.threads);
   options.budget_s = race_s(flags);
-  options.stops = [&] { return environment.interrupts->load() > 0; };
+  options.stops = [&] { return environment.interrupted(); };
   return options;
 }
 
@@ -385,7 +385,7 @@ Status tune_variants(std::vector<ModelRun>& runs, const TuneFlags& flags, const 
     TW_RETURN_IF_ERROR(tune_watched(run, flags, here, target, store, environment));
     for (const auto& [reason, workloads] : run.tuned.failures)
       note(fmt::format("{} not measured: {}", show_count(std::ssize(workloads), "kernel"), reason));
-    if (environment.interrupts->load() > 0)
+    if (environment.interrupted())
       return fail(ErrorCode::Interrupted, "[tune] interrupted before the network was built");
   }
   return {};

@@ -102,9 +102,7 @@ class NetworkRun {
   }
 
  private:
-  bool interrupted() const {
-    return environment_.interrupts != nullptr && environment_.interrupts->load() > 0;
-  }
+  bool interrupted() const { return environment_.interrupted(); }
   double elapsed_s() const { return static_cast<double>(environment_.clock() - started_ns_) / 1e9; }
 
   Status predict() {
@@ -384,9 +382,7 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress) {
   const Target machine = with_known_machine(store, target);
-  const auto interrupted = [&environment] {
-    return environment.interrupts != nullptr && environment.interrupts->load() > 0;
-  };
+  const auto interrupted = [&environment] { return environment.interrupted(); };
   const PredictionCache cache = PredictionCache::open(
       options.predictions, predictor_version(machine, options.tuning.threads));
   NetworkServices services;

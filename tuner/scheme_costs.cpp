@@ -14,6 +14,7 @@
 #include "tuner/for_each_index.h"
 #include "tuner/scoring.h"
 #include "tuner/tune.h"
+#include "tuner/working_set.h"
 
 namespace tw::tuner {
 namespace {

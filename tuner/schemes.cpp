@@ -276,53 +276,7 @@ OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> pac
   return group;
 }
 
-// What an inference left in a cache and the next one finds there: half of the cache at most, as
-// others use it meanwhile. MobileNetV2 touches 19 MiB. On a Zen 5 whose virtual machine shares
-// 32 MiB of L3 its last layer reads its weights at 71 GB/s, where memory gives 43 and L3 100; with
-// kernels timed from memory, the sum of its plan is 2 to 10 % below the measured time.
-constexpr int64_t share_left = 2;
-
-int64_t bytes_of(const graph::TensorType& type) {
-  int64_t bytes = size_bytes(type.dtype);
-  for (const int64_t extent : type.shape) bytes *= extent;
-  return bytes;
-}
-
-int64_t constant_bytes(const graph::Graph& graph) {
-  int64_t bytes = 0;
-  for (const auto& [name, constant] : graph.constants) bytes += bytes_of(constant.type());
-  return bytes;
-}
-
-/// The most bytes of activations that are needed at the same time, in the order of the operators.
-int64_t most_live_bytes(const graph::Graph& graph) {
-  const auto types = graph::tensor_types(graph);
-  std::map<std::string, size_t> last_read;
-  for (size_t i = 0; i < graph.operators.size(); ++i)
-    for (const std::string& tensor : graph.operators[i].inputs) last_read[tensor] = i;
-  for (const std::string& output : graph.outputs) last_read[output] = graph.operators.size();
-  int64_t live = 0, most = 0;
-  for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
-  for (size_t i = 0; i < graph.operators.size(); ++i) {
-    const graph::Operator& op = graph.operators[i];
-    for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
-    most = std::max(most, live);
-    for (const std::string& tensor : std::set<std::string>(op.inputs.begin(), op.inputs.end()))
-      if (last_read.at(tensor) == i && !graph.constants.contains(tensor))
-        live -= bytes_of(types.at(tensor));
-  }
-  return most;
-}
-
 }  // namespace
-
-dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine) {
-  if (machine.gpu) return dsl::CacheState::Hot;
-  const int64_t bytes = constant_bytes(graph) + most_live_bytes(graph);
-  if (bytes <= machine.l2_bytes() / share_left) return dsl::CacheState::Hot;
-  return bytes <= machine.l3_bytes() / share_left ? dsl::CacheState::NetworkL3
-                                                  : dsl::CacheState::NetworkMemory;
-}
 
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::CacheState state) {
   std::vector<OperatorGroup> groups;

@@ -37,11 +37,6 @@ struct OperatorGroup {
   std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
 };
 
-/// The state of the caches in which operators of the graph are called, one inference after another:
-/// that of the smallest level of which all constants and as many activations as are needed at a
-/// time fill no more than half; Hot where that is L2 of one core, and on GPUs.
-dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine);
-
 /// In the order of the first operator of each, as called in that state.
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
                                            dsl::CacheState state = dsl::CacheState::Hot);

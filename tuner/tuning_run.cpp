@@ -60,7 +60,7 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
 }
 
 bool TuningRun::interrupted() const {
-  return environment.interrupts && environment.interrupts->load() > 0;
+  return environment.interrupted();
 }
 
 double TuningRun::expected_gain(double seconds) const {
