@@ -190,8 +190,8 @@ std::string to_dot(const Graph& graph) {
                        dot_quoted(op.workload.op + "\n" + op.name()));
     for (const std::string& tensor : op.inputs)
       if (const auto writer = writers.find(tensor); writer != writers.end())
-        dot += fmt::format("  {} -> {} [label={}];\n", dot_quoted(writer->second), dot_quoted(op.name()),
-                           dot_quoted(types.at(tensor).to_string()));
+        dot += fmt::format("  {} -> {} [label={}];\n", dot_quoted(writer->second),
+                           dot_quoted(op.name()), dot_quoted(types.at(tensor).to_string()));
     for (const std::string& tensor : op.outputs) writers[tensor] = op.name();
   }
   for (const std::string& output : graph.outputs) {

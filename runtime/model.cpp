@@ -93,8 +93,8 @@ Status check_device(const ModelFile& model, const std::shared_ptr<Device>& devic
                                  : "give a device to load it on"));
 }
 
-/// Offsets of the parts of one call's memory, in bytes: the arena at 0, then the scratch memory that
-/// steps share, the pointers that one step gets, and the pointers to the caller's arrays.
+/// Offsets of the parts of one call's memory, in bytes: the arena at 0, then the scratch memory
+/// that steps share, the pointers that one step gets, and the pointers to the caller's arrays.
 struct CallMemory {
   int64_t scratch_at = 0, pointers_at = 0, arrays_at = 0, bytes = 0;
 };
