@@ -174,7 +174,7 @@ class ProblemBuilder {
   std::vector<LayoutNumbers> layouts_;     // of each tensor
 };
 
-/// What going over from one layout to another can cost at most in copies of a tensor that an
+/// Upper bounds on the time of copies that a change of layout can add, for a tensor that an
 /// operator reads or writes.
 class ChangeCosts {
  public:
