@@ -56,18 +56,6 @@ std::string first_lines(std::string_view text, int count) {
   return join(lines, "; ");
 }
 
-std::string dot_quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\n')
-      quoted += "\\n";
-    else
-      quoted += c;
-  }
-  return quoted + "\"";
-}
-
 std::optional<int64_t> parse_int(std::string_view text) {
   int64_t value;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -89,6 +77,18 @@ std::string format_double(double value) {
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
   (void)error;
   return std::string(buffer, end);
+}
+
+std::string graphviz_quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n')
+      quoted += "\\n";
+    else
+      quoted += c;
+  }
+  return quoted + "\"";
 }
 
 std::optional<std::string> nearest(std::string_view word,

@@ -30,8 +30,8 @@ std::optional<double> parse_double(std::string_view text);
 /// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
 std::string format_double(double value);
 
-/// The text as a quoted string of Graphviz' dot language; each newline is a line break of a label.
-std::string dot_quoted(std::string_view text);
+/// The text as a quoted string of Graphviz' dot language; newlines become line breaks of labels.
+std::string graphviz_quoted(std::string_view text);
 
 /// The candidate nearest to `word` by edit distance, case aside; none where no typo is likely.
 std::optional<std::string> nearest(std::string_view word,

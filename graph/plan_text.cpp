@@ -193,12 +193,12 @@ class PlanDrawing {
  private:
   std::string add_node(std::string_view label, std::string_view shape) {
     std::string node = fmt::format("n{}", nodes_++);
-    text_ += fmt::format("  {} [label={} shape={}];\n", node, dot_quoted(label), shape);
+    text_ += fmt::format("  {} [label={} shape={}];\n", node, graphviz_quoted(label), shape);
     return node;
   }
 
   void add_edge(const std::string& from, const std::string& to, const std::string& label) {
-    text_ += fmt::format("  {} -> {} [label={}];\n", from, to, dot_quoted(label));
+    text_ += fmt::format("  {} -> {} [label={}];\n", from, to, graphviz_quoted(label));
   }
 
   /// The node writes the tensor; its transforms are drawn with it.
