@@ -13,4 +13,5 @@ PYBIND11_MODULE(_tilewright, module) {
   tw::python::bind_runtime(module);
   tw::python::bind_cost_model(module);
   tw::python::bind_tuner(module);
+  tw::python::bind_analysis(module);
 }
