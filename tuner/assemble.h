@@ -8,10 +8,13 @@
 //   TW_TRY(runtime::ModelFile model, assemble(graph, script, kernels));
 //
 // An operator that moves nothing, such as a reshape, gives its array a second name, so its result
-// lies where its input lies. Pure functions; thread-safe.
+// lies where its input lies. A concatenation that moves nothing makes the arrays of its inputs
+// parts of its own, so that kernels write them there; inputs that are part of another array, or
+// constants, or arrays of the caller's, are copied. Pure functions; thread-safe.
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,11 +54,18 @@ struct ScriptCall {
   bool is_measured = false;
 };
 
+/// Where a storage lies within another one.
+struct ScriptPart {
+  size_t whole = 0;  ///< index into Script::storages
+  int64_t at = 0;    ///< in bytes
+};
+
 /// Memory of one array, which several tensors of equal bytes may share. The numbers of inputs and
 /// outputs are those of the graph.
 struct ScriptStorage {
   runtime::Place place = runtime::Place::Arena;
-  int64_t number = 0;  ///< of the input or output
+  int64_t number = 0;                   ///< of the input or output
+  std::optional<ScriptPart> part = {};  ///< of the array of a concatenation
 };
 
 /// The calls of a model before any of its kernels is built.

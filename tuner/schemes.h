@@ -10,6 +10,7 @@
 // Pure functions; thread-safe.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,16 @@
 #include "dsl/layout.h"
 #include "dsl/workload.h"
 #include "graph/graph.h"
+#include "graph/rewrite.h"
 
 namespace tw::tuner {
+
+/// Whether the array of a tensor can be a part of a concatenation's, or have such parts.
+enum class Home {
+  Free,
+  Caller,  ///< not if it is row-major: then it is an array of the caller's
+  Taken,   ///< no: it is a part of another array, or stands in this one a second time
+};
 
 /// Operators of a graph that are one problem: they compute the same and read constants at the same
 /// inputs, so they share schemes, kernels and records.
@@ -35,6 +44,8 @@ struct OperatorGroup {
   /// reshape makes of its five or more; empty where there is no such reshape.
   std::vector<std::vector<int64_t>> images = {};
   std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
+  std::optional<graph::Concatenation> concatenation = {};  ///< graph::as_concatenation()
+  std::vector<Home> homes = {};  ///< of each piece of the concatenation, then of its result
 };
 
 /// The state of the caches in which operators of the graph are called, one inference after another:
@@ -46,11 +57,22 @@ dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine);
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
                                            dsl::CacheState state = dsl::CacheState::Hot);
 
+/// A copy of a tensor of this type from one layout to another, which may be the same one.
+struct LayoutCopy {
+  graph::TensorType type;
+  dsl::Layout from, to;
+};
+
 /// Layouts of the inputs and outputs of an operator, one for each of its compute. Those of inputs
 /// that are packed ahead mean nothing.
 struct LayoutChoice {
   std::vector<dsl::Layout> inputs, outputs;
-  bool moves_nothing = false;  ///< the output is another name of the input's array
+  /// No kernel is run: the output is another name of the input's array, or of the array that the
+  /// inputs are parts of.
+  bool moves_nothing = false;
+  /// Copies all the same: of inputs of a concatenation that lie elsewhere to their places in it,
+  /// and of its result to an array of the caller's.
+  std::vector<LayoutCopy> copies = {};
 };
 
 /// What to offer for an operator, row-major throughout first. A tensor of four dimensions (batch,
@@ -62,7 +84,9 @@ struct LayoutChoice {
 /// tensor otherwise.
 ///
 /// A reshape has the choices of its input under which it moves nothing, and no others. A transpose
-/// has all, those among them that move nothing marked.
+/// has all, those among them that move nothing marked. So has a concatenation: it moves nothing
+/// where each piece lies in the result as a tensor of its own, from an offset on at which arrays
+/// may begin. Where pieces have to be copied to their places, that is a choice beside the kernel's.
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known = {});
 
