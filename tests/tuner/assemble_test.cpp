@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "base/random.h"
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
 #include "tuner/join_models.h"
@@ -441,6 +442,143 @@ TEST(Script, EachPieceIsPartOfOneArrayAtOneOffset) {
   EXPECT_THAT(places_of(*script, "a"), ElementsAre("-", "-", testing::EndsWith("+1024")));
   for (const ScriptArgument& output : script->outputs)
     EXPECT_EQ(script->storages[output.storage].place, runtime::Place::Output);
+}
+
+/// Random graphs of tensors of some rows: operators of one input, reshapes that change nothing, and
+/// concatenations of any tensors.
+class RandomRows {
+ public:
+  explicit RandomRows(Random& random) : random_(random) {
+    for (const char* name : {"x", "u"}) {
+      const int64_t rows = add(name, 1 + random.below(3));
+      graph_.inputs.push_back({name, {Float32, {rows, columns}}});
+    }
+    const int64_t rows = add("v", 1 + random.below(3));
+    graph_.constants["v"] = graph::make_constant(graph::normal_array({rows, columns}, 5));
+  }
+
+  graph::Graph make() {
+    for (int64_t count = 2 + random_.below(9), i = 0; i < count; ++i)
+      add_operator("t" + std::to_string(i));
+    graph_.outputs = {names_.back()};
+    for (size_t i = 0; i + 1 < names_.size(); ++i)
+      if (random_.chance(0.2)) graph_.outputs.push_back(names_[i]);
+    return std::move(graph_);
+  }
+
+  static constexpr int64_t columns = 16;
+
+ private:
+  int64_t add(const std::string& name, int64_t rows) {
+    names_.push_back(name);
+    return rows_[name] = rows;
+  }
+
+  void add_operator(const std::string& name) {
+    const std::string from = random_.pick(names_);
+    const int64_t rows = rows_.at(from);
+    if (random_.chance(0.5)) return add_concatenation(name);
+    if (graph_.constants.contains(from)) return;
+    graph_.operators.push_back(
+        random_.chance(0.3)
+            ? reshaped(from, name, {rows, columns}, {rows, columns})
+            : graph::named("softmax rows=" + std::to_string(rows) + " cols=16 f32 fast", {from},
+                           name));
+    add(name, rows);
+  }
+
+  void add_concatenation(const std::string& name) {
+    std::vector<std::string> pieces;
+    std::vector<std::vector<int64_t>> shapes;
+    int64_t rows = 0;
+    for (int64_t count = 2 + random_.below(3), i = 0; i < count; ++i) {
+      pieces.push_back(random_.pick(names_));
+      shapes.push_back({rows_.at(pieces.back()), columns});
+      rows += shapes.back()[0];
+    }
+    if (rows > 64) return;
+    graph_.operators.push_back(joined(pieces, shapes, 0, name, graph_.constants));
+    add(name, rows);
+  }
+
+  Random& random_;
+  graph::Graph graph_;
+  std::vector<std::string> names_;
+  std::map<std::string, int64_t> rows_;
+};
+
+/// Runs a script on names of rows instead of numbers.
+class RowsInMemory {
+ public:
+  RowsInMemory(const graph::Graph& graph, const Script& script) : script_(script) {
+    for (const auto& [name, type] : graph::tensor_types(graph))
+      for (int64_t row = 0; row < type.shape[0]; ++row)
+        rows_[name].push_back(fmt::format("{}:{}", name, row));
+    for (const graph::Operator& op : graph.operators) {
+      if (graph::is_reshape(op)) rows_[op.name()] = rows_.at(op.inputs[0]);
+      const auto concatenation = graph::as_concatenation(op);
+      if (!concatenation) continue;
+      rows_[op.name()].clear();
+      for (const size_t input : concatenation->inputs)
+        std::ranges::copy(rows_.at(op.inputs[input]), std::back_inserter(rows_[op.name()]));
+    }
+  }
+
+  void run() {
+    for (const ScriptArgument& input : script_.inputs) write(input);
+    for (const ScriptCall& call : script_.calls) {
+      const size_t inputs = script_.kernels[call.kernel].workload.compute.inputs.size();
+      for (size_t i = 0; i < inputs; ++i) expect_there(call.arguments[i]);
+      for (size_t i = inputs; i < call.arguments.size(); ++i) write(call.arguments[i]);
+    }
+    for (const ScriptArgument& output : script_.outputs) {
+      EXPECT_EQ(script_.storages[output.storage].place, runtime::Place::Output);
+      EXPECT_FALSE(script_.storages[output.storage].part);
+      expect_there(output);
+    }
+  }
+
+ private:
+  /// The row of an array, in which a storage may be a part.
+  std::string& row(size_t storage, size_t number) {
+    while (const auto& part = script_.storages[storage].part) {
+      number += static_cast<size_t>(part->at / (RandomRows::columns * 4));
+      storage = part->whole;
+    }
+    std::vector<std::string>& array = memory_[storage];
+    if (array.size() <= number) array.resize(number + 1);
+    return array[number];
+  }
+  void write(const ScriptArgument& argument) {
+    const std::vector<std::string>& rows = rows_.at(argument.tensor);
+    for (size_t i = 0; i < rows.size(); ++i) row(argument.storage, i) = rows[i];
+  }
+  void expect_there(const ScriptArgument& argument) {
+    if (argument.is_constant) return;
+    const std::vector<std::string>& rows = rows_.at(argument.tensor);
+    for (size_t i = 0; i < rows.size(); ++i)
+      EXPECT_EQ(row(argument.storage, i), rows[i]) << argument.tensor;
+  }
+
+  const Script& script_;
+  std::map<std::string, std::vector<std::string>> rows_;  ///< of each tensor
+  std::map<size_t, std::vector<std::string>> memory_;     ///< of storages that are no parts
+};
+
+TEST(Script, PiecesAreWhereTheyAreReadInRandomGraphs) {
+  Random random(11);
+  size_t parts = 0;
+  for (int round = 0; round < 300 && !testing::Test::HasFailure(); ++round) {
+    const graph::Graph graph = RandomRows(random).make();
+    ASSERT_TRUE(graph::validate(graph)) << graph::to_text(graph);
+    const auto script = make_script(graph, row_major_plan(graph));
+    ASSERT_TRUE(script) << script.error().message;
+    SCOPED_TRACE(graph::to_text(graph));
+    RowsInMemory(graph, *script).run();
+    parts += static_cast<size_t>(std::ranges::count_if(
+        script->storages, [](const ScriptStorage& storage) { return storage.part.has_value(); }));
+  }
+  EXPECT_GT(parts, 500u);
 }
 
 TEST(Script, TransformsThatFailAreItsError) {
