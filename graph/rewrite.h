@@ -63,4 +63,17 @@ bool is_reshape(const Operator& op);
 /// A copy is the identity. nullopt for any other operator.
 std::optional<std::vector<size_t>> as_transpose(const Operator& op);
 
+/// Inputs of an operator, by their numbers, as they stand one after another along one dimension of
+/// its only output. One may stand there several times.
+struct Concatenation {
+  size_t dimension = 0;
+  std::vector<size_t> inputs;
+  friend bool operator==(const Concatenation&, const Concatenation&) = default;
+};
+/// nullopt for what is no concatenation.
+std::optional<Concatenation> as_concatenation(const Operator& op);
+/// The compute of one. Requires: shapes that agree but for the dimension, at least one.
+Result<dsl::Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
+                                 size_t dimension);
+
 }  // namespace tw::graph

@@ -6,7 +6,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -239,6 +241,59 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   return ParsedModel{std::move(header.model), rest};
 }
 
+/// The arrays that steps write to the arena. Where an array begins says which one a step means:
+/// what check_model() has accepted reads the latest ones that were written there. Several that are
+/// read as one become one.
+class ArenaArrays {
+ public:
+  void write(const ModelTensor& tensor, int step) {
+    const int64_t end = tensor.at + tensor.bytes;
+    auto at = latest_.lower_bound(tensor.at);
+    if (at != latest_.begin() && std::prev(at)->second.end > tensor.at) --at;
+    while (at != latest_.end() && at->first < end) at = latest_.erase(at);
+    latest_[tensor.at] = {lifetimes_.size(), end};
+    joined_to_.push_back(lifetimes_.size());
+    lifetimes_.push_back({tensor.bytes, step, step});
+  }
+
+  void read(const ModelTensor& tensor, int step) {
+    const auto first = latest_.find(tensor.at);
+    const size_t array = whole_of(first->second.array);
+    for (auto at = first; at != latest_.end() && at->first < tensor.at + tensor.bytes; ++at)
+      join(array, whole_of(at->second.array));
+    lifetimes_[array].last = step;
+  }
+
+  std::vector<Lifetime> lifetimes() const {
+    std::vector<Lifetime> wholes;
+    for (size_t i = 0; i < lifetimes_.size(); ++i)
+      if (joined_to_[i] == i) wholes.push_back(lifetimes_[i]);
+    return wholes;
+  }
+
+ private:
+  struct Latest {
+    size_t array = 0;
+    int64_t end = 0;  ///< offset behind it
+  };
+
+  size_t whole_of(size_t array) const {
+    while (joined_to_[array] != array) array = joined_to_[array];
+    return array;
+  }
+
+  void join(size_t whole, size_t part) {
+    if (whole == part) return;
+    joined_to_[part] = whole;
+    lifetimes_[whole].bytes += lifetimes_[part].bytes;
+    lifetimes_[whole].first = std::min(lifetimes_[whole].first, lifetimes_[part].first);
+  }
+
+  std::map<int64_t, Latest> latest_;  ///< arrays that do not overlap, by offset
+  std::vector<Lifetime> lifetimes_;
+  std::vector<size_t> joined_to_;  ///< for each array, itself or one that it is a part of
+};
+
 }  // namespace
 
 Status check_targets(const ModelFile& model, const Target& machine) {
@@ -263,27 +318,21 @@ std::string show_inputs(const ModelVariant& variant) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Where an array begins in the arena says which one a step means: what check_model() has accepted
-// reads the latest array that was written there.
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
-  std::vector<Lifetime> lifetimes;
-  std::map<int64_t, size_t> latest;  // by offset in the arena
+  ArenaArrays arrays;
   for (size_t number = 0; number < variant.steps.size(); ++number) {
     const ModelStep& step = variant.steps[number];
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
-    const int now = static_cast<int>(number);
     for (size_t i = 0; i < arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (tensor.place != Place::Arena || tensor.bytes == 0) continue;
-      if (!arguments[i].is_output) {
-        lifetimes[latest.at(tensor.at)].last = now;
-        continue;
-      }
-      latest[tensor.at] = lifetimes.size();
-      lifetimes.push_back({tensor.bytes, now, now});
+      if (arguments[i].is_output)
+        arrays.write(tensor, static_cast<int>(number));
+      else
+        arrays.read(tensor, static_cast<int>(number));
     }
   }
-  return least_arena_bytes(lifetimes);
+  return least_arena_bytes(arrays.lifetimes());
 }
 
 Status check_model(const ModelFile& model) {

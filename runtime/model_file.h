@@ -93,7 +93,8 @@ inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 std::string show_inputs(const ModelVariant& variant);
 
 /// Lower bound on the arena of a variant: the largest sum of the arrays in it that are needed at
-/// one step. Requires: a model that passes check_model().
+/// one step, where arrays that some step reads as one are one array. Requires: a model that passes
+/// check_model().
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 
 /// Invalid, naming step or tensor, unless running the model is safe:
@@ -105,8 +106,9 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 /// - each tensor is written by at most one step, before it is read and not overwritten while it is
 ///   needed; inputs and constants are never written;
 /// - outputs of a step lie apart from its other arguments.
-/// A tensor that no step writes is another name for the one that lies in exactly its place when it
-/// is first read: so reshapes take no step.
+/// A tensor that no step writes is another name for what lies in exactly its place when it is first
+/// read, one tensor or several side by side: so reshapes take no step, nor do concatenations whose
+/// pieces are written where they belong.
 Status check_model(const ModelFile& model);
 
 /// Invalid if the network or one of its kernels is for a processor with features that `machine`

@@ -8,10 +8,13 @@
 //   TW_TRY(runtime::ModelFile model, assemble(graph, script, kernels));
 //
 // The result of an operator that moves nothing, such as a reshape, is a view: it shares the storage
-// of its input. Pure functions; thread-safe.
+// of its input. A concatenation that moves nothing makes the storages of its inputs parts of its
+// own, so that their producers write them there; inputs that are constants, arrays of the caller's
+// or parts of another storage already are copied. Pure functions; thread-safe.
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,10 +54,17 @@ struct ScriptCall {
   bool is_measured = false;
 };
 
+/// Where a storage lies within another one.
+struct ScriptPart {
+  size_t whole = 0;  ///< index into Script::storages
+  int64_t at = 0;    ///< offset in bytes
+};
+
 /// The memory of one array. Views share the storage of the tensor that they are views of.
 struct ScriptStorage {
   runtime::Place place = runtime::Place::Arena;
-  int64_t number = 0;  ///< index of the graph's input or output, if `place` is one
+  int64_t number = 0;                   ///< index of the graph's input or output, if `place` is one
+  std::optional<ScriptPart> part = {};  ///< its place in the storage of a concatenation, if any
 };
 
 /// The calls of a model before any of its kernels is built.

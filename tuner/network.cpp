@@ -218,11 +218,16 @@ class NetworkRun {
       if (!kernel.schedule.empty()) add(kernel, graph_.operators[op].name());
     }
     const auto types = graph::tensor_types(graph_);
-    for (const graph::Transform& transform : plan.transforms) {
-      TW_TRY(const KernelChoice copy,
-             costs_->transform(types.at(transform.tensor), transform.from, transform.to));
-      add(copy, transform.tensor);
-    }
+    const auto add_copy = [&](const std::string& tensor, const LayoutCopy& copy) -> Status {
+      TW_TRY(const KernelChoice kernel, costs_->transform(copy.type, copy.from, copy.to));
+      add(kernel, tensor);
+      return {};
+    };
+    for (const auto& [tensor, from, to, cost_ns] : plan.transforms)
+      TW_RETURN_IF_ERROR(add_copy(tensor, {types.at(tensor), from, to}));
+    for (size_t op = 0; op < graph_.operators.size(); ++op)
+      for (const LayoutCopy& copy : costs_->copies(op, plan.schemes[op]))
+        TW_RETURN_IF_ERROR(add_copy(graph_.operators[op].name(), copy));
     return {};
   }
 

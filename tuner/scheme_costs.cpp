@@ -114,6 +114,7 @@ Result<SchemeCosts> SchemeCosts::predict(const graph::Graph& graph, const CostCo
   TW_RETURN_IF_ERROR(costs.offer(store));
   TW_RETURN_IF_ERROR(costs.predict_all());
   TW_RETURN_IF_ERROR(costs.predict_copies());
+  costs.drop_impossible_copies();
   return costs;
 }
 
@@ -202,7 +203,8 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
   if (!free) return {};
   TW_TRY(const LayoutChoice chosen, layouts_of_schedule(workload.compute, free->schedule));
   for (size_t i = 0; i < choices_[group].size(); ++i)
-    if (is_same_choice(groups_[group], choices_[group][i], chosen))
+    if (!choices_[group][i].moves_nothing &&
+        is_same_choice(groups_[group], choices_[group][i], chosen))
       take(kernels_[group][i], *free, device);
   return {};
 }
@@ -249,8 +251,8 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// The copies of each tensor between any two layouts that schemes ask for; inputs and outputs of the
-/// graph are row-major outside of it.
+/// The copies of each tensor between any two layouts that schemes ask for, and those that are part
+/// of a scheme; inputs and outputs of the graph are row-major outside of it.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
   const auto types = graph::tensor_types(*graph_);
   std::map<std::string, std::vector<dsl::Layout>> layouts;
@@ -280,6 +282,11 @@ std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() c
         if (!(from == to))
           if (auto copy = transform_workload(types.at(tensor), from, to, state_))
             copies.emplace(copy_key(types.at(tensor), from, to), std::move(*copy));
+  for (const std::vector<LayoutChoice>& choices : choices_)
+    for (const LayoutChoice& choice : choices)
+      for (const auto& [type, from, to] : choice.copies)
+        if (auto copy = transform_workload(type, from, to, state_))
+          copies.emplace(copy_key(type, from, to), std::move(*copy));
   return copies;
 }
 
@@ -297,6 +304,16 @@ Status SchemeCosts::predict_copies() {
   for (auto& copy : copies)
     if (!copy.second.schedule.empty()) copies_.insert(std::move(copy));
   return {};
+}
+
+/// Drops the schemes whose own copies cannot be scheduled. Each of them stands beside a kernel.
+void SchemeCosts::drop_impossible_copies() {
+  for (size_t group = 0; group < groups_.size(); ++group)
+    for (size_t i = choices_[group].size(); i-- > 0;)
+      if (!std::isfinite(copies_ns(choices_[group][i], Stance::Likely))) {
+        choices_[group].erase(choices_[group].begin() + static_cast<ptrdiff_t>(i));
+        kernels_[group].erase(kernels_[group].begin() + static_cast<ptrdiff_t>(i));
+      }
 }
 
 Status SchemeCosts::refresh_copies(db::Store& store) {
@@ -319,6 +336,13 @@ double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
   return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
 }
 
+double SchemeCosts::copies_ns(const LayoutChoice& choice, Stance stance) const {
+  const graph::TransformCost cost = transform_cost(stance);
+  double sum = 0;
+  for (const auto& [type, from, to] : choice.copies) sum += cost(type, from, to);
+  return sum;
+}
+
 /// The factor by which costs of unmeasured kernels are multiplied.
 double SchemeCosts::factor_of(Stance stance) const {
   if (stance == Stance::Likely) return 1;
@@ -333,8 +357,10 @@ std::vector<std::vector<graph::Scheme>> SchemeCosts::schemes(Stance stance) cons
       const KernelChoice& kernel = kernels_[group][i];
       const bool is_measured = kernel.measured_ns > 0;
       const double factor = is_measured ? 1 : factor_of(stance);
-      schemes.back().push_back({choices_[group][i].inputs, choices_[group][i].outputs,
-                                factor * cost_ns(group, kernel), is_measured});
+      const LayoutChoice& choice = choices_[group][i];
+      const double cost =
+          choice.moves_nothing ? copies_ns(choice, stance) : factor * cost_ns(group, kernel);
+      schemes.back().push_back({choice.inputs, choice.outputs, cost, is_measured});
     }
   }
   return schemes;
@@ -366,6 +392,8 @@ Result<KernelChoice> SchemeCosts::transform(const graph::TensorType& type, const
 }
 
 double SchemeCosts::optimistic_ns(size_t group, size_t scheme) const {
+  const LayoutChoice& choice = choices_[group][scheme];
+  if (choice.moves_nothing) return copies_ns(choice, Stance::Likely);
   double best = cost_ns(group, kernels_[group][scheme]);
   for (const KernelChoice& kernel : kernels_[group])
     if (kernel.measured_ns > 0) best = std::min(best, kernel.measured_ns);

@@ -86,6 +86,10 @@ class SchemeCosts {
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
+  /// What is copied under a scheme that has no kernel.
+  const std::vector<LayoutCopy>& copies(size_t op, size_t scheme) const {
+    return choices_[group_of_[op]][scheme].copies;
+  }
   /// The kernel of a copy. Errors as Predict.
   Result<KernelChoice> transform(const graph::TensorType& type, const dsl::Layout& from,
                                  const dsl::Layout& to) const;
@@ -104,6 +108,7 @@ class SchemeCosts {
   Status predict_all();
   Status keep_supported(size_t group, const std::vector<Result<Predicted>>& predicted);
   Status predict_copies();
+  void drop_impossible_copies();
   Status refresh_group(db::Store& store, size_t group, dsl::CacheState state);
   Result<std::optional<db::Record>> known(db::Store& store, dsl::Workload workload,
                                           dsl::CacheState state) const;
@@ -111,6 +116,7 @@ class SchemeCosts {
   void learn_ratios();
   void learn_doubt(const std::map<std::string, std::vector<double>>& ratios_by_operator);
   double cost_ns(size_t group, const KernelChoice& kernel) const;
+  double copies_ns(const LayoutChoice& choice, Stance stance) const;
   double factor_of(Stance stance) const;
   std::map<std::string, dsl::Workload> copies_that_plans_may_need() const;
 

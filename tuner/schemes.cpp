@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,6 +15,9 @@
 #include "graph/plan.h"
 #include "graph/renaming.h"
 #include "graph/rewrite.h"
+#include "graph/storage.h"
+#include "runtime/arena.h"
+#include "runtime/model_file.h"
 #include "schedules/schedule.h"
 
 namespace tw::tuner {
@@ -21,8 +25,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// Bounds on the choices of an operator, each of which is a kernel to predict. Few layouts of a tensor
-// are such that neighbours could agree on them.
+// Bounds on the choices of an operator, each of which is a kernel to predict. Few layouts of a
+// tensor are such that neighbours could agree on them.
 constexpr size_t most_choices = 36, most_known_choices = 4;
 constexpr int64_t most_records = 32;
 constexpr int64_t least_block = 4;
@@ -199,8 +203,8 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
   return choice;
 }
 
-/// The layout of the output under which it is a view of the input's array; nullopt if there is none.
-/// Requires: a reshape or a transpose.
+/// The layout of the output under which it is a view of the input's array; nullopt if there is
+/// none. Requires: a reshape or a transpose.
 std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout& layout) {
   const dsl::Compute& compute = group.workload.compute;
   if (group.moves_nothing)
@@ -237,6 +241,115 @@ void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
       same->moves_nothing = true;
   }
 }
+
+/// What stands where in the concatenation's result.
+struct Piece {
+  size_t input = 0;
+  int64_t begin = 0, end = 0;  ///< along the dimension
+};
+std::vector<Piece> pieces_of(const OperatorGroup& group) {
+  std::vector<Piece> pieces;
+  int64_t begin = 0;
+  for (const size_t input : group.concatenation->inputs) {
+    const Shape& shape = group.workload.compute.inputs[input].shape;
+    const int64_t end = begin + shape[group.concatenation->dimension];
+    pieces.push_back({input, begin, end});
+    begin = end;
+  }
+  return pieces;
+}
+
+/// Whether an array that has this home cannot be used in place with the layout.
+bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
+  const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
+  return home == Home::Taken ||
+         (home == Home::Caller && graph::is_same_storage(shape, layout, row_major_one));
+}
+
+/// The choice without its kernel: the pieces are parts of the result's array, or copied there.
+/// nullopt where some piece is no array of its own within the result.
+std::optional<LayoutChoice> in_place(const OperatorGroup& group, LayoutChoice choice,
+                                     int64_t alignment) {
+  const dsl::Compute& compute = group.workload.compute;
+  const Shape& whole = compute.shape_of(compute.outputs[0]);
+  const dsl::Layout& layout = choice.outputs[0];
+  const DType dtype = compute.stages.back().type;
+  const std::vector<Piece> pieces = pieces_of(group);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto [input, begin, end] = pieces[i];
+    const Shape& shape = compute.inputs[input].shape;
+    const auto offset =
+        graph::offset_of_slice(whole, layout, group.concatenation->dimension, begin, end);
+    if (!offset || *offset * size_bytes(dtype) % alignment != 0) return std::nullopt;
+    if (group.packed_ahead[input]) {
+      const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
+      choice.copies.push_back({{dtype, shape}, row_major_one, layout});
+      continue;
+    }
+    if (!graph::is_same_storage(shape, choice.inputs[input], layout)) return std::nullopt;
+    if (is_elsewhere(group.homes[i], shape, layout))
+      choice.copies.push_back({{dtype, shape}, layout, layout});
+  }
+  if (is_elsewhere(group.homes.back(), whole, layout))
+    choice.copies.push_back({{dtype, whole}, layout, layout});
+  choice.moves_nothing = true;
+  return choice;
+}
+
+/// Marks the choices that move nothing, and adds those that move less than the kernel does.
+void add_choices_in_place(const OperatorGroup& group, const Machine& machine,
+                          std::vector<LayoutChoice>& choices) {
+  const int64_t alignment =
+      machine.gpu ? runtime::device_tensor_alignment : runtime::arena_alignment;
+  std::vector<LayoutChoice> added;
+  for (LayoutChoice& choice : choices) {
+    auto placed = in_place(group, choice, alignment);
+    if (!placed) continue;
+    if (placed->copies.empty())
+      choice = std::move(*placed);
+    else
+      added.push_back(std::move(*placed));
+  }
+  std::ranges::move(added, std::back_inserter(choices));
+}
+
+/// Where the arrays of tensors lie that concatenations join.
+class Homes {
+ public:
+  explicit Homes(const graph::Graph& graph) : graph_(graph) {
+    for (const graph::Operator& op : graph.operators)
+      if (graph::is_reshape(op)) arrays_[op.name()] = array_of(op.inputs[0]);
+    for (const graph::Port& port : graph.inputs) callers_.insert(port.name);
+    for (const std::string& output : graph.outputs) callers_.insert(array_of(output));
+  }
+
+  /// Of each piece, then of the result. Asked for the operators in their order: an array is a part
+  /// of the first concatenation that takes it.
+  std::vector<Home> of(const graph::Operator& op, const graph::Concatenation& concatenation) {
+    std::vector<Home> homes;
+    for (const size_t input : concatenation.inputs) {
+      const std::string& array = array_of(op.inputs[input]);
+      const bool is_free = !graph_.constants.contains(array) && taken_.insert(array).second;
+      homes.push_back(is_free ? home_of(array) : Home::Taken);
+    }
+    homes.push_back(home_of(op.name()));
+    return homes;
+  }
+
+ private:
+  /// The tensor that the array is called by: what a reshape names anew.
+  const std::string& array_of(const std::string& tensor) const {
+    const auto found = arrays_.find(tensor);
+    return found == arrays_.end() ? tensor : found->second;
+  }
+  Home home_of(const std::string& array) const {
+    return callers_.contains(array) ? Home::Caller : Home::Free;
+  }
+
+  const graph::Graph& graph_;
+  std::map<std::string, std::string> arrays_;
+  std::set<std::string> callers_, taken_;
+};
 
 /// For each tensor of five or more dimensions that is the input or output of a reshape with four on
 /// the other side, the shape of the other side.
@@ -281,18 +394,26 @@ OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> pac
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::CacheState state) {
   std::vector<OperatorGroup> groups;
   const std::map<std::string, Shape> known_images = images_of(graph);
-  std::map<std::tuple<std::string, std::vector<bool>, std::vector<Shape>>, size_t> places;
+  Homes known_homes(graph);
+  std::map<std::tuple<std::string, std::vector<bool>, std::vector<Shape>, std::vector<Home>>,
+           size_t>
+      places;
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const graph::Operator& op = graph.operators[i];
     std::vector<bool> packed_ahead;
     for (const std::string& tensor : op.inputs)
       packed_ahead.push_back(graph.constants.contains(tensor));
     std::vector<Shape> images = images_of(op, known_images);
+    auto concatenation = graph::as_concatenation(op);
+    std::vector<Home> homes =
+        concatenation ? known_homes.of(op, *concatenation) : std::vector<Home>();
     const auto [place, is_new] =
-        places.emplace(std::tuple(op.workload.text(), packed_ahead, images), groups.size());
+        places.emplace(std::tuple(op.workload.text(), packed_ahead, images, homes), groups.size());
     if (is_new) {
       groups.push_back(group_of_operator(op, std::move(packed_ahead), std::move(images)));
       groups.back().workload.state = state;
+      groups.back().concatenation = std::move(concatenation);
+      groups.back().homes = std::move(homes);
     }
     groups[place->second].operators.push_back(i);
   }
@@ -304,6 +425,7 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
   if (group.moves_nothing) return renaming_choices(group, machine);
   std::vector<LayoutChoice> choices = Offers(group, machine).all();
   if (!group.transposed.empty()) add_renaming_choices(group, machine, choices);
+  if (group.concatenation) add_choices_in_place(group, machine, choices);
   const size_t most = choices.size() + most_known_choices;
   for (const LayoutChoice& choice : known) {
     const auto is_same = [&](const LayoutChoice& other) {

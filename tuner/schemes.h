@@ -10,6 +10,7 @@
 // Pure functions; thread-safe.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,16 @@
 #include "dsl/layout.h"
 #include "dsl/workload.h"
 #include "graph/graph.h"
+#include "graph/rewrite.h"
 
 namespace tw::tuner {
+
+/// Whether the array of a tensor can be a part of a concatenation's array, or have such parts.
+enum class Home {
+  Free,    ///< it can
+  Caller,  ///< not if the tensor is row-major, because it is then an array of the caller's
+  Taken,   ///< it cannot: it is a constant, or a part of an array already
+};
 
 /// Operators of a graph that are the same problem: they compute the same function and have
 /// constants at the same inputs, so they share schemes, kernels and records.
@@ -38,6 +47,8 @@ struct OperatorGroup {
   /// of. Empty if there is no such reshape.
   std::vector<std::vector<int64_t>> images = {};
   std::vector<size_t> transposed = {};  ///< graph::as_transpose(); empty for other operators
+  std::optional<graph::Concatenation> concatenation = {};  ///< graph::as_concatenation()
+  std::vector<Home> homes = {};  ///< of each piece of the concatenation, then of its result
 };
 
 /// The groups of a graph, ordered by their first operators. `state` is the state of the caches in
@@ -45,11 +56,22 @@ struct OperatorGroup {
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
                                            dsl::CacheState state = dsl::CacheState::Hot);
 
+/// A copy of a tensor of this type from one layout to another, which may be the same one.
+struct LayoutCopy {
+  graph::TensorType type;
+  dsl::Layout from, to;
+};
+
 /// The layouts of the inputs and outputs of an operator, one for each input and output of its
 /// compute. Layouts of inputs that are packed ahead are ignored.
 struct LayoutChoice {
   std::vector<dsl::Layout> inputs, outputs;
-  bool moves_nothing = false;  ///< the output is a view of the input's array
+  /// No kernel runs: the output is a view of the input's array, or of the array that has the inputs
+  /// as its parts.
+  bool moves_nothing = false;
+  /// The copies that a concatenation needs although it has no kernel: of inputs that lie elsewhere
+  /// to their places in the result, and of the result to an array of the caller's.
+  std::vector<LayoutCopy> copies = {};
 };
 
 /// The layouts to offer for an operator. The first choice has all tensors row-major.
@@ -63,6 +85,8 @@ struct LayoutChoice {
 /// - Choices in `known` are added if they place some tensor differently from all of these.
 /// - A reshape has only the choices under which it is a view. A transpose has all, and those under
 ///   which it is a view are marked.
+/// - A concatenation moves nothing if each piece is contiguous in the result, at an offset at which
+///   arrays may begin. If pieces have to be copied there, that is a choice beside the kernel's.
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known = {});
 

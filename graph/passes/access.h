@@ -76,14 +76,4 @@ struct Padding {
 };
 std::optional<Padding> as_padding(const Operator& op);
 
-/// Inputs of the operator, by their numbers, as they stand one after another along one dimension.
-struct Concatenation {
-  size_t dimension = 0;
-  std::vector<size_t> inputs;
-};
-std::optional<Concatenation> as_concatenation(const Operator& op);
-/// The compute of one. Requires: shapes that agree but for the dimension, at least one.
-Result<dsl::Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
-                                 size_t dimension);
-
 }  // namespace tw::graph
