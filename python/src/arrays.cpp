@@ -23,45 +23,42 @@ std::string what_is(const ArgumentInfo& argument) {
                      argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
 }
 
-// NumPy's names of the types; bfloat16 is that of the package ml_dtypes.
-constexpr struct {
+// NumPy's names and numbers of the types. bfloat16 is a type of the package ml_dtypes, whose number
+// is given at run time.
+constexpr int no_number = -1;
+const struct {
   const char* name;
   DType type;
-} numpy_names[] = {{"float32", Float32}, {"float16", Float16}, {"bfloat16", BFloat16},
-                   {"int8", Int8},       {"uint8", UInt8},     {"int32", Int32},
-                   {"int64", Int64},     {"bool", Bool}};
+  int number;
+} numpy_types[] = {{"float32", Float32, py::detail::npy_api::NPY_FLOAT_},
+                   {"float16", Float16, 23},
+                   {"bfloat16", BFloat16, no_number},
+                   {"int8", Int8, py::detail::npy_api::NPY_BYTE_},
+                   {"uint8", UInt8, py::detail::npy_api::NPY_UBYTE_},
+                   {"int32", Int32, py::detail::npy_api::NPY_INT_},
+                   {"int64", Int64, py::detail::npy_api::NPY_LONG_},
+                   {"bool", Bool, py::detail::npy_api::NPY_BOOL_}};
 
 std::optional<DType> type_named(const std::string& name) {
-  for (const auto& row : numpy_names)
+  for (const auto& row : numpy_types)
     if (name == row.name) return row.type;
   return std::nullopt;
 }
 
 std::optional<DType> type_of(const py::dtype& dtype) {
   if (dtype.byteorder() == '>') return std::nullopt;
-  // The types that arrays mostly have, without a string.
-  switch (dtype.num()) {
-    case py::detail::npy_api::NPY_FLOAT_:
-      return Float32;
-    case py::detail::npy_api::NPY_BYTE_:
-      return Int8;
-    case py::detail::npy_api::NPY_UBYTE_:
-      return UInt8;
-    case py::detail::npy_api::NPY_BOOL_:
-      return Bool;
-    default:
-      break;
-  }
+  // Numbers first: asking for the name takes longer than the rest of a call.
+  const int number = dtype.num();
+  for (const auto& row : numpy_types)
+    if (number == row.number) return row.type;
   return type_named(dtype.attr("name").cast<std::string>());
 }
 
 py::dtype dtype_named(DType type) {
-  for (const auto& row : numpy_names)
-    if (row.type == type) {
-      if (type == BFloat16)
-        return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
-      return py::dtype(std::string(row.name));
-    }
+  if (type == BFloat16)
+    return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
+  for (const auto& row : numpy_types)
+    if (row.type == type) return py::dtype(row.number);
   throw py::type_error("unknown element type");
 }
 

@@ -22,20 +22,20 @@ namespace py = pybind11;
 using namespace py::literals;
 using db::Record;
 
+/// A field as Python has it: statuses are text.
 template <typename T>
-py::object object_of(const T& value) {
-  return py::cast(value);
+T python_value(const T& value) {
+  return value;
 }
-template <>
-py::object object_of(const db::TrialStatus& status) {
-  return py::cast(std::string(db::to_string(status)));
+std::string python_value(const db::TrialStatus& status) {
+  return std::string(db::to_string(status));
 }
 
 void bind_records(py::module_& m) {
   py::class_<Record> record(m, "Record",
                             "One trial, as docs/database_format.md defines it: an immutable fact.");
 #define X(name, since) \
-  record.def_property_readonly(#name, [](const Record& r) { return object_of(r.name); });
+  record.def_property_readonly(#name, [](const Record& r) { return python_value(r.name); });
   TW_RECORD_FIELDS(X)
 #undef X
   record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {

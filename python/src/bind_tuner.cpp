@@ -5,6 +5,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <atomic>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 #include "python/src/stores.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
@@ -63,6 +65,8 @@ class Listener {
   std::optional<py::error_already_set> error_;
 };
 
+using OnProgressOrNone = py::typing::Optional<py::typing::Callable<py::object(const Progress&)>>;
+
 tuner::Effort effort_of(const std::string& name) {
   if (name == "none") return tuner::Effort::None;
   if (name == "quick") return tuner::Effort::Quick;
@@ -93,7 +97,7 @@ Tuned tuned(const dsl::Workload& workload, const py::object& database, const std
   environment.interrupts = &listener.interrupts();
   auto lock = store.lock();
   Result<Tuned> result = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     return tuner::tune(workload, chosen, options, *lock, environment,
                        [&](const Progress& progress) { listener.hear(progress); });
   }();
@@ -146,11 +150,12 @@ void bind_tuner(py::module_& m) {
                            tuner::to_string(t.ended));
       });
 
+  // tilewright.tune() has the documentation, and opens databases by their paths.
   m.def(
-      "tune",
+      "_tune",
       [](const dsl::Workload& workload, const py::object& db, const std::string& target,
          double budget, int64_t trials, const std::string& effort, const std::string& search,
-         uint64_t seed, int threads, const py::object& on_progress) {
+         uint64_t seed, int threads, const OnProgressOrNone& on_progress) {
         tuner::TuneOptions options;
         options.budget_s = budget;
         options.trials = trials;

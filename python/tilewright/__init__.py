@@ -11,13 +11,41 @@
 
 Names are those of the C++ interfaces (docs/api.md). Errors are exceptions of tilewright.errors.
 """
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict, Union
+
 from tilewright import _tilewright, errors
 from tilewright._tilewright import *  # noqa: F401,F403
-from tilewright._tilewright import __version__  # noqa: F401
+from tilewright._tilewright import __version__ as __version__
 from tilewright.errors import *  # noqa: F401,F403
+from tilewright.functions import KernelFunction as KernelFunction
+from tilewright.functions import kernel as kernel
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+# A Store, the path of one, or None: that of the program.
+Database = Union[_tilewright.Store, str, "os.PathLike[str]", None]
 
 
-def tune(workload, *, db=None, **options):
+class TuningOptions(TypedDict, total=False):
+    """Options of tune(), which says what they mean."""
+
+    target: str
+    budget: float
+    trials: int
+    effort: str
+    search: str
+    seed: int
+    threads: int
+    on_progress: Callable[[_tilewright.Progress], object] | None
+
+
+def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compute, *, db: Database = None,
+         **options: Unpack[TuningOptions]) -> _tilewright.Tuned:
     """Finds a fast schedule for the workload and returns a Tuned.
 
     Args:
@@ -40,7 +68,8 @@ def tune(workload, *, db=None, **options):
         workload = _tilewright.workload(workload)
     if not isinstance(db, _tilewright.Store):
         db = _tilewright.Store(_tilewright.default_database() if db is None else str(db))
-    return _tilewright.tune(workload, db, **options)
+    return _tilewright._tune(workload, db, **options)
 
 
-__all__ = [name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__ + ["tune"]
+__all__ = ([name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__
+           + ["Database", "KernelFunction", "TuningOptions", "kernel", "tune"])

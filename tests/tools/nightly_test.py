@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model` and `./tw python` build and run: the
+"""What `./tw test --nightly` runs, and that its exit code tells failures; what `./tw bench --model`, `./tw python` and `./tw wheel` build and run: the
 script of a checkout without sources, where cmake, ninja and ctest are programs of our own."""
 
 import os
@@ -49,7 +49,7 @@ class Checkout(unittest.TestCase):
         for name in ("TW_NIGHTLY", "TW_PRESET"):
             environment.pop(name, None)
         done = subprocess.run([self.root / "tw", *arguments], env=environment, capture_output=True, text=True)
-        self.stderr = done.stderr
+        self.stdout, self.stderr = done.stdout, done.stderr
         return done.returncode, log.read_text().splitlines()
 
 
@@ -84,6 +84,24 @@ class Python(Checkout):
         self.assertEqual(ran[0], f"ninja -C {build} tilewright tw_python")
         self.assertEqual(ran[1].split(":")[0].split()[0], str(build / "python"))
         self.assertTrue(ran[1].endswith(" word"))
+
+
+class Wheel(Checkout):
+    def test_is_built_and_gets_its_libraries(self):
+        programs = self.root / ".venv-wheel" / "bin"
+        programs.mkdir(parents=True)
+        (self.root / "tools" / "requirements-wheel.txt").write_text("")
+        shutil.copy(self.root / ".venv" / ".requirements.txt.sha256", programs.parent / ".requirements-wheel.txt.sha256")
+        for name, body in {"python": 'mkdir -p build/wheel/made; touch build/wheel/made/tilewright-linux.whl',
+                           "auditwheel": 'touch build/wheel/tilewright-manylinux.whl'}.items():
+            (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"$LOG"\ncd {self.root}; {body}\n')
+            (programs / name).chmod(0o755)
+        code, ran = self.run_tw("wheel")
+        self.assertEqual(code, 0, self.stderr)
+        self.assertEqual([line.split()[:4] for line in ran],
+                         [["python", "-m", "pip", "wheel"], ["auditwheel", "repair", "--exclude", "libHalide.so*"]])
+        self.assertTrue(ran[1].endswith("build/wheel/made/tilewright-linux.whl"))
+        self.assertEqual(self.stdout, f"{self.root}/build/wheel/tilewright-manylinux.whl\n")
 
 
 class Nightly(Checkout):
