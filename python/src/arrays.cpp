@@ -62,6 +62,21 @@ py::dtype dtype_named(DType type) {
   throw py::type_error("unknown element type");
 }
 
+/// In elements.
+std::vector<int64_t> strides_of(const py::array& array, const ArgumentInfo& argument) {
+  const int64_t bytes = size_bytes(argument.dtype);
+  std::vector<int64_t> strides;
+  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
+    if (array.strides(i) % bytes != 0)
+      throw py::type_error(
+          fmt::format("{}, got strides that are no multiple of the {} bytes of an "
+                      "element; copy the array first",
+                      what_is(argument), bytes));
+    strides.push_back(array.strides(i) / bytes);
+  }
+  return strides;
+}
+
 BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument) {
   const auto type = type_of(array.dtype());
   if (type != argument.dtype)
@@ -71,15 +86,9 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
     throw py::type_error(what_is(argument) + ", got an array that is read-only");
   BorrowedArray borrowed{{const_cast<void*>(array.data()), *type, {}, {}}, array};
   borrowed.buffer.shape.assign(array.shape(), array.shape() + array.ndim());
-  const int64_t bytes = size_bytes(*type);
-  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
-    if (array.strides(i) % bytes != 0)
-      throw py::type_error(
-          fmt::format("{}, got strides that are no multiple of the {} bytes of an "
-                      "element; copy the array first",
-                      what_is(argument), bytes));
-    borrowed.buffer.strides.push_back(array.strides(i) / bytes);
-  }
+  // Most arrays are row-major, and need no strides.
+  if ((array.flags() & py::array::c_style) == 0)
+    borrowed.buffer.strides = strides_of(array, argument);
   return borrowed;
 }
 

@@ -98,6 +98,8 @@ Bound bind_arrays(const Callable& callable, const ArrayArguments& inputs, const 
                                      fmt::join(names, ", "), inputs.size()));
   }
   Bound bound;
+  bound.buffers.reserve(types.size());
+  bound.owners.reserve(types.size());
   for (size_t i = 0; i < count; ++i) bound.add(borrow_array(inputs[i], types[i]));
   const std::span<const ArgumentInfo> arguments = arguments_for(callable, bound.buffers);
   const py::tuple outputs = outputs_of(arguments, out);

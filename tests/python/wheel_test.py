@@ -16,16 +16,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import outside  # noqa: E402
 
-# Tunes, calls, and says which libraries the process has opened.
+# Says which of these libraries the process has opened, tunes for so long that the cost model learns, and says it again.
 SCRIPT = """
 import numpy as np
 import tilewright as tw
 
-maps = open("/proc/self/maps").read()
-print([name for name in ("libHalide", "libxgboost") if name in maps])
-tuned = tw.tune(tw.make_workload("dense", m=8, n=12, k=10), db="tuning.db", trials=40)
-a, w = np.ones((8, 10), np.float32), np.ones((10, 12), np.float32)
-print(np.array_equal(tuned.kernel()(a, w), a @ w), tuned.progress.model)
+def opened():
+    paths = {line.split()[-1] for line in open("/proc/self/maps")}
+    return sorted(path for path in paths if "libHalide" in path or "libxgboost" in path)
+
+print(opened())
+tuned = tw.tune(tw.make_workload("dense", m=64, n=64, k=64), db="tuning.db", trials=64)
+a, w = np.ones((64, 64), np.float32), np.ones((64, 64), np.float32)
+print(np.array_equal(tuned.kernel()(a, w), a @ w))
+print(*opened())
 """
 
 
@@ -77,7 +81,7 @@ class Wheel(unittest.TestCase):
         return done
 
     def test_is_for_debian_12_and_newer(self):
-        self.assertRegex(self.wheel.name, r"-manylinux_2_(2[0-9]|3[0-6])_x86_64\.whl$")
+        self.assertRegex(self.wheel.name, r"-manylinux_2_(2[0-9]|3[0-5])_x86_64\.whl$")
 
     def test_has_each_library_once(self):
         names = zipfile.ZipFile(self.wheel).namelist()
@@ -88,17 +92,14 @@ class Wheel(unittest.TestCase):
         self.assertIn("tilewright/_tilewright.pyi", names)
 
     def test_python_tunes_and_calls(self):
-        opened, ran = self.run_installed("python", "-c", SCRIPT).stdout.splitlines()
-        self.assertEqual(opened, "[]")
-        self.assertTrue(ran.startswith("True "), ran)
+        before, is_right, after = self.run_installed("python", "-c", SCRIPT).stdout.splitlines()
+        self.assertEqual((before, is_right), ("[]", "True"))
+        self.assertEqual(after, str(self.prefix / "lib" / "libxgboost.so.0"))
 
     def test_commands(self):
         self.assertIn("tilewright 0.", self.run_installed("tilewright", "--version").stdout)
         done = self.run_installed("tune", "--op", "dense", "--shape", "m=8,n=8,k=8", "--trials", "2", "--budget", "10m")
-        self.assertIn("trials       2 new", done.stdout)
-
-    def test_the_cost_model_has_its_library(self):
-        self.assertNotIn("XGBoost cannot be used", self.run_installed("tilewright", "doctor").stdout)
+        self.assertIn("replay       tilewright replay", done.stdout)
 
     def test_c_and_cxx_programs_are_built_and_run(self):
         version = outside.build_c_program(self.prefix, self.folder)
