@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import tilewright
 from tilewright import _tilewright
-from tilewright._tilewright import Kernel, Tensor, Tuned, Workload
+from tilewright._tilewright import Kernel, Progress, Tensor, Tuned, Workload
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -44,12 +44,14 @@ class KernelFunction:
         """What the function computes of arrays of these shapes and types; their elements don't matter."""
         return self._declared(self._signature_of(arrays))
 
-    def tune(self, *arrays: Any, **options: Unpack[TuningOptions]) -> Tuned:
+    def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,
+             **options: Unpack[TuningOptions]) -> Tuned:
         """Tunes for the shapes and types of these arrays, and returns what was found; later calls
         run the kernel. Options are those of tilewright.tune()."""
         signature = self._signature_of(arrays)
         given: TuningOptions = {"target": self._target, "threads": self._threads, **options}
-        tuned = tilewright.tune(self._declared(signature), db=self._db, **given)
+        tuned = tilewright.tune(self._declared(signature), db=self._db, progress=progress, on_progress=on_progress,
+                                **given)
         if given["target"] == self._target and given["threads"] == self._threads:
             kernel = tuned.kernel()
             with self._loading:
@@ -88,7 +90,7 @@ class KernelFunction:
         with self._loading:
             if signature not in self._kernels:
                 known = tilewright.tune(self._declared(signature), db=self._db, target=self._target,
-                                        threads=self._threads, effort="none")
+                                        threads=self._threads, effort="none", progress=False)
                 self._kernels[signature] = known.kernel()
             return self._kernels[signature]
 
