@@ -104,10 +104,6 @@ Tuned tuned(const dsl::Workload& workload, const py::object& database, const std
                        [&](const Progress& progress) { listener.hear(progress); });
   }();
   listener.rethrow();
-  if (!result && result.error().code == ErrorCode::Interrupted) {
-    PyErr_SetString(PyExc_KeyboardInterrupt, result.error().message.c_str());
-    throw py::error_already_set();
-  }
   return value_of(std::move(result));
 }
 

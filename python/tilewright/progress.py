@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a tuning run is watched: in a notebook an output that is updated, on a terminal one line that is
 redrawn, elsewhere a line every five seconds."""
+from __future__ import annotations
+
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
 from tilewright import display
+from tilewright._tilewright import Progress
 from tilewright.display import Html, escaped, time_text
+
+OnProgress = Callable[[Progress], object] | None
 
 _NOTEBOOK_PERIOD_S = 0.25
 _TERMINAL_PERIOD_S = 0.25
