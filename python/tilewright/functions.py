@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 _Signature = tuple[tuple[tuple[int, ...], Any], ...]  # shape and element type of each array
 _Declaration = Callable[..., "Tensor | tuple[Tensor, ...]"]
+
+# A process runs one tune() at a time, also where that only asks the database: loads take turns.
+_loading = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # where the thread that held the old one does not exist
 
 
 class KernelFunction:
@@ -38,7 +50,6 @@ class KernelFunction:
             raise TypeError(f"{function.__name__}(): weights names {sorted(unknown)}, which are no parameters")
         self._db, self._target, self._threads, self._accuracy = db, target, threads, accuracy
         self._kernels: dict[_Signature, Kernel] = {}
-        self._loading = threading.Lock()
 
     def workload(self, *arrays: Any) -> Workload:
         """What the function computes of arrays of these shapes and types; their elements don't matter."""
@@ -53,9 +64,7 @@ class KernelFunction:
         tuned = tilewright.tune(self._declared(signature), db=self._db, progress=progress, on_progress=on_progress,
                                 **given)
         if given["target"] == self._target and given["threads"] == self._threads:
-            kernel = tuned.kernel()
-            with self._loading:
-                self._kernels[signature] = kernel
+            self._kernels[signature] = tuned.kernel()
         return tuned
 
     def kernel(self, *arrays: Any) -> Kernel:
@@ -87,7 +96,7 @@ class KernelFunction:
         kernel = self._kernels.get(signature)
         if kernel is not None:
             return kernel
-        with self._loading:
+        with _loading:
             if signature not in self._kernels:
                 known = tilewright.tune(self._declared(signature), db=self._db, target=self._target,
                                         threads=self._threads, effort="none", progress=False)

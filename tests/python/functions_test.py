@@ -117,6 +117,13 @@ class Running(unittest.TestCase):
         for result in results:
             np.testing.assert_array_equal(result, self.a @ self.b)
 
+    def test_functions_are_loaded_at_the_same_time(self):
+        tw.kernel(db=self.database)(product).tune(self.a, self.b, trials=1)
+        kernels = [tw.kernel(db=self.database)(product) for _ in range(16)]
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            for result in pool.map(lambda kernel: kernel(self.a, self.b), kernels):
+                np.testing.assert_array_equal(result, self.a @ self.b)
+
 
 if __name__ == "__main__":
     unittest.main()
