@@ -32,6 +32,19 @@ target_link_libraries(tilewright_library INTERFACE tl::expected)
 add_dependencies(tilewright tilewright_library)  # installed with it
 
 set_target_properties(tilewright_runtime PROPERTIES EXPORT_NAME runtime)
+if(SKBUILD)
+  # A wheel has no symbolic links: libraries of several names would be copied for each of them.
+  foreach(library tilewright_library tilewright_runtime)
+    set_property(TARGET ${library} PROPERTY VERSION)
+    set_property(TARGET ${library} PROPERTY SOVERSION)
+  endforeach()
+  # XGBoost is opened by its name, so it lies where the libraries and the program look first.
+  find_library(XGBOOST_LIBRARY xgboost REQUIRED)
+  file(REAL_PATH ${XGBOOST_LIBRARY} xgboost)
+  install(FILES ${xgboost} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libxgboost.so.0)
+  set_target_properties(tilewright_library PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(tilewright PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
 target_include_directories(tilewright_runtime INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

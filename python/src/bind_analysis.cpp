@@ -18,6 +18,7 @@
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 #include "python/src/stores.h"
 #include "runtime/model.h"
 #include "schedules/legality.h"
@@ -135,7 +136,7 @@ std::vector<std::optional<double>> predict(const dsl::Workload& workload,
                                            const std::string& target, int threads) {
   const Target chosen = target_of(target);
   checked_threads(threads);
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   std::vector<std::optional<double>> times;
   for (const std::string& text : texts)
     times.push_back(predicted_ns(workload, text, chosen, threads));
@@ -145,11 +146,11 @@ std::vector<std::optional<double>> predict(const dsl::Workload& workload,
 Schedule default_schedule(const dsl::Workload& workload, const std::string& target) {
   const Target chosen = target_of(target);
   Result<schedules::Space> space = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     return schedules::Space::derive(schedules::problem_of(workload), chosen);
   }();
   const schedules::Space derived = value_of(std::move(space));
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   Schedule first = derived.schedule(derived.default_point());
   if (first.program(schedules::limits_of(chosen))) return first;
   Schedule plain(workload.compute);
@@ -282,7 +283,7 @@ void bind_plans(py::module_& m) {
       "read_plan",
       [](const std::string& path, size_t variant) {
         Result<runtime::MappedModel> mapped = [&] {
-          const py::gil_scoped_release released;
+          const WithoutGil released;
           return runtime::map_model(path, runtime::Trust::Own, host_target(),
                                     runtime::Constants::Trusted);
         }();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <optional>
 #include <string>
@@ -23,20 +24,20 @@ namespace py = pybind11;
 using namespace py::literals;
 using db::Record;
 
+/// A field as Python has it: statuses are text.
 template <typename T>
-py::object object_of(const T& value) {
-  return py::cast(value);
+T python_value(const T& value) {
+  return value;
 }
-template <>
-py::object object_of(const db::TrialStatus& status) {
-  return py::cast(std::string(db::to_string(status)));
+std::string python_value(const db::TrialStatus& status) {
+  return std::string(db::to_string(status));
 }
 
 void bind_records(py::module_& m) {
   py::class_<Record> record(m, "Record",
                             "One trial, as docs/database_format.md defines it: an immutable fact.");
 #define X(name, since) \
-  record.def_property_readonly(#name, [](const Record& r) { return object_of(r.name); });
+  record.def_property_readonly(#name, [](const Record& r) { return python_value(r.name); });
   TW_RECORD_FIELDS(X)
 #undef X
   record.def_property_readonly("workload_text", &db::workload_text,
@@ -84,8 +85,9 @@ void bind_db(py::module_& m) {
             filter.session = std::move(session);
             if (status) filter.status = status_of(*status);
             filter.limit = limit;
-            return py::module_::import("tilewright.display")
-                .attr("Records")(value_of(s.lock()->query(filter)));
+            return py::typing::List<Record>(
+                py::module_::import("tilewright.display")
+                    .attr("Records")(value_of(s.lock()->query(filter))));
           },
           py::kw_only(), "workload"_a = std::nullopt, "op"_a = std::nullopt,
           "device"_a = std::nullopt, "session"_a = std::nullopt, "status"_a = std::nullopt,

@@ -68,14 +68,38 @@ schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   return value_of(schedules::parse_step(fmt::format("{}", fmt::join(words, " "))));
 }
 
+/// A field's type in Python.
+template <typename T>
+std::string annotation() {
+  if constexpr (std::is_integral_v<T>) return "int";
+  if constexpr (std::is_enum_v<T> || std::is_same_v<T, std::string>) return "str";
+  return "collections.abc.Sequence[str]";
+}
+
+/// ": TYPE", and the default of a field that may be left out.
+template <typename S, typename F>
+std::string parameter(const F& field) {
+  std::string text = fmt::format("{}: {}", field.name, annotation<typename F::Type>());
+  if constexpr (std::is_enum_v<typename F::Type>) {
+    if (field.is_optional) text += fmt::format(" = '{}'", to_string(S{}.*field.member));
+  } else {
+    if (field.is_optional) text += " = ...";
+  }
+  return text;
+}
+
+/// The documentation of a step's method: its signature, which stubs take from here, and the step.
 template <typename S>
-std::string signature_of() {
-  std::vector<std::string> names;
-  const auto add = [&](const auto& field) {
-    names.push_back(std::string(field.name) + (field.is_optional ? "=..." : ""));
-  };
+std::string documentation(const char* method) {
+  std::string parameters = "self";
+  const auto add = [&](const auto& field) { parameters += ", " + parameter<S>(field); };
   std::apply([&](const auto&... field) { (add(field), ...); }, S::fields());
-  return fmt::format("{}({})", S::name, fmt::join(names, ", "));
+  std::string usage;
+  for (const std::string& line : schedules::step_usages())
+    if (line.starts_with(fmt::format("{} ", S::name))) usage = line;
+  return fmt::format(
+      "{}({}) -> Schedule\n\nThe schedule with the step `{}`; docs/schedules.md shows its effect.",
+      method, parameters, usage);
 }
 
 /// The schedule with one more step; InvalidError where it does not apply.
@@ -155,15 +179,18 @@ void bind_schedules(py::module_& m) {
       "workload"_a,
       "The schedule for another workload or compute, such as another shape: factors and tails are "
       "adapted, and steps that do not apply are left out. str() says which.");
+  py::options written;  // the signatures of the steps' methods are those of documentation()
+  written.disable_function_signatures();
 #define X(Type, method)                                                       \
   schedule.def(                                                               \
       #method,                                                                \
       [](const Schedule& s, const py::args& args, const py::kwargs& kwargs) { \
         return applied(s, step_of<schedules::Type>(args, kwargs));            \
       },                                                                      \
-      signature_of<schedules::Type>().c_str());
+      documentation<schedules::Type>(#method).c_str());
   TW_STEPS(X)
 #undef X
+  written.enable_function_signatures();
   m.def(
       "parse_schedule",
       [](const py::object& compute, const std::string& text) {

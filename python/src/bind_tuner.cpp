@@ -5,6 +5,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <atomic>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
+#include "python/src/gil.h"
 #include "python/src/stores.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
@@ -66,6 +68,8 @@ class Listener {
   std::optional<py::error_already_set> error_;
 };
 
+using OnProgressOrNone = py::typing::Optional<py::typing::Callable<py::object(const Progress&)>>;
+
 tuner::Effort effort_of(const std::string& name) {
   if (name == "none") return tuner::Effort::None;
   if (name == "quick") return tuner::Effort::Quick;
@@ -96,7 +100,7 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
   environment.interrupts = &listener.interrupts();
   auto lock = store.lock();
   Result<Tuned> result = [&]() -> Result<Tuned> {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     TW_TRY(std::vector<Result<Tuned>> results,
            tuner::tune_all({task}, chosen, options, *lock, environment,
                            [&](const Progress& progress) { listener.hear(progress); }));
@@ -117,7 +121,7 @@ std::string assembly_of(const Tuned& tuned) {
                                                "one of {}",
                                                target.to_string())});
   Result<std::string> text = [&] {
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     return codegen::disassemble(tuned.artifact.object, target);
   }();
   return value_of(std::move(text));
@@ -165,11 +169,13 @@ void bind_tuner(py::module_& m) {
                            tuner::to_string(t.ended));
       });
 
+  // tilewright.tune() has the documentation, and opens databases by their paths.
   m.def(
-      "tune",
+      "_tune",
       [](const dsl::Workload& workload, const py::object& db, const std::string& target,
          double budget, int64_t trials, const std::string& effort, const std::string& search,
-         uint64_t seed, int threads, const std::string& schedule, const py::object& on_progress) {
+         uint64_t seed, int threads, const std::string& schedule,
+         const OnProgressOrNone& on_progress) {
         tuner::TuneOptions options;
         options.budget_s = budget;
         options.trials = trials;

@@ -10,7 +10,7 @@ __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",
 class Error(Exception):
     """What could not be done: the message says what was given, what was expected and what to do."""
 
-    code = 1
+    code: int = 1
 
 
 class InternalError(Error, RuntimeError):

@@ -10,6 +10,8 @@ Each function returns a Plot. Specifications are of Vega-Lite 5, which JupyterLa
 report (tilewright.report) draws the same ones. The functions read records, plans and profiles as
 values and measure nothing. Times are microseconds where an axis says nothing else.
 """
+from __future__ import annotations
+
 import collections
 import difflib
 import json
@@ -17,8 +19,11 @@ import math
 import pathlib
 import re
 import statistics
+from collections.abc import Sequence
+from typing import Any
 
 from tilewright import _tilewright, display, errors
+from tilewright._tilewright import Plan, Record, Roofs, Schedule
 from tilewright.display import BLUE, GREEN, GREY, ORANGE, RED, one_line, time_text
 
 __all__ = ["Comparison", "Plot", "best_so_far", "costs", "failures", "knobs", "layouts",
@@ -39,7 +44,7 @@ class Plot:
       text: what the plot shows, in a line.
     """
 
-    def __init__(self, spec, text):
+    def __init__(self, spec: dict[str, Any], text: str) -> None:
         self.spec = {"$schema": _SCHEMA, **spec}
         self.text = one_line(text)
 
@@ -53,7 +58,7 @@ class Plot:
             bundle["image/svg+xml"] = svg
         return bundle
 
-    def save(self, path):
+    def save(self, path: str | pathlib.Path) -> None:
         """Writes the specification (.json) or a drawing (.svg, with vl-convert-python)."""
         path = pathlib.Path(path)
         if path.suffix == ".json":
@@ -226,7 +231,7 @@ def _history(records, places):
     return timed, failed, best
 
 
-def best_so_far(records, over="trial", untuned_ns=None):
+def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: float | None = None) -> Plot:
     """How the best latency came down, over trials or over time.
 
     Args:
@@ -268,7 +273,7 @@ def best_so_far(records, over="trial", untuned_ns=None):
 # ---- the cost model ---------------------------------------------------------------------------
 
 
-def rank_correlation(a, b):
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Spearman's: 1 where both order alike, 0 by chance; None where a side is constant."""
     if len(set(a)) < 2 or len(set(b)) < 2:
         return None
@@ -283,7 +288,8 @@ def _ranks(values):
     return [statistics.fmean(places[value]) for value in values]
 
 
-def predicted_against_measured(records, predicted_ns=None, trials_per_round=16):
+def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence[float | None] | None = None,
+                               trials_per_round: int = 16) -> Plot:
     """Whether the cost model orders candidates as the machine does.
 
     Args:
@@ -358,7 +364,7 @@ def fastest_of_each(records):
     return list(fastest.values())
 
 
-def roofline(records, roofs=None):
+def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
     """What bounds the fastest kernel of each workload: arithmetic, or a level of the memory.
 
     Args:
@@ -449,7 +455,7 @@ def _explained(values):
     return max(0.0, (total - within - (len(values) - 1) * error) / total)
 
 
-def knobs(records, most=6):
+def knobs(records: Sequence[Record], most: int = 6) -> Plot:
     """Which decisions of the search space matter, and which values of them are fast.
 
     The bars say how much of the variance of log(latency) each decision explains by itself; the strips
@@ -495,7 +501,7 @@ def _natural(text):
 # ---- failures ---------------------------------------------------------------------------------
 
 
-def failures(records, most=15):
+def failures(records: Sequence[Record], most: int = 15) -> Plot:
     """Why candidates failed: trials that gave no time, by status and reason, most frequent first."""
     counts = collections.Counter((record.status, _without_numbers(record.reason))
                                  for record in records if not _is_timed(record))
@@ -564,7 +570,7 @@ def _difference(what, names, sides):
     return display.Html(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>")
 
 
-def side_by_side(a, b, names=("the first", "the second")):
+def side_by_side(a: Schedule, b: Schedule, names: tuple[str, str] = ("the first", "the second")) -> Comparison:
     """What two schedules of a compute do differently. InvalidError where one of them is illegal."""
     return Comparison(names, (a, b))
 
@@ -572,7 +578,7 @@ def side_by_side(a, b, names=("the first", "the second")):
 # ---- networks ---------------------------------------------------------------------------------
 
 
-def costs(plan):
+def costs(plan: Plan) -> Plot:
     """Where the time of a network goes: the plan's time by what its steps compute."""
     sums = collections.defaultdict(lambda: [0, 0])
     for step in plan.steps:
@@ -591,7 +597,7 @@ def costs(plan):
                 f"{display.count_text(len(plan.steps), 'step')}")
 
 
-def timeline(profile):
+def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
     """When each step of a call ran: of what Model.profile() returned."""
     begun = min((begin for _, begin, _ in profile), default=0)
     rows = [{"step": one_line(name, 80), "number": i, "begin_us": (begin - begun) / 1e3,
@@ -662,7 +668,7 @@ class _Drawing:
                            for i, (lane, row) in enumerate(points)])
 
 
-def layouts(plan):
+def layouts(plan: Plan) -> Plot:
     """The layouts that a plan gives to the tensors of a network, and what transforms cost.
 
     Steps run downwards; lines are tensors, coloured by their layout in memory; red steps are

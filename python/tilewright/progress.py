@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a tuning run is watched: in a notebook an output that is updated, on a terminal one line that is
 redrawn, elsewhere a line every five seconds."""
+from __future__ import annotations
+
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
 from tilewright import display
+from tilewright._tilewright import Progress
 from tilewright.display import Html, escaped, time_text
+
+OnProgress = Callable[[Progress], object] | None
 
 _NOTEBOOK_PERIOD_S = 0.25
 _TERMINAL_PERIOD_S = 0.25
@@ -14,7 +20,7 @@ _LOG_PERIOD_S = 5.0
 _WIDTH, _HEIGHT = 240, 40
 
 
-def listener(shown, on_progress, title):
+def listener(shown: bool | None, on_progress: OnProgress, title: str) -> tuple[OnProgress, Callable[[], None]]:
     """Returns (hear, finish) for a run.
 
     `hear` is called with each Progress and passes it on to `on_progress`; None where nobody wants

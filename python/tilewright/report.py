@@ -8,6 +8,8 @@
 The page needs no network: it holds the scripts that draw the charts, which come with the package
 vl-convert-python. Its content security policy forbids every other script and every request.
 """
+from __future__ import annotations
+
 import argparse
 import base64
 import collections
@@ -17,8 +19,11 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Iterable
+from typing import Any
 
 from tilewright import _tilewright, display, errors, plots
+from tilewright._tilewright import Store
 from tilewright.display import Html, escaped, facts, one_line, table, time_text
 
 __all__ = ["main", "page", "write"]
@@ -238,7 +243,8 @@ def _add_model(page, path):
 # ---- entry points ---------------------------------------------------------------------------
 
 
-def page(store=None, *, session=None, workload=None, models=(), most=12):
+def page(store: Store | None = None, *, session: str | None = None, workload: str | None = None,
+         models: Iterable[str | os.PathLike[str]] = (), most: int = 12) -> str:
     """The text of the page.
 
     Args:
@@ -257,7 +263,7 @@ def page(store=None, *, session=None, workload=None, models=(), most=12):
     return made.text("Tilewright: " + ", ".join(named + [pathlib.Path(p).stem for p in models]))
 
 
-def write(path, store=None, **options):
+def write(path: str | os.PathLike[str], store: Store | None = None, **options: Any) -> None:
     """Replaces the file by page(store, **options), as a whole."""
     path = pathlib.Path(path)
     text = page(store, **options)
@@ -275,7 +281,7 @@ def write(path, store=None, **options):
         raise errors.MachineError(f"[report] '{path}' cannot be written: {error.strerror}") from None
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit code, as the program's are (docs/cli.md)."""
     parser = argparse.ArgumentParser(
         prog="tilewright report", description="Writes a page about a database or networks: charts of "

@@ -79,7 +79,9 @@ class Schedules(unittest.TestCase):
             self.schedule.unroll("out", "m", 4)
 
     def test_methods_say_their_arguments(self):
-        self.assertIn("split(stage, loop, factor, tail=..., names=...)", tw.Schedule.split.__doc__)
+        self.assertIn("split(self, stage: str, loop: str, factor: int, tail: str = 'guard') -> Schedule",
+                      tw.Schedule.split.__doc__)
+        self.assertIn("split STAGE LOOP FACTOR [guard|exact|shift]", tw.Schedule.split.__doc__)
 
 
 if __name__ == "__main__":
