@@ -180,7 +180,11 @@ Status SchemeCosts::refresh(db::Store& store) {
 Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Workload workload,
                                                      dsl::CacheState state) const {
   workload.state = state;
-  return best_known(store, workload, context_.target, context_.threads);
+  Result<std::optional<db::Record>> record =
+      best_known(store, workload, context_.target, context_.threads);
+  // While a server is away the costs stay as they are.
+  if (!record && record.error().code == ErrorCode::TryLater) return std::optional<db::Record>();
+  return record;
 }
 
 /// Takes what was measured in that state: the network's, or Hot.
