@@ -79,6 +79,18 @@ std::string format_double(double value) {
   return std::string(buffer, end);
 }
 
+std::string graphviz_quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n')
+      quoted += "\\n";
+    else
+      quoted += c;
+  }
+  return quoted + "\"";
+}
+
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
   // Two edits change a short word completely: "m" is no typo of "k".

@@ -30,6 +30,9 @@ std::optional<double> parse_double(std::string_view text);
 /// The shortest text that parses back to the same double ("nan", "inf" and "-inf" included).
 std::string format_double(double value);
 
+/// The text in quotes, as names and labels of Graphviz drawings are; lines end by "\\n".
+std::string graphviz_quoted(std::string_view text);
+
 /// The candidate nearest to `word` by edit distance, case aside; none where no typo is likely.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "dsl/compute.h"
 
 namespace tw::graph {
@@ -117,15 +118,6 @@ Result<dsl::Arrays> gather_inputs(const Graph& graph, const Operator& op,
   return arrays;
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
-
 }  // namespace
 
 std::string TensorType::to_string() const {
@@ -191,23 +183,24 @@ std::string to_dot(const Graph& graph) {
   std::map<std::string, std::string> writers;  // of tensors: the node
   for (const Port& port : graph.inputs) {
     writers[port.name] = port.name;
-    dot += fmt::format("  {} [shape=ellipse];\n", quoted(port.name));
+    dot += fmt::format("  {} [shape=ellipse];\n", graphviz_quoted(port.name));
   }
   for (const Operator& op : graph.operators) {
-    dot += fmt::format("  {} [label={}];\n", quoted(op.name()),
-                       quoted(op.workload.op + "\n" + op.name()));
+    dot += fmt::format("  {} [label={}];\n", graphviz_quoted(op.name()),
+                       graphviz_quoted(op.workload.op + "\n" + op.name()));
     for (const std::string& tensor : op.inputs)
       if (const auto writer = writers.find(tensor); writer != writers.end())
-        dot += fmt::format("  {} -> {} [label={}];\n", quoted(writer->second), quoted(op.name()),
-                           quoted(types.at(tensor).to_string()));
+        dot +=
+            fmt::format("  {} -> {} [label={}];\n", graphviz_quoted(writer->second),
+                        graphviz_quoted(op.name()), graphviz_quoted(types.at(tensor).to_string()));
     for (const std::string& tensor : op.outputs) writers[tensor] = op.name();
   }
   for (const std::string& output : graph.outputs) {
     const std::string node = "output " + output;
-    dot += fmt::format("  {} [shape=ellipse];\n", quoted(node));
+    dot += fmt::format("  {} [shape=ellipse];\n", graphviz_quoted(node));
     if (const auto writer = writers.find(output); writer != writers.end())
-      dot += fmt::format("  {} -> {} [label={}];\n", quoted(writer->second), quoted(node),
-                         quoted(types.at(output).to_string()));
+      dot += fmt::format("  {} -> {} [label={}];\n", graphviz_quoted(writer->second),
+                         graphviz_quoted(node), graphviz_quoted(types.at(output).to_string()));
   }
   return dot + "}\n";
 }

@@ -191,26 +191,14 @@ class PlanDrawing {
   }
 
  private:
-  static std::string in_quotes(std::string_view text) {
-    std::string quoted = "\"";
-    for (const char c : text) {
-      if (c == '"' || c == '\\') quoted += '\\';
-      if (c == '\n')
-        quoted += "\\n";
-      else
-        quoted += c;
-    }
-    return quoted + "\"";
-  }
-
   std::string add_node(std::string_view label, std::string_view shape) {
     std::string node = fmt::format("n{}", nodes_++);
-    text_ += fmt::format("  {} [label={} shape={}];\n", node, in_quotes(label), shape);
+    text_ += fmt::format("  {} [label={} shape={}];\n", node, graphviz_quoted(label), shape);
     return node;
   }
 
   void add_edge(const std::string& from, const std::string& to, const std::string& label) {
-    text_ += fmt::format("  {} -> {} [label={}];\n", from, to, in_quotes(label));
+    text_ += fmt::format("  {} -> {} [label={}];\n", from, to, graphviz_quoted(label));
   }
 
   /// The node writes the tensor; its transforms are drawn with it.

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text.h"
 #include "tools/gpu_targets.h"
 
 namespace tw::tools {
@@ -64,15 +65,6 @@ std::string ports(const ModelVariant& model, const std::vector<int>& tensors) {
 
 std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : "-";
-}
-
-std::string in_quotes(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + "\"";
 }
 
 }  // namespace
@@ -236,19 +228,20 @@ std::string dot_of(const ModelFile& model, size_t number) {
   for (const int input : variant.inputs) {
     const ModelTensor& tensor = variant.tensors[static_cast<size_t>(input)];
     writers[key(tensor)] = tensor.name;
-    dot += fmt::format("  {} [shape=ellipse];\n", in_quotes(tensor.name));
+    dot += fmt::format("  {} [shape=ellipse];\n", graphviz_quoted(tensor.name));
   }
   for (const ModelStep& step : variant.steps) {
     const auto& arguments = model.kernels[static_cast<size_t>(step.kernel)].info.arguments;
-    dot += fmt::format("  {} [label={}];\n", in_quotes(step.name),
-                       in_quotes(kind_of(model, step) + "\\n" + step.name));
+    const std::string label =
+        fmt::format("{}\n{}\n{}", kind_of(model, step), step.name, show_time(step.predicted_ns));
+    dot += fmt::format("  {} [label={}];\n", graphviz_quoted(step.name), graphviz_quoted(label));
     for (size_t i = 0; i < step.arguments.size(); ++i) {
       const ModelTensor& tensor = variant.tensors[static_cast<size_t>(step.arguments[i])];
       if (i < arguments.size() && arguments[i].is_output)
         writers[key(tensor)] = step.name;
       else if (const auto writer = writers.find(key(tensor)); writer != writers.end())
-        dot += fmt::format("  {} -> {} [label={}];\n", in_quotes(writer->second),
-                           in_quotes(step.name), in_quotes(type_text(tensor)));
+        dot += fmt::format("  {} -> {} [label={}];\n", graphviz_quoted(writer->second),
+                           graphviz_quoted(step.name), graphviz_quoted(type_text(tensor)));
     }
   }
   return dot + "}\n";

@@ -103,6 +103,7 @@ TEST(Graph, IsInterpretedOperatorByOperator) {
 TEST(Graph, DrawsEachOperatorAndTensor) {
   const std::string dot = to_dot(residual_block());
   EXPECT_THAT(dot, HasSubstr("\"x\" -> \"c\""));
+  EXPECT_THAT(dot, HasSubstr(R"("y" [label="add_relu\ny"];)"));
   EXPECT_THAT(dot, HasSubstr("\"c\" -> \"y\""));
   EXPECT_THAT(dot, HasSubstr("\"y\" -> \"output y\""));
 }
