@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a layout puts the elements of a tensor, in a form by which layouts compare: NCHW and NHWC
-// are two layouts, but of images of 1 x 1 they are the same storage. Plain values; thread-safe.
+// The placement of the elements of a tensor in memory, in a form that shows whether two layouts are
+// the same: NCHW and NHWC place a tensor with images of 1 x 1 alike. Plain values; thread-safe.
 
 #include <cstdint>
 #include <vector>
@@ -13,8 +13,9 @@ namespace tw::graph {
 /// Equal for two layouts if and only if they put every element of a tensor at the same offset of
 /// arrays of the same size. Sizes matter because a kernel may read padding, which is zero.
 struct Storage {
-  /// From index `step` of dimension `dim` on, each multiple of `step` adds `stride` elements to the
-  /// offset. Steps at which the offset only goes on growing as before are left out.
+  /// An index is split into digits, as by a mixed radix: if a dimension has the steps 1 and 4,
+  /// index 7 has the digits 3 and 1. Each unit of the digit of `step` adds `stride` elements to the
+  /// offset. A step whose stride grows from the one before as the step does is left out.
   struct Step {
     int dim;
     int64_t step, stride;

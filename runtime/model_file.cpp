@@ -117,7 +117,7 @@ Result<std::string> head_of(const ModelFile& model) {
   return head;
 }
 
-// The readers below throw nlohmann's exceptions, which read_model_header() turns into one error.
+// The readers below may throw nlohmann's exceptions, which read_header() turns into an error.
 
 /// Numbers that are no int become -1, which check_model() refuses.
 int int_from(const Json& json) {
@@ -163,20 +163,14 @@ Result<ModelVariant> variant_from(const Json& json) {
   return variant;
 }
 
-/// Bytes that follow the header.
-struct ModelSection {
-  uint64_t bytes = 0;
-  std::string hash;
-};
-
-ModelSection section_from(const Json& json) {
+Section section_from(const Json& json) {
   return {json.at("bytes").get<uint64_t>(), json.at("hash").get<std::string>()};
 }
 
 struct ModelHeader {
   ModelFile model;  ///< without kernels and constants
-  std::vector<ModelSection> kernels;
-  ModelSection constants;
+  std::vector<Section> kernels;
+  Section constants;
 };
 
 /// The variants of a header; one of version 1 is itself its only variant.
@@ -205,30 +199,11 @@ Result<ModelHeader> model_header_from(const Json& json, bool is_version_1) {
   return header;
 }
 
-Result<ModelHeader> read_model_header(std::string_view text, bool is_version_1) {
-  TW_TRY(const Json json, unseal_header(text));
-  try {
-    return model_header_from(json, is_version_1);
-  } catch (const Json::exception& error) {
-    return invalid_model(fmt::format("the header has a wrong field ({})", error.what()));
-  }
-}
-
-/// The kernel's bytes are copied before they are checked: what was checked is what runs, whatever
-/// happens to the file.
-Result<Artifact> take_kernel(size_t number, const ModelSection& section, std::string_view& rest) {
-  const std::string name = fmt::format("kernel {}", number);
-  TW_TRY(const std::string_view mapped, take_section(name, section.bytes, rest));
-  const std::string bytes(mapped);
-  TW_RETURN_IF_ERROR(check_section(name, bytes, section.hash));
-  return parse_artifact(bytes);
-}
-
 /// Zeros up to the constants, which begin at a multiple of their alignment in the file.
 Status take_padding(size_t file_bytes, std::string_view& rest) {
   const auto at = static_cast<int64_t>(file_bytes - rest.size());
   const auto bytes = static_cast<uint64_t>(round_up(at, constants_alignment) - at);
-  TW_TRY(const std::string_view zeros, take_section("padding", bytes, rest));
+  TW_TRY(const std::string_view zeros, take_bytes("padding", bytes, rest));
   if (zeros.find_first_not_of('\0') == std::string_view::npos) return {};
   return invalid_model("the bytes before its constants are not zero");
 }
@@ -243,18 +218,23 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   TW_TRY(
       const std::string_view text,
       header_text(bytes, is_version_1 ? magic_of_version_1 : model_magic, most_model_header_bytes));
-  TW_TRY(ModelHeader header, read_model_header(text, is_version_1));
+  ModelHeader header;
+  TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) -> Status {
+    TW_TRY(header, model_header_from(json, is_version_1));
+    return {};
+  }));
   std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
-  for (const ModelSection& section : header.kernels) {
-    TW_TRY(Artifact kernel, take_kernel(header.model.kernels.size(), section, rest));
-    header.model.kernels.push_back(std::move(kernel));
+  for (const Section& section : header.kernels) {
+    const std::string name = fmt::format("kernel {}", header.model.kernels.size());
+    TW_TRY(const std::string kernel, take_section(name, section, rest));
+    TW_TRY(header.model.kernels.emplace_back(), parse_artifact(kernel));
   }
   TW_RETURN_IF_ERROR(take_padding(bytes.size(), rest));
   if (rest.size() != header.constants.bytes)
     return invalid_model(fmt::format("its constants have {} bytes, the header says {}", rest.size(),
                                      header.constants.bytes));
   if (constants == Constants::Checked)
-    TW_RETURN_IF_ERROR(check_section("block of constants", rest, header.constants.hash));
+    TW_RETURN_IF_ERROR(check_section("block of constants", rest, header.constants));
   TW_RETURN_IF_ERROR(find_defect(header.model, std::ssize(rest)));
   return ParsedModel{std::move(header.model), rest};
 }

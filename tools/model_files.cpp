@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be said of a network that was written as a file.
+// Descriptions of networks in files.
 #include "tools/model_files.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ using runtime::ModelStep;
 using runtime::ModelTensor;
 using runtime::ModelVariant;
 
-/// What a step computes: the operator of its kernel, or "transform" for copies between layouts.
+/// The operator of a step's kernel, or "transform" for copies between layouts.
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
   const std::string& workload = model.kernels[static_cast<size_t>(step.kernel)].info.workload;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
@@ -177,7 +177,7 @@ nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const
   return document;
 }
 
-/// What `text` says of each variant, below a heading where there are several.
+/// text(number) of all variants, below headings if there are several.
 template <typename Text>
 std::string of_each_variant(const ModelFile& model, const Text& text) {
   if (model.variants.size() == 1) return text(size_t{0});

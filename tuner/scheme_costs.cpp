@@ -14,6 +14,7 @@
 #include "tuner/for_each_index.h"
 #include "tuner/scoring.h"
 #include "tuner/tune.h"
+#include "tuner/working_set.h"
 
 namespace tw::tuner {
 namespace {
@@ -44,15 +45,15 @@ Result<Predicted> predict_schedule(const dsl::Workload& workload, const Target& 
   return predicted;
 }
 
-/// What copies of tensors are looked up by: "f32[1, 64, 8, 8] ABCD ACDB".
+/// The key of a copy in the table of copies, such as "f32[1, 64, 8, 8] ABCD ACDB".
 std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
                      const dsl::Layout& to) {
   const std::string letters = dsl::default_letters(static_cast<int>(type.shape.size()));
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
-/// The schedule of a record, with its time where it was measured on this device; one that is slower
-/// than what is known changes nothing.
+/// Takes the schedule of a record, and its time if it was measured on this device. A record of
+/// another device never replaces a measurement of this one, and a slower one never a faster one.
 void take_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
   const bool is_here = record.device == device;
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
@@ -60,7 +61,7 @@ void take_record(KernelChoice& kernel, const db::Record& record, const std::stri
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
-/// The same of a record with hot caches, for a network whose caches are not.
+/// The same for a record with hot caches, in a network whose caches are not hot.
 void take_hot_record(KernelChoice& kernel, const db::Record& record, const std::string& device) {
   if (kernel.measured_ns > 0) return;
   const bool is_here = record.device == device;
@@ -76,13 +77,13 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted) {
   kernel.hot_predicted_ns = predicted.hot_ns;
 }
 
-/// The states whose records say something about a network in this state, its own first.
+/// The states of the caches whose records are used for a network in `state`, its own first.
 std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
   if (state == dsl::CacheState::Hot) return {state};
   return {state, dsl::CacheState::Hot};
 }
 
-/// Appends measured by predicted time where both are known.
+/// Appends measured_ns / predicted_ns if both are known.
 void add_ratio(double measured_ns, double predicted_ns, std::vector<double>& ratios) {
   if (measured_ns > 0 && predicted_ns > 0) ratios.push_back(measured_ns / predicted_ns);
 }
@@ -187,7 +188,7 @@ Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Work
   return record;
 }
 
-/// Takes what was measured in that state: the network's, or Hot.
+/// Takes the records of the group in `state`, which is that of the network, or Hot.
 Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
   const std::string device = device_text(context_.target);
   const auto take = state == state_ ? take_record : take_hot_record;
@@ -210,8 +211,9 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
   return {};
 }
 
-/// What measured schemes took against their predictions: of the group itself, else of the group
-/// with hot caches, else of those with the same operator, else of all.
+/// Sets the ratio of measured to predicted time of each group: the geometric mean over the measured
+/// schemes of the group, else over those measured with hot caches, else over those of groups with
+/// the same operator, else over all.
 void SchemeCosts::learn_ratios() {
   std::vector<double> all;
   std::map<std::string, std::vector<double>> by_operator;
@@ -251,8 +253,8 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// Copies between any two layouts that schemes ask of one tensor, and from and to row-major ones of
-/// the graph's inputs and outputs.
+/// The copies of each tensor between any two layouts that schemes ask for; inputs and outputs of the
+/// graph are row-major outside of it.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
   const auto types = graph::tensor_types(*graph_);
   std::map<std::string, std::vector<dsl::Layout>> layouts;
@@ -321,7 +323,7 @@ double SchemeCosts::cost_ns(size_t group, const KernelChoice& kernel) const {
   return kernel.measured_ns > 0 ? kernel.measured_ns : kernel.predicted_ns * ratios_[group];
 }
 
-/// By which predictions are multiplied.
+/// The factor by which costs of unmeasured kernels are multiplied.
 double SchemeCosts::factor_of(Stance stance) const {
   if (stance == Stance::Likely) return 1;
   return stance == Stance::Cautious ? doubt_ : 1000 * doubt_;

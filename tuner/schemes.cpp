@@ -21,23 +21,24 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// A tensor has few layouts that neighbours could agree on; each more is another kernel to judge.
+// Bounds on the choices of an operator, each of which is a kernel to predict. Few layouts of a tensor
+// are such that neighbours could agree on them.
 constexpr size_t most_choices = 36, most_known_choices = 4;
 constexpr int64_t most_records = 32;
 constexpr int64_t least_block = 4;
 
-/// The order of a tensor's elements: 0 is row-major, 1 has the channels last, any other number is a
-/// block of so many channels.
+/// A family of layouts: 0 is row-major, 1 has channels last (NHWC), and x > 1 has blocks of x
+/// channels (NCHW[x]c).
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// A tensor that orders place. `image`: what a reshape makes of it, if that has four dimensions;
-/// the shape itself where that has four.
+/// A tensor, and the shape of four dimensions to which orders apply: that of the tensor, or that of
+/// a reshape of it. `image` is empty if there is neither.
 struct Imaged {
   Shape shape, image;
 };
 
-/// The layout of an image in that order; row-major where it has fewer channels than the block.
+/// The layout of an image in an order; row-major if the image has fewer channels than a block.
 dsl::Layout image_layout(Order order, const Shape& image) {
   if (order == row_major || (order > channels_last && image[1] < order))
     return dsl::Layout::row_major(4);
@@ -45,8 +46,8 @@ dsl::Layout image_layout(Order order, const Shape& image) {
   return dsl::Layout::parse(text, "ABCD").value();
 }
 
-/// Orders beside row-major that kernels of the machine may gain from. Those of a GPU read channels
-/// that lie side by side, and have no use for blocks.
+/// The orders besides row-major that may make kernels of the machine faster. GPU kernels read
+/// contiguous channels and do not profit from blocks.
 std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
   if (machine.gpu) return {channels_last};
   const Order lanes = std::max(machine.core.vector_bytes / 4, 1);
@@ -55,7 +56,7 @@ std::vector<Order> candidate_orders(int64_t channels, const Machine& machine) {
   return {channels_last, fewer, 2 * lanes};
 }
 
-/// The layout of a tensor in that order; row-major where it is no image.
+/// The layout of a tensor in an order; row-major if it has no image.
 dsl::Layout layout_in(Order order, const Imaged& tensor) {
   const dsl::Layout row_major_one = dsl::Layout::row_major(static_cast<int>(tensor.shape.size()));
   if (tensor.image.empty()) return row_major_one;
@@ -63,7 +64,7 @@ dsl::Layout layout_in(Order order, const Imaged& tensor) {
       .value_or(row_major_one);
 }
 
-/// Orders that place the elements of a tensor differently.
+/// The orders offered for a tensor, row-major first, without any that place elements alike.
 std::vector<Order> orders_of(const Imaged& tensor, const Machine& machine) {
   std::vector<Order> orders = {row_major};
   if (tensor.image.empty()) return orders;
@@ -115,8 +116,8 @@ Imaged output_imaged(const OperatorGroup& group, size_t index) {
                 group.images.empty() ? Shape() : group.images[compute.inputs.size() + index]);
 }
 
-/// What is chosen for an operator: an order for each input that has one of its own, and one that
-/// the outputs and all other inputs follow.
+/// Enumerates the layouts of an operator: one order for each independent input, and one order that
+/// the outputs and all other inputs share.
 class Offers {
  public:
   Offers(const OperatorGroup& group, const Machine& machine)
@@ -176,7 +177,7 @@ class Offers {
     return layouts;
   }
 
-  /// A tensor of the leader's shape is the same image.
+  /// The tensor with the image of the leader if both have one shape, so that their layouts agree.
   const Imaged& following(const Imaged& tensor) const {
     return tensor.shape == leader_.shape ? leader_ : tensor;
   }
@@ -185,7 +186,7 @@ class Offers {
   const dsl::Compute& compute_;
   const Machine& machine_;
   Imaged leader_;
-  std::vector<size_t> independent_;  ///< inputs with an order of their own
+  std::vector<size_t> independent_;  ///< numbers of the inputs with an order of their own
 };
 
 LayoutChoice row_major_choice(const dsl::Compute& compute) {
@@ -198,8 +199,8 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
   return choice;
 }
 
-/// The layout of the output that names the elements of the input's array; nullopt where there is
-/// none. Requires: a reshape or a transpose.
+/// The layout of the output under which it is a view of the input's array; nullopt if there is none.
+/// Requires: a reshape or a transpose.
 std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout& layout) {
   const dsl::Compute& compute = group.workload.compute;
   if (group.moves_nothing)
@@ -208,8 +209,7 @@ std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout
   return graph::through_transpose(layout, group.transposed);
 }
 
-/// The pairs of layouts offered for input and output under which a reshape or a transpose moves
-/// nothing.
+/// The pairs of offered layouts of input and output under which a reshape or transpose is a view.
 std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Machine& machine) {
   const Imaged in = input_imaged(group, 0), out = output_imaged(group, 0);
   std::vector<LayoutChoice> choices;
@@ -224,7 +224,7 @@ std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Mac
   return choices;
 }
 
-/// Marks the choices that move nothing, and adds those of them that are missing.
+/// Marks the choices under which the operator is a view, and adds those that are missing.
 void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
                           std::vector<LayoutChoice>& choices) {
   for (LayoutChoice& renaming : renaming_choices(group, machine)) {
@@ -238,8 +238,8 @@ void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
   }
 }
 
-/// For each tensor of five or more dimensions that a reshape connects with one of four, the shape
-/// of the latter.
+/// For each tensor of five or more dimensions that is the input or output of a reshape with four on
+/// the other side, the shape of the other side.
 std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   std::map<std::string, Shape> images;
   const auto see = [&](const std::string& tensor, const Shape& shape, const Shape& image) {
@@ -276,53 +276,7 @@ OperatorGroup group_of_operator(const graph::Operator& op, std::vector<bool> pac
   return group;
 }
 
-// What an inference left in a cache and the next one finds there: half of the cache at most, as
-// others use it meanwhile. MobileNetV2 touches 19 MiB. On a Zen 5 whose virtual machine shares
-// 32 MiB of L3 its last layer reads its weights at 71 GB/s, where memory gives 43 and L3 100; with
-// kernels timed from memory, the sum of its plan is 2 to 10 % below the measured time.
-constexpr int64_t share_left = 2;
-
-int64_t bytes_of(const graph::TensorType& type) {
-  int64_t bytes = size_bytes(type.dtype);
-  for (const int64_t extent : type.shape) bytes *= extent;
-  return bytes;
-}
-
-int64_t constant_bytes(const graph::Graph& graph) {
-  int64_t bytes = 0;
-  for (const auto& [name, constant] : graph.constants) bytes += bytes_of(constant.type());
-  return bytes;
-}
-
-/// The most bytes of activations that are needed at the same time, in the order of the operators.
-int64_t most_live_bytes(const graph::Graph& graph) {
-  const auto types = graph::tensor_types(graph);
-  std::map<std::string, size_t> last_read;
-  for (size_t i = 0; i < graph.operators.size(); ++i)
-    for (const std::string& tensor : graph.operators[i].inputs) last_read[tensor] = i;
-  for (const std::string& output : graph.outputs) last_read[output] = graph.operators.size();
-  int64_t live = 0, most = 0;
-  for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
-  for (size_t i = 0; i < graph.operators.size(); ++i) {
-    const graph::Operator& op = graph.operators[i];
-    for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
-    most = std::max(most, live);
-    for (const std::string& tensor : std::set<std::string>(op.inputs.begin(), op.inputs.end()))
-      if (last_read.at(tensor) == i && !graph.constants.contains(tensor))
-        live -= bytes_of(types.at(tensor));
-  }
-  return most;
-}
-
 }  // namespace
-
-dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine) {
-  if (machine.gpu) return dsl::CacheState::Hot;
-  const int64_t bytes = constant_bytes(graph) + most_live_bytes(graph);
-  if (bytes <= machine.l2_bytes() / share_left) return dsl::CacheState::Hot;
-  return bytes <= machine.l3_bytes() / share_left ? dsl::CacheState::NetworkL3
-                                                  : dsl::CacheState::NetworkMemory;
-}
 
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph, dsl::CacheState state) {
   std::vector<OperatorGroup> groups;

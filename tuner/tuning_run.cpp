@@ -59,9 +59,7 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
                                                   .machine_note = std::move(host.note)});
 }
 
-bool TuningRun::interrupted() const {
-  return environment.interrupts && environment.interrupts->load() > 0;
-}
+bool TuningRun::interrupted() const { return environment.interrupted(); }
 
 double TuningRun::expected_gain(double seconds) const {
   std::vector<SharedSearch> searches;

@@ -11,6 +11,7 @@
 
 #include "codegen/abi.h"
 #include "db/store.h"
+#include "db/workload_text.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
@@ -40,6 +41,8 @@ void bind_records(py::module_& m) {
   record.def_property_readonly(#name, [](const Record& r) { return object_of(r.name); });
   TW_RECORD_FIELDS(X)
 #undef X
+  record.def_property_readonly("workload_text", &db::workload_text,
+                               "the workload, with what was asked besides in braces");
   record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {
     return fmt::format("<Record {}: {}, {:.1f} us on {}>", r.op, db::to_string(r.status),
                        r.latency_ns / 1e3, r.device);
@@ -51,6 +54,12 @@ db::OpenMode mode_of(const std::string& mode) {
   if (mode == "r+") return db::OpenMode::Update;
   if (mode == "a") return db::OpenMode::ReadWrite;
   throw py::value_error(fmt::format("mode '{}': expected r, r+ or a (created where absent)", mode));
+}
+
+db::TrialStatus status_of(const std::string& text) {
+  if (const auto status = db::parse_trial_status(text)) return *status;
+  throw py::value_error(
+      fmt::format("status '{}': expected one of docs/database_format.md, such as ok", text));
 }
 
 }  // namespace
@@ -75,17 +84,22 @@ void bind_db(py::module_& m) {
       .def(
           "query",
           [](SharedStore& s, std::optional<std::string> workload, std::optional<std::string> op,
-             std::optional<std::string> device, int64_t limit) {
+             std::optional<std::string> device, std::optional<std::string> session,
+             const std::optional<std::string>& status, int64_t limit) {
             db::Filter filter;
             filter.workload = std::move(workload);
             filter.op = std::move(op);
             filter.device = std::move(device);
+            filter.session = std::move(session);
+            if (status) filter.status = status_of(*status);
             filter.limit = limit;
-            return value_of(s.lock()->query(filter));
+            return py::module_::import("tilewright.display")
+                .attr("Records")(value_of(s.lock()->query(filter)));
           },
           py::kw_only(), "workload"_a = std::nullopt, "op"_a = std::nullopt,
-          "device"_a = std::nullopt, "limit"_a = 0,
-          "Matching records, oldest first; all of them where limit is 0.")
+          "device"_a = std::nullopt, "session"_a = std::nullopt, "status"_a = std::nullopt,
+          "limit"_a = 0,
+          "A list of the matching records, oldest first; all of them where limit is 0.")
       .def(
           "merge",
           [](SharedStore& s, const std::string& path) {

@@ -6,6 +6,7 @@
 #include <pybind11/operators.h>
 #include <pybind11/stl.h>
 
+#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ using namespace py::literals;
 using dsl::Axis;
 using dsl::Compute;
 using dsl::Expr;
+using dsl::Position;
 using dsl::Reduction;
 using dsl::Tensor;
 using dsl::Workload;
@@ -100,11 +102,14 @@ void bind_operators(Class& type) {
       .def("__ge__", backward<Le>, py::is_operator())
       .def("__eq__", forward<Eq>, py::is_operator())
       .def("__ne__", forward<Ne>, py::is_operator())
+      .def("__pow__", forward<Pow>, py::is_operator())
+      .def("__rpow__", backward<Pow>, py::is_operator())
       .def("__and__", forward<And>, py::is_operator())
       .def("__or__", forward<Or>, py::is_operator())
       .def("__neg__", single<dsl::UnaryOp::Neg>)
       .def("__invert__", single<dsl::UnaryOp::Not>)
-      .def("__abs__", single<dsl::UnaryOp::Abs>);
+      .def("__abs__", single<dsl::UnaryOp::Abs>)
+      .def("__round__", single<dsl::UnaryOp::Round>);
   // Floats are divided by /, integers by //, which rounds towards minus infinity as Python's does.
   const auto divided = [](const py::object& a, const py::object& b, bool floats) {
     const auto [left, right] = operands_of(a, b);
@@ -157,6 +162,12 @@ void bind_expressions(py::module_& m) {
   m.def("tanh", single<Tanh>, "a"_a);
   m.def("erf", single<Erf>, "a"_a);
   m.def("floor", single<Floor>, "a"_a);
+  m.def("sin", single<Sin>, "a"_a);
+  m.def("cos", single<Cos>, "a"_a);
+  m.def("sigmoid", single<Sigmoid>, "a"_a, "1 / (1 + exp(-a))");
+  m.def("round", single<Round>, "a"_a, "The nearest whole number; halves to the even one.");
+  m.def("pow", forward<dsl::BinaryOp::Pow>, "a"_a, "exponent"_a, "a ** exponent of floats.");
+  m.attr("pi") = std::numbers::pi;
   m.def("min", forward<dsl::BinaryOp::Min>, "a"_a, "b"_a,
         "The smaller operand; of a NaN and a number, the number.");
   m.def("max", forward<dsl::BinaryOp::Max>, "a"_a, "b"_a,
@@ -212,6 +223,8 @@ void bind_declarations(py::module_& m) {
       });
   py::class_<Reduction>(m, "Reduction",
                         "The body of a stage that reduces: sum(k, a[m, k] * b[k, n]).");
+  py::class_<Position>(m, "Position",
+                       "The body of a stage that finds an index: argmax(j, a[i, j]).");
 
   const auto reduction = [&](const char* name, Reduction (*make)(std::vector<Axis>, Expr),
                              const char* doc) {
@@ -224,6 +237,22 @@ void bind_declarations(py::module_& m) {
   reduction("prod", &dsl::prod, "The product of body over one axis or several.");
   reduction("max_over", &dsl::max_over, "The largest body over one axis or several.");
   reduction("min_over", &dsl::min_over, "The smallest body over one axis or several.");
+  const auto position = [&](const char* name, Position (*make)(Axis, Expr), const char* doc) {
+    m.def(
+        name,
+        [make, name](const Axis& axis, const Expr& body) {
+          if (axis.extent == 0)
+            throw py::value_error(fmt::format("{} over '{}', which is empty", name, axis.name));
+          return make(axis, body);
+        },
+        "axis"_a, "body"_a, doc);
+  };
+  position("argmax", &dsl::argmax,
+           "The index along the axis at which body is largest: the first NaN, else the first of "
+           "equal ones.");
+  position("argmin", &dsl::argmin,
+           "The index along the axis at which body is smallest: the first NaN, else the first of "
+           "equal ones.");
 
   m.def(
       "input",
@@ -240,6 +269,11 @@ void bind_declarations(py::module_& m) {
   m.def(
       "compute",
       [](const std::string& name, const py::object& axes, const Reduction& body,
+         const std::string& letters) { return dsl::compute(name, axes_of(axes), body, letters); },
+      "name"_a, "axes"_a, "body"_a, "letters"_a = "");
+  m.def(
+      "compute",
+      [](const std::string& name, const py::object& axes, const Position& body,
          const std::string& letters) { return dsl::compute(name, axes_of(axes), body, letters); },
       "name"_a, "axes"_a, "body"_a, "letters"_a = "");
   m.def(

@@ -84,7 +84,10 @@ dsl::Compute compute_of(const py::object& given) {
 
 void bind_schedules(py::module_& m) {
   py::class_<schedules::Program>(m, "Program", "The loops that a schedule means.")
-      .def("__str__", [](const schedules::Program& p) { return schedules::to_string(p); });
+      .def("__str__", [](const schedules::Program& p) { return schedules::to_string(p); })
+      .def("__repr__", [](const schedules::Program& p) {
+        return fmt::format("<Program of {} phases>", p.phases.size());
+      });
 
   py::class_<Schedule> schedule(m, "Schedule",
                                 "A compute, and the steps that say how to compute it. Each method "

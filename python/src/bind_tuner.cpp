@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "base/target.h"
+#include "codegen/inspect.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
@@ -98,15 +100,24 @@ Tuned tuned(const dsl::Workload& workload, const py::object& database, const std
                        [&](const Progress& progress) { listener.hear(progress); });
   }();
   listener.rethrow();
-  if (!result && result.error().code == ErrorCode::Interrupted) {
-    PyErr_SetString(PyExc_KeyboardInterrupt, result.error().message.c_str());
-    throw py::error_already_set();
-  }
   return value_of(std::move(result));
 }
 
 CallableOf<runtime::Kernel> kernel_of(const Tuned& tuned) {
   return {value_of(runtime::Kernel::load(tuned.artifact)), static_cast<int>(tuned.best.threads)};
+}
+
+std::string assembly_of(const Tuned& tuned) {
+  const Target target = value_of(parse_target(tuned.artifact.info.target));
+  if (target.is_gpu())
+    raise({ErrorCode::Unsupported, fmt::format("[assembly] expected a kernel of a processor, not "
+                                               "one of {}",
+                                               target.to_string())});
+  Result<std::string> text = [&] {
+    const py::gil_scoped_release released;
+    return codegen::disassemble(tuned.artifact.object, target);
+  }();
+  return value_of(std::move(text));
 }
 
 }  // namespace
@@ -121,8 +132,11 @@ void bind_tuner(py::module_& m) {
       .def_readonly("best_ns", &Progress::best_ns, "0: none yet")
       .def_readonly("untuned_ns", &Progress::untuned_ns, "of the default schedule; 0: not measured")
       .def_readonly("flops", &Progress::flops)
+      .def_readonly("bytes", &Progress::bytes, "that every kernel moves at least")
       .def_readonly("peak_gflops", &Progress::peak_gflops)
       .def_readonly("model", &Progress::model)
+      .def_readonly("finishing", &Progress::finishing,
+                    "what is done once no more candidates come; empty before")
       .def_readonly("next_gain", &Progress::next_gain,
                     "share that the next minute is expected to gain");
 
@@ -135,6 +149,7 @@ void bind_tuner(py::module_& m) {
       .def_property_readonly("schedule", [](const Tuned& t) { return t.best.schedule; })
       .def_property_readonly("latency_ns", [](const Tuned& t) { return t.best.latency_ns; })
       .def("kernel", &kernel_of, "The kernel, loaded.")
+      .def("assembly", &assembly_of, "The kernel's instructions, as objdump prints them.")
       .def(
           "save",
           [](const Tuned& t, const std::string& path) {

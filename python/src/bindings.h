@@ -15,6 +15,7 @@ void bind_schedules(pybind11::module_& module);
 void bind_db(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
 void bind_tuner(pybind11::module_& module);
+void bind_analysis(pybind11::module_& module);
 
 /// A DType, its text ("f32"), or NumPy's name or type of it ("float32"). Raises TypeError.
 DType dtype_of(const pybind11::handle& value);

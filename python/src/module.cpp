@@ -12,4 +12,5 @@ PYBIND11_MODULE(_tilewright, module) {
   tw::python::bind_db(module);
   tw::python::bind_runtime(module);
   tw::python::bind_tuner(module);
+  tw::python::bind_analysis(module);
 }

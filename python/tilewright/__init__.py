@@ -11,13 +11,16 @@
 
 Names are those of the C++ interfaces (docs/api.md). Errors are exceptions of tilewright.errors.
 """
-from tilewright import _tilewright, errors
+import importlib
+
+from tilewright import _tilewright, errors, plots
 from tilewright._tilewright import *  # noqa: F401,F403
 from tilewright._tilewright import __version__  # noqa: F401
 from tilewright.errors import *  # noqa: F401,F403
+from tilewright.progress import listener as _listener
 
 
-def tune(workload, *, db=None, **options):
+def tune(workload, *, db=None, progress=None, on_progress=None, **options):
     """Finds a fast schedule for the workload and returns a Tuned.
 
     Args:
@@ -30,6 +33,8 @@ def tune(workload, *, db=None, **options):
         minute is expected to gain less than 1 %, 0.1 %, or until the budget is used.
       threads: threads that the kernel will run on.
       search, seed: as `tune --search` and `--seed`.
+      progress: whether the run is displayed: in a notebook as an output that is updated, else as text
+        on standard error. None: in a notebook or on a terminal, unless there is an on_progress.
       on_progress: called with a Progress now and then.
 
     An interrupt from the keyboard ends the search with the best so far. Raises NoCandidateError where
@@ -40,7 +45,19 @@ def tune(workload, *, db=None, **options):
         workload = _tilewright.workload(workload)
     if not isinstance(db, _tilewright.Store):
         db = _tilewright.Store(_tilewright.default_database() if db is None else str(db))
-    return _tilewright.tune(workload, db, **options)
+    hear, finish = _listener(progress, on_progress, workload.op)
+    try:
+        return _tilewright.tune(workload, db, on_progress=hear, **options)
+    finally:
+        finish()
 
 
-__all__ = [name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__ + ["tune"]
+def __getattr__(name):
+    # tilewright.report is imported when it is used: `python -m tilewright.report` runs it anew.
+    if name == "report":
+        return importlib.import_module("tilewright.report")
+    raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+
+
+__all__ = ([name for name in dir(_tilewright) if not name.startswith("_")] + errors.__all__
+           + ["plots", "tune"])

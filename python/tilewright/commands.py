@@ -8,7 +8,10 @@ from tilewright import paths
 
 
 def tilewright():
-    """Becomes the program `tilewright`."""
+    """Becomes the program `tilewright`; its verb `report` is of this package."""
+    if sys.argv[1:2] == ["report"]:
+        from tilewright import report
+        sys.exit(report.main(sys.argv[2:]))
     _become(pathlib.Path(paths.program()))
 
 

@@ -4,7 +4,7 @@ an exception of Python's own where one means the same."""
 
 __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",
            "DatabaseError", "InvalidError", "NoCandidateError", "MachineError",
-           "NotCompiledError", "TryLaterError", "InterruptedTuning"]
+           "NotCompiledError", "TryLaterError"]
 
 
 class Error(Exception):
@@ -64,8 +64,3 @@ class TryLaterError(Error):
 
     code = 75
 
-
-class InterruptedTuning(Error):
-    """Interrupted before anything was found."""
-
-    code = 130

@@ -118,23 +118,6 @@ TEST(Schemes, OperatorsThatComputeTheSameAreOneGroup) {
   EXPECT_THAT(group_operators(graph), SizeIs(3));  // one of its operands is packed ahead
 }
 
-// Constants of 72 KiB; of the activations, 8 KiB each, three are needed at a time: x, which the sum
-// reads last, and those of an operator.
-TEST(Schemes, ANetworkHasTheStateOfTheLevelThatHoldsTwiceWhatItTouches) {
-  const graph::Graph graph = two_convolutions();
-  const auto state = [&](int64_t l2, int64_t l3) {
-    Machine machine;
-    machine.caches[1].bytes = l2;
-    machine.caches[2].bytes = l3;
-    return state_of(graph, machine);
-  };
-  constexpr int64_t twice = 2 * (72 + 3 * 8) << 10;
-  EXPECT_EQ(state(twice, twice), dsl::CacheState::Hot);
-  EXPECT_EQ(state(twice - 1, twice), dsl::CacheState::NetworkL3);
-  EXPECT_EQ(state(twice - 1, twice - 1), dsl::CacheState::NetworkMemory);
-  EXPECT_EQ(state_of(graph, parse_target("cuda:sm_80")->machine), dsl::CacheState::Hot);
-}
-
 TEST(Schemes, WhatIsAskedForIsInTheStateOfTheNetwork) {
   const auto groups = group_operators(two_convolutions(), dsl::CacheState::NetworkL3);
   const auto choices = offered_layouts(groups[0], machine_of_16_lanes());
