@@ -36,7 +36,7 @@ Result<int> compile_command(const CompileFlags& flags, const Surroundings& here)
         ErrorCode::NoCandidate,
         fmt::format("[compile] {} has no kernel of '{}' for this target and {}: tune it, or "
                     "compile what the cost model prefers with `tilewright tune --compile-only`",
-                    shell_quoted(database_path(place, here)), s.workload.text(),
+                    shell_quoted(shown_database(place, here)), s.workload.text(),
                     show_count(s.threads, "thread")));
   TW_TRY(const std::string schedule, schedule_of(s));
   TW_TRY(const runtime::Artifact artifact,

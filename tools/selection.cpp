@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "db/server_address.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tools/interrupts.h"
@@ -22,7 +23,8 @@ namespace tw::tools {
 
 Flag database_flag(PlaceFlags& flags) {
   return {"db", Path{&flags.database},
-          "tuning database; default: ~/.local/share/tilewright/tilewright.db"};
+          "tuning database, a file or postgresql://USER@HOST/DATABASE; default: "
+          "~/.local/share/tilewright/tilewright.db"};
 }
 
 std::vector<Flag> flags_of(PlaceFlags& flags) {
@@ -34,6 +36,10 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {
   return flags.database.empty() ? here.places.database : flags.database;
+}
+
+std::string shown_database(const PlaceFlags& flags, const Surroundings& here) {
+  return db::shown_database(database_path(flags, here));
 }
 
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
@@ -65,19 +71,22 @@ db::StoreOptions store_options(const Surroundings& here) {
 
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode) {
-  if (flags.database.empty() && !here.places.fallback.empty()) {
+  const bool on_server = db::is_server(database_path(flags, here));
+  if ((flags.database.empty() || on_server) && !here.places.fallback.empty()) {
     note(here.places.fallback);
     TW_RETURN_IF_ERROR(
         make_private_directory(std::filesystem::path(here.places.database).parent_path()));
   }
   db::StoreOptions options = store_options(here);
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
+  options.spool_directory = std::filesystem::path(here.places.database).parent_path();
   return db::Store::open(database_path(flags, here), mode, std::move(options));
 }
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
   std::error_code error;
-  if (!std::filesystem::exists(database_path(flags, here), error) && !error)
+  const std::string path = database_path(flags, here);
+  if (!db::is_server(path) && !std::filesystem::exists(path, error) && !error)
     return std::optional<db::Store>();
   TW_TRY(db::Store store, open_database(flags, here, db::OpenMode::ReadOnly));
   return std::optional<db::Store>(std::move(store));
@@ -340,9 +349,12 @@ Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& 
 std::string replay_line(const PlaceFlags& flags, const Surroundings& here,
                         const std::string& hash) {
   std::error_code error;
-  const std::string given = database_path(flags, here);
-  const std::string path = std::filesystem::absolute(given, error).string();
-  return fmt::format("{} replay --db {} {}", here.invoked_as, shell_quoted(error ? given : path),
+  std::string path = shown_database(flags, here);
+  if (!db::is_server(path)) {
+    const auto absolute = std::filesystem::absolute(path, error);
+    if (!error) path = absolute.string();
+  }
+  return fmt::format("{} replay --db {} {}", here.invoked_as, shell_quoted(path),
                      hash.substr(0, 16));
 }
 

@@ -33,10 +33,12 @@ Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
+/// The same for reports: an address with a password is shown without it.
+std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Says on standard error what a person should know about a default path.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// Without a database file, none; damaged or foreign ones are errors.
+/// Without a database file, none; damaged or foreign ones, and servers without tables, are errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of

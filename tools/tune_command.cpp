@@ -87,7 +87,7 @@ Status check_resume(const TuneFlags& flags, const Surroundings& here, const std:
       ErrorCode::Usage,
       fmt::format("[tune] --resume: {} has no trials of {} for this target, device and {}; leave "
                   "the flag out to begin",
-                  shell_quoted(database_path(flags.place, here)), jobs.front().workload.text(),
+                  shell_quoted(shown_database(flags.place, here)), jobs.front().workload.text(),
                   show_count(flags.target.threads, "thread")));
 }
 

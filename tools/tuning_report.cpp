@@ -73,7 +73,7 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
                   : o.unkept     ? "not written: " + o.unkept->message
                                  : shell_quoted(o.artifact));
   row("record", best.hash);
-  row("database", shell_quoted(database_path(flags.place, here)));
+  row("database", shell_quoted(shown_database(flags.place, here)));
   row("replay", replay_line(flags.place, here, best.hash));
   return facts;
 }
@@ -185,7 +185,7 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                         {"workload", workload},
                         {"exit_code", static_cast<int>(error.code)},
                         {"error", error.message}});
-    return print_json("tune", {{"database", database_path(flags.place, here)},
+    return print_json("tune", {{"database", shown_database(flags.place, here)},
                                {"session", here.environment.session},
                                {"seed", flags.seed},
                                {"search", flags.search},

@@ -121,9 +121,9 @@ Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std:
     text = as_text(facts) + "\ndefault schedule\n" + found.schedule;
   }
   if (flags.format == "json")
-    TW_RETURN_IF_ERROR(print_json(
-        "tune",
-        {{"dry_run", true}, {"database", database_path(flags.place, here)}, {"results", results}}));
+    TW_RETURN_IF_ERROR(print_json("tune", {{"dry_run", true},
+                                           {"database", shown_database(flags.place, here)},
+                                           {"results", results}}));
   else if (flags.format == "csv")
     TW_RETURN_IF_ERROR(print(as_csv(sheet)));
   else

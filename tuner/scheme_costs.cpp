@@ -182,7 +182,11 @@ Status SchemeCosts::refresh(db::Store& store) {
 Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Workload workload,
                                                      dsl::CacheState state) const {
   workload.state = state;
-  return best_known(store, workload, context_.target, context_.threads);
+  Result<std::optional<db::Record>> record =
+      best_known(store, workload, context_.target, context_.threads);
+  // While a server is away the costs stay as they are.
+  if (!record && record.error().code == ErrorCode::TryLater) return std::optional<db::Record>();
+  return record;
 }
 
 /// Takes the records of the group in `state`, which is that of the network, or Hot.

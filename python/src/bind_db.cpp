@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
 #include "python/src/stores.h"
+#include "tuner/environment.h"
 
 namespace tw::python {
 namespace {
@@ -65,12 +67,19 @@ db::TrialStatus status_of(const std::string& text) {
 
 void bind_db(py::module_& m) {
   bind_records(m);
-  py::class_<SharedStore>(m, "Store", "The tuning database. Calls from several threads take turns.")
-      .def(py::init([](const std::string& path, const std::string& mode) {
-             return SharedStore(
-                 value_of(db::Store::open(path, mode_of(mode), {.create_directories = true})));
-           }),
-           "path"_a, "mode"_a = "a")
+  py::class_<SharedStore>(
+      m, "Store",
+      "The tuning database: a file, or postgresql://user@host/database, which "
+      "holds no password (give it in ~/.pgpass). Calls from several threads take "
+      "turns.")
+      .def(
+          py::init([](const std::string& path, const std::string& mode) {
+            const std::filesystem::path database = tuner::default_places().database;
+            return SharedStore(value_of(db::Store::open(
+                path, mode_of(mode),
+                {.create_directories = true, .spool_directory = database.parent_path().string()})));
+          }),
+          "path"_a, "mode"_a = "a")
       .def_property_readonly("path", [](SharedStore& s) { return s.lock()->path(); })
       .def("__len__", [](SharedStore& s) { return value_of(s.lock()->info()).records; })
       .def(
