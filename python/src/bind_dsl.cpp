@@ -288,11 +288,11 @@ void bind_declarations(py::module_& m) {
            "equal ones.");
 
   const auto source =
-      [&](const char* name,
+      [&](const char* function,
           Tensor (*make)(const std::string&, DType, const std::vector<Axis>&, const std::string&),
           const char* doc) {
         m.def(
-            name,
+            function,
             [make](const std::string& name, const py::object& type, const std::vector<Axis>& shape,
                    const std::string& letters) {
               return DeclaredTensor{make(name, dtype_of(type), shape, letters), name, shape};

@@ -79,7 +79,8 @@ class Schedules(unittest.TestCase):
             self.schedule.unroll("out", "m", 4)
 
     def test_methods_say_their_arguments(self):
-        self.assertIn("split(self, stage: str, loop: str, factor: int, tail: str = 'guard') -> Schedule",
+        self.assertIn("split(self, stage: str, loop: str, factor: int, tail: str = 'guard', "
+                      "names: collections.abc.Sequence[str] = ...) -> Schedule",
                       tw.Schedule.split.__doc__)
         self.assertIn("split STAGE LOOP FACTOR [guard|exact|shift]", tw.Schedule.split.__doc__)
 

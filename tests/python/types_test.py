@@ -64,7 +64,8 @@ class Types(unittest.TestCase):
         stub = (pathlib.Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "tilewright" / "_tilewright.pyi").read_text()
         schedule = stub[stub.index("class Schedule:"):]
         schedule = schedule[:schedule.index("\nclass ")]
-        self.assertIn("def split(self, stage: str, loop: str, factor: int, tail: str = 'guard') -> Schedule:", schedule)
+        self.assertIn("def split(self, stage: str, loop: str, factor: int, tail: str = 'guard', "
+                      "names: collections.abc.Sequence[str] = ...) -> Schedule:", schedule)
         self.assertIn("def reorder(self, stage: str, loops: collections.abc.Sequence[str]) -> Schedule:", schedule)
         self.assertNotIn("*args", schedule)
 
